@@ -1,0 +1,164 @@
+"""Turn a variant into code: assembled and linked by the real toolchain, then read back."""
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from loopwright import decode, kernels, loops, paths, toolchain
+from loopwright.code import Code, ExceptionEntry, Loop
+from loopwright.errors import InputError
+from loopwright.kernels import Kernel, Variant
+
+# What the kernel compiles with, as far as it bears on the code of a leaf routine.
+_C_FLAGS = [
+    "-O2",
+    "-std=gnu11",
+    "-ffreestanding",
+    "-fno-strict-aliasing",
+    "-fno-jump-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-stack-protector",
+    "-fomit-frame-pointer",
+    "-fno-pic",
+    "-fno-pie",
+    "-Wall",
+    "-Werror",
+]
+_ISA_FLAGS = {
+    "x86_64": [
+        "-m64",
+        "-mno-sse",
+        "-mno-mmx",
+        "-mno-red-zone",
+        "-mcmodel=kernel",
+        "-fcf-protection=none",
+    ],
+    "arm64": ["-mgeneral-regs-only", "-mcmodel=small"],
+}
+_EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
+
+
+def variant_code(variant: Variant) -> Code:
+    """Assemble a variant; InputError with the assembler's message, file and line."""
+    kernel = kernels.load(variant.kernel)
+    symbol = kernel.routines[variant.routine].contract.symbol
+    return source_code(kernel, variant.source, symbol, variant.alternatives)
+
+
+def main_loop(variant: Variant, code: Code) -> Loop:
+    """Return the loop that a prediction for the variant is about; InputError where none is."""
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    loop = loops.main_loop(code.loops, contract.effect)
+    if loop is None:
+        raise InputError(
+            f"{variant.source}: no loop in {contract.symbol} that moves data; a routine without "
+            'a loop says unit = "call" in its contract'
+        )
+    return loop
+
+
+@cache
+def source_code(kernel: Kernel, source: Path, symbol: str, alternatives: tuple[str, ...]) -> Code:
+    """Assemble one source file of a kernel with the given alternatives taken."""
+    tools = toolchain.find(kernel.isa)
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        obj, elf = Path(folder, "variant.o"), Path(folder, "variant.elf")
+        command = [
+            tools.gcc,
+            *_C_FLAGS,
+            *_ISA_FLAGS[kernel.isa],
+            "-D__KERNEL__",
+            "-nostdinc",
+            f"-I{paths.HARNESS / 'include' / kernel.isa}",
+            f"-I{paths.HARNESS / 'include' / 'common'}",
+            f"-I{kernel.folder}",
+            *(f"-DLW_TAKE_{name}" for name in alternatives),
+            "-c",
+            str(source),
+            "-o",
+            str(obj),
+        ]
+        if source.suffix == ".S":
+            command.insert(1, "-D__ASSEMBLY__")
+        _run(command, source)
+        _run(
+            [
+                tools.ld,
+                "-Ttext=0",
+                "-e",
+                symbol,
+                "--no-warn-rwx-segments",
+                "-z",
+                "noexecstack",
+                "-o",
+                str(elf),
+                str(obj),
+            ],
+            source,
+        )
+        return _read(kernel.isa, elf, source, symbol)
+
+
+def _run(command: list[str], source: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    first = next((line for line in lines if re.search(r"[Ee]rror|undefined", line)), lines[0])
+    raise InputError(f"{source} does not assemble: {first.strip()}")
+
+
+def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
+    with elf.open("rb") as file:
+        image = ELFFile(file)
+        text = image.get_section_by_name(".text")
+        table = image.get_section_by_name("__ex_table")
+        extra = [
+            s.name
+            for s in image.iter_sections()
+            if s["sh_flags"] & 2 and s["sh_size"] and s.name not in (".text", "__ex_table")
+        ]
+        if extra:
+            raise InputError(f"{source}: section {extra[0]} holds data; a variant has code only")
+        entries = list(
+            cast(SymbolTableSection, image.get_section_by_name(".symtab")).iter_symbols()
+        )
+        symbols = {e.name: e["st_value"] for e in entries if e.name}
+        sizes = {e.name: e["st_size"] for e in entries}
+        if text is None or symbol not in symbols:
+            raise InputError(f"{source}: it defines no {symbol}")
+        data: bytes = text.data()
+        exceptions = _exceptions(table.data(), table["sh_addr"]) if table else ()
+    start, size = symbols[symbol], sizes[symbol]
+    if not size:
+        raise InputError(f"{source}: {symbol} has no size; end it with SYM_FUNC_END({symbol})")
+    instructions = decode.decode(isa, data[start : start + size], start)
+    return Code(
+        isa=isa,
+        text=data,
+        entry=start,
+        size=size,
+        instructions=instructions,
+        symbols=symbols,
+        exceptions=exceptions,
+        loops=loops.find(instructions),
+        sha256=hashlib.sha256(data + repr(exceptions).encode()).hexdigest(),
+    )
+
+
+def _exceptions(table: bytes, address: int) -> tuple[ExceptionEntry, ...]:
+    out = []
+    for at in range(0, len(table), _EX_ENTRY_BYTES):
+        insn, fixup = (
+            address + at + n + int.from_bytes(table[at + n : at + n + 4], "little", signed=True)
+            for n in (0, 4)
+        )
+        out.append(ExceptionEntry(insn, fixup))
+    return tuple(out)

@@ -1,0 +1,163 @@
+"""Decode machine code: iced-x86 for x86-64, capstone for AArch64."""
+
+import re
+
+import capstone
+import iced_x86 as iced
+from capstone import arm64_const
+
+from loopwright.code import Flow, Instruction
+from loopwright.errors import InputError
+
+_X86_FLOW = {
+    iced.FlowControl.NEXT: Flow.NEXT,
+    iced.FlowControl.UNCONDITIONAL_BRANCH: Flow.JUMP,
+    iced.FlowControl.CONDITIONAL_BRANCH: Flow.BRANCH,
+    iced.FlowControl.CALL: Flow.CALL,
+    iced.FlowControl.RETURN: Flow.RETURN,
+}
+_READS = {
+    iced.OpAccess.READ,
+    iced.OpAccess.COND_READ,
+    iced.OpAccess.READ_WRITE,
+    iced.OpAccess.READ_COND_WRITE,
+}
+_WRITES = {
+    iced.OpAccess.WRITE,
+    iced.OpAccess.COND_WRITE,
+    iced.OpAccess.READ_WRITE,
+    iced.OpAccess.READ_COND_WRITE,
+}
+
+
+def parse_hex(text: str) -> bytes:
+    """Return the bytes of a hex string; InputError where it is odd, empty or no hex."""
+    digits = re.sub(r"\s+", "", text).lower().removeprefix("0x")
+    if not digits:
+        raise InputError("the hex string is empty; give the bytes of at least one instruction")
+    wrong = re.search(r"[^0-9a-f]", digits)
+    if wrong:
+        raise InputError(f"hex {text[:40]!r} has {wrong.group()!r}, which is no hex digit")
+    if len(digits) % 2:
+        raise InputError(f"hex {text[:40]!r} has {len(digits)} digits; a byte needs two")
+    return bytes.fromhex(digits)
+
+
+def decode(isa: str, code: bytes, address: int = 0) -> tuple[Instruction, ...]:
+    """Decode all of code; InputError at bytes that are no instruction or cut one short."""
+    if not code:
+        raise InputError("there is no code to decode: it is empty")
+    return _decode_x86(code, address) if isa == "x86_64" else _decode_arm64(code, address)
+
+
+def _no_code(code: bytes, at: int, isa: str) -> InputError:
+    return InputError(
+        f"byte {at} of {code.hex()[:40]} starts no whole {isa} instruction "
+        f"({code[at : at + 15].hex()})"
+    )
+
+
+def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
+    decoder = iced.Decoder(64, code, ip=address)
+    formatter = iced.Formatter(iced.FormatterSyntax.GAS)
+    formatter.uppercase_hex = False
+    formatter.space_after_operand_separator = True
+    formatter.gas_show_mnemonic_size_suffix = True
+    info = iced.InstructionInfoFactory()
+    out = []
+    for ins in decoder:
+        at = ins.ip - address
+        if ins.is_invalid:
+            raise _no_code(code, at, "x86-64")
+        string = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
+        used = info.info(ins).used_memory()
+        sizes = [(m.access, iced.MemorySizeExt.size(m.memory_size)) for m in used]
+        near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
+        near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
+        out.append(
+            Instruction(
+                address=ins.ip,
+                code=code[at : at + ins.len],
+                mnemonic=formatter.format_mnemonic(ins),
+                text=formatter.format(ins),
+                flow=_X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
+                target=ins.near_branch_target if near else None,
+                read_bytes=sum(size for access, size in sizes if access in _READS),
+                written_bytes=sum(size for access, size in sizes if access in _WRITES),
+                string=string,
+            )
+        )
+    return tuple(out)
+
+
+_ARM64_RETURNS = {"ret", "retaa", "retab", "eret"}
+_ARM64_CALLS = {"bl", "blr"}
+_ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
+
+
+def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    disassembler.detail = True
+    out = [_arm64_instruction(ins) for ins in disassembler.disasm(code, address)]
+    done = sum(len(i.code) for i in out)
+    if done != len(code):
+        raise _no_code(code, done, "AArch64")
+    return tuple(out)
+
+
+def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
+    name = ins.mnemonic
+    target = None
+    flow = Flow.NEXT
+    if name in _ARM64_RETURNS:
+        flow = Flow.RETURN
+    elif name in _ARM64_CALLS:
+        flow = Flow.CALL
+    elif name in _ARM64_INDIRECT:
+        flow = Flow.INDIRECT
+    elif ins.id in (
+        arm64_const.ARM64_INS_CBZ,
+        arm64_const.ARM64_INS_CBNZ,
+        arm64_const.ARM64_INS_TBZ,
+        arm64_const.ARM64_INS_TBNZ,
+    ):
+        flow = Flow.BRANCH
+    elif name.startswith("b.") or name == "b":
+        flow = Flow.BRANCH if name.startswith("b.") else Flow.JUMP
+    if name in ("b", "bl") or flow is Flow.BRANCH:
+        target = next(o.imm for o in reversed(ins.operands) if o.type == arm64_const.ARM64_OP_IMM)
+    moved = _arm64_bytes(ins)
+    load, store = name.startswith(("ld", "prf")), name.startswith("st")
+    return Instruction(
+        address=ins.address,
+        code=bytes(ins.bytes),
+        mnemonic=name,
+        text=f"{name}\t{ins.op_str}".strip(),
+        flow=flow,
+        target=target,
+        read_bytes=moved if load and not name.startswith("prf") else 0,
+        written_bytes=moved if store else 0,
+        string=False,
+    )
+
+
+_ARM64_REGISTER_BYTES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16, "v": 16}
+
+
+def _arm64_bytes(ins: capstone.CsInsn) -> int:
+    """Return the bytes that a load or store moves: by mnemonic suffix, else by its registers."""
+    name = ins.mnemonic
+    if not name.startswith(("ld", "st")):
+        return 0
+    if name.endswith("b") and not name.endswith("bb"):
+        return 1
+    if name.endswith("h"):
+        return 2
+    if name.endswith("sw"):
+        return 4
+    registers = [o.reg for o in ins.operands if o.type == arm64_const.ARM64_OP_REG]
+    pair = name.startswith(("ldp", "stp", "ldnp", "stnp"))
+    names = [ins.reg_name(r) for r in registers[: 2 if pair else 1]]
+    if name.startswith(("stx", "stlx")):
+        names = [ins.reg_name(r) for r in registers[1:2]]
+    return sum(8 if n in ("xzr", "lr", "fp") else _ARM64_REGISTER_BYTES.get(n[0], 0) for n in names)

@@ -1,0 +1,21 @@
+"""The errors that a user can mend."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class InputError(Exception):
+    """Bad input or a missing tool: one line that names the input and the mend (exit code 2)."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """Return the error for a name that is not known, with the nearest names that are."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=3, cutoff=0.4) or [n for n in names if name in n][:3]
+    if near:
+        hint = f"nearest: {', '.join(near)}"
+    elif len(names) <= 12:
+        hint = f"known: {', '.join(names) or 'none'}"
+    else:
+        hint = f"`loopwright list {kind}s` names all {len(names)}"
+    return InputError(f"unknown {kind} {name!r}; {hint}")

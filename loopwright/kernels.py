@@ -1,0 +1,282 @@
+"""Kernels and their variants, read from kernels/<arch>/<family>/kernel.toml.
+
+A kernel is a family of routines that kernel developers choose between. Each routine has one
+contract that all of its variants honour; a family with a single contract has a single routine.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from loopwright import paths
+from loopwright.errors import InputError, unknown
+
+ISAS = ("x86_64", "arm64")
+EFFECTS = ("copy", "clear", "checksum", "store_fields")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field that a store_fields routine writes: byte offsets and size; src None stores zero."""
+
+    dst: int
+    size: int
+    src: int | None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What every variant of a routine must do.
+
+    inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
+    holds registers and "flags" beside those of inputs and returns. faulting names the sides
+    ("dst", "src") on which an access may fault. uncopied is "exact" or "at_least": whether the
+    returned count of bytes not done may over-report. unit is what a prediction counts: an
+    "iteration" of the main loop, or a "call" of a routine without a loop.
+    """
+
+    symbol: str
+    effect: str
+    inputs: dict[str, str]
+    returns: dict[str, str]
+    may_change: tuple[str, ...]
+    faulting: tuple[str, ...]
+    uncopied: str
+    unit: str
+    zeroed: tuple[str, ...]
+    src_record: int
+    dst_record: int
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where a Linux tree keeps the routine; replaces lists the functions whose ABI it shares."""
+
+    file: str
+    replaces: tuple[str, ...]
+    since: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Routine:
+    """One contract, its place in Linux, and the variant that Linux has today."""
+
+    name: str
+    contract: Contract
+    upstream: Upstream | None
+    baseline: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to fulfil a routine's contract.
+
+    needs lists CPU features without which it cannot run or is not chosen; alternatives the
+    feature names of ALTERNATIVE() sites that are taken when it is assembled. patchable is empty,
+    or says why no patch can be made from it.
+    """
+
+    kernel: str
+    routine: str
+    name: str
+    summary: str
+    source: Path
+    needs: tuple[str, ...]
+    alternatives: tuple[str, ...]
+    merged: str
+    unpatchable: str
+
+    @property
+    def id(self) -> str:
+        """Return KERNEL/VARIANT."""
+        return f"{self.kernel}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A family of routines and their variants."""
+
+    id: str
+    isa: str
+    folder: Path
+    summary: str
+    threads: tuple[str, ...]
+    links: tuple[str, ...]
+    fixes: tuple[str, ...]
+    routines: dict[str, Routine]
+    variants: dict[str, Variant]
+
+    def of_routine(self, routine: str) -> list[Variant]:
+        """Return the variants of one routine, in the order of kernel.toml."""
+        return [v for v in self.variants.values() if v.routine == routine]
+
+
+def ids() -> list[str]:
+    """Return the ids of all kernels, sorted."""
+    root = paths.kernels_root()
+    return sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
+
+
+def load(kernel_id: str) -> Kernel:
+    """Read one kernel; InputError where it is unknown or its kernel.toml is wrong."""
+    wanted = PurePosixPath(kernel_id).as_posix()
+    if wanted not in ids():
+        raise unknown("kernel", kernel_id, ids())
+    return _read(paths.kernels_root() / wanted / "kernel.toml", wanted)
+
+
+def select(spec: str) -> tuple[Kernel, list[Variant]]:
+    """Resolve KERNEL or KERNEL/VARIANT to the kernel and the variants meant."""
+    known = ids()
+    if spec.rstrip("/") in known:
+        kernel = load(spec.rstrip("/"))
+        return kernel, list(kernel.variants.values())
+    head, _, name = spec.rpartition("/")
+    if head not in known:
+        every = known + [v.id for k in known if head == k for v in load(k).variants.values()]
+        raise unknown("kernel", spec, every)
+    kernel = load(head)
+    if name not in kernel.variants:
+        raise unknown("variant", name, kernel.variants)
+    return kernel, [kernel.variants[name]]
+
+
+def every() -> Iterator[Kernel]:
+    """Yield every kernel, by id."""
+    for kernel_id in ids():
+        yield load(kernel_id)
+
+
+@cache
+def _read(path: Path, kernel_id: str) -> Kernel:
+    try:
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    isa = kernel_id.split("/")[0]
+    if isa not in ISAS:
+        raise InputError(f"{path}: the folder above the family names the ISA: {' or '.join(ISAS)}")
+    reader = _Reader(path)
+    tables = data.get("routine") or {kernel_id.split("/")[-1]: {}}
+    routines = {name: reader.routine(name, _merge(data, table)) for name, table in tables.items()}
+    variants: dict[str, Variant] = {}
+    for entry in reader.get(data, "variant", list):
+        variant = reader.variant(entry, kernel_id, routines)
+        if variant.name in variants:
+            raise InputError(f"{path}: variant {variant.name!r} stands there twice")
+        variants[variant.name] = variant
+    for routine in routines.values():
+        base = variants.get(routine.baseline)
+        if routine.baseline and (base is None or base.routine != routine.name):
+            raise InputError(f"{path}: baseline {routine.baseline!r} is no variant of that routine")
+    return Kernel(
+        id=kernel_id,
+        isa=isa,
+        folder=path.parent,
+        summary=reader.get(data, "summary", str),
+        threads=tuple(data.get("threads", ())),
+        links=tuple(data.get("links", ())),
+        fixes=tuple(data.get("fixes", ())),
+        routines=routines,
+        variants=variants,
+    )
+
+
+def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """Return a routine's own table over the family's contract, upstream and baseline."""
+    merged: dict[str, Any] = {"baseline": table.get("baseline", data.get("baseline", ""))}
+    merged["summary"] = table.get("summary", data.get("summary", ""))
+    merged["contract"] = {**data.get("contract", {}), **table.get("contract", {})}
+    upstream = {**data.get("upstream", {}), **table.get("upstream", {})}
+    merged["upstream"] = upstream or None
+    return merged
+
+
+class _Reader:
+    """Reads tables of one kernel.toml and names that file in every error."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, table: dict[str, Any], key: str, kind: type) -> Any:
+        if key not in table:
+            raise InputError(f"{self.path}: {key!r} is missing")
+        if not isinstance(table[key], kind):
+            raise InputError(f"{self.path}: {key!r} must be a {kind.__name__}")
+        return table[key]
+
+    def routine(self, name: str, table: dict[str, Any]) -> Routine:
+        contract = self.contract(table["contract"])
+        upstream = self.upstream(table["upstream"], contract) if table["upstream"] else None
+        return Routine(name, contract, upstream, table["baseline"], table["summary"])
+
+    def contract(self, table: dict[str, Any]) -> Contract:
+        effect = self.get(table, "effect", str)
+        if effect not in EFFECTS:
+            raise InputError(f"{self.path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
+        unit = table.get("unit", "iteration")
+        if unit not in ("iteration", "call"):
+            raise InputError(f"{self.path}: unit {unit!r} must be iteration or call")
+        sides = {"copy": ("dst", "src"), "checksum": ()}.get(effect, ("dst",))
+        uncopied = table.get("uncopied", "exact")
+        if uncopied not in ("exact", "at_least"):
+            raise InputError(f"{self.path}: uncopied {uncopied!r} must be exact or at_least")
+        return Contract(
+            symbol=self.get(table, "symbol", str),
+            effect=effect,
+            inputs=dict(self.get(table, "inputs", dict)),
+            returns=dict(table.get("returns", {})),
+            may_change=tuple(self.get(table, "may_change", list)),
+            faulting=tuple(table.get("faulting", sides)),
+            uncopied=uncopied,
+            unit=unit,
+            zeroed=tuple(table.get("zeroed", ())),
+            src_record=table.get("src_record", 0),
+            dst_record=table.get("dst_record", 0),
+            fields=tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ())),
+        )
+
+    def upstream(self, table: dict[str, Any], contract: Contract) -> Upstream:
+        file = self.get(table, "file", str)
+        inside = PurePosixPath(file)
+        if inside.is_absolute() or ".." in inside.parts:
+            raise InputError(f"{self.path}: upstream file {file!r} leaves the kernel tree")
+        replaces = tuple(table.get("replaces", (contract.symbol,)))
+        return Upstream(file, replaces, str(table.get("since", "")), table.get("note", ""))
+
+    def variant(
+        self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
+    ) -> Variant:
+        name = self.get(entry, "name", str)
+        routine = entry.get("routine") or (next(iter(routines)) if len(routines) == 1 else "")
+        if routine not in routines:
+            raise InputError(
+                f"{self.path}: variant {name!r} names none of the routines {', '.join(routines)}"
+            )
+        return Variant(
+            kernel=kernel_id,
+            routine=routine,
+            name=name,
+            summary=self.get(entry, "summary", str),
+            source=self.source(entry, name),
+            needs=tuple(entry.get("needs", ())),
+            alternatives=tuple(entry.get("alternatives", ())),
+            merged=str(entry.get("merged", "")),
+            unpatchable=str(entry.get("unpatchable", "")),
+        )
+
+    def source(self, entry: dict[str, Any], name: str) -> Path:
+        folder = self.path.parent
+        given = entry.get("source")
+        names = [given] if given else [f"{name}.S", f"{name}.c"]
+        for candidate in names:
+            if (folder / candidate).is_file():
+                return folder / candidate
+        raise InputError(f"{self.path}: variant {name!r} has no {' or '.join(names)}")

@@ -1,0 +1,82 @@
+"""Microarchitectures, read from models/<microarch>/core.toml."""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from loopwright import paths
+from loopwright.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class Microarch:
+    """A core: the names that outside models know it by and the features that kernels ask for.
+
+    role is "target" (recommendations are made for it) or "validation". parameters is the whole
+    of core.toml.
+    """
+
+    id: str
+    name: str
+    isa: str
+    role: str
+    called: dict[str, str]
+    features: frozenset[str]
+    parameters: dict[str, Any]
+
+
+@cache
+def load(microarch_id: str) -> Microarch:
+    """Read one core; InputError where it is unknown or its core.toml is wrong."""
+    path = paths.MODELS / microarch_id / "core.toml"
+    if microarch_id not in ids():
+        raise unknown("microarch", microarch_id, ids())
+    try:
+        data = tomllib.loads(path.read_text())
+        return Microarch(
+            id=microarch_id,
+            name=data["name"],
+            isa=data["isa"],
+            role=data.get("role", "validation"),
+            called=dict(data.get("called", {})),
+            features=frozenset(data.get("features", ())),
+            parameters=data,
+        )
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: {error}") from None
+    except KeyError as error:
+        raise InputError(f"{path}: {error} is missing") from None
+
+
+@cache
+def ids() -> list[str]:
+    """Return the ids of all cores, sorted."""
+    return sorted(p.parent.name for p in paths.MODELS.glob("*/core.toml"))
+
+
+def targets(isa: str | None = None) -> list[Microarch]:
+    """Return the cores that recommendations are made for, of one ISA or of all."""
+    cores = [load(i) for i in ids()]
+    return [c for c in cores if c.role == "target" and isa in (None, c.isa)]
+
+
+def select(spec: str | None, isa: str | None = None) -> list[Microarch]:
+    """Resolve "ID[,ID]", "all" or None (the targets) to cores of the given ISA.
+
+    InputError where a named core is of another ISA.
+    """
+    if spec is None:
+        return targets(isa)
+    if spec == "all":
+        return [c for c in (load(i) for i in ids()) if isa in (None, c.isa)]
+    cores = [load(i.strip()) for i in spec.split(",") if i.strip()]
+    if not cores:
+        raise InputError("no microarchitecture named; give --microarch ID[,ID] or all")
+    for core in cores:
+        if isa not in (None, core.isa):
+            raise InputError(
+                f"{core.id} is {core.isa} and the code is {isa}; "
+                f"give one of {', '.join(c.id for c in targets(isa))}"
+            )
+    return cores

@@ -1,0 +1,24 @@
+"""Where the parts of a checkout lie, and where loopwright may write."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ROOT / "models"
+HARNESS = ROOT / "harness"
+
+
+def kernels_root() -> Path:
+    """Return the folder that holds the kernels: $LOOPWRIGHT_KERNELS or the checkout's."""
+    return Path(os.environ.get("LOOPWRIGHT_KERNELS") or ROOT / "kernels")
+
+
+def build_dir() -> Path:
+    """Return the folder for objects and built harness parts, $LOOPWRIGHT_BUILD or build/."""
+    return Path(os.environ.get("LOOPWRIGHT_BUILD") or ROOT / "build")
+
+
+def cache_dir() -> Path:
+    """Return the folder for downloads that outlive a checkout's build, e.g. kernel trees."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("LOOPWRIGHT_CACHE") or Path(base) / "loopwright")

@@ -1,0 +1,54 @@
+"""Find the compilers, linkers and emulators of each ISA."""
+
+import platform
+import shutil
+from dataclasses import dataclass
+from functools import cache
+
+from loopwright.errors import InputError
+
+_TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "arm64": "gcc-aarch64-linux-gnu"}
+_MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64", "amd64": "x86_64"}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The programs that build for one ISA; run is the prefix that runs its programs here."""
+
+    isa: str
+    gcc: str
+    ld: str
+    run: tuple[str, ...]
+
+    @property
+    def native(self) -> bool:
+        """Say whether this machine runs the ISA itself."""
+        return not self.run
+
+
+def host_isa() -> str:
+    """Return the ISA of this machine, or its machine name where it is neither of ours."""
+    return _MACHINES.get(platform.machine(), platform.machine())
+
+
+@cache
+def find(isa: str) -> Toolchain:
+    """Return the toolchain for an ISA; InputError that names the package where it is missing."""
+    native = host_isa() == isa
+    triple = _TRIPLES[isa]
+    for prefix in (f"{triple}-", "") if native else (f"{triple}-",):
+        gcc, ld = shutil.which(f"{prefix}gcc"), shutil.which(f"{prefix}ld")
+        if gcc and ld:
+            return Toolchain(isa, gcc, ld, () if native else _emulator(isa))
+    package = "gcc binutils" if native else _PACKAGES[isa]
+    raise InputError(f"no compiler for {isa}: install it with `apt install {package}`")
+
+
+def _emulator(isa: str) -> tuple[str, ...]:
+    name = {"arm64": "qemu-aarch64", "x86_64": "qemu-x86_64"}[isa]
+    for candidate in (name, f"{name}-static"):
+        found = shutil.which(candidate)
+        if found:
+            return (found,)
+    return (name,)
