@@ -45,11 +45,24 @@ _ISA_FLAGS = {
 _EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
 
 
-def variant_code(variant: Variant) -> Code:
-    """Assemble a variant; InputError with the assembler's message, file and line."""
+# Alternatives whose instructions user space may not execute.
+PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
+
+
+def variant_code(variant: Variant, without: frozenset[str] = frozenset()) -> Code:
+    """Assemble a variant, leaving out some of its alternatives (feature names).
+
+    InputError with the assembler's message, file and line.
+    """
     kernel = kernels.load(variant.kernel)
     symbol = kernel.routines[variant.routine].contract.symbol
-    return source_code(kernel, variant.source, symbol, variant.alternatives)
+    taken = tuple(name for name in variant.alternatives if name not in without)
+    return source_code(kernel, variant.source, symbol, taken)
+
+
+def user_code(variant: Variant) -> Code:
+    """Assemble a variant as user space can run it: without privileged alternatives."""
+    return variant_code(variant, PRIVILEGED)
 
 
 def main_loop(variant: Variant, code: Code) -> Loop:

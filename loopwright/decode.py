@@ -72,6 +72,8 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
         string = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
         used = info.info(ins).used_memory()
         sizes = [(m.access, iced.MemorySizeExt.size(m.memory_size)) for m in used]
+        if string:
+            sizes = _string_sizes(ins)
         near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
         near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
         out.append(
@@ -88,6 +90,19 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
             )
         )
     return tuple(out)
+
+
+def _string_sizes(ins: iced.Instruction) -> list[tuple[int, int]]:
+    """Return what one element of a repeated string instruction reads and writes."""
+    size = iced.MemorySizeExt.size(ins.memory_size)
+    kinds = [iced.OpKind.MEMORY_SEG_RSI, iced.OpKind.MEMORY_ESRDI]
+    operands = [ins.op_kind(n) for n in range(ins.op_count)]
+    writes = operands[:1] == [iced.OpKind.MEMORY_ESRDI] and not ins.has_repne_prefix
+    return [
+        (iced.OpAccess.WRITE if writes and n == 0 else iced.OpAccess.READ, size)
+        for n, kind in enumerate(operands)
+        if kind in kinds
+    ]
 
 
 _ARM64_RETURNS = {"ret", "retaa", "retab", "eret"}
