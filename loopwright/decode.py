@@ -63,6 +63,7 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
     formatter.uppercase_hex = False
     formatter.space_after_operand_separator = True
     formatter.gas_show_mnemonic_size_suffix = True
+    formatter.rip_relative_addresses = True
     info = iced.InstructionInfoFactory()
     out = []
     for ins in decoder:
@@ -80,8 +81,8 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
             Instruction(
                 address=ins.ip,
                 code=code[at : at + ins.len],
-                mnemonic=formatter.format_mnemonic(ins),
-                text=formatter.format(ins),
+                mnemonic=_plain(formatter.format_mnemonic(ins)),
+                text=_plain(formatter.format(ins)),
                 flow=_X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
                 target=ins.near_branch_target if near else None,
                 read_bytes=sum(size for access, size in sizes if access in _READS),
@@ -92,7 +93,12 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
     return tuple(out)
 
 
-def _string_sizes(ins: iced.Instruction) -> list[tuple[int, int]]:
+def _plain(text: str) -> str:
+    """Return text without the size suffix that assemblers do not take on loop instructions."""
+    return re.sub(r"^(loop(?:n?e)?)[lq]\b", r"\1", text)
+
+
+def _string_sizes(ins: iced.Instruction) -> list[tuple[iced.OpAccess_, int]]:
     """Return what one element of a repeated string instruction reads and writes."""
     size = iced.MemorySizeExt.size(ins.memory_size)
     kinds = [iced.OpKind.MEMORY_SEG_RSI, iced.OpKind.MEMORY_ESRDI]

@@ -1,0 +1,157 @@
+"""Predict the throughput of code with every model that knows the core."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright import kernels, microarchs
+from loopwright.errors import InputError, unknown
+from loopwright.microarchs import Microarch
+from loopwright.predict import subjects
+from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.predict.model import Answer, Model
+from loopwright.predict.osaca import Osaca
+from loopwright.predict.subjects import Subject
+from loopwright.predict.uica import Uica
+
+# The order in which models are shown everywhere.
+MODELS: tuple[Model, ...] = (LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
+NOTIONS = ("loop", "unrolled")
+COLUMNS = (
+    "microarch",
+    "model",
+    "notion",
+    "offset",
+    "cycles",
+    "bottleneck",
+    "error",
+    "bytes_per_iteration",
+)
+
+
+def predict(
+    spec: str | None = None,
+    *,
+    hex: str | None = None,
+    blocks: Path | str | None = None,
+    microarch: str | None = None,
+    model: str | None = None,
+    notion: str | None = None,
+    offset: int | str | None = None,
+) -> pd.DataFrame:
+    """Predict KERNEL[/VARIANT], one hex string, or a CSV of blocks (exactly one of them).
+
+    microarch and model are "ID[,ID]" or "all"; left out, they are the targets of the code's ISA
+    and all models. offset is a code offset 0..63 or "all"; left out, the code's own.
+
+    Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
+    or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
+    routine without a loop), bottleneck, error (why there is no number) and bytes_per_iteration.
+    """
+    if sum(given is not None for given in (spec, hex, blocks)) != 1:
+        raise InputError("give one of KERNEL[/VARIANT], --hex HEX or --blocks FILE.csv")
+    if notion is not None and notion not in NOTIONS:
+        raise unknown("notion", notion, NOTIONS)
+    chosen = select_models(model)
+    offsets = _offsets(offset)
+    rows: list[dict[str, object]] = []
+    for core, subject_list in _subjects(spec, hex, blocks, microarch, notion):
+        for one in chosen:
+            rows += _ask(one, core, subject_list, offsets, required=model not in (None, "all"))
+    key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
+    return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype({"cycles": "float64"})
+
+
+def select_models(spec: str | None) -> list[Model]:
+    """Resolve "ID[,ID]", "all" or None to models."""
+    if spec in (None, "all"):
+        return list(MODELS)
+    by_id = {m.id: m for m in MODELS}
+    names = [name.strip() for name in (spec or "").split(",") if name.strip()]
+    for name in names:
+        if name not in by_id:
+            raise unknown("model", name, by_id)
+    if not names:
+        raise InputError("no model named; give --model ID[,ID] or all")
+    return [by_id[name] for name in names]
+
+
+def _offsets(offset: int | str | None) -> list[int | None]:
+    if offset is None:
+        return [None]
+    if offset == "all":
+        return list(subjects.OFFSETS)
+    if str(offset).isdecimal() and int(offset) in subjects.OFFSETS:
+        return [int(offset)]
+    raise InputError(f"offset {offset!r} is not in 0..63; give a number of bytes mod 64, or all")
+
+
+def _subjects(
+    spec: str | None,
+    text: str | None,
+    blocks: Path | str | None,
+    microarch: str | None,
+    notion: str | None,
+) -> Iterable[tuple[Microarch, list[Subject]]]:
+    if spec is not None:
+        kernel, variants = kernels.select(spec)
+        for core in microarchs.select(microarch, kernel.isa):
+            found = [subjects.of_variant(v, core) for v in variants]
+            yield core, [s for s in found if notion in (None, s.notion)]
+        return
+    isa = None if microarch not in (None, "all") else "x86_64"
+    for core in microarchs.select(microarch, isa):
+        if text is not None:
+            yield core, [subjects.of_hex(text, core.isa, notion, {"id": "hex"}, 0)]
+        elif blocks is not None:
+            yield core, [_lenient(row, core, notion) for row in subjects.read_csv(Path(blocks))]
+
+
+def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:
+    """Return a row's subject; one that is no code stays in the table, with the error."""
+    key = {"id": row.id}
+    try:
+        return subjects.of_hex(row.hex, core.isa, notion, key, row.offset)
+    except InputError as error:
+        return Subject(key, core.isa, b"", (), notion or "unrolled", row.offset, None, str(error))
+
+
+def _ask(
+    model: Model,
+    core: Microarch,
+    about: Sequence[Subject],
+    offsets: Sequence[int | None],
+    *,
+    required: bool,
+) -> list[dict[str, object]]:
+    """Return the rows of one model for one core.
+
+    A model that is not installed raises where it was asked for by name, else it fills errors.
+    """
+    pairs = [(s, offset) for s in about for offset in offsets]
+    asked = [(s, offset) for s, offset in pairs if not s.error]
+    try:
+        found = model.predict([s.block(offset) for s, offset in asked], core)
+    except InputError as error:
+        if required:
+            raise
+        found = [Answer.none(str(error)) for _ in asked]
+    answers = iter(found)
+    rows: list[dict[str, object]] = []
+    for subject, offset in pairs:
+        answer = Answer.none(subject.error) if subject.error else next(answers)
+        rows.append(
+            {
+                **subject.key,
+                "microarch": core.id,
+                "model": model.id,
+                "notion": subject.notion,
+                "offset": subject.natural if offset is None else offset,
+                "cycles": answer.cycles,
+                "bottleneck": answer.bottleneck,
+                "error": answer.error,
+                "bytes_per_iteration": subject.moved,
+            }
+        )
+    return rows

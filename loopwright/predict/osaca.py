@@ -1,0 +1,118 @@
+"""OSACA: port pressure and loop-carried dependencies, with no front end at all."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import iced_x86 as iced
+
+from loopwright.code import Instruction
+from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
+from loopwright.predict.model import Answer, Block, unfit
+
+
+class Osaca:
+    """OSACA through one worker process that lives as long as this one."""
+
+    id = "osaca"
+
+    def version(self) -> str:
+        """Return the version; InputError where OSACA is not installed."""
+        try:
+            return f"OSACA {metadata.version('osaca')}"
+        except metadata.PackageNotFoundError:
+            raise InputError("OSACA is missing: install it with `pip install osaca`") from None
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer with the larger of port pressure and longest loop-carried dependency."""
+        if "osaca" not in core.called:
+            return [Answer.none(f"OSACA has no model of {core.id}") for _ in blocks]
+        self.version()
+        return [_one(block, core) for block in blocks]
+
+
+def _one(block: Block, core: Microarch) -> Answer:
+    why = unfit(block)
+    if why:
+        return Answer.none(why)
+    lines = [_text(block.isa, ins) for ins in block.instructions]
+    syntax = "ATT" if block.isa == "x86_64" else None
+    reply = _worker().ask({"arch": core.called["osaca"], "syntax": syntax, "lines": lines})
+    if "error" in reply:
+        return Answer.none(f"OSACA: {reply['error']}")
+    if reply["unknown"]:
+        return Answer.none(f"OSACA has no data for `{' '.join(reply['unknown'][0].split())}`")
+    throughput, chain = reply["throughput"], reply["lcd"]
+    name = f"port {reply['port']}" if throughput >= chain else "dependency chain"
+    return Answer(round(max(throughput, chain), 3), name)
+
+
+def _text(isa: str, ins: Instruction) -> str:
+    """Return the instruction as OSACA reads it best.
+
+    On x86 without size suffix: it takes a movq of general registers for the vector move.
+    """
+    if ins.target is not None:
+        # It takes a branch to a number for an unknown form.
+        operands = ins.text.replace("\t", " ").rsplit(" ", 1)[0]
+        return f"{operands} .Ltarget"
+    if isa != "x86_64":
+        return ins.text.replace("\t", " ")
+    decoded = iced.Decoder(64, ins.code, ip=ins.address).decode()
+    text = _formatter().format(decoded)
+    base, suffixed = _formatter().format_mnemonic(decoded), ins.mnemonic
+    if base == suffixed and base[-1:] in "bwlq" and _bare(decoded) == base[:-1]:
+        text = text.replace(base, base[:-1], 1)
+    return text
+
+
+def _bare(ins: iced.Instruction) -> str:
+    """Return the mnemonic with no suffix at all, as Intel syntax writes it."""
+    return iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(ins)
+
+
+@cache
+def _formatter() -> iced.Formatter:
+    formatter = iced.Formatter(iced.FormatterSyntax.GAS)
+    formatter.space_after_operand_separator = True
+    formatter.rip_relative_addresses = True
+    return formatter
+
+
+class _Worker:
+    """The worker process and its pipe."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "loopwright.predict.osaca_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, request: dict[str, object]) -> dict[str, Any]:
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            _worker.cache_clear()
+            return {"error": f"its worker ended (exit {self.process.wait()})"}
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+
+@cache
+def _worker() -> _Worker:
+    return _Worker()

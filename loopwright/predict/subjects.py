@@ -1,0 +1,132 @@
+"""What a prediction is about: a variant's main loop, a hex string, or rows of a CSV."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopwright import assemble, decode, kernels
+from loopwright.code import Code, Flow, Instruction
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch
+from loopwright.predict.model import Block
+
+OFFSETS = range(64)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing to predict.
+
+    key holds its identifying columns; natural is the code offset it has of itself; moved the
+    bytes that one iteration (or call) copies, clears or reads, None where that is not known;
+    error says why no model is to be asked.
+    """
+
+    key: dict[str, str]
+    isa: str
+    code: bytes
+    instructions: tuple[Instruction, ...]
+    notion: str
+    natural: int
+    moved: int | None
+    error: str = ""
+
+    def block(self, offset: int | None) -> Block:
+        """Return it as a block at a code offset (its own where None)."""
+        at = self.natural if offset is None else offset
+        return Block(self.isa, self.code, self.instructions, self.notion, at)
+
+
+def of_variant(variant: Variant, core: Microarch) -> Subject:
+    """Return a variant's main loop, or its whole call, as the core would run it."""
+    kernel = kernels.load(variant.kernel)
+    contract = kernel.routines[variant.routine].contract
+    lacking = frozenset(a for a in variant.alternatives if feature(a) not in core.features)
+    code = assemble.variant_code(variant, lacking)
+    key = {"kernel": kernel.id, "routine": variant.routine, "variant": variant.name}
+    missing = [n for n in variant.needs if not provides(core, n)]
+    error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
+    if contract.unit == "call":
+        body = straight_call(code)
+        moved = sum(i.written_bytes for i in body)
+        notion, start = "unrolled", code.entry
+    else:
+        loop = assemble.main_loop(variant, code)
+        body, notion, start = loop.instructions, "loop", loop.start
+        moved = loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
+    raw = b"".join(i.code for i in body)
+    return Subject(key, kernel.isa, raw, body, notion, start % 64, moved, error)
+
+
+def feature(alternative: str) -> str:
+    """Return the feature that an alternative's name speaks of: X86_FEATURE_SMAP is smap."""
+    return alternative.rsplit("FEATURE_", 1)[-1].removeprefix("ARM64_HAS_").lower()
+
+
+def provides(core: Microarch, need: str) -> bool:
+    """Say whether a core has a feature. "noX" is X switched off, which every core can do."""
+    return need in core.features or (need.startswith("no") and need not in core.features)
+
+
+def straight_call(code: Code) -> tuple[Instruction, ...]:
+    """Return the instructions of one undisturbed call: conditional branches fall through."""
+    at = {ins.address: ins for ins in code.instructions}
+    body: list[Instruction] = []
+    ins = at.get(code.entry)
+    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(at):
+        if ins.flow is Flow.JUMP:
+            ins = at.get(ins.target) if ins.target is not None else None
+            continue
+        body.append(ins)
+        ins = at.get(ins.end)
+    return tuple(body)
+
+
+def of_hex(text: str, isa: str, notion: str | None, key: dict[str, str], offset: int) -> Subject:
+    """Return a hex string's code; InputError where it is no code.
+
+    The notion defaults to loop where it ends in a branch, else to unrolled.
+    """
+    code = decode.parse_hex(text)
+    instructions = decode.decode(isa, code)
+    branch = instructions[-1].flow in (Flow.BRANCH, Flow.JUMP)
+    error = ""
+    if notion == "loop" and not branch:
+        error = "a loop ends in a branch and this block does not; ask for the unrolled notion"
+    chosen = notion or ("loop" if branch else "unrolled")
+    return Subject(key, isa, code, instructions, chosen, offset, None, error)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a blocks file."""
+
+    id: str
+    hex: str
+    offset: int
+
+
+def read_csv(path: Path) -> Iterator[Row]:
+    """Yield the rows of a CSV with the columns id, hex and optionally offset."""
+    try:
+        file = path.open(newline="")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    with file:
+        rows = csv.DictReader(file)
+        missing = {"id", "hex"} - set(rows.fieldnames or ())
+        if missing:
+            raise InputError(
+                f"{path}: the header lacks {' and '.join(sorted(missing))}; "
+                "a blocks file has the columns id, hex and optionally offset"
+            )
+        try:
+            for row in rows:
+                given = (row.get("offset") or "0").strip()
+                if not given.isdecimal() or int(given) not in OFFSETS:
+                    raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
+                yield Row(row["id"] or "", row["hex"] or "", int(given))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}:{rows.line_num}: {error}") from None
