@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from loopwright import paths
+from loopwright import paths, upstream
 from loopwright.errors import InputError, unknown
+from loopwright.upstream import Edit, Requirement, Upstream
 
 ISAS = ("x86_64", "arm64")
 EFFECTS = ("copy", "clear", "checksum", "store_fields")
@@ -53,16 +54,6 @@ class Contract:
 
 
 @dataclass(frozen=True)
-class Upstream:
-    """Where a Linux tree keeps the routine; replaces lists the functions whose ABI it shares."""
-
-    file: str
-    replaces: tuple[str, ...]
-    since: str
-    note: str
-
-
-@dataclass(frozen=True)
 class Routine:
     """One contract, its place in Linux, and the variant that Linux has today."""
 
@@ -78,8 +69,9 @@ class Variant:
     """One way to fulfil a routine's contract.
 
     needs lists CPU features without which it cannot run or is not chosen; alternatives the
-    feature names of ALTERNATIVE() sites that are taken when it is assembled. patchable is empty,
-    or says why no patch can be made from it.
+    feature names of ALTERNATIVE() sites that are taken when it is assembled. unpatchable is empty,
+    or says why no patch can be made from it. subject and why are what a patch says of itself;
+    edits is empty where a patch replaces the routine's function.
     """
 
     kernel: str
@@ -91,6 +83,10 @@ class Variant:
     alternatives: tuple[str, ...]
     merged: str
     unpatchable: str
+    subject: str
+    why: str
+    requires: tuple[Requirement, ...]
+    edits: tuple[Edit, ...]
 
     @property
     def id(self) -> str:
@@ -194,8 +190,8 @@ def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = {"baseline": table.get("baseline", data.get("baseline", ""))}
     merged["summary"] = table.get("summary", data.get("summary", ""))
     merged["contract"] = {**data.get("contract", {}), **table.get("contract", {})}
-    upstream = {**data.get("upstream", {}), **table.get("upstream", {})}
-    merged["upstream"] = upstream or None
+    place = {**data.get("upstream", {}), **table.get("upstream", {})}
+    merged["upstream"] = place or None
     return merged
 
 
@@ -214,8 +210,9 @@ class _Reader:
 
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
         contract = self.contract(table["contract"])
-        upstream = self.upstream(table["upstream"], contract) if table["upstream"] else None
-        return Routine(name, contract, upstream, table["baseline"], table["summary"])
+        place = table["upstream"]
+        place = place and upstream.read_upstream(place, contract.symbol, self.path)
+        return Routine(name, contract, place, table["baseline"], table["summary"])
 
     def contract(self, table: dict[str, Any]) -> Contract:
         effect = self.get(table, "effect", str)
@@ -243,14 +240,6 @@ class _Reader:
             fields=tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ())),
         )
 
-    def upstream(self, table: dict[str, Any], contract: Contract) -> Upstream:
-        file = self.get(table, "file", str)
-        inside = PurePosixPath(file)
-        if inside.is_absolute() or ".." in inside.parts:
-            raise InputError(f"{self.path}: upstream file {file!r} leaves the kernel tree")
-        replaces = tuple(table.get("replaces", (contract.symbol,)))
-        return Upstream(file, replaces, str(table.get("since", "")), table.get("note", ""))
-
     def variant(
         self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
     ) -> Variant:
@@ -270,6 +259,10 @@ class _Reader:
             alternatives=tuple(entry.get("alternatives", ())),
             merged=str(entry.get("merged", "")),
             unpatchable=str(entry.get("unpatchable", "")),
+            subject=str(entry.get("subject", "")),
+            why=str(entry.get("why", "")),
+            requires=upstream.read_requirements(entry.get("requires", ()), self.path),
+            edits=upstream.read_edits(entry.get("edits", ()), self.path),
         )
 
     def source(self, entry: dict[str, Any], name: str) -> Path:
