@@ -14,7 +14,7 @@ from elftools.elf.sections import SymbolTableSection
 from loopwright import decode, kernels, loops, paths, toolchain
 from loopwright.code import Code, ExceptionEntry, Loop
 from loopwright.errors import InputError
-from loopwright.kernels import Kernel, Variant
+from loopwright.kernels import Variant
 
 # What the kernel compiles with, as far as it bears on the code of a leaf routine.
 _C_FLAGS = [
@@ -57,7 +57,7 @@ def variant_code(variant: Variant, without: frozenset[str] = frozenset()) -> Cod
     kernel = kernels.load(variant.kernel)
     symbol = kernel.routines[variant.routine].contract.symbol
     taken = tuple(name for name in variant.alternatives if name not in without)
-    return source_code(kernel, variant.source, symbol, taken)
+    return source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
 
 
 def user_code(variant: Variant) -> Code:
@@ -78,20 +78,22 @@ def main_loop(variant: Variant, code: Code) -> Loop:
 
 
 @cache
-def source_code(kernel: Kernel, source: Path, symbol: str, alternatives: tuple[str, ...]) -> Code:
-    """Assemble one source file of a kernel with the given alternatives taken."""
-    tools = toolchain.find(kernel.isa)
-    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        obj, elf = Path(folder, "variant.o"), Path(folder, "variant.elf")
+def source_code(
+    isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
+) -> Code:
+    """Assemble one source file with the given alternatives taken; folder is its kernel's."""
+    tools = toolchain.find(isa)
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        obj, elf = Path(scratch, "variant.o"), Path(scratch, "variant.elf")
         command = [
             tools.gcc,
             *_C_FLAGS,
-            *_ISA_FLAGS[kernel.isa],
+            *_ISA_FLAGS[isa],
             "-D__KERNEL__",
             "-nostdinc",
-            f"-I{paths.HARNESS / 'include' / kernel.isa}",
+            f"-I{paths.HARNESS / 'include' / isa}",
             f"-I{paths.HARNESS / 'include' / 'common'}",
-            f"-I{kernel.folder}",
+            f"-I{folder}",
             *(f"-DLW_TAKE_{name}" for name in alternatives),
             "-c",
             str(source),
@@ -116,7 +118,7 @@ def source_code(kernel: Kernel, source: Path, symbol: str, alternatives: tuple[s
             ],
             source,
         )
-        return _read(kernel.isa, elf, source, symbol)
+        return _read(isa, elf, source, symbol)
 
 
 def _run(command: list[str], source: Path) -> None:

@@ -69,8 +69,9 @@ class Variant:
     """One way to fulfil a routine's contract.
 
     needs lists CPU features without which it cannot run or is not chosen; alternatives the
-    feature names of ALTERNATIVE() sites that are taken when it is assembled. unpatchable is empty,
-    or says why no patch can be made from it. subject and why are what a patch says of itself;
+    feature names of ALTERNATIVE() sites that are taken when it is assembled. may_change holds the
+    registers that it changes beside those of the contract. unpatchable is empty, or says why no
+    patch can be made from it. subject and why are what a patch says of itself;
     edits is empty where a patch replaces the routine's function.
     """
 
@@ -81,6 +82,7 @@ class Variant:
     source: Path
     needs: tuple[str, ...]
     alternatives: tuple[str, ...]
+    may_change: tuple[str, ...]
     merged: str
     unpatchable: str
     subject: str
@@ -257,6 +259,7 @@ class _Reader:
             source=self.source(entry, name),
             needs=tuple(entry.get("needs", ())),
             alternatives=tuple(entry.get("alternatives", ())),
+            may_change=tuple(entry.get("may_change", ())),
             merged=str(entry.get("merged", "")),
             unpatchable=str(entry.get("unpatchable", "")),
             subject=str(entry.get("subject", "")),

@@ -11,15 +11,21 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     """Return the loops that hold no other loop, by address, and the string instructions.
 
     A backward branch closes a loop only if control can come from its target to it without
-    leaving the stretch between; fixups that jump back to an exit close none.
+    leaving the stretch between; fixups that jump back to an exit close none. Code that control
+    cannot reach from the first instruction, such as an alternative not taken, holds no loop.
     """
     index = {ins.address: n for n, ins in enumerate(instructions)}
+    everything = range(len(instructions))
+    live = _reached(instructions, index, 0, everything)
     spans = set()
-    for last, ins in enumerate(instructions):
+    for last in live:
+        ins = instructions[last]
         if ins.flow not in (Flow.BRANCH, Flow.JUMP) or ins.target is None:
             continue
         first = index.get(ins.target)
-        if first is not None and first <= last and _reaches(instructions, index, first, last):
+        if first is None or first > last:
+            continue
+        if last in _reached(instructions, index, first, range(first, last + 1)):
             spans.add((first, last))
     innermost = [
         (a, b)
@@ -27,29 +33,29 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
         if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
     ]
     loops = [Loop("branch", tuple(instructions[a : b + 1])) for a, b in innermost]
-    loops += [Loop("string", (ins,)) for ins in instructions if ins.string]
+    loops += [
+        Loop("string", (ins,)) for n, ins in enumerate(instructions) if ins.string and n in live
+    ]
     return tuple(sorted(loops, key=lambda loop: loop.start))
 
 
-def _reaches(
-    instructions: Sequence[Instruction], index: dict[int, int], first: int, last: int
-) -> bool:
-    """Say whether control gets from instruction first to last, staying between them."""
+def _reached(
+    instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
+) -> set[int]:
+    """Return which instructions control gets to from one of them, staying within a stretch."""
     seen: set[int] = set()
-    todo = [first]
+    todo = [start]
     while todo:
         at = todo.pop()
-        if at in seen or not first <= at <= last:
+        if at in seen or at not in within:
             continue
-        if at == last:
-            return True
         seen.add(at)
         ins = instructions[at]
         if ins.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
             todo.append(at + 1)
         if ins.flow in (Flow.BRANCH, Flow.JUMP) and ins.target in index:
             todo.append(index[ins.target])
-    return False
+    return seen
 
 
 def main_loop(loops: Sequence[Loop], effect: str) -> Loop | None:

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef LW_LINUX_LINKAGE_H
+#define LW_LINUX_LINKAGE_H
+
+#include <asm/linkage.h>
+
+#ifdef __ASSEMBLY__
+
+#define SYM_FUNC_START(name)                                                                       \
+	.globl name;                                                                               \
+	.type name, %function;                                                                     \
+	__ALIGN;                                                                                   \
+	name:
+
+#define SYM_FUNC_END(name) .size name, . - name
+
+#endif
+
+#endif
