@@ -6,6 +6,7 @@
 
 #ifdef __ASSEMBLY__
 
+/* clang-format off */
 #define SYM_FUNC_START(name)                                                                       \
 	.globl name;                                                                               \
 	.type name, %function;                                                                     \
@@ -13,6 +14,7 @@
 	name:
 
 #define SYM_FUNC_END(name) .size name, . - name
+/* clang-format on */
 
 #endif
 

@@ -13,6 +13,7 @@
  */
 #ifdef __ASSEMBLY__
 
+/* clang-format off */
 .macro ALTERNATIVE oldinstr, newinstr, feature
 	.if \feature
 771:	\newinstr
@@ -31,28 +32,31 @@
 	.endif
 	.nops -(((774b - 773b) - (772b - 771b)) > 0) * ((774b - 773b) - (772b - 771b))
 .endm
+/* clang-format on */
 
 #else
 
 #include <linux/stringify.h>
 
-#define ALTERNATIVE(oldinstr, newinstr, feature)                                                   \
-	"	.if " __stringify(feature) "\n"                                                    \
-	"771:	" newinstr "\n"                                                                    \
-	"772:\n"                                                                                   \
-	"	.subsection 1\n"                                                                   \
-	"773:	" oldinstr "\n"                                                                    \
-	"774:\n"                                                                                   \
-	"	.previous\n"                                                                       \
-	"	.else\n"                                                                           \
-	"771:	" oldinstr "\n"                                                                    \
-	"772:\n"                                                                                   \
-	"	.pushsection .discard.alternative, \"e\"\n"                                        \
-	"773:	" newinstr "\n"                                                                    \
-	"774:\n"                                                                                   \
-	"	.popsection\n"                                                                     \
-	"	.endif\n"                                                                          \
-	"	.nops -(((774b - 773b) - (772b - 771b)) > 0) * ((774b - 773b) - (772b - 771b))\n"
+/* clang-format off */
+#define ALTERNATIVE(oldinstr, newinstr, feature) \
+	"\t.if " __stringify(feature) "\n" \
+	"771: " newinstr "\n" \
+	"772:\n" \
+	"\t.subsection 1\n" \
+	"773: " oldinstr "\n" \
+	"774:\n" \
+	"\t.previous\n" \
+	"\t.else\n" \
+	"771: " oldinstr "\n" \
+	"772:\n" \
+	"\t.pushsection .discard.alternative, \"e\"\n" \
+	"773: " newinstr "\n" \
+	"774:\n" \
+	"\t.popsection\n" \
+	"\t.endif\n" \
+	"\t.nops -(((774b - 773b) - (772b - 771b)) > 0) * ((774b - 773b) - (772b - 771b))\n"
+/* clang-format on */
 
 #define alternative(oldinstr, newinstr, feature)                                                   \
 	asm volatile(ALTERNATIVE(oldinstr, newinstr, feature) : : : "memory")

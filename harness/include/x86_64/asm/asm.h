@@ -11,6 +11,7 @@
 
 #ifdef __ASSEMBLY__
 
+/* clang-format off */
 #define _ASM_EXTABLE_TYPE(from, to, type)                                                          \
 	.pushsection "__ex_table", "a";                                                            \
 	.balign 4;                                                                                 \
@@ -18,6 +19,7 @@
 	.long (to) - .;                                                                            \
 	.long type;                                                                                \
 	.popsection
+/* clang-format on */
 
 #else
 
@@ -29,7 +31,7 @@
 	" .long (" #from ") - .\n"                                                                 \
 	" .long (" #to ") - .\n"                                                                   \
 	" .long " __stringify(type) "\n"                                                           \
-	" .popsection\n"
+				    " .popsection\n"
 
 /* Ties a call made from inline assembly to a stack frame that is set up. */
 register unsigned long current_stack_pointer asm("rsp");
