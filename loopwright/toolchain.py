@@ -7,7 +7,10 @@ from functools import cache
 
 from loopwright.errors import InputError
 
-_TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+_TRIPLES = {
+    "x86_64": ("x86_64-linux-gnu", "x86_64-conda-linux-gnu"),
+    "arm64": ("aarch64-linux-gnu", "aarch64-conda-linux-gnu"),
+}
 _PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "arm64": "gcc-aarch64-linux-gnu"}
 _MACHINES = {"x86_64": "x86_64", "aarch64": "arm64", "arm64": "arm64", "amd64": "x86_64"}
 
@@ -36,8 +39,8 @@ def host_isa() -> str:
 def find(isa: str) -> Toolchain:
     """Return the toolchain for an ISA; InputError that names the package where it is missing."""
     native = host_isa() == isa
-    triple = _TRIPLES[isa]
-    for prefix in (f"{triple}-", "") if native else (f"{triple}-",):
+    prefixes = [f"{triple}-" for triple in _TRIPLES[isa]]
+    for prefix in [*prefixes, ""] if native else prefixes:
         gcc, ld = shutil.which(f"{prefix}gcc"), shutil.which(f"{prefix}ld")
         if gcc and ld:
             return Toolchain(isa, gcc, ld, () if native else _emulator(isa))

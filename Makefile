@@ -1,0 +1,43 @@
+# make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
+# make test        the tests
+# Both set up what they need first; a second run does not set up again.
+# TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
+
+TREE ?=
+OUT ?= out
+LOOPWRIGHT = .venv/bin/loopwright
+C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kernels/*.h')
+
+.PHONY: help setup recommend test test-slow lint format notebooks clean
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+setup:
+	@scripts/setup
+
+recommend: setup
+	$(LOOPWRIGHT) report -o $(OUT) --patch $(if $(TREE),--tree '$(TREE)')
+
+test: setup
+	.venv/bin/python -m pytest -m 'not slow'
+
+test-slow: setup
+	.venv/bin/python -m pytest
+
+lint: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
+
+format: setup
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+	.venv/bin/clang-format -i $(C_SOURCES)
+
+notebooks: setup
+	.venv/bin/jupyter lab notebooks
+
+clean:
+	rm -rf build out
