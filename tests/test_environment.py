@@ -28,7 +28,11 @@ def test_the_conda_environment_has_the_python_that_pyproject_asks_for():
 def test_the_conda_environment_has_the_native_tools_that_setup_installs():
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     setup = (ROOT / "scripts/setup").read_text()
-    for debian, name in {"llvm-19": "llvm-tools-19", "gcc-aarch64-linux-gnu": "gcc_linux-aarch64",
-                         "perl": "perl", "git": "git"}.items():
+    for debian, name in {
+        "llvm-19": "llvm-tools-19",
+        "gcc-aarch64-linux-gnu": "gcc_linux-aarch64",
+        "perl": "perl",
+        "git": "git",
+    }.items():
         assert debian in setup
         assert name in conda

@@ -43,7 +43,8 @@ def of_variant(variant: Variant, core: Microarch) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
-    lacking = frozenset(a for a in variant.alternatives if feature(a) not in core.features)
+    optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
+    lacking = frozenset(a for a in optional if feature(a) not in core.features)
     code = assemble.variant_code(variant, lacking)
     key = {"kernel": kernel.id, "routine": variant.routine, "variant": variant.name}
     missing = [n for n in variant.needs if not provides(core, n)]

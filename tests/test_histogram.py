@@ -1,0 +1,68 @@
+"""Histograms as bpftrace prints them."""
+
+import pytest
+
+from loopwright.errors import InputError
+from loopwright.histogram import Bucket, read
+
+LHIST = """\
+some mail says that
+
+@[kprobe:memcpy]:
+(..., 64)              3 |@@@@@@@@@@|
+[64, 576)              1 |@@        |
+
+@[kprobe:memset]:
+[1K, 2K)               5 |@@@@@@    |
+[16K, ...)             5 |@@@@@@    |
+and goes on
+"""
+HIST = """\
+@sizes:
+[0]                    2 |@@@@      |
+[1]                    0 |          |
+[2, 4)                 6 |@@@@@@@@@@|
+"""
+
+
+def _file(tmp_path, text):
+    path = tmp_path / "sizes.txt"
+    path.write_text(text)
+    return path
+
+
+def test_a_map_is_chosen_by_part_of_its_name(tmp_path):
+    found = read(f"{_file(tmp_path, LHIST)}:memset")
+    assert found.buckets == (Bucket(1024, 2048, 5), Bucket(16384, None, 5))
+
+
+def test_several_maps_and_no_choice_names_them(tmp_path):
+    with pytest.raises(InputError, match=r"memcpy.*memset"):
+        read(str(_file(tmp_path, LHIST)))
+
+
+def test_powers_of_two_and_single_values_are_read(tmp_path):
+    found = read(str(_file(tmp_path, HIST)))
+    assert found.buckets == (Bucket(0, 1, 2), Bucket(1, 2, 0), Bucket(2, 4, 6))
+    assert found.total == 8
+
+
+def test_the_mean_spreads_a_bucket_evenly_and_takes_an_open_one_at_its_low_end(tmp_path):
+    path = _file(tmp_path, LHIST)
+    # (32 * 3 + 320 * 1) / 4 and (1536 * 5 + 16384 * 5) / 10
+    assert read(f"{path}:memcpy").mean(lambda size: size) == pytest.approx(104)
+    assert read(f"{path}:memset").mean(lambda size: size) == pytest.approx(8960)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("no rows here\n", "no bpftrace histogram"), ("@a:\n[0, 4)     0 |   |\n", "counts no calls")],
+)
+def test_a_file_without_counts_is_refused(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        read(str(_file(tmp_path, text)))
+
+
+def test_a_missing_file_is_refused():
+    with pytest.raises(InputError, match="no such file"):
+        read("/nonexistent:memcpy")

@@ -1,0 +1,159 @@
+"""The outside models, held against answers that are known for the installed versions."""
+
+import pandas as pd
+import pytest
+
+from loopwright.errors import InputError
+from loopwright.predict import predict
+
+LOAD3 = "488b07488b4f08488b5710"
+STORE3 = "48890748894f0848895710"
+COPY8 = "488b064889074883c6084883c70848ffc975ed"
+NOP8_ARM = "1f2003d5" * 8
+
+
+def _cycles(rows: pd.DataFrame, model: str) -> float:
+    row = rows[rows["model"] == model]
+    assert len(row) == 1
+    assert row["error"].item() == ""
+    return float(row["cycles"].item())
+
+
+@pytest.mark.parametrize(
+    ("code", "core", "model", "cycles"),
+    [
+        # LLVM 19's model of Zen 2 issues three memory operations of any kind a cycle.
+        (LOAD3, "zen2", "llvm-mca", 1.0),
+        (STORE3, "zen2", "llvm-mca", 1.0),
+        (LOAD3, "sandybridge", "llvm-mca", 1.5),
+        ("90" * 6, "zen2", "llvm-mca", 1.5),
+        ("90" * 6, "zen2", "llvm-mca-corrected", 1.2),
+        (NOP8_ARM, "neoverse-n1", "llvm-mca", 1.0),
+        (NOP8_ARM, "neoverse-n1", "llvm-mca-corrected", 2.0),
+        # OSACA without size suffixes: general moves, not vector moves.
+        (LOAD3, "zen2", "osaca", 1.5),
+        (STORE3, "zen2", "osaca", 3.0),
+        (COPY8, "zen2", "osaca", 1.0),
+    ],
+)
+def test_models_answer_as_they_are_known_to(code, core, model, cycles):
+    rows = predict(hex=code, microarch=core, model=model)
+    assert _cycles(rows, model) == pytest.approx(cycles, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("code", "model", "word"),
+    [
+        ("f348a5", "llvm-mca", "rep movsq"),
+        ("f348a5", "osaca", "rep movsq"),
+        ("0f01cb", "llvm-mca", "stac"),
+        ("0faee8", "llvm-mca", "lfence"),
+        ("e800000000", "llvm-mca", "call"),
+        ("90", "osaca", "nop"),
+        (LOAD3, "uica", "uiCA has no model of zen2"),
+    ],
+)
+def test_a_model_that_would_have_to_guess_gives_no_number(code, model, word):
+    row = predict(hex=code, microarch="zen2", model=model).iloc[0]
+    assert pd.isna(row["cycles"])
+    assert word in row["error"]
+
+
+def test_one_bad_block_costs_only_its_own_row(tmp_path):
+    blocks = tmp_path / "blocks.csv"
+    blocks.write_text(
+        f"id,hex,offset\ngood,{LOAD3},0\nodd,488,0\nnone,,0\nrep,f348a5,0\n"
+        f"stac,0f01cb,0\nalso,{STORE3},63\n"
+    )
+    rows = predict(blocks=blocks, microarch="sandybridge", model="llvm-mca").set_index("id")
+    assert rows["cycles"].dropna().round(1).to_dict() == {"good": 1.5, "also": 3.0}
+    assert rows.loc["also", "offset"] == 63
+    assert (rows["error"] != "").to_dict() == {
+        "good": False,
+        "odd": True,
+        "none": True,
+        "rep": True,
+        "stac": True,
+        "also": False,
+    }
+
+
+def test_many_blocks_in_one_process_answer_as_each_alone(tmp_path):
+    codes = [LOAD3, STORE3, COPY8, "4801d8", "480fafc3", "48ffc8"]
+    blocks = tmp_path / "blocks.csv"
+    blocks.write_text("id,hex\n" + "".join(f"{n},{c}\n" for n, c in enumerate(codes)))
+    together = predict(blocks=blocks, microarch="haswell", model="llvm-mca")["cycles"]
+    alone = [
+        _cycles(predict(hex=c, microarch="haswell", model="llvm-mca"), "llvm-mca") for c in codes
+    ]
+    assert list(together) == alone
+
+
+def test_offset_all_gives_a_row_for_each_offset():
+    rows = predict(hex=COPY8, microarch="zen2", model="llvm-mca", offset="all")
+    assert list(rows["offset"]) == list(range(64))
+
+
+def test_a_block_without_a_branch_is_no_loop():
+    row = predict(hex=LOAD3, microarch="zen2", model="llvm-mca", notion="loop").iloc[0]
+    assert "ends in a branch" in row["error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"hex": ""}, "empty"),
+        ({"hex": "488"}, "3 digits"),
+        ({"hex": "48zz"}, "'z'"),
+        ({"hex": "06"}, "no whole x86-64 instruction"),
+        ({"hex": "ffffffff", "microarch": "tsv110"}, "no whole AArch64 instruction"),
+        ({"hex": LOAD3, "microarch": "zen"}, "zen2"),
+        ({"hex": LOAD3, "model": "llvm"}, "llvm-mca"),
+        ({"hex": LOAD3, "notion": "looped"}, "loop"),
+        ({"hex": LOAD3, "offset": 64}, "0..63"),
+        ({"spec": "x86_64/copy_usr"}, "x86_64/copy_user"),
+        ({"spec": "x86_64/copy_user/movsw"}, "movsq"),
+        ({"spec": "x86_64/copy_user", "microarch": "tsv110"}, "arm64"),
+        ({"blocks": "/nonexistent.csv"}, "No such file"),
+        ({}, "give one of"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it(given, words):
+    with pytest.raises(InputError) as caught:
+        predict(**given)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_uica_that_is_not_set_up_is_named_with_the_mend(monkeypatch):
+    monkeypatch.delenv("UICA_HOME", raising=False)
+    row = predict(hex=LOAD3, microarch="sandybridge").query("model == 'uica'").iloc[0]
+    assert "UICA_HOME" in row["error"]
+    with pytest.raises(InputError, match="UICA_HOME"):
+        predict(hex=LOAD3, microarch="sandybridge", model="uica")
+    monkeypatch.setenv("UICA_HOME", "/nonexistent")
+    with pytest.raises(InputError, match="/nonexistent"):
+        predict(hex=LOAD3, microarch="sandybridge", model="uica")
+
+
+# Not uiCA: a program that takes the command line that uiCA documents, to see what it is given.
+ECHO_UICA = """\
+import sys
+assert sys.argv[2:] == ["-raw", "-arch", "SNB", "-TPonly", "-alignmentOffset", sys.argv[-1]]
+code = open(sys.argv[1], "rb").read()
+if code == b"\\x90":
+    print("something odd", file=sys.stderr)
+print(f"{len(code)}.{int(sys.argv[-1]):02d}")
+"""
+
+
+def test_uica_is_given_the_code_and_the_offset(tmp_path, monkeypatch):
+    (tmp_path / "uiCA.py").write_text(ECHO_UICA)
+    monkeypatch.setenv("UICA_HOME", str(tmp_path))
+    rows = predict(hex=COPY8, microarch="sandybridge", model="uica", offset=37)
+    assert rows["cycles"].item() == 19.37
+    odd = predict(hex="90", microarch="sandybridge", model="uica").iloc[0]
+    assert pd.isna(odd["cycles"])
+    assert "something odd" in odd["error"]
+    unrolled = predict(hex=COPY8, microarch="sandybridge", model="uica", notion="unrolled").iloc[0]
+    assert pd.isna(unrolled["cycles"])
