@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory between inaccessible pages. */
+#ifndef HARNESS_ARENA_H
+#define HARNESS_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena {
+	uint8_t *start; /* page aligned; from here size bytes are accessible */
+	size_t size;
+};
+
+#define ARENA_GUARD 65536 /* inaccessible bytes on each side */
+
+/* Map size bytes (whole pages of 64 KiB at most); exits with a message where memory lacks. */
+struct arena arena_open(size_t size);
+void arena_close(struct arena *arena);
+
+/* Say whether an address lies in the arena or its guards. */
+bool arena_holds(const struct arena *arena, uintptr_t address);
+
+/*
+ * Map code executable, offset bytes behind a 64-byte boundary, among bytes that trap. Returns
+ * where it stands; the arena is what to close.
+ */
+uint8_t *arena_code(struct arena *arena, const uint8_t *code, size_t size, size_t offset);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* One call of a routine under test, with all that is checked about it. */
+#ifndef HARNESS_ATTEMPT_H
+#define HARNESS_ATTEMPT_H
+
+#include "job.h"
+
+/*
+ * count is what the routine is told (bytes, or records). Of the bytes[side] at at[side] only the
+ * first limit[side] can be accessed. sum is the seed of a checksum.
+ */
+struct attempt {
+	size_t count;
+	uint8_t *at[SIDES];
+	size_t bytes[SIDES];
+	size_t limit[SIDES];
+	uint64_t sum;
+};
+
+/* What the checking process shares with the one that started it, so that it outlives a crash. */
+struct verdict {
+	uint64_t cases;
+	uint64_t over_report;
+	int finished;
+	char failure[320];
+	uint32_t hits[]; /* one an exception-table entry */
+};
+
+/* End the process with the failure of a case in the verdict. */
+void attempt_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Prepare to attempt a job; call once a process. fill chooses the content of the buffers. */
+void attempt_init(const struct job *job, struct verdict *verdict);
+void attempt_fill(int fill);
+int attempt_fills(const struct job *job);
+
+/* Where the two sides can be placed. */
+const struct arena *attempt_side(enum side side);
+
+void attempt_run(const struct attempt *attempt);
+
+/* Check that nothing but what was looked at case by case has changed either. */
+void attempt_check_all(void);
+
+#endif

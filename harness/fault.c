@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "fault.h"
+
+#include "arena.h"
+#include "machine.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define MOST_FAULTS 4096 /* by one attempt */
+#define TICK_US 100000
+#define MOST_TICKS 10
+
+static const struct job *job;
+static const uint8_t *code;
+static struct verdict *verdict;
+static const struct attempt *volatile expected;
+static uint64_t faults, faulting_case;
+
+static const char *signal_name(int number)
+{
+	switch (number) {
+	case SIGSEGV:
+		return "fault";
+	case SIGBUS:
+		return "bus error";
+	case SIGILL:
+		return "illegal instruction";
+	case SIGFPE:
+		return "arithmetic exception";
+	default:
+		return "trap";
+	}
+}
+
+/* Write what an address is to the attempt, e.g. "dst byte 12". */
+static void name_address(char *text, size_t size, uintptr_t address)
+{
+	static const char *const names[] = {"dst", "src"};
+
+	for (int side = 0; side < SIDES; side++) {
+		if (!expected->at[side] || !arena_holds(attempt_side(side), address))
+			continue;
+		snprintf(text, size, "%s byte %td of %zu", names[side],
+			 (const uint8_t *)address - expected->at[side], expected->bytes[side]);
+		return;
+	}
+	snprintf(text, size, "address %#lx, in neither buffer", (unsigned long)address);
+}
+
+/* Say whether the attempt may fault at an address: inside a buffer, behind its limit. */
+static bool allowed(uintptr_t address)
+{
+	for (int side = 0; side < SIDES; side++) {
+		size_t at;
+
+		if (!expected->at[side] || !arena_holds(attempt_side(side), address))
+			continue;
+		at = address - (uintptr_t)expected->at[side];
+		return job->faulting[side] && at >= expected->limit[side] &&
+		       at < expected->bytes[side];
+	}
+	return false;
+}
+
+static void count_fault(uintptr_t at)
+{
+	if (faulting_case != verdict->cases) {
+		faulting_case = verdict->cases;
+		faults = 0;
+	}
+	if (++faults > MOST_FAULTS)
+		attempt_fail("faults without end, last at +%#zx", (size_t)at);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	uintptr_t pc = machine_pc(context), at = pc - (uintptr_t)code;
+	uintptr_t address = (uintptr_t)info->si_addr;
+	char place[96];
+
+	if (!expected) {
+		signal(number, SIG_DFL);
+		return;
+	}
+	if (at >= job->code_size) {
+		attempt_fail("%s at %#lx, outside the variant's code", signal_name(number),
+			     (unsigned long)pc);
+	}
+	if (number != SIGSEGV)
+		attempt_fail("%s at +%#zx", signal_name(number), (size_t)at);
+	name_address(place, sizeof(place), address);
+	for (size_t i = 0; i < job->entries; i++) {
+		if (job->table[i].insn != at)
+			continue;
+		if (!allowed(address))
+			attempt_fail("+%#zx accesses %s, where it may not", (size_t)at, place);
+		count_fault(at);
+		verdict->hits[i]++;
+		machine_set_pc(context, (uintptr_t)code + job->table[i].fixup);
+		return;
+	}
+	attempt_fail("fault at +%#zx, which has no exception-table entry, at %s", (size_t)at,
+		     place);
+}
+
+static void on_tick(int number)
+{
+	static uint64_t last;
+	static int ticks;
+
+	(void)number;
+	if (last != verdict->cases || !expected) {
+		last = verdict->cases;
+		ticks = 0;
+	} else if (++ticks >= MOST_TICKS) {
+		attempt_fail("does not return within a second of CPU time");
+	}
+}
+
+void fault_init(const struct job *of_job, const uint8_t *base, struct verdict *into)
+{
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	struct sigaction tick = {.sa_handler = on_tick, .sa_flags = SA_ONSTACK | SA_RESTART};
+	struct itimerval every = {{0, TICK_US}, {0, TICK_US}};
+	stack_t stack = {.ss_size = 1 << 18};
+
+	job = of_job;
+	code = base;
+	verdict = into;
+	stack.ss_sp = malloc(stack.ss_size);
+	sigaltstack(&stack, NULL);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		sigaction(signals[i], &action, NULL);
+	sigaction(SIGVTALRM, &tick, NULL);
+	setitimer(ITIMER_VIRTUAL, &every, NULL);
+}
+
+void fault_expect(const struct attempt *attempt)
+{
+	expected = attempt;
+}

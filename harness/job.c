@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "job.h"
+
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS 5
+#define MOST_BYTES (1 << 20)
+
+static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
+static const char *const sides[] = {"dst", "src"};
+static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
+
+static int index_of(const char *const *names, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return -1;
+}
+
+#define INDEX_OF(names, name) index_of(names, sizeof(names) / sizeof(*(names)), name)
+
+static bool number(const char *text, size_t *value)
+{
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return false;
+	*value = strtoull(text, &end, 0);
+	return !*end;
+}
+
+static int nibble(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool read_code(struct job *job, const char *hex)
+{
+	size_t digits = strlen(hex);
+
+	if (!digits || digits % 2 || digits / 2 > MOST_BYTES)
+		return false;
+	free(job->code);
+	job->code = malloc(digits / 2);
+	job->code_size = digits / 2;
+	for (size_t i = 0; i < job->code_size; i++) {
+		int high = nibble(hex[2 * i]), low = nibble(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		job->code[i] = high << 4 | low;
+	}
+	return true;
+}
+
+static bool read_operand(struct operand *of_roles, struct job *job, char **word)
+{
+	int role = word[1] ? INDEX_OF(roles, word[1]) : -1;
+
+	if (role < 0 || !word[2] || machine_register(word[2], &of_roles[role]))
+		return false;
+	job->may_change |= 1ull << of_roles[role].index;
+	return true;
+}
+
+static bool read_mask(uint64_t *mask, const char *name)
+{
+	struct operand reg;
+
+	if (!name || machine_register(name, &reg))
+		return false;
+	*mask |= 1ull << reg.index;
+	return true;
+}
+
+static bool read_exception(struct job *job, char **word)
+{
+	struct exception entry;
+
+	if (!number(word[1], &entry.insn) || !number(word[2], &entry.fixup))
+		return false;
+	job->table = realloc(job->table, (job->entries + 1) * sizeof(entry));
+	job->table[job->entries++] = entry;
+	return true;
+}
+
+static bool read_field(struct job *job, char **word)
+{
+	struct field field = {0};
+
+	if (!number(word[1], &field.dst) || !number(word[2], &field.size) || !word[3])
+		return false;
+	field.zero = !strcmp(word[3], "-");
+	if (!field.zero && !number(word[3], &field.src))
+		return false;
+	job->fields = realloc(job->fields, (job->nfields + 1) * sizeof(field));
+	job->fields[job->nfields++] = field;
+	return true;
+}
+
+static bool read_point(struct job *job, char **word)
+{
+	struct point point;
+
+	if (!number(word[1], &point.count) || !number(word[2], &point.dst_align) ||
+	    !number(word[3], &point.src_align))
+		return false;
+	job->points = realloc(job->points, (job->npoints + 1) * sizeof(point));
+	job->points[job->npoints++] = point;
+	return true;
+}
+
+static bool read_side(bool *of_sides, const char *name)
+{
+	int side = name ? INDEX_OF(sides, name) : -1;
+
+	if (side >= 0)
+		of_sides[side] = true;
+	return side >= 0;
+}
+
+static bool read_effect(struct job *job, const char *name)
+{
+	int effect = name ? INDEX_OF(effects, name) : -1;
+
+	job->effect = effect;
+	return effect >= 0;
+}
+
+static bool read_line(struct job *job, char **word)
+{
+	const char *key = word[0], *value = word[1];
+
+	if (!strcmp(key, "id"))
+		return value && (job->id = strdup(value));
+	if (!strcmp(key, "isa"))
+		return value && !strcmp(value, machine_isa);
+	if (!strcmp(key, "code"))
+		return value && read_code(job, value);
+	if (!strcmp(key, "entry"))
+		return number(value, &job->entry);
+	if (!strcmp(key, "offset"))
+		return number(value, &job->offset);
+	if (!strcmp(key, "exception"))
+		return read_exception(job, word);
+	if (!strcmp(key, "effect"))
+		return read_effect(job, value);
+	if (!strcmp(key, "in"))
+		return read_operand(job->in, job, word);
+	if (!strcmp(key, "out"))
+		return read_operand(job->out, job, word);
+	if (!strcmp(key, "zeroed"))
+		return read_mask(&job->zeroed, value);
+	if (!strcmp(key, "may_change") && value && !strcmp(value, "flags"))
+		return job->flags_may_change = true;
+	if (!strcmp(key, "may_change"))
+		return read_mask(&job->may_change, value);
+	if (!strcmp(key, "faulting"))
+		return read_side(job->faulting, value);
+	if (!strcmp(key, "uncopied"))
+		return value &&
+		       ((job->exact = !strcmp(value, "exact")) || !strcmp(value, "at_least"));
+	if (!strcmp(key, "record"))
+		return number(word[1], &job->record[SIDE_DST]) &&
+		       number(word[2], &job->record[SIDE_SRC]);
+	if (!strcmp(key, "field"))
+		return read_field(job, word);
+	if (!strcmp(key, "max_size"))
+		return number(value, &job->max_size);
+	if (!strcmp(key, "point"))
+		return read_point(job, word);
+	return false;
+}
+
+/* Say what a job that was read whole lacks, or NULL. */
+static const char *lacks(const struct job *job)
+{
+	bool fails = job->faulting[SIDE_DST] || job->faulting[SIDE_SRC];
+	bool writes = job->effect != EFFECT_CHECKSUM;
+	bool reads = job->effect == EFFECT_COPY || job->effect == EFFECT_CHECKSUM;
+	bool records = job->effect == EFFECT_STORE_FIELDS;
+	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
+
+	if (!job->id || !job->code)
+		return "a job needs an id and code";
+	if (job->entry >= job->code_size)
+		return "the entry lies outside the code";
+	if (writes && !job->in[ROLE_DST].bits)
+		return "the contract names no input dst";
+	if (reads && !job->in[ROLE_SRC].bits)
+		return "the contract names no input src";
+	if (!records && !job->in[ROLE_COUNT].bits)
+		return "the contract names no input count";
+	if (records && (!job->nfields || !job->record[SIDE_DST]))
+		return "the contract names no fields, or no dst_record";
+	if ((fails || !writes) && !job->out[result].bits)
+		return records	? "the contract names no result stored"
+		       : writes ? "the contract names no result uncopied"
+				: "the contract names no result sum";
+	for (size_t i = 0; i < job->nfields; i++) {
+		const struct field *f = &job->fields[i];
+
+		if (f->dst + f->size > job->record[SIDE_DST])
+			return "a field lies outside dst_record";
+		if (!f->zero && f->src + f->size > job->record[SIDE_SRC])
+			return "a field lies outside src_record";
+		if (!f->zero && !job->in[ROLE_SRC].bits)
+			return "the contract names no input src";
+	}
+	for (size_t i = 0; i < job->entries; i++)
+		if (job->table[i].insn >= job->code_size || job->table[i].fixup >= job->code_size)
+			return "an exception-table entry lies outside the code";
+	return NULL;
+}
+
+int job_read(FILE *from, struct job *job, char *why, size_t size)
+{
+	char *line = NULL;
+	size_t room = 0;
+	bool inside = false;
+	int result = 0;
+
+	memset(job, 0, sizeof(*job));
+	job->max_size = 512;
+	while (getline(&line, &room, from) > 0) {
+		char *word[WORDS] = {0}, *rest = line;
+
+		for (int i = 0; i < WORDS && (word[i] = strtok_r(rest, " \n", &rest)); i++)
+			;
+		if (!word[0])
+			continue;
+		if (!strcmp(word[0], "job")) {
+			inside = true;
+			job->kind =
+			    word[1] && !strcmp(word[1], "measure") ? KIND_MEASURE : KIND_CHECK;
+		} else if (!strcmp(word[0], "end")) {
+			const char *missing = lacks(job);
+
+			if (missing && !result)
+				snprintf(why, size, "%s", missing);
+			result = missing || result ? -1 : 1;
+			inside = false;
+			break;
+		} else if (!result && !read_line(job, word)) {
+			snprintf(why, size, "job line not understood: %.40s %.40s %.40s", word[0],
+				 word[1] ? word[1] : "", word[2] ? word[2] : "");
+			result = -1;
+		}
+	}
+	if (inside) {
+		snprintf(why, size, "the input ends inside a job");
+		result = -1;
+	}
+	free(line);
+	return result;
+}
+
+void job_free(struct job *job)
+{
+	free(job->id);
+	free(job->code);
+	free(job->table);
+	free(job->fields);
+	free(job->points);
+}

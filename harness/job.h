@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A job: machine code, its exception table and its contract, read from text. */
+#ifndef HARNESS_JOB_H
+#define HARNESS_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum kind { KIND_CHECK, KIND_MEASURE };
+enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
+enum side { SIDE_DST, SIDE_SRC, SIDES };
+enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED, ROLES };
+
+/* A general-purpose register as a contract names it; bits is 0 where the role has none. */
+struct operand {
+	int index;
+	int bits;
+};
+
+struct exception {
+	size_t insn;
+	size_t fixup;
+};
+
+/* One field of a record: byte offsets and size; zero says that zero is stored. */
+struct field {
+	size_t dst;
+	size_t src;
+	size_t size;
+	bool zero;
+};
+
+/*
+ * One measurement: a call with count (bytes, or records) at these alignments (offsets from a page
+ * start); skew is (dst - src) mod 4096.
+ */
+struct point {
+	size_t count;
+	size_t dst_align;
+	size_t src_align;
+};
+
+struct job {
+	enum kind kind;
+	char *id;
+	uint8_t *code;
+	size_t code_size;
+	size_t entry;
+	size_t offset; /* of the code from a 64-byte boundary */
+	struct exception *table;
+	size_t entries;
+	enum effect effect;
+	struct operand in[ROLES];
+	struct operand out[ROLES];
+	uint64_t zeroed;     /* registers that hold zero at entry, by index */
+	uint64_t may_change; /* registers, by index; those of inputs and results included */
+	bool flags_may_change;
+	bool faulting[SIDES];
+	bool exact;
+	size_t record[SIDES];
+	struct field *fields;
+	size_t nfields;
+	size_t max_size;
+	struct point *points;
+	size_t npoints;
+};
+
+/*
+ * Read the next job. Returns 1 with a job, 0 at the end of the input, -1 with a message in why
+ * where a job is wrong; reading can then go on with the job that follows.
+ */
+int job_read(FILE *from, struct job *job, char *why, size_t size);
+void job_free(struct job *job);
+
+#endif

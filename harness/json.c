@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const char *separator = "";
+
+static void next(void)
+{
+	fputs(separator, stdout);
+	separator = ", ";
+}
+
+static void quote(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			putchar('\\');
+		if ((unsigned char)*text >= ' ')
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+static void put_key(const char *key)
+{
+	next();
+	quote(key);
+	fputs(": ", stdout);
+}
+
+void json_open(void)
+{
+	separator = "";
+	putchar('{');
+}
+
+void json_close(void)
+{
+	puts("}");
+	fflush(stdout);
+}
+
+void json_string(const char *key, const char *value)
+{
+	put_key(key);
+	quote(value);
+}
+
+void json_integer(const char *key, int64_t value)
+{
+	put_key(key);
+	printf("%lld", (long long)value);
+}
+
+void json_number(const char *key, double value)
+{
+	put_key(key);
+	separator = "";
+	json_item_number(value);
+}
+
+void json_array_open(const char *key)
+{
+	put_key(key);
+	putchar('[');
+	separator = "";
+}
+
+void json_array_close(void)
+{
+	putchar(']');
+	separator = ", ";
+}
+
+void json_item_integer(int64_t value)
+{
+	next();
+	printf("%lld", (long long)value);
+}
+
+void json_item_number(double value)
+{
+	next();
+	if (isfinite(value))
+		printf("%.9g", value);
+	else
+		fputs("null", stdout);
+}

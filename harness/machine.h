@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What differs between the ISAs: registers, and calls into code under test. */
+#ifndef HARNESS_MACHINE_H
+#define HARNESS_MACHINE_H
+
+#include "job.h"
+
+#include <ucontext.h>
+
+#define MACHINE_REGISTERS 32 /* room; each ISA says how many it has */
+
+/* General-purpose registers by index (x86-64: in encoding order; arm64: x0 to x30, sp), flags. */
+struct cpu_state {
+	uint64_t gpr[MACHINE_REGISTERS];
+	uint64_t flags;
+};
+
+extern const char machine_isa[];
+extern const int machine_registers;
+extern const int machine_stack_pointer;
+extern const uint64_t machine_flags_all; /* the arithmetic flags */
+extern const uint8_t machine_padding;	 /* a byte that as code raises a signal */
+
+/* Find a register by name; -1 where there is none of that name. */
+int machine_register(const char *name, struct operand *reg);
+const char *machine_register_name(int index);
+
+/* Prepare vector registers with known values; -1 and why where the CPU cannot be checked. */
+int machine_init(char *why, size_t size);
+
+/*
+ * Load every register from in and the known values into the vector registers, call entry, and
+ * save every register to out. Where the ISA needs registers for the call itself, in is changed to
+ * what they held at entry.
+ */
+void machine_call(struct cpu_state *in, struct cpu_state *out, uintptr_t entry);
+
+/* Name a register of those beside the general-purpose ones that the last call changed, or NULL. */
+const char *machine_vector_changed(void);
+
+/* Say what is wrong with the flags after a call, or NULL. */
+const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_state *out,
+				bool may_change);
+
+uintptr_t machine_pc(const ucontext_t *context);
+void machine_set_pc(ucontext_t *context, uintptr_t pc);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* Read jobs from standard input, or from the files named, and print one line of JSON for each. */
+#include "check.h"
+#include "job.h"
+#include "json.h"
+#include "machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void run(FILE *from)
+{
+	char why[160] = "";
+	struct job job;
+	int got;
+
+	while ((got = job_read(from, &job, why, sizeof(why)))) {
+		if (got < 0) {
+			json_open();
+			json_string("id", job.id ? job.id : "");
+			json_string("error", why);
+			json_close();
+		} else {
+			check_job(&job);
+		}
+		job_free(&job);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 1)
+		run(stdin);
+	for (int i = 1; i < argc; i++) {
+		FILE *file = fopen(argv[i], "r");
+
+		if (!file) {
+			perror(argv[i]);
+			return 2;
+		}
+		run(file);
+		fclose(file);
+	}
+	return 0;
+}

@@ -1,0 +1,132 @@
+"""Hold variants to their contracts by running them in user space (arm64 under QEMU)."""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from loopwright import assemble, harness, hosts, jobs, kernels, paths
+from loopwright.code import Code
+from loopwright.kernels import Contract, Variant
+
+COLUMNS = [
+    "kernel",
+    "variant",
+    "passed",
+    "cases",
+    "failure",
+    "entries",
+    "entries_hit",
+    "unhit",
+    "over_report_bytes",
+    "note",
+    "seconds",
+]
+
+
+def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = None) -> pd.DataFrame:
+    """Check variants, in parallel; one row each, in the order given.
+
+    cases counts calls; failure is the first one that broke the contract; entries and entries_hit
+    count exception-table entries, unhit lists the instructions (offsets in the code) of those that
+    no case reached; over_report_bytes is the most that a result said was left beyond what had to
+    be. A variant that was checked before with the same code, contract and harness is not run
+    again: its note says "cached". InputError where a variant does not assemble or its contract
+    asks for what the harness does not know.
+    """
+    wanted = list(variants)
+    rows: dict[str, dict[str, Any]] = {}
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+        futures = {pool.submit(_check, variant): variant for variant in wanted}
+        try:
+            for future in as_completed(futures):
+                variant = futures[future]
+                rows[variant.id] = future.result()
+                if progress:
+                    progress(variant.id)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return pd.DataFrame([rows[v.id] for v in wanted], columns=COLUMNS)
+
+
+def passed(variants: Iterable[Variant]) -> list[Variant]:
+    """Return the variants that honour their contracts."""
+    wanted = list(variants)
+    held = run(wanted)["passed"]
+    return [variant for variant, holds in zip(wanted, held, strict=True) if holds]
+
+
+def contract_of(variant: Variant) -> Contract:
+    """Return the contract of a variant, with the registers that it alone may change."""
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    return replace(contract, may_change=(*contract.may_change, *variant.may_change))
+
+
+def verdict(code: Code, contract: Contract, job_id: str) -> dict[str, Any]:
+    """Check code against a contract; what the harness says, from the cache if it is there."""
+    job = jobs.check("job", code, contract)
+    key = hashlib.sha256(f"{harness.version(code.isa)}\n{job}".encode()).hexdigest()
+    path = paths.build_dir() / "check" / f"{key}.json"
+    if path.exists():
+        stored: dict[str, Any] = json.loads(path.read_text())
+        return {**stored, "cached": True}
+    record = next(harness.run(code.isa, jobs.check(job_id, code, contract)))
+    _store(path, record)
+    return {**record, "cached": False}
+
+
+def _store(path: Path, record: dict[str, Any]) -> None:
+    """Write a whole record or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        json.dump(record, file)
+    Path(file.name).replace(path)
+
+
+def _check(variant: Variant) -> dict[str, Any]:
+    contract = contract_of(variant)
+    code = assemble.user_code(variant)
+    record = verdict(code, contract, variant.id)
+    unhit = [e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if not n]
+    return {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "passed": bool(record["passed"]),
+        "cases": record["cases"],
+        "failure": record["failure"],
+        "entries": len(code.exceptions),
+        "entries_hit": len(code.exceptions) - len(unhit),
+        "unhit": " ".join(f"+{insn:#x}" for insn in unhit),
+        "over_report_bytes": record["over_report_bytes"],
+        "note": "; ".join(_notes(variant, code, record)),
+        "seconds": record["seconds"],
+    }
+
+
+def _notes(variant: Variant, code: Code, record: dict[str, Any]) -> list[str]:
+    notes = []
+    if record["cached"]:
+        notes.append("cached")
+    left_out = user_space_note(variant)
+    if left_out:
+        notes.append(left_out)
+    emulator = harness.emulator(code.isa)
+    if emulator:
+        notes.append(f"run under {emulator}")
+    missing = hosts.lacks(code.isa, variant.needs)
+    if missing and "illegal instruction" in record["failure"]:
+        notes.append(f"this host lacks {', '.join(missing)}")
+    return notes
+
+
+def user_space_note(variant: Variant) -> str:
+    """Say how the code that user space runs differs from the variant's own, or nothing."""
+    same = assemble.user_code(variant).sha256 == assemble.variant_code(variant).sha256
+    return "" if same else "without stac/clac: user space cannot execute them"

@@ -1,0 +1,83 @@
+"""Build the C harness for an ISA, and run jobs with it."""
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from loopwright import paths, toolchain
+from loopwright.errors import InputError
+
+_FLAGS = ["-O2", "-g", "-static", "-std=gnu11", "-Wall", "-Wextra", "-Werror"]
+_LIBRARIES = ["-lm"]
+_PARTS = ("*.c", "*.h", "*.S")
+
+
+def _sources(isa: str) -> list[Path]:
+    folders = (paths.HARNESS, paths.HARNESS / isa)
+    return sorted(p for folder in folders for part in _PARTS for p in folder.glob(part))
+
+
+@cache
+def version(isa: str) -> str:
+    """Return a hash of the harness for an ISA: its sources and how they are compiled."""
+    digest = hashlib.sha256(repr((_FLAGS, _LIBRARIES)).encode())
+    for source in _sources(isa):
+        digest.update(source.name.encode() + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build(isa: str) -> Path:
+    """Return the harness for an ISA, compiled now if it is not there yet."""
+    program = paths.build_dir() / "harness" / f"{isa}-{version(isa)}"
+    if program.exists():
+        return program
+    program.parent.mkdir(parents=True, exist_ok=True)
+    units = [str(p) for p in _sources(isa) if p.suffix in (".c", ".S")]
+    descriptor, name = tempfile.mkstemp(dir=program.parent, prefix=f".{isa}-")
+    os.close(descriptor)
+    try:
+        command = [toolchain.find(isa).gcc, *_FLAGS, *units, "-o", name, *_LIBRARIES]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "rror" in line]
+            raise InputError(f"the harness does not compile for {isa}: {(lines or ['?'])[0]}")
+        Path(name).chmod(0o755)
+        Path(name).replace(program)
+    finally:
+        Path(name).unlink(missing_ok=True)
+    return program
+
+
+def emulator(isa: str) -> str:
+    """Return the name of the program that emulates an ISA here, or nothing where it runs."""
+    run_by = toolchain.find(isa).run
+    return Path(run_by[0]).name if run_by else ""
+
+
+def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
+    """Run jobs (see harness/README.md) and yield what the harness says, line by line.
+
+    InputError where the harness does not run or calls a job wrong.
+    """
+    command = [*toolchain.find(isa).run, str(build(isa))]
+    try:
+        done = subprocess.run(command, input=jobs, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise InputError(
+            f"{command[0]} is missing, which runs {isa} code here: "
+            "install it with `apt install qemu-user`"
+        ) from None
+    for line in done.stdout.splitlines():
+        record: dict[str, Any] = json.loads(line)
+        if "error" in record:
+            raise InputError(f"{record['id'] or 'a job'}: {record['error']}")
+        yield record
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise InputError(f"the harness for {isa} does not run here: {reason}")

@@ -1,0 +1,47 @@
+"""Write jobs for the harness: code and contract as its text format has them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopwright.code import Code
+from loopwright.kernels import Contract
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: count in bytes or records, alignments in bytes from a page start."""
+
+    count: int
+    dst_align: int
+    src_align: int
+
+
+def check(job_id: str, code: Code, contract: Contract) -> str:
+    """Return the job that holds code to its contract."""
+    return "\n".join(["job check", *_lines(job_id, code, contract), "end", ""])
+
+
+def measure(
+    job_id: str, code: Code, contract: Contract, points: Sequence[Point], offset: int
+) -> str:
+    """Return the job that measures calls; offset is that of the code from a 64-byte boundary."""
+    lines = ["job measure", *_lines(job_id, code, contract), f"offset {offset}"]
+    lines += [f"point {p.count} {p.dst_align} {p.src_align}" for p in points]
+    return "\n".join([*lines, "end", ""])
+
+
+def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
+    """Return the lines on code and contract."""
+    lines = [f"id {job_id}", f"isa {code.isa}", f"code {code.text.hex()}", f"entry {code.entry}"]
+    lines += [f"exception {e.insn} {e.fixup}" for e in code.exceptions]
+    lines += [f"effect {contract.effect}"]
+    lines += [f"in {role} {register}" for role, register in contract.inputs.items()]
+    lines += [f"out {role} {register}" for role, register in contract.returns.items()]
+    lines += [f"zeroed {register}" for register in contract.zeroed]
+    lines += [f"may_change {register}" for register in contract.may_change]
+    lines += [f"faulting {side}" for side in contract.faulting]
+    lines += [f"uncopied {contract.uncopied}"]
+    if contract.dst_record:
+        lines += [f"record {contract.dst_record} {contract.src_record}"]
+    lines += [f"field {f.dst} {f.size} {'-' if f.src is None else f.src}" for f in contract.fields]
+    return lines

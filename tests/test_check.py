@@ -1,0 +1,215 @@
+"""The check of contracts: good variants pass, and no broken one does."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from loopwright import check, kernels, toolchain
+from loopwright.errors import InputError
+
+FIXTURES = Path(__file__).parent / "data" / "kernels"
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 code natively")
+
+
+@pytest.fixture(autouse=True)
+def _fixtures(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """Return a function that checks a copy of a fixture with text in one file replaced."""
+
+    def checked(kernel, variant, old, new, file=None):
+        root = tmp_path / "kernels"
+        folder = root / kernel
+        shutil.copytree(FIXTURES / kernel, folder)
+        path = folder / (file or f"{variant}.S")
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
+        [mutant] = kernels.select(f"{kernel}/{variant}")[1]
+        return check.run([mutant]).iloc[0]
+
+    return checked
+
+
+@pytest.mark.parametrize("isa", kernels.ISAS)
+def test_good_variants_pass(isa):
+    _, variants = kernels.select(f"{isa}/fixture")
+    rows = check.run(variants)
+    assert list(rows["variant"]) == [v.name for v in variants]
+    assert rows["passed"].all(), rows["failure"].tolist()
+    assert (rows["failure"] == "").all()
+    assert (rows["cases"] > 40_000).all()
+    assert (rows["entries_hit"] == rows["entries"]).all()
+    assert (rows["over_report_bytes"] == 0).all()
+    assert check.run(variants)["note"].str.startswith("cached").all()
+    assert check.passed(variants) == variants
+
+
+COPY = "copy_words"
+TEST = "\ttestq\t%rcx, %rcx\n"
+STORE = "4:\tmovb\t%al, (%rdi)\n"
+DONE = ".Ldone:\n"
+COPY_MUTANTS = {
+    "wrong fixup label": ("EXTABLE 1b, .Ltail", "EXTABLE 1b, .Ldone", "bytes said to be left"),
+    "missing table entry": ("EXTABLE 4b, .Ldone", "", "no exception-table entry"),
+    "fixup that faults again": ("EXTABLE 4b, .Ldone", "EXTABLE 4b, 4b", "faults without end"),
+    "one byte too many": (DONE, f"{DONE}\tmovb\t%al, (%rdi)\n", "outside the destination"),
+    "far store": (DONE, f"{DONE}\tmovb\t%al, 2000(%rdi)\n", "far from the destination"),
+    "one byte too few": (STORE, f"cmpq $1, %rcx; je 5f\n{STORE}5:\n", "not"),
+    "wrong byte": (STORE, f"incb %al\n{STORE}", "dst byte 0 is"),
+    "store to the source": (STORE, f"{STORE}\tmovb\t$1, -1(%rsi)\n", ""),
+    "callee-saved register": (DONE, f"{DONE}\txorl\t%ebx, %ebx\n", "register rbx changed"),
+    "high half of a register": (DONE, f"{DONE}\tmovl\t%r15d, %r15d\n", "register r15 changed"),
+    "vector register": (DONE, f"{DONE}\tpxor\t%xmm9, %xmm9\n", "register xmm9 changed"),
+    "mmx register": (DONE, f"{DONE}\tpxor\t%mm1, %mm1\n", "x87 or mmx state"),
+    "mxcsr": (DONE, f"{DONE}\tpushq\t$0x1f00\n\tldmxcsr\t(%rsp)\n\tpopq\t%rax\n", "mxcsr"),
+    "direction flag": (DONE, f"{DONE}\tstd\n", "direction flag"),
+    "bogus remainder": (DONE, f"{DONE}\tincq\t%rcx\n", "1 bytes said to be left, 0 are"),
+    "negative remainder": (DONE, f"{DONE}\tdecq\t%rcx\n", "-1 bytes said to be left, 0 are"),
+    "read before the source": (TEST, f"\tmovb\t-1(%rsi), %al\n{TEST}", "src byte -1"),
+    "read behind the source": (TEST, f"\tmovb\t(%rsi,%rcx), %al\n{TEST}", "src byte"),
+    "read outside, with a fixup": (
+        ".Lbytes:\n",
+        ".Lbytes:\n6:\tmovb\t-1(%rsi), %al\n7:\tEXTABLE 6b, 7b\n",
+        "where it may not",
+    ),
+    "read in no buffer": (DONE, f"{DONE}\tmovb\t16, %al\n", "in neither buffer"),
+    "stack imbalance": ("\tret\n", "\tret\t$8\n", "stack pointer is off by 8"),
+    "push without pop": ("\tret\n", "\tpushq\t%rax\n\tret\n", "fault at"),
+    "caller's frame": (DONE, f"{DONE}\tmovq\t%rax, 24(%rsp)\n", "caller's stack frame"),
+    "infinite loop": (DONE, f"{DONE}\tjmp\t.\n", "does not return"),
+    "illegal instruction": (DONE, f"{DONE}\tud2\n", "illegal instruction"),
+    "privileged instruction": (DONE, f"{DONE}\tcli\n", "fault at"),
+    "division by zero": (DONE, f"{DONE}\txorl\t%eax, %eax\n\tdivb\t%al\n", "arithmetic"),
+    "jump into nowhere": (DONE, f"{DONE}\tjmp\t*%rdi\n", "outside the variant's code"),
+    "end of the process": (DONE, f"{DONE}\tmovl\t$231, %eax\n\tsyscall\n", "ended"),
+    "killed process": (
+        DONE,
+        f"{DONE}\tmovl\t$39, %eax\n\tsyscall\n\tmovl\t%eax, %edi\n\tmovl\t$9, %esi\n"
+        "\tmovl\t$62, %eax\n\tsyscall\n",
+        "crashed the checking process: Killed",
+    ),
+}  # fmt: skip
+
+
+@X86_ONLY
+@pytest.mark.parametrize("mutant", COPY_MUTANTS)
+def test_broken_copies_are_caught(broken, mutant):
+    old, new, said = COPY_MUTANTS[mutant]
+    row = broken("x86_64/fixture", COPY, old, new)
+    assert not row["passed"]
+    assert said in row["failure"]
+    assert "\n" not in row["failure"]
+
+
+STOS = "1:\trep stosb\n"
+OTHERS = {
+    "clear: register": ("clear_string", "\tret\n", "\txorl\t%ebx, %ebx\n\tret\n", "rbx changed"),
+    "clear: flags": ("clear_string", "\tret\n", "\tcmpq\t%rax, %rdi\n\tret\n", "flags changed"),
+    "clear: fixup": ("clear_string", "1b, .Ldone", "1b, 2f\n2:\tmovl $0, %ecx\n\tret", "left"),
+    "clear: too few": ("clear_string", "1:", "jrcxz .Ldone; leaq -1(%rcx), %rcx\n1:", "not 0"),
+    "clear: too many": ("clear_string", DONE, f"{DONE}\tstosb\n", "outside the destination"),
+    "clear: not zero": ("clear_string", STOS, f"movb $1, %al\n{STOS}movb $0, %al\n", "not 0"),
+    "clear: entry": ("clear_string", "EXTABLE 1b", "EXTABLE .Ldone", "no exception-table entry"),
+    "sum: last byte": ("checksum_words", "movzbl\t(%rdi), %ecx", "xorl %ecx, %ecx", "mod 0xffff"),
+    "sum: carry": ("checksum_words", "\taddl\t%ecx, %eax\n\tadcl\t$0, %eax\n",
+                   "\taddw\t%cx, %ax\n", "mod 0xffff"),
+    "sum: too far": ("checksum_words", "movzbl\t(%rdi)", "movzwl\t(%rdi)", ""),
+    "sum: wide count": ("checksum_words", "\tmovl\t%esi, %esi\n", "", ""),
+    "sum: seed": ("checksum_words", "movl\t%edx, %eax", "xorl\t%eax, %eax", "mod 0xffff"),
+    "put: gap": ("put_records", "3:\tmovl\t$0", "3:\tmovq\t$0", "no field"),
+    "put: field": ("put_records", "3:\tmovl\t$0, 12(%rdi)", "3:\tmovw\t$0, 12(%rdi)", "not 0"),
+    "put: field order": ("put_records", "movq\t8(%rsi)", "movq\t4(%rsi)", "dst byte"),
+    "put: source end": ("put_records", "movq\t8(%rsi)", "movq\t9(%rsi)", ""),
+    "put: stored": ("put_records", DONE, f"{DONE}\taddq\t$1, %rax\n", "records said to be stored"),
+    "put: fixup": ("put_records", "3b, .Ldone", "3b, .Lnext\n.Lnext: incq %rax\n\tret",
+                   "records said to be stored"),
+    "put: entry": ("put_records", "EXTABLE 2b, .Ldone", "", "no exception-table entry"),
+}  # fmt: skip
+
+
+@X86_ONLY
+@pytest.mark.parametrize("mutant", OTHERS)
+def test_broken_effects_are_caught(broken, mutant):
+    variant, old, new, said = OTHERS[mutant]
+    row = broken("x86_64/fixture", variant, old, new)
+    assert not row["passed"]
+    assert said in row["failure"]
+
+
+A_DONE = ".Ldone:\n"
+ARM64 = {
+    "wrong fixup label": ("EXTABLE 3b, .Ldone", "EXTABLE 3b, .Lbytes", "faults without end"),
+    "missing table entry": ("EXTABLE 2b, .Ltail", "", "no exception-table entry"),
+    "no progress": ("EXTABLE 1b, .Ltail", "EXTABLE 1b, .Ldone", "no progress"),
+    "bytes claimed": (A_DONE, f"{A_DONE}\tmov\tx6, x5\n", "at least"),
+    "bogus remainder": ("\tret\n", "\tadd\tx0, x0, #1\n\tret\n", "bytes said to be left"),
+    "register": (A_DONE, f"{A_DONE}\tmov\tx19, xzr\n", "x19 changed"),
+    "platform register": (A_DONE, f"{A_DONE}\tmov\tx18, xzr\n", "x18 changed"),
+    "vector register": (A_DONE, f"{A_DONE}\tmovi\tv8.16b, #0\n", "v8 changed"),
+    "one byte too many": (A_DONE, f"{A_DONE}\tstrb\tw3, [x6]\n", "outside the destination"),
+    "stack imbalance": (A_DONE, f"{A_DONE}\tsub\tsp, sp, #16\n", "off by -16"),
+    "infinite loop": (A_DONE, f"{A_DONE}\tb\t.\n", "does not return"),
+    "illegal instruction": (A_DONE, f"{A_DONE}\tudf\t#1\n", "illegal instruction"),
+}
+
+
+@pytest.mark.parametrize("mutant", ARM64)
+def test_broken_arm64_copies_are_caught(broken, mutant):
+    old, new, said = ARM64[mutant]
+    row = broken("arm64/fixture", COPY, old, new)
+    assert not row["passed"]
+    assert said in row["failure"]
+
+
+@X86_ONLY
+def test_flags_must_stay_where_the_contract_says_so(broken):
+    old = 'may_change = ["rax", "rsi", "rdi", "flags"]'
+    row = broken("x86_64/fixture", COPY, old, old.replace(', "flags"', ""), "kernel.toml")
+    assert row["failure"].startswith("the flags changed")
+
+
+@X86_ONLY
+def test_a_side_that_may_not_fault_is_only_given_whole(broken):
+    old = 'may_change = ["rax", "rsi", "rdi", "flags"]'
+    row = broken("x86_64/fixture", COPY, old, f'{old}\nfaulting = ["dst"]', "kernel.toml")
+    assert row["passed"]
+    assert row["unhit"] != ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('count = "rcx" }\nreturns', 'count = "rcz" }\nreturns', "rcz"),
+        ('returns = { uncopied = "rcx" }\nmay', 'returns = { rest = "rcx" }\nmay', "rest"),
+        ('src = "rsi", count = "rcx"', 'count = "rcx"', "no input src"),
+        ("src_record = 16", "src_record = 12", "outside src_record"),
+        ('returns = { stored = "rax" }', "returns = {}", "no result stored"),
+    ],
+)
+@X86_ONLY
+def test_contracts_that_make_no_sense_are_named(broken, old, new, said):
+    variant = "put_records" if "record" in said or "stored" in said else COPY
+    with pytest.raises(InputError) as error:
+        broken("x86_64/fixture", variant, old, new, "kernel.toml")
+    assert said in str(error.value)
+    assert variant in str(error.value)
+
+
+@X86_ONLY
+def test_a_missing_feature_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "x86_64" / "fixture"
+    shutil.copytree(FIXTURES / "x86_64" / "fixture", folder)
+    source, described = folder / f"{COPY}.S", folder / "kernel.toml"
+    source.write_text(source.read_text().replace(DONE, f"{DONE}\tud2\n"))
+    summary = 'summary = "eight bytes an iteration"'
+    needs = f'{summary}\nneeds = ["fast_sums"]'
+    described.write_text(described.read_text().replace(summary, needs))
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    row = check.run(kernels.select(f"x86_64/fixture/{COPY}")[1]).iloc[0]
+    assert "this host lacks fast_sums" in row["note"]
