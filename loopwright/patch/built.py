@@ -1,0 +1,87 @@
+"""Assemble what a tree holds, before or after a change, and compare it with a variant's code.
+
+The tree's text is assembled in the variant's surroundings: with loopwright's stand-ins for the
+kernel's headers, so that both come out of the same assembler under the same alternatives.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+
+from loopwright import assemble, kernels
+from loopwright.code import Code
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.patch import text
+from loopwright.patch.edits import Target, function
+from loopwright.patch.tree import Tree
+
+
+def code(
+    variant: Variant, aim: Target, tree: Tree, changed: dict[str, str], taken: tuple[str, ...]
+) -> Code:
+    """Assemble the routine as the tree has it, with changed files (path to text) in their place.
+
+    InputError where it cannot be assembled outside of the kernel.
+    """
+    kernel = kernels.load(variant.kernel)
+    symbol = kernel.routines[variant.routine].contract.symbol
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
+        if _is_function_of(variant, aim):
+            source = Path(folder, variant.source.name)
+            source.write_text(_excerpt(variant, aim, tree, changed, symbol))
+            return assemble.source_code(kernel.isa, kernel.folder, source, symbol, taken)
+        source = Path(folder, aim.file)
+        for file in _with_included(aim.file, tree, changed):
+            path = Path(folder, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(changed.get(file) or tree.read(file))
+        return assemble.source_code(kernel.isa, kernel.folder, source, aim.name, taken)
+
+
+def same(one: Code, other: Code) -> bool:
+    """Say whether two routines have the same instruction bytes and the same exception table."""
+    return _essence(one) == _essence(other)
+
+
+def _essence(code: Code) -> tuple[bytes, frozenset[tuple[int, int]]]:
+    body = code.text[code.entry : code.entry + code.size]
+    table = {(e.insn - code.entry, e.fixup - code.entry) for e in code.exceptions}
+    return body, frozenset(table)
+
+
+def alternative_sets(variant: Variant) -> list[tuple[str, ...]]:
+    """Return the sets of alternatives under which the variant and a tree are compared."""
+    named = sorted(set(re.findall(r"\b(?:X86_FEATURE|ARM64_HAS)_\w+", variant.source.read_text())))
+    sets = [variant.alternatives, (), *((name,) for name in named)]
+    return list(dict.fromkeys(sets))
+
+
+def _is_function_of(variant: Variant, aim: Target) -> bool:
+    return not variant.edits or any(
+        edit.kind == "function" and edit.file == aim.file for edit in variant.edits
+    )
+
+
+def _excerpt(
+    variant: Variant, aim: Target, tree: Tree, changed: dict[str, str], symbol: str
+) -> str:
+    """Return the variant's source with its function replaced by the tree's, symbol renamed."""
+    source = next(
+        (e.source for e in variant.edits if e.source and e.name == aim.name), variant.source
+    )
+    given = source.read_text()
+    content = changed.get(aim.file) or tree.read(aim.file)
+    theirs = function(aim.file, content, aim.name)
+    own = function(source.name, given, symbol) or function(source.name, given, aim.name)
+    if theirs is None or own is None:
+        raise InputError(f"{aim.name} cannot be put in the place of {symbol} of {source}")
+    return own.replaced(given, text.rename(theirs.of(content), aim.name, symbol))
+
+
+def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:
+    """Return a file and the files that lie beside it and are included by it."""
+    folder = Path(file).parent
+    content = changed.get(file) or tree.read(file)
+    quoted = [h.strip('"') for h in text.includes(content) if h.startswith('"')]
+    return [file, *(str(folder / name) for name in quoted if tree.has(str(folder / name)))]

@@ -1,0 +1,225 @@
+"""Make a patch: change the tree's text in memory, prove the patch in scratch, then keep it."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopwright import assemble, kernels
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.patch import built, callers, checkpatch, edits, message, text
+from loopwright.patch import tree as trees
+from loopwright.patch.checkpatch import Finding
+from loopwright.patch.edits import Change, Target
+from loopwright.patch.evidence import Evidence
+from loopwright.patch.scratch import (
+    NO_ADDRESS,
+    NOBODY,
+    GitError,
+    Identity,
+    Repository,
+    user_identity,
+)
+from loopwright.patch.tree import Tree
+
+WRITTEN = "written"
+ALREADY_THERE = "already there"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a patch.
+
+    status is "written" or "already there"; files are the patch files kept, none where the tree
+    has the variant already. findings is all that the tree's checkpatch.pl said, am_ok whether git
+    am took the patch on the tree's own files. notes are lines for the user: what was left out,
+    what to do before sending.
+    """
+
+    variant: str
+    tree: str
+    status: str
+    subject: str
+    files: tuple[Path, ...]
+    findings: tuple[Finding, ...]
+    am_ok: bool
+    notes: tuple[str, ...]
+
+
+class PatchError(InputError):
+    """A patch that does not stand up to its own tests and is not kept; log says all of it."""
+
+    def __init__(self, line: str, log: str) -> None:
+        super().__init__(line)
+        self.log = log
+
+
+def make(
+    variant: Variant, tree: Path, out: Path, evidence: Evidence, identity: Identity | None = None
+) -> Result:
+    """Put a variant into a Linux tree as a patch file in the folder out.
+
+    The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
+    checkpatch.pl has no error but those of the allow-list; a file appears in out whole or not at
+    all. identity is whose Signed-off-by it carries, else that of git's configuration; without
+    either it carries none. InputError where the tree or the variant does not allow a patch,
+    PatchError with a log where the patch fails its tests.
+    """
+    source = trees.read(tree)
+    aim = edits.target(variant, source)
+    there = _already_there(variant, aim, source)
+    subject = message.subject(variant)
+    if there:
+        return Result(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
+    edits.require(variant, source)
+    changes, notes, also = _changes(variant, aim, source)
+    author = identity or user_identity()
+    if author is None:
+        notes.append(
+            "no Signed-off-by and no real author: git has no user.name and user.email here; set "
+            "them and make the patch again"
+        )
+    body = message.body(variant, aim, source.version, evidence, also)
+    trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
+    wide = message.too_wide([subject, *body.splitlines()])
+    whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
+    if wide:
+        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
+    with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
+        patch = _formatted(Path(folder), changes, whole, author)
+        _am(Path(folder), changes, patch)
+        findings = checkpatch.run(source, patch, signed=author is not None)
+        _weigh(findings, patch, source)
+        kept = _keep(patch.name, patch.read_bytes(), out)
+    return Result(variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes))
+
+
+def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
+    """Say why the tree needs no patch, or return ""."""
+    merged = f" (merged as {variant.merged})" if variant.merged else ""
+    where = f"{aim.name} in {aim.file} of {tree}"
+    kernel = kernels.load(variant.kernel)
+    symbol = kernel.routines[variant.routine].contract.symbol
+    try:
+        theirs = built.code(variant, aim, tree, {}, variant.alternatives)
+    except InputError:
+        changes, _ = edits.apply(variant, tree)
+        if all(text.normalised(c.old) == text.normalised(c.new) for c in changes):
+            return f"{where} has the text of {variant.name} already{merged}"
+        return ""
+    ours = assemble.source_code(
+        kernel.isa, kernel.folder, variant.source, symbol, variant.alternatives
+    )
+    if not built.same(theirs, ours):
+        return ""
+    under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
+    return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
+
+
+def _changes(
+    variant: Variant, aim: Target, tree: Tree
+) -> tuple[list[Change], list[str], list[str]]:
+    """Return the changes, notes for the user, and paragraphs for the message."""
+    changes, notes = edits.apply(variant, tree)
+    failure = _difference(variant, aim, tree, changes)
+    if failure:
+        changes, notes = edits.apply(variant, tree, plain=True)
+        failure = _difference(variant, aim, tree, changes)
+    if failure:
+        raise InputError(f"{variant.id} in {aim.file} of {tree} is not the code checked: {failure}")
+    fitted = callers.fit(variant, aim.name, tree, changes)
+    also = [
+        f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
+        "the new code changes too."
+        for change in fitted
+    ]
+    files = {change.file: change for change in [*changes, *fitted]}
+    return [c for c in files.values() if c.old != c.new], notes, also
+
+
+def _difference(variant: Variant, aim: Target, tree: Tree, changes: list[Change]) -> str:
+    """Say how the patched text differs from the variant once assembled, or return ""."""
+    kernel = kernels.load(variant.kernel)
+    symbol = kernel.routines[variant.routine].contract.symbol
+    changed = {change.file: change.new for change in changes}
+    for taken in built.alternative_sets(variant):
+        try:
+            patched = built.code(variant, aim, tree, changed, taken)
+        except InputError as error:
+            return str(error)
+        ours = assemble.source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
+        if not built.same(patched, ours):
+            return f"its instructions differ from those of {variant.source.name}"
+    return ""
+
+
+def _formatted(folder: Path, changes: list[Change], whole: str, author: Identity | None) -> Path:
+    """Commit the changes in a scratch repository and return the file of git format-patch."""
+    try:
+        work = Repository(folder / "work", author)
+        work.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
+        work.commit({c.file: c.new for c in changes}, whole)
+        if author is None:
+            note = (
+                f"Author {NOBODY} <{NO_ADDRESS}> stands for the user, whom git does not know "
+                "here: set user.name and user.email, then commit --amend --reset-author -s."
+            )
+            work.git("notes", "add", "-m", note)
+        name = work.git(
+            "format-patch",
+            "-1",
+            "--zero-commit",
+            "--filename-max-length=120",
+            "--notes",
+            "-o",
+            str(folder / "made"),
+        )
+    except GitError as error:
+        raise PatchError(f"the patch cannot be made: {error}", str(error)) from None
+    return Path(name.strip())
+
+
+def _am(folder: Path, changes: list[Change], patch: Path) -> None:
+    """Apply the patch with git am to the tree's own files; PatchError where that fails."""
+    try:
+        pristine = Repository(folder / "pristine", None)
+        pristine.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
+        pristine.git("am", "-q", str(patch))
+    except GitError as error:
+        raise PatchError("git am does not take the patch", str(error)) from None
+    for change in changes:
+        if (pristine.folder / change.file).read_text(encoding="utf-8") != change.new:
+            raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
+
+
+def _weigh(findings: tuple[Finding, ...], patch: Path, tree: Tree) -> None:
+    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
+    if errors:
+        first = errors[0]
+        log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
+        raise PatchError(
+            f"{checkpatch.SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
+            f"{first.line}: {first.text}",
+            f"{log}\n\n{patch.read_text()}",
+        )
+
+
+def _keep(name: str, content: bytes, out: Path) -> Path:
+    """Write a file in one step: under another name first, then renamed."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        handle, unnamed = tempfile.mkstemp(prefix=f".{name}.", dir=out)
+    except OSError as error:
+        raise InputError(f"cannot write to {out}: {error.strerror}") from None
+    part = Path(unnamed)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.chmod(0o644)
+        part.replace(out / name)
+    finally:
+        part.unlink(missing_ok=True)
+    return out / name

@@ -1,0 +1,193 @@
+"""Find functions, macros and regions in kernel sources, and compare such pieces.
+
+Spans are character offsets of whole lines: text[span.start:span.end] ends with its newline.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+_COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_HASH_COMMENT = re.compile(r"(?m)(^|[ \t])#[ \t][^\n]*$")
+_LABEL = re.compile(r"(?m)^[ \t]*(?!\d)([.\w$]+):(?!:)")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole lines of a text, from start up to end."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        """Return the text that the span covers."""
+        return text[self.start : self.end]
+
+    def replaced(self, text: str, new: str) -> str:
+        """Return text with the span's lines replaced."""
+        return text[: self.start] + new + text[self.end :]
+
+
+def blank_comments(text: str) -> str:
+    """Return text with each comment overwritten by spaces: offsets and lines stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+
+    return _COMMENT_OR_STRING.sub(blank, text)
+
+
+def lines_of(text: str, start: int, end: int) -> Span:
+    """Return the span of the whole lines that text[start:end] touches."""
+    after = text.find("\n", max(start, end - 1))
+    return Span(text.rfind("\n", 0, start) + 1, len(text) if after < 0 else after + 1)
+
+
+def asm_function(text: str, name: str) -> Span | None:
+    """Find an assembly function, SYM_FUNC_START(name) to SYM_FUNC_END(name)."""
+    code = blank_comments(text)
+    quoted = re.escape(name)
+    first = re.search(rf"(?m)^[ \t]*SYM_(?:TYPED_)?FUNC_START\w*\(\s*{quoted}\s*\)", code)
+    if first is None:
+        return None
+    last = re.compile(rf"(?m)^[ \t]*SYM_FUNC_END\(\s*{quoted}\s*\)").search(code, first.end())
+    return lines_of(text, first.start(), last.end()) if last else None
+
+
+def c_function(text: str, name: str) -> Span | None:
+    """Find the definition of a C function, from its return type to its closing brace.
+
+    Prototypes and calls are passed over; where there is no single definition, None.
+    """
+    code = _blank_strings(blank_comments(text))
+    found = []
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
+        closed = _closing(code, match.end() - 1)
+        opened = re.compile(r"\s*\{").match(code, closed) if closed else None
+        end = _closing(code, opened.end() - 1) if opened else None
+        if end:
+            found.append(lines_of(text, _declaration(code, match.start()), end))
+    return found[0] if len(found) == 1 else None
+
+
+def _blank_strings(code: str) -> str:
+    literal = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
+    return literal.sub(lambda match: " " * len(match.group()), code)
+
+
+def _closing(code: str, at: int) -> int | None:
+    """Return the offset behind the bracket that closes the one at `at`."""
+    pairs = {"(": ")", "{": "}"}
+    closing, depth = pairs[code[at]], 0
+    for match in re.compile(rf"[{code[at]}{closing}]").finditer(code, at):
+        depth += 1 if match.group() == code[at] else -1
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def _declaration(code: str, at: int) -> int:
+    """Return the offset of the first line of the declaration that holds `at`."""
+    start = code.rfind("\n", 0, at) + 1
+    while start:
+        previous = code.rfind("\n", 0, start - 1) + 1
+        line = code[previous : start - 1].strip()
+        if not line or line.startswith("#") or line.endswith((";", "}", "{", ":")):
+            break
+        start = previous
+    return start
+
+
+def macro(text: str, name: str) -> Span | None:
+    """Find an assembler macro, .macro name to .endm."""
+    code = blank_comments(text)
+    first = re.search(rf"(?m)^[ \t]*\.macro[ \t]+{re.escape(name)}\b", code)
+    last = re.compile(r"(?m)^[ \t]*\.endm\b").search(code, first.end()) if first else None
+    return lines_of(text, first.start(), last.end()) if first and last else None
+
+
+def region(text: str, start: str, end: str) -> Span | None:
+    """Find the lines from the one that begins with start up to the one that begins with end.
+
+    Spaces do not count; a comment block right above the end stays with what follows it.
+    """
+    code = blank_comments(text)
+    lines = list(_lines(code))
+    first = next((n for n, (_, line) in enumerate(lines) if line.startswith(squeeze(start))), None)
+    if first is None:
+        return None
+    last = next(
+        (n for n in range(first + 1, len(lines)) if lines[n][1].startswith(squeeze(end))), None
+    )
+    return Span(lines[first][0], lines[last][0]) if last else None
+
+
+def _lines(code: str) -> Iterator[tuple[int, str]]:
+    at = 0
+    for line in code.splitlines(keepends=True):
+        yield at, squeeze(line)
+        at += len(line)
+
+
+def squeeze(line: str) -> str:
+    """Return a line with every run of blanks as one space."""
+    return " ".join(line.split())
+
+
+def comment_above(text: str, start: int) -> int:
+    """Return where the comment right above the line at start begins; start where there is none."""
+    above = text[:start].rstrip()
+    if not above.endswith("*/") or text[len(above) : start].count("\n") > 1:
+        return start
+    return text.rfind("\n", 0, above.rfind("/*")) + 1
+
+
+def labels(text: str) -> list[str]:
+    """Return the named labels that a text defines, in order, numeric ones left out."""
+    return _LABEL.findall(blank_comments(text))
+
+
+def rename(text: str, old: str, new: str) -> str:
+    """Return text with a whole word replaced; a leading dot belongs to the word."""
+    return re.sub(rf"(?<![\w.$]){re.escape(old)}(?![\w$])", new, text)
+
+
+def normalised(text: str) -> list[str]:
+    """Return the lines that matter to an assembler or compiler, each with single spaces."""
+    code = _HASH_COMMENT.sub(r"\1", blank_comments(text))
+    return [squeezed for line in code.splitlines() if (squeezed := squeeze(line))]
+
+
+def likeness(one: str, other: str) -> float:
+    """Return how alike two pieces are, 0 to 1: by the order of their words and signs."""
+    words = [re.findall(r"[\w.%$]+|[^\s\w]", "\n".join(normalised(t))) for t in (one, other)]
+    return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
+
+
+def defines(text: str, name: str) -> bool:
+    """Say whether a C text defines a macro or declares a function of that name."""
+    quoted = re.escape(name)
+    code = blank_comments(text)
+    return bool(
+        re.search(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{quoted}\b", code)
+        or re.search(rf"(?m)^[a-z][^;{{}}()=]*\b{quoted}\s*\(", code)
+    )
+
+
+_INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]+(<[^>\n]+>|"[^"\n]+")[^\n]*\n')
+
+
+def includes(text: str) -> list[str]:
+    """Return what a text includes, each with its brackets, in order."""
+    return _INCLUDE.findall(text)
+
+
+def add_include(text: str, header: str) -> str:
+    """Return text with one more #include, behind the last one of the same folder."""
+    found = list(_INCLUDE.finditer(text))
+    folder = header.partition("/")[0]
+    same = [match for match in found if match[1].startswith(folder + "/")]
+    at = (same or found)[-1].end() if found else 0
+    return f"{text[:at]}#include {header}\n{text[at:]}"
