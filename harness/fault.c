@@ -60,6 +60,8 @@ static bool allowed(uintptr_t address)
 		if (!expected->at[side] || !arena_holds(attempt_side(side), address))
 			continue;
 		at = address - (uintptr_t)expected->at[side];
+		if (side == SIDE_SRC && at >= expected->bytes[side])
+			return at < expected->bytes[side] + job->overread;
 		return job->faulting[side] && at >= expected->limit[side] &&
 		       at < expected->bytes[side];
 	}

@@ -40,6 +40,7 @@ def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
     lines += [f"zeroed {register}" for register in contract.zeroed]
     lines += [f"may_change {register}" for register in contract.may_change]
     lines += [f"faulting {side}" for side in contract.faulting]
+    lines += [f"overread {contract.overread}"]
     lines += [f"uncopied {contract.uncopied}"]
     if contract.dst_record:
         lines += [f"record {contract.dst_record} {contract.src_record}"]

@@ -34,8 +34,9 @@ class Contract:
 
     inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
     holds registers and "flags" beside those of inputs and returns. faulting names the sides
-    ("dst", "src") on which an access may fault. uncopied is "exact" or "at_least": whether the
-    returned count of bytes not done may over-report. unit is what a prediction counts: an
+    ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
+    by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
+    the returned count of bytes not done may over-report. unit is what a prediction counts: an
     "iteration" of the main loop, or a "call" of a routine without a loop.
     """
 
@@ -45,6 +46,7 @@ class Contract:
     returns: dict[str, str]
     may_change: tuple[str, ...]
     faulting: tuple[str, ...]
+    overread: int
     uncopied: str
     unit: str
     zeroed: tuple[str, ...]
@@ -234,6 +236,7 @@ class _Reader:
             returns=dict(table.get("returns", {})),
             may_change=tuple(self.get(table, "may_change", list)),
             faulting=tuple(table.get("faulting", sides)),
+            overread=int(table.get("overread", 0)),
             uncopied=uncopied,
             unit=unit,
             zeroed=tuple(table.get("zeroed", ())),

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef LW_LINUX_BITOPS_H
+#define LW_LINUX_BITOPS_H
+
+#include <linux/types.h>
+
+static inline u64 ror64(u64 word, unsigned int shift)
+{
+	return (word >> (shift & 63)) | (word << (-shift & 63));
+}
+
+#endif

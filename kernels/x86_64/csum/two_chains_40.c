@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <asm/checksum.h>
+#include <asm/word-at-a-time.h>
+#include <linux/compiler.h>
+#include <linux/export.h>
+
+static inline __wsum csum_finalize_sum(u64 temp64)
+{
+	return (__force __wsum)((temp64 + ror64(temp64, 32)) >> 32);
+}
+
+/* Add five words and the carry out of them. */
+static inline unsigned long update_csum_40b(unsigned long sum, const unsigned long m[5])
+{
+	asm("addq %1,%0\n\t"
+	    "adcq %2,%0\n\t"
+	    "adcq %3,%0\n\t"
+	    "adcq %4,%0\n\t"
+	    "adcq %5,%0\n\t"
+	    "adcq $0,%0"
+	    : "+r"(sum)
+	    : "m"(m[0]), "m"(m[1]), "m"(m[2]), "m"(m[3]), "m"(m[4]));
+	return sum;
+}
+
+/*
+ * Add the bytes of buff to a ones' complement sum of 32 bits. Two chains of 40 bytes run side by
+ * side: each waits for its own carries.
+ */
+__wsum csum_partial(const void *buff, int len, __wsum sum)
+{
+	u64 temp64 = (__force u64)sum;
+
+	if (likely(len >= 80)) {
+		u64 temp64_2 = 0;
+
+		do {
+			temp64 = update_csum_40b(temp64, buff);
+			temp64_2 = update_csum_40b(temp64_2, buff + 40);
+			buff += 80;
+			len -= 80;
+		} while (len >= 80);
+
+		asm("addq %1,%0\n\t"
+		    "adcq $0,%0"
+		    : "+r"(temp64)
+		    : "r"(temp64_2));
+	}
+
+	/* An IPv6 header is 40 bytes: no tail then. */
+	if (len >= 40) {
+		temp64 = update_csum_40b(temp64, buff);
+		len -= 40;
+		if (!len)
+			return csum_finalize_sum(temp64);
+		buff += 40;
+	}
+
+	if (len & 32) {
+		asm("addq (%[src]),%[res]\n\t"
+		    "adcq 8(%[src]),%[res]\n\t"
+		    "adcq 16(%[src]),%[res]\n\t"
+		    "adcq 24(%[src]),%[res]\n\t"
+		    "adcq $0,%[res]"
+		    : [res] "+r"(temp64)
+		    : [src] "r"(buff), "m"(*(const char(*)[32])buff));
+		buff += 32;
+	}
+	if (len & 16) {
+		asm("addq (%[src]),%[res]\n\t"
+		    "adcq 8(%[src]),%[res]\n\t"
+		    "adcq $0,%[res]"
+		    : [res] "+r"(temp64)
+		    : [src] "r"(buff), "m"(*(const char(*)[16])buff));
+		buff += 16;
+	}
+	if (len & 8) {
+		asm("addq (%[src]),%[res]\n\t"
+		    "adcq $0,%[res]"
+		    : [res] "+r"(temp64)
+		    : [src] "r"(buff), "m"(*(const char(*)[8])buff));
+		buff += 8;
+	}
+	if (len & 7) {
+		/* The word that starts with the last bytes, without what follows them. */
+		unsigned int shift = (-len << 3) & 63;
+		unsigned long trail = (load_unaligned_zeropad(buff) << shift) >> shift;
+
+		asm("addq %[trail],%[res]\n\t"
+		    "adcq $0,%[res]"
+		    : [res] "+r"(temp64)
+		    : [trail] "r"(trail));
+	}
+	return csum_finalize_sum(temp64);
+}
+EXPORT_SYMBOL(csum_partial);
