@@ -12,8 +12,8 @@ from loopwright import assemble, kernels
 from loopwright.code import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.patch import text
-from loopwright.patch.edits import Target, function
+from loopwright.patch import helpers, text
+from loopwright.patch.target import Target, function, symbol
 from loopwright.patch.tree import Tree
 
 
@@ -25,18 +25,34 @@ def code(
     InputError where it cannot be assembled outside of the kernel.
     """
     kernel = kernels.load(variant.kernel)
-    symbol = kernel.routines[variant.routine].contract.symbol
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
         if _is_function_of(variant, aim):
             source = Path(folder, variant.source.name)
-            source.write_text(_excerpt(variant, aim, tree, changed, symbol))
-            return assemble.source_code(kernel.isa, kernel.folder, source, symbol, taken)
+            source.write_text(_excerpt(variant, aim, tree, changed))
+            return assemble.source_code(kernel.isa, kernel.folder, source, symbol(variant), taken)
         source = Path(folder, aim.file)
         for file in _with_included(aim.file, tree, changed):
             path = Path(folder, file)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(changed.get(file) or tree.read(file))
         return assemble.source_code(kernel.isa, kernel.folder, source, aim.name, taken)
+
+
+def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
+    """Say how the patched text differs from the variant once assembled, or return ""."""
+    for taken in alternative_sets(variant):
+        try:
+            if not same(code(variant, aim, tree, changed, taken), of_variant(variant, taken)):
+                return f"its instructions differ from those of {variant.source.name}"
+        except InputError as error:
+            return str(error)
+    return ""
+
+
+def of_variant(variant: Variant, taken: tuple[str, ...]) -> Code:
+    """Assemble the variant itself under some alternatives."""
+    kernel = kernels.load(variant.kernel)
+    return assemble.source_code(kernel.isa, kernel.folder, variant.source, symbol(variant), taken)
 
 
 def same(one: Code, other: Code) -> bool:
@@ -63,20 +79,23 @@ def _is_function_of(variant: Variant, aim: Target) -> bool:
     )
 
 
-def _excerpt(
-    variant: Variant, aim: Target, tree: Tree, changed: dict[str, str], symbol: str
-) -> str:
+def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
     """Return the variant's source with its function replaced by the tree's, symbol renamed."""
+    name = symbol(variant)
     source = next(
         (e.source for e in variant.edits if e.source and e.name == aim.name), variant.source
     )
     given = source.read_text()
     content = changed.get(aim.file) or tree.read(aim.file)
     theirs = function(aim.file, content, aim.name)
-    own = function(source.name, given, symbol) or function(source.name, given, aim.name)
+    own = function(source.name, given, name) or function(source.name, given, aim.name)
     if theirs is None or own is None:
-        raise InputError(f"{aim.name} cannot be put in the place of {symbol} of {source}")
-    return own.replaced(given, text.rename(theirs.of(content), aim.name, symbol))
+        raise InputError(f"{aim.name} cannot be put in the place of {name} of {source}")
+    piece = text.rename(theirs.of(content), aim.name, name)
+    if source.suffix == ".S":
+        return own.replaced(given, piece)
+    whole = own.replaced(given, helpers.missing(given, content, piece) + piece)
+    return helpers.taken_from(content, whole)
 
 
 def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:

@@ -13,7 +13,8 @@ from loopwright import assemble, kernels
 from loopwright.code import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.patch.edits import Change, place
+from loopwright.patch.edits import Change
+from loopwright.patch.target import place
 from loopwright.patch.text import blank_comments
 from loopwright.patch.tree import Tree
 

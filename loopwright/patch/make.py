@@ -5,13 +5,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import assemble, kernels
+from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.patch import built, callers, checkpatch, edits, message, text
+from loopwright.patch import built, callers, checkpatch, edits, message, target, text
 from loopwright.patch import tree as trees
 from loopwright.patch.checkpatch import Finding
-from loopwright.patch.edits import Change, Target
+from loopwright.patch.edits import Change
 from loopwright.patch.evidence import Evidence
 from loopwright.patch.scratch import (
     NO_ADDRESS,
@@ -21,6 +21,7 @@ from loopwright.patch.scratch import (
     Repository,
     user_identity,
 )
+from loopwright.patch.target import Target
 from loopwright.patch.tree import Tree
 
 WRITTEN = "written"
@@ -67,12 +68,12 @@ def make(
     PatchError with a log where the patch fails its tests.
     """
     source = trees.read(tree)
-    aim = edits.target(variant, source)
+    aim = target.find(variant, source)
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
     if there:
         return Result(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
-    edits.require(variant, source)
+    target.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity()
     if author is None:
@@ -99,19 +100,14 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
     """Say why the tree needs no patch, or return ""."""
     merged = f" (merged as {variant.merged})" if variant.merged else ""
     where = f"{aim.name} in {aim.file} of {tree}"
-    kernel = kernels.load(variant.kernel)
-    symbol = kernel.routines[variant.routine].contract.symbol
     try:
         theirs = built.code(variant, aim, tree, {}, variant.alternatives)
     except InputError:
-        changes, _ = edits.apply(variant, tree)
+        changes, _ = edits.apply(variant, aim, tree)
         if all(text.normalised(c.old) == text.normalised(c.new) for c in changes):
             return f"{where} has the text of {variant.name} already{merged}"
         return ""
-    ours = assemble.source_code(
-        kernel.isa, kernel.folder, variant.source, symbol, variant.alternatives
-    )
-    if not built.same(theirs, ours):
+    if not built.same(theirs, built.of_variant(variant, variant.alternatives)):
         return ""
     under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
     return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
@@ -121,13 +117,12 @@ def _changes(
     variant: Variant, aim: Target, tree: Tree
 ) -> tuple[list[Change], list[str], list[str]]:
     """Return the changes, notes for the user, and paragraphs for the message."""
-    changes, notes = edits.apply(variant, tree)
-    failure = _difference(variant, aim, tree, changes)
+    changes, notes = edits.apply(variant, aim, tree)
+    failure = built.difference(variant, aim, tree, {c.file: c.new for c in changes})
     if failure:
-        changes, notes = edits.apply(variant, tree, plain=True)
-        failure = _difference(variant, aim, tree, changes)
-    if failure:
-        raise InputError(f"{variant.id} in {aim.file} of {tree} is not the code checked: {failure}")
+        raise InputError(
+            f"{variant.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+        )
     fitted = callers.fit(variant, aim.name, tree, changes)
     also = [
         f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
@@ -136,22 +131,6 @@ def _changes(
     ]
     files = {change.file: change for change in [*changes, *fitted]}
     return [c for c in files.values() if c.old != c.new], notes, also
-
-
-def _difference(variant: Variant, aim: Target, tree: Tree, changes: list[Change]) -> str:
-    """Say how the patched text differs from the variant once assembled, or return ""."""
-    kernel = kernels.load(variant.kernel)
-    symbol = kernel.routines[variant.routine].contract.symbol
-    changed = {change.file: change.new for change in changes}
-    for taken in built.alternative_sets(variant):
-        try:
-            patched = built.code(variant, aim, tree, changed, taken)
-        except InputError as error:
-            return str(error)
-        ours = assemble.source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
-        if not built.same(patched, ours):
-            return f"its instructions differ from those of {variant.source.name}"
-    return ""
 
 
 def _formatted(folder: Path, changes: list[Change], whole: str, author: Identity | None) -> Path:

@@ -1,6 +1,8 @@
 """Put a variant's text in a tree's place and keep the tree's lines where both mean the same."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from loopwright.patch.text import blank_comments, squeeze
@@ -10,37 +12,70 @@ _SUFFIXED = re.compile(
     r"\b(mov|add|sub|adc|cmp|test|and|or|xor|inc|dec|neg|shl|shr|lea|push|pop)[bwlq]\b"
 )
 _ALIASES = {"jnz": "jne", "jz": "je", "jnc": "jae", "jnb": "jae", "jc": "jb"}
+_CONSTRAINT = re.compile(r'"([=+&]*\w+)"')
 _IMPLIED = re.compile(r"%[a-z]\w*(?![\w(])")
 
 
-def keep_tree_lines(old: str, new: str) -> str:
-    """Return new with each line that stands in old in the same order in old's spelling.
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of lines as the tree has them and as the variant has them; same: they agree."""
 
-    Comments and blank lines go with the line of code that they precede: those of old stay with
-    old's lines, those of new come with the lines that are new.
+    theirs: str
+    ours: str
+    same: bool
+
+
+def pieces(old: str, new: str, *, asm: bool) -> list[Piece]:
+    """Split a tree's text and a variant's into stretches that agree and stretches that do not.
+
+    Lines agree whatever their comments and blanks, in assembly also whatever suffix or alias of
+    an instruction they spell. Comments and blank lines go with the line of code below them.
     """
-    ours, theirs = _units(new), _units(old)
+    ours, theirs = _units(new, asm), _units(old, asm)
     matcher = SequenceMatcher(
         None, [key for key, _ in theirs], [key for key, _ in ours], autojunk=False
     )
-    out: list[str] = []
-    gone: list[tuple[str, str]] = []
+    out: list[Piece] = []
     for kind, first, last, begin, end in matcher.get_opcodes():
-        taken = [text for _, text in (theirs[first:last] if kind == "equal" else ours[begin:end])]
-        if kind == "equal" and gone and not gone[0][1].startswith("\n"):
-            taken[0] = taken[0].lstrip("\n")
-        gone = theirs[first:last] if kind == "delete" else []
-        out += taken
-    return "".join(out)
+        was = "".join(text for _, text in theirs[first:last])
+        now = "".join(text for _, text in ours[begin:end])
+        if kind == "equal" and out and not out[-1].ours and not out[-1].theirs.startswith("\n"):
+            was = was.lstrip("\n")
+        out.append(Piece(was, now, kind == "equal"))
+    return out
 
 
-def _units(text: str) -> list[tuple[str, str]]:
+def keep_tree_lines(
+    old: str, new: str, *, asm: bool, same_code: Callable[[str], bool] | None = None
+) -> str:
+    """Return new with the tree's spelling of each stretch that means the same.
+
+    same_code says whether a text still gives the code meant; where it is given, stretches that
+    differ are tried in the tree's spelling too. Operand constraints of inline assembly are left
+    alone then: another compiler may make of them what this one did not.
+    """
+    parts = pieces(old, new, asm=asm)
+    chosen = [part.theirs if part.same else part.ours for part in parts]
+    for n, part in enumerate(parts):
+        if same_code and not part.same and _constraints(part.theirs) == _constraints(part.ours):
+            trial = [*chosen[:n], part.theirs, *chosen[n + 1 :]]
+            if same_code("".join(trial)):
+                chosen = trial
+    return "".join(chosen)
+
+
+def _constraints(text: str) -> list[str]:
+    return sorted(_CONSTRAINT.findall(text))
+
+
+def _units(text: str, asm: bool) -> list[tuple[str, str]]:
     """Split text into lines of code, each with the comments and blank lines above it."""
     out, start, at = [], 0, 0
     for line in blank_comments(text).splitlines(keepends=True):
         at += len(line)
         if line.strip():
-            out.append((_meaning(line), text[start:at]))
+            indent = "" if asm else line[: len(line) - len(line.lstrip())]
+            out.append((_meaning(line) if asm else indent + squeeze(line), text[start:at]))
             start = at
     if start < len(text):
         out.append(("", text[start:]))

@@ -11,8 +11,8 @@ from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Kernel, Variant
 from loopwright.patch import tables
-from loopwright.patch.edits import Target, place
 from loopwright.patch.evidence import Evidence
+from loopwright.patch.target import Target, place
 
 WIDTH = 75
 _SUBJECT_WIDTH = 70
