@@ -30,6 +30,7 @@ _C_FLAGS = [
     "-fno-pie",
     "-Wall",
     "-Werror",
+    "-Wno-address-of-packed-member",
 ]
 _ISA_FLAGS = {
     "x86_64": [

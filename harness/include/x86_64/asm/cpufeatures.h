@@ -36,4 +36,6 @@
 #define X86_FEATURE_FSRM 0
 #endif
 
+#define ALT_NOT(feature) (1 - feature)
+
 #endif
