@@ -80,15 +80,16 @@ def _is_function_of(variant: Variant, aim: Target) -> bool:
 
 
 def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
-    """Return the variant's source with its function replaced by the tree's, symbol renamed."""
-    name = symbol(variant)
+    """Return the variant's source with the tree's function in place of its own."""
     source = next(
         (e.source for e in variant.edits if e.source and e.name == aim.name), variant.source
     )
     given = source.read_text()
     content = changed.get(aim.file) or tree.read(aim.file)
     theirs = function(aim.file, content, aim.name)
-    own = function(source.name, given, name) or function(source.name, given, aim.name)
+    own = function(source.name, given, aim.name)
+    name = aim.name if own else symbol(variant)
+    own = own or function(source.name, given, name)
     if theirs is None or own is None:
         raise InputError(f"{aim.name} cannot be put in the place of {name} of {source}")
     piece = text.rename(theirs.of(content), aim.name, name)
