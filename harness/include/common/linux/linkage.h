@@ -3,6 +3,7 @@
 #define LW_LINUX_LINKAGE_H
 
 #include <asm/linkage.h>
+#include <linux/export.h>
 
 #ifdef __ASSEMBLY__
 
