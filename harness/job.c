@@ -10,6 +10,7 @@
 #define WORDS 5
 #define MOST_BYTES (1 << 20)
 
+static const char *const kinds[] = {"check", "measure", "clock"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
@@ -188,6 +189,10 @@ static const char *lacks(const struct job *job)
 	bool records = job->effect == EFFECT_STORE_FIELDS;
 	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
 
+	if (job->kind == KIND_CLOCK && job->id)
+		return NULL;
+	if ((int)job->kind < 0)
+		return "a job is check, measure or clock";
 	if (!job->id || !job->code)
 		return "a job needs an id and code";
 	if (job->entry >= job->code_size)
@@ -238,8 +243,7 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 			continue;
 		if (!strcmp(word[0], "job")) {
 			inside = true;
-			job->kind =
-			    word[1] && !strcmp(word[1], "measure") ? KIND_MEASURE : KIND_CHECK;
+			job->kind = word[1] ? INDEX_OF(kinds, word[1]) : -1;
 		} else if (!strcmp(word[0], "end")) {
 			const char *missing = lacks(job);
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum kind { KIND_CHECK, KIND_MEASURE };
+enum kind { KIND_CHECK, KIND_MEASURE, KIND_CLOCK };
 enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
 enum side { SIDE_DST, SIDE_SRC, SIDES };
 enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED, ROLES };

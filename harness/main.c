@@ -4,9 +4,32 @@
 #include "job.h"
 #include "json.h"
 #include "machine.h"
+#include "measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+static void run_job(const struct job *job)
+{
+	static struct meter meter;
+	static bool open;
+
+	if (job->kind == KIND_CHECK) {
+		check_job(job);
+		return;
+	}
+	if (!open)
+		meter_open(&meter);
+	open = true;
+	if (job->kind == KIND_MEASURE) {
+		measure_job(job, &meter);
+		return;
+	}
+	json_open();
+	json_string("id", job->id);
+	meter_print(&meter);
+	json_close();
+}
 
 static void run(FILE *from)
 {
@@ -21,7 +44,7 @@ static void run(FILE *from)
 			json_string("error", why);
 			json_close();
 		} else {
-			check_job(&job);
+			run_job(&job);
 		}
 		job_free(&job);
 	}

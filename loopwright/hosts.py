@@ -1,13 +1,17 @@
 """What the machine is that code runs on here: its CPU, and what bears on measurements."""
 
+import os
 import platform
 import re
+import shutil
+import subprocess
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loopwright import microarchs, toolchain
+from loopwright import harness, microarchs, toolchain
+from loopwright.errors import InputError
 
 _CPUS = Path("/sys/devices/system/cpu")
 
@@ -86,3 +90,93 @@ def machine() -> str:
     name = info.get("model name") or f"{platform.machine()} part {info.get('CPU part', '?')}"
     name = re.sub(r"\s+", " ", name)
     return f"{name} (guest)" if "hypervisor" in features() else name
+
+
+def describe() -> dict[str, Any]:
+    """Return the record of the host that belongs to every measurement.
+
+    What cannot be read is None: a guest does not see its host's governor or neighbours.
+    """
+    info = cpuinfo()
+    isa = toolchain.host_isa()
+    return {
+        "machine": machine(),
+        "isa": isa,
+        "microarch": microarch(),
+        "vendor": info.get("vendor_id") or info.get("CPU implementer"),
+        "family": info.get("cpu family"),
+        "model": info.get("model") or info.get("CPU part"),
+        "stepping": info.get("stepping") or info.get("CPU revision"),
+        "microcode": info.get("microcode"),
+        "features": sorted(features()),
+        "caches": _caches(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "hypervisor": _hypervisor(),
+        "smt": _read(_CPUS / "smt" / "active"),
+        "governor": _read(_CPUS / "cpu0" / "cpufreq" / "scaling_governor"),
+        "boost": _boost(),
+        "isolated": _read(_CPUS / "isolated"),
+        "steal_ticks": _steal(),
+        **_clock(isa),
+    }
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _caches() -> dict[str, str]:
+    """Return the first CPU's caches, e.g. {"L1d": "32K, 8 ways"}."""
+    found = {}
+    for index in sorted((_CPUS / "cpu0" / "cache").glob("index*")):
+        level, kind = _read(index / "level"), _read(index / "type")
+        suffix = {"Data": "d", "Instruction": "i"}.get(kind or "", "")
+        ways = _read(index / "ways_of_associativity")
+        found[f"L{level}{suffix}"] = f"{_read(index / 'size')}, {ways} ways"
+    return found
+
+
+def _hypervisor() -> str | None:
+    """Return what virtualizes this machine, as far as it says so."""
+    if "hypervisor" not in features():
+        return _read(Path("/sys/hypervisor/type"))
+    detect = shutil.which("systemd-detect-virt")
+    if detect:
+        said = subprocess.run([detect, "--vm"], capture_output=True, text=True, check=False)
+        return said.stdout.strip() or None
+    return _read(Path("/sys/hypervisor/type")) or "yes, unnamed"
+
+
+def _boost() -> str | None:
+    no_turbo = _read(_CPUS / "intel_pstate" / "no_turbo")
+    if no_turbo is not None:
+        return "0" if no_turbo == "1" else "1"
+    return _read(_CPUS / "cpufreq" / "boost")
+
+
+def _steal() -> int | None:
+    """Return the ticks since boot that a hypervisor took from all CPUs."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) if len(fields) > 8 else None
+
+
+def _clock(isa: str) -> dict[str, Any]:
+    """Ask the harness which clock it measures with here, pinned where, and why no better one."""
+    try:
+        record = next(harness.run(isa, "job clock\nid clock\nend\n"))
+    except (InputError, KeyError) as error:
+        return {"clock": None, "clock_refused": str(error), "pmu": False, "pmu_refused": ""}
+    return {
+        "clock": record["clock"] or None,
+        "clock_refused": record["refused"],
+        "clock_granularity_ticks": record["granularity_ticks"],
+        "clock_ticks_a_second": record["ticks_a_second"],
+        "burst_us": record["burst_us"],
+        "pinned_to_cpu": record["cpu"],
+        "pmu": record["clock"] == "perf-rdpmc",
+        "pmu_refused": record["passed_over"],
+    }

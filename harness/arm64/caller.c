@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "../caller.h"
+
+#include "../machine.h"
+
+#include <string.h>
+
+#define LINK 30
+
+struct emitter {
+	uint8_t *at;
+};
+
+static void word(struct emitter *e, uint32_t value)
+{
+	memcpy(e->at, &value, sizeof(value));
+	e->at += sizeof(value);
+}
+
+/* movz, then a movk for each further quarter that is not zero. */
+static void load(struct emitter *e, int reg, uint64_t value)
+{
+	word(e, 0xd2800000 | (value & 0xffff) << 5 | reg);
+	for (int part = 1; part < 4; part++) {
+		uint32_t quarter = value >> 16 * part & 0xffff;
+
+		if (quarter)
+			word(e, 0xf2800000 | part << 21 | quarter << 5 | reg);
+	}
+}
+
+static int counter_register(const struct job *job)
+{
+	for (int reg = 28; reg >= 0; reg--)
+		if (reg != 18 && !(job->may_change >> reg & 1) && !(job->zeroed >> reg & 1))
+			return reg;
+	return -1;
+}
+
+/* Store or load x19 to x30 in pairs; base is the encoding with x31 as base. */
+static void pairs(struct emitter *e, uint32_t encoding)
+{
+	for (int reg = 19; reg < LINK; reg += 2)
+		word(e, encoding | (reg - 19) << 15 | (reg + 1) << 10 | 31 << 5 | reg);
+}
+
+size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uint64_t *values,
+		   uintptr_t target)
+{
+	struct emitter e = {into};
+	int counter = counter_register(job);
+	uint8_t *loop;
+
+	if (counter < 0)
+		return 0;
+	word(&e, 0xd10183ff);		/* sub sp, sp, #96 */
+	pairs(&e, 0xa9000000);		/* stp */
+	word(&e, 0xaa0003e0 | counter); /* mov counter, x0 */
+	while ((at + (e.at - into)) % 64)
+		word(&e, 0xd503201f); /* nop */
+	loop = e.at;
+	for (int reg = 0; reg <= LINK; reg++)
+		if (job->zeroed >> reg & 1)
+			load(&e, reg, 0);
+	for (int role = 0; role < ROLES; role++)
+		if (job->in[role].bits)
+			load(&e, job->in[role].index, values[role]);
+	word(&e, 0x94000000 | ((int64_t)(target - (at + (e.at - into))) >> 2 & 0x3ffffff));
+	word(&e, 0xf1000400 | counter << 5 | counter);		    /* subs counter, counter, #1 */
+	word(&e, 0x54000001 | ((loop - e.at) >> 2 & 0x7ffff) << 5); /* b.ne loop */
+	pairs(&e, 0xa9400000);					    /* ldp */
+	word(&e, 0x910183ff);					    /* add sp, sp, #96 */
+	word(&e, 0xd65f03c0);					    /* ret */
+	return e.at - into;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Code that calls a routine again and again with the same arguments. */
+#ifndef HARNESS_CALLER_H
+#define HARNESS_CALLER_H
+
+#include "job.h"
+
+#define CALLER_BYTES 1024
+
+/*
+ * Write a function void (uint64_t calls) that loads the inputs of the contract from values, by
+ * role, and calls the routine at target, so many times. It will stand at address at. The counter
+ * is in a register that the routine may not change. Returns the bytes used, 0 where all registers
+ * may change.
+ */
+size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uint64_t *values,
+		   uintptr_t target);
+
+#endif

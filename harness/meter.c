@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "meter.h"
+
+#include "chains.h"
+#include "json.h"
+#include "pin.h"
+#include "statistics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAMPLES 64
+#define ATTEMPTS 6
+#define LEAST_SAMPLES 12
+#define PERIOD 32e-6	 /* s: bursts are whole periods of a spread-spectrum clock */
+#define RESOLUTION 2e-4	 /* most of a burst that a step of the clock may be */
+#define WARM_UP 1e-3	 /* s */
+#define SAME_CLOCK 1e-3	 /* most that the calibrations around a sample may differ */
+#define SLOW_CLOCK 1.06	 /* most that a calibration may be above the quick ones */
+#define INTERRUPTED 1.03 /* most that a sample may be above the quick ones */
+#define LEAST_ACCEPTED 0.3
+#define LEAST_KEPT (1.0 / 3)
+
+static double burst(const struct meter *meter, repeat code, uint64_t times)
+{
+	uint64_t from = meter->clock->begin();
+
+	code(times);
+	return meter->clock->end() - from - meter->overhead;
+}
+
+static double quickest(const struct meter *meter, repeat code, uint64_t times)
+{
+	double best = INFINITY;
+
+	for (int i = 0; i < 3; i++)
+		best = fmin(best, burst(meter, code, times));
+	return fmax(best, 1);
+}
+
+/* Repetitions that fill a burst; at least one. */
+static uint64_t times_for(const struct meter *meter, repeat code, double ticks)
+{
+	uint64_t times = 1;
+	double took;
+
+	while ((took = quickest(meter, code, times)) < ticks / 8)
+		times *= 2;
+	return fmax(1, round(times * ticks / took));
+}
+
+static void warm_up(repeat code, uint64_t times)
+{
+	double end = clock_seconds() + WARM_UP;
+
+	do
+		code(times);
+	while (clock_seconds() < end);
+}
+
+struct series {
+	double target[SAMPLES];
+	double calibration[SAMPLES + 1];
+	uint64_t disturbed[2 * SAMPLES + 1]; /* after each calibration and each sample */
+};
+
+static double calibrate(const struct meter *meter)
+{
+	if (meter->clock->counts_cycles)
+		return meter->calibrations * CHAIN_LENGTH;
+	return burst(meter, chain_add, meter->calibrations);
+}
+
+static void sample(const struct meter *meter, repeat code, uint64_t times, struct series *s)
+{
+	s->calibration[0] = calibrate(meter);
+	s->disturbed[0] = meter->clock->disturbed();
+	for (int i = 0; i < SAMPLES; i++) {
+		s->target[i] = burst(meter, code, times);
+		s->disturbed[2 * i + 1] = meter->clock->disturbed();
+		s->calibration[i + 1] = calibrate(meter);
+		s->disturbed[2 * i + 2] = meter->clock->disturbed();
+	}
+}
+
+static bool acceptable(const struct series *s, int i, double slowest)
+{
+	double before = s->calibration[i], behind = s->calibration[i + 1];
+	const uint64_t *disturbed = s->disturbed + 2 * i;
+
+	return disturbed[0] == disturbed[1] && disturbed[1] == disturbed[2] &&
+	       fabs(before - behind) < SAME_CLOCK * before && fmax(before, behind) <= slowest;
+}
+
+/* Turn a series into a reading; false, with the reason, where too little of it is acceptable. */
+static bool judge(const struct meter *meter, const struct series *s, uint64_t times,
+		  struct reading *r)
+{
+	double sorted[SAMPLES + 1], cycles[SAMPLES], hz[SAMPLES];
+	double known = meter->calibrations * CHAIN_LENGTH, quick;
+	int accepted = 0, kept = 0;
+
+	memcpy(sorted, s->calibration, sizeof(sorted));
+	sort(sorted, SAMPLES + 1);
+	quick = quantile(sorted, SAMPLES + 1, 0.1);
+	for (int i = 0; i < SAMPLES; i++) {
+		double calibration = (s->calibration[i] + s->calibration[i + 1]) / 2;
+
+		if (!acceptable(s, i, SLOW_CLOCK * quick))
+			continue;
+		hz[accepted] = known / calibration * meter->ticks_a_second;
+		cycles[accepted++] = s->target[i] / calibration * known / times;
+	}
+	if (accepted < LEAST_ACCEPTED * SAMPLES) {
+		snprintf(r->refused, sizeof(r->refused),
+			 "disturbed: %d of %d samples acceptable, %.0f needed", accepted, SAMPLES,
+			 ceil(LEAST_ACCEPTED * SAMPLES));
+		return false;
+	}
+	sort(cycles, accepted);
+	sort(hz, accepted);
+	quick = quantile(cycles, accepted, 0.1);
+	while (kept < accepted && cycles[kept] <= INTERRUPTED * quick)
+		kept++;
+	if (kept < LEAST_KEPT * accepted || kept < LEAST_SAMPLES) {
+		snprintf(r->refused, sizeof(r->refused),
+			 "disturbed: %d of %d samples are not interrupted", kept, accepted);
+		return false;
+	}
+	r->median = quantile(cycles, kept, 0.5);
+	r->p10 = quantile(cycles, kept, 0.1);
+	r->p90 = quantile(cycles, kept, 0.9);
+	r->samples = kept;
+	r->core_hz = quantile(hz, accepted, 0.5);
+	r->refused[0] = 0;
+	return true;
+}
+
+struct reading meter_read(const struct meter *meter, repeat code)
+{
+	struct reading reading = {0};
+	struct series series;
+	struct meter own = *meter;
+	uint64_t times;
+	double ticks;
+
+	if (*meter->refused) {
+		snprintf(reading.refused, sizeof(reading.refused), "%.150s", meter->refused);
+		return reading;
+	}
+	ticks = quickest(meter, chain_add, meter->calibrations);
+	times = times_for(meter, code, ticks);
+	/* One repetition may be longer than a burst: calibrate as long. */
+	if (times == 1)
+		own.calibrations *= fmax(1, round(quickest(meter, code, 1) / ticks));
+	while (reading.attempts++ < ATTEMPTS) {
+		warm_up(code, times);
+		sample(&own, code, times, &series);
+		if (judge(&own, &series, times, &reading))
+			return reading;
+	}
+	reading.attempts = ATTEMPTS;
+	return reading;
+}
+
+/* Find the smallest step of the clock and what reading it takes. */
+static void probe(struct meter *meter)
+{
+	double step = INFINITY, empty = INFINITY, began = clock_seconds(), ended;
+	uint64_t last = meter->clock->begin(), first = last;
+
+	for (int i = 0; i < 2000; i++) {
+		uint64_t from = meter->clock->begin(), to = meter->clock->end();
+
+		if (from > last)
+			step = fmin(step, from - last);
+		empty = fmin(empty, to - from);
+		last = from;
+	}
+	for (int i = 0; i < 2000; i++) {
+		uint64_t now = meter->clock->begin();
+
+		/* Steps are multiples of the smallest, so the difference of two is one, too. */
+		if (now > last && fmod(now - last, step) > 0)
+			step = fmod(now - last, step);
+		last = now;
+	}
+	do
+		ended = clock_seconds();
+	while (ended < began + 5e-3);
+	last = meter->clock->begin();
+	meter->granularity = meter->clock->counts_cycles ? 1 : step;
+	meter->ticks_a_second = meter->clock->counts_cycles ? 0 : (last - first) / (ended - began);
+	meter->overhead = empty;
+}
+
+static void size_bursts(struct meter *meter)
+{
+	double began, steps = 1;
+
+	if (!meter->clock->counts_cycles)
+		steps = ceil(meter->granularity / meter->ticks_a_second / RESOLUTION / PERIOD);
+	meter->burst_seconds = fmax(1, steps) * PERIOD;
+	meter->calibrations = 1000;
+	began = clock_seconds();
+	chain_add(100 * meter->calibrations);
+	meter->calibrations *= 100 * meter->burst_seconds / (clock_seconds() - began);
+}
+
+static bool near(const struct reading *reading, double known, double tolerance)
+{
+	return !*reading->refused && fabs(reading->median / known - 1) <= tolerance;
+}
+
+/* A load stream runs at a whole number of loads a cycle unless something shares the core. */
+static bool whole_rate(const struct reading *stream)
+{
+	double rate = CHAIN_LENGTH / stream->median;
+
+	return !*stream->refused && rate > 0.9 && fabs(rate / round(rate) - 1) <= 0.02;
+}
+
+static void self_check(struct meter *meter)
+{
+	struct reading add, cross, stream;
+
+	for (int i = 0; i < ATTEMPTS; i++) {
+		meter->refused[0] = 0;
+		add = meter_read(meter, chain_add);
+		cross = meter_read(meter, chain_cross);
+		stream = meter_read(meter, stream_load);
+		if (!near(&add, CHAIN_LENGTH, 1e-3) ||
+		    !near(&cross, CHAIN_LENGTH * chain_cross_cycles, 1e-3))
+			snprintf(
+			    meter->refused, sizeof(meter->refused),
+			    "self-check failed: chains of %.4f and %.4f cycles, not 1 and %.0f%s%s",
+			    add.median / CHAIN_LENGTH, cross.median / CHAIN_LENGTH,
+			    chain_cross_cycles, *cross.refused ? "; " : "", cross.refused);
+		else if (!whole_rate(&stream))
+			snprintf(
+			    meter->refused, sizeof(meter->refused),
+			    "self-check failed: %.3f loads a cycle: something shares the core%s%s",
+			    CHAIN_LENGTH / stream.median, *stream.refused ? "; " : "",
+			    stream.refused);
+		else
+			return;
+	}
+}
+
+void meter_open(struct meter *meter)
+{
+	memset(meter, 0, sizeof(*meter));
+	meter->cpu = pin();
+	meter->clock = clock_find(meter->passed_over, sizeof(meter->passed_over));
+	if (!meter->clock) {
+		memcpy(meter->refused, meter->passed_over, sizeof(meter->refused));
+		return;
+	}
+	if (meter->cpu < 0) {
+		snprintf(meter->refused, sizeof(meter->refused), "cannot pin to a CPU");
+		return;
+	}
+	probe(meter);
+	size_bursts(meter);
+	self_check(meter);
+}
+
+void meter_print(const struct meter *meter)
+{
+	json_string("clock", meter->clock ? meter->clock->name : "");
+	json_integer("cpu", meter->cpu);
+	json_number("ticks_a_second", meter->ticks_a_second);
+	json_number("granularity_ticks", meter->granularity);
+	json_number("burst_us", meter->burst_seconds * 1e6);
+	json_string("passed_over", meter->passed_over);
+	json_string("refused", meter->refused);
+}

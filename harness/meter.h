@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Cycles of code that runs again and again, by bursts between calibrating bursts. */
+#ifndef HARNESS_METER_H
+#define HARNESS_METER_H
+
+#include "clock.h"
+
+/* Code that repeats something so many times. */
+typedef void (*repeat)(uint64_t times);
+
+struct meter {
+	const struct clock *clock;
+	int cpu;
+	double ticks_a_second; /* 0 for a clock that counts cycles */
+	double granularity;    /* ticks: the smallest step of the clock */
+	double overhead;       /* ticks that reading the clock twice takes */
+	double burst_seconds;
+	uint64_t calibrations; /* chain iterations in a burst */
+	char passed_over[320]; /* why better clocks cannot be used */
+	char refused[320];     /* why nothing is measured here, or empty */
+};
+
+/* Cycles for one repetition. refused says why there is no number, or is empty. */
+struct reading {
+	double median;
+	double p10;
+	double p90;
+	int samples;
+	int attempts;
+	double core_hz; /* the core's clock during it; 0 where the clock counts cycles */
+	char refused[160];
+};
+
+/* Pin this process, find a clock, and check it on loops that are known. */
+void meter_open(struct meter *meter);
+
+struct reading meter_read(const struct meter *meter, repeat code);
+
+/* Print what the meter is, as members of a JSON object. */
+void meter_print(const struct meter *meter);
+
+#endif

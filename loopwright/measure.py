@@ -1,0 +1,197 @@
+"""Measure variants on this host: cycles per call, and per iteration of the main loop.
+
+The protocol, its acceptance rules and what it refuses are described in harness/README.md.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from loopwright import assemble, check, harness, hosts, jobs, points, toolchain
+from loopwright.code import Code
+from loopwright.errors import InputError
+from loopwright.jobs import Point
+from loopwright.kernels import Contract, Variant
+from loopwright.points import Goal
+from loopwright.readings import Reading, Result
+
+ALIGNMENTS = ((0, 0), (1, 0), (0, 1))
+PROCESSES = 3
+_SPARE = 2  # further processes for points that were refused in one
+
+COLUMNS = [
+    "kernel",
+    "variant",
+    "quantity",
+    "unit",
+    "size_bytes",
+    "dst_align",
+    "src_align",
+    "skew_bytes",
+    "offset",
+    "cycles",
+    "p10",
+    "p90",
+    "uncertainty",
+    "samples",
+    "processes",
+    "clock",
+    "status",
+    "reason",
+    "microarch",
+    "machine",
+    "note",
+]
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """A variant that can be measured, with what is wanted of it."""
+
+    variant: Variant
+    code: Code
+    contract: Contract
+    goals: tuple[Goal, ...]
+
+
+def run(
+    variants: Iterable[Variant],
+    sizes: Sequence[int] | None = None,
+    offset: int = 0,
+    alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
+    processes: int = PROCESSES,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Measure variants; rows of quantity "loop" and "call", tidy.
+
+    sizes are bytes a call (records, where the effect is store_fields); offset (0 to 63) moves the
+    code from where its own alignment directives put it; alignments are pairs of destination and
+    source offsets from a page start.
+
+    size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
+    instruction. cycles is the median: for a loop per unit, for a call in a row of independent
+    ones, with call, return and the loading of arguments. p10 and p90 are of the samples;
+    uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096. A
+    row with status "refused" has a reason and no number, as that of a variant that breaks its
+    contract; "bimodal" says that samples differ by more than 0.3 %. progress is called with
+    measured points and all points. InputError for settings that make no sense.
+    """
+    wanted = list(variants)
+    _validate(offset, alignments, processes, sizes)
+    held = check.run(wanted)
+    results: dict[str, list[Result]] = {}
+    subjects: list[_Subject] = []
+    for variant, (_, row) in zip(wanted, held.iterrows(), strict=True):
+        code = assemble.user_code(variant)
+        contract = check.contract_of(variant)
+        goals = points.goals(variant, code, contract, sizes, alignments)
+        _fits(code.isa, offset)
+        reason = _unmeasurable(code.isa, bool(row["passed"]), str(row["failure"]))
+        if reason:
+            results[variant.id] = [Result.refusal(goal, reason) for goal in goals]
+        else:
+            subjects.append(_Subject(variant, code, contract, goals))
+    if subjects:
+        results |= _measure(subjects, offset, processes, progress)
+    rows = [_row(v, offset, r) for v in wanted for r in results[v.id]]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _validate(
+    offset: int,
+    alignments: Sequence[tuple[int, int]],
+    processes: int,
+    sizes: Sequence[int] | None,
+) -> None:
+    if not 0 <= offset < 64:
+        raise InputError(f"offset {offset} is not from 0 to 63")
+    if processes < 1:
+        raise InputError(f"{processes} processes measure nothing; give at least 1")
+    for size in sizes or ():
+        if not 0 <= size <= points.MOST_BYTES:
+            raise InputError(f"size {size} is not from 0 to {points.MOST_BYTES}")
+    for pair in alignments:
+        if any(not 0 <= a < 4096 for a in pair):
+            raise InputError(f"alignment {pair} is not from 0 to 4095")
+
+
+def _fits(isa: str, offset: int) -> None:
+    if isa == "arm64" and offset % 4:
+        raise InputError(f"offset {offset}: arm64 code stands at multiples of 4")
+
+
+def _unmeasurable(isa: str, passed: bool, failure: str) -> str:
+    if not passed:
+        return f"breaks its contract: {failure}"
+    if not toolchain.find(isa).native:
+        return f"emulated: no timing ({harness.emulator(isa)} runs {isa} code here)"
+    return ""
+
+
+def _measure(
+    subjects: Sequence[_Subject],
+    offset: int,
+    processes: int,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, list[Result]]:
+    """Measure the points of all subjects, in random order, in several processes."""
+    readings: dict[tuple[str, Point], list[Reading]] = {
+        (s.variant.id, p): [] for s in subjects for g in s.goals for p in g.points
+    }
+    total = len(readings) * processes
+    done = 0
+    for turn in range(processes + _SPARE):
+        missing = [key for key, got in readings.items() if _accepted(got) < processes]
+        if not missing or (turn >= processes and not any(map(_promising, readings.values()))):
+            break
+        for key, reading in _process(subjects, missing, offset):
+            readings[key].append(reading)
+            done = min(done + 1, total)
+            if progress:
+                progress(done, total)
+    return {
+        s.variant.id: [
+            Result.of(goal, [readings[s.variant.id, p] for p in goal.points], processes)
+            for goal in s.goals
+        ]
+        for s in subjects
+    }
+
+
+def _accepted(readings: Sequence[Reading]) -> int:
+    return sum(not r.refused for r in readings)
+
+
+def _promising(readings: Sequence[Reading]) -> bool:
+    return bool(_accepted(readings))
+
+
+def _process(
+    subjects: Sequence[_Subject], keys: Sequence[tuple[str, Point]], offset: int
+) -> Iterable[tuple[tuple[str, Point], Reading]]:
+    """Measure points once, interleaved in random order, in one process of the harness."""
+    by_id = {s.variant.id: s for s in subjects}
+    order = random.sample(keys, len(keys))
+    text = "".join(
+        jobs.measure(str(n), by_id[i].code, by_id[i].contract, [point], offset)
+        for n, (i, point) in enumerate(order)
+    )
+    isa = by_id[order[0][0]].code.isa
+    for record in harness.run(isa, text):
+        yield order[int(record["id"])], Reading.of(record)
+
+
+def _row(variant: Variant, offset: int, result: Result) -> dict[str, Any]:
+    left_out = check.user_space_note(variant)
+    return {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "offset": offset,
+        "microarch": hosts.microarch() or "",
+        "machine": hosts.machine(),
+        **result.columns(),
+        "note": "; ".join(note for note in (left_out, result.note) if note),
+    }

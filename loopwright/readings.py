@@ -1,0 +1,159 @@
+"""Turn what the harness read in several processes into a figure with an uncertainty."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Self
+
+from loopwright.points import Goal
+
+_LEAST = 5e-4  # relative: what the calibration is good for, from known answers
+_BIMODAL = 3e-3  # relative: a wider spread is more than one mode
+_LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at several offsets"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One point in one process: cycles per call, or the reason why there is no number."""
+
+    cycles: float
+    p10: float
+    p90: float
+    samples: int
+    skew: int
+    clock: str
+    refused: str
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Self:
+        """Return the reading that a line of the harness's output is."""
+        return cls(
+            record["cycles"],
+            record["p10"],
+            record["p90"],
+            record["samples"],
+            record["skew"],
+            record["clock"],
+            record["refused"],
+        )
+
+    @property
+    def error(self) -> float:
+        """Return the uncertainty within the process, in cycles."""
+        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a goal, over all processes."""
+
+    goal: Goal
+    cycles: float
+    p10: float
+    p90: float
+    uncertainty: float
+    samples: int
+    processes: int
+    skew: int | None
+    clock: str
+    status: str
+    reason: str
+
+    @classmethod
+    def refusal(cls, goal: Goal, reason: str, clock: str = "") -> Self:
+        """Return a result without a number."""
+        nan = float("nan")
+        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason)
+
+    @classmethod
+    def of(cls, goal: Goal, readings: Sequence[Sequence[Reading]], processes: int) -> Self:
+        """Join the readings of each point of a goal, process by process.
+
+        A goal of which fewer processes than asked for accepted a point is refused.
+        """
+        accepted = [[r for r in point if not r.refused] for point in readings]
+        for all_of_point, kept in zip(readings, accepted, strict=True):
+            if len(kept) < processes:
+                last = [r for r in all_of_point if r.refused][-1]
+                reason = f"{last.refused} (in {len(all_of_point) - len(kept)} of "
+                return cls.refusal(goal, f"{reason}{len(all_of_point)} processes)", last.clock)
+        joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
+        cycles = median(j.cycles for j in joined)
+        spread = max(abs(j.cycles - cycles) for j in joined)
+        every = [r for kept in accepted for r in kept]
+        wide = any(r.p90 - r.p10 > _BIMODAL * r.cycles for r in every)
+        apart = any(_range(kept) > _BIMODAL * kept[0].cycles for kept in accepted)
+        return cls(
+            goal=goal,
+            cycles=cycles,
+            p10=median(j.p10 for j in joined),
+            p90=median(j.p90 for j in joined),
+            uncertainty=max(j.error for j in joined) + spread,
+            samples=sum(r.samples for r in every),
+            processes=len(joined),
+            skew=every[0].skew if goal.both_sides else None,
+            clock=every[0].clock,
+            status="bimodal" if wide or apart else "ok",
+            reason=_bimodal(wide) if wide or apart else "",
+        )
+
+    @property
+    def note(self) -> str:
+        """Return what a reader of the figure must know."""
+        return _LOOP_EXIT if self.goal.unit == "cycles/iteration" else ""
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of measure.run that a result fills."""
+        point = self.goal.points[0]
+        return {
+            "quantity": self.goal.quantity,
+            "unit": self.goal.unit,
+            "size_bytes": self.goal.size_bytes,
+            "dst_align": point.dst_align,
+            "src_align": point.src_align,
+            "skew_bytes": self.skew,
+            "cycles": self.cycles,
+            "p10": self.p10,
+            "p90": self.p90,
+            "uncertainty": self.uncertainty,
+            "samples": self.samples,
+            "processes": self.processes,
+            "clock": self.clock,
+            "status": self.status,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A goal's figure in one process."""
+
+    cycles: float
+    p10: float
+    p90: float
+    error: float
+
+    @classmethod
+    def of(cls, goal: Goal, turn: Sequence[Reading]) -> Self:
+        if len(turn) == 1:
+            [only] = turn
+            return cls(only.cycles, only.p10, only.p90, only.error)
+        short, long = turn
+        cycles = (long.cycles - short.cycles) / goal.divisor
+        # The two points are measured apart: their errors add as independent ones.
+        low = ((long.cycles - long.p10) ** 2 + (short.p90 - short.cycles) ** 2) ** 0.5
+        high = ((long.p90 - long.cycles) ** 2 + (short.cycles - short.p10) ** 2) ** 0.5
+        error = (long.error**2 + short.error**2) ** 0.5
+        return cls(
+            cycles, cycles - low / goal.divisor, cycles + high / goal.divisor, error / goal.divisor
+        )
+
+
+def _range(readings: Sequence[Reading]) -> float:
+    values = [r.cycles for r in readings]
+    return max(values) - min(values)
+
+
+def _bimodal(wide: bool) -> str:
+    where = "within a process" if wide else "between processes"
+    return f"cycles differ by more than 0.3 % {where}"
