@@ -146,7 +146,8 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
         entries = list(
             cast(SymbolTableSection, image.get_section_by_name(".symtab")).iter_symbols()
         )
-        symbols = {e.name: e["st_value"] for e in entries if e.name}
+        entries = [e for e in entries if e.name and e["st_shndx"] != "SHN_UNDEF"]
+        symbols = {e.name: e["st_value"] for e in entries}
         sizes = {e.name: e["st_size"] for e in entries}
         if text is None or symbol not in symbols:
             raise InputError(f"{source}: it defines no {symbol}")

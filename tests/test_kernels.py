@@ -1,0 +1,284 @@
+"""The kernels of this repository: what they say of themselves, and the code they assemble to."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loopwright import assemble, kernels, paths
+from loopwright.code import Flow
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+
+VARIANTS = [variant for kernel in kernels.every() for variant in kernel.variants.values()]
+
+# Kind of the main loop, and the bytes that one iteration of it loads and stores. A call that
+# stands in the loop pushes its return address: two of them are the 16 bytes of put_user_twice.
+MAIN_LOOPS = {
+    "x86_64/copy_user": {
+        "unrolled64": ("branch", 64, 64),
+        "movsq": ("string", 8, 8),
+        "movsq_aligned": ("string", 8, 8),
+        "movsb": ("string", 1, 1),
+        "negative_index": ("branch", 16, 16),
+        "loop32": ("branch", 32, 32),
+        "overlapped": ("string", 8, 8),
+    },
+    "x86_64/clear_user": {
+        "unrolled64": ("branch", 0, 64),
+        "plain": ("branch", 0, 8),
+        "aligned16": ("branch", 0, 8),
+        "immediates": ("branch", 0, 8),
+        "negative_index": ("branch", 0, 8),
+        "negative_index_fused": ("branch", 0, 8),
+        "rep_stosq": ("string", 0, 8),
+    },
+    "x86_64/csum": {
+        "two_chains_40": ("branch", 80, 0),
+        "adc1": ("branch", 8, 0),
+        "adc2": ("branch", 16, 0),
+        "adc4": ("branch", 32, 0),
+        "adcx_adox": ("branch", 64, 0),
+    },
+    "x86_64/put_event": {
+        "put_user_twice": ("branch", 12, 16),
+        "write_begin": ("branch", 12, 12),
+        "masked": ("branch", 12, 12),
+        "masked_outside": ("branch", 12, 12),
+    },
+    "arm64/copy_user": {
+        f"{direction}_user_{kind}": ("branch", 64, 64)
+        for direction in ("to", "from")
+        for kind in ("pairs", "batched", "nopan")
+    },
+}
+
+
+def named(kernel: str, name: str) -> Variant:
+    return kernels.load(kernel).variants[name]
+
+
+def unit(variant: Variant) -> str:
+    return kernels.load(variant.kernel).routines[variant.routine].contract.unit
+
+
+def mnemonics(variant: Variant) -> list[str]:
+    loop = assemble.main_loop(variant, assemble.variant_code(variant))
+    return [ins.mnemonic for ins in loop.instructions]
+
+
+def test_every_family_is_there() -> None:
+    assert set(MAIN_LOOPS) <= set(kernels.ids())
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)
+def test_variant_assembles_and_its_exceptions_stay_in_its_code(variant: Variant) -> None:
+    code = assemble.variant_code(variant)
+    starts = {ins.address for ins in code.instructions}
+    calls = any(ins.flow is Flow.CALL for ins in code.instructions)
+    assert code.size == sum(len(ins.code) for ins in code.instructions)
+    for entry in code.exceptions:
+        if not calls:
+            assert {entry.insn, entry.fixup} <= starts
+        assert 0 <= entry.insn < len(code.text)
+        assert 0 <= entry.fixup < len(code.text)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)
+def test_main_loop_moves_what_it_should(variant: Variant) -> None:
+    if unit(variant) == "call":
+        with pytest.raises(InputError, match="no loop"):
+            assemble.main_loop(variant, assemble.variant_code(variant))
+        return
+    loop = assemble.main_loop(variant, assemble.variant_code(variant))
+    moved = (loop.kind, loop.read_bytes, loop.written_bytes)
+    assert moved == MAIN_LOOPS[variant.kernel][variant.name]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)
+def test_alternatives_are_in_the_source(variant: Variant) -> None:
+    """A feature that is misspelt would be left out without a word."""
+    without = assemble.variant_code(variant, frozenset(variant.alternatives))
+    for feature in variant.alternatives:
+        headers = (paths.HARNESS / "include").rglob("*.h")
+        assert any(f"LW_TAKE_{feature}\n" in header.read_text() for header in headers)
+    if variant.alternatives:
+        assert assemble.variant_code(variant).sha256 != without.sha256
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)
+def test_user_code_lies_where_the_kernel_code_lies(variant: Variant) -> None:
+    ours, theirs = assemble.user_code(variant), assemble.variant_code(variant)
+    assert ours.entry == theirs.entry
+    assert ours.exceptions == theirs.exceptions
+    assert not {"stac", "clac"} & {ins.mnemonic for ins in ours.instructions}
+
+
+def test_erms_alternative_replaces_the_jump_in_place() -> None:
+    taken = assemble.variant_code(named("x86_64/copy_user", "movsb"))
+    left = assemble.variant_code(named("x86_64/copy_user", "movsq_aligned"))
+    changed = [n for n in range(left.size) if left.text[n] != taken.text[n]]
+    assert taken.size == left.size
+    assert changed
+    assert taken.text[changed[0] : changed[-1] + 1] == bytes.fromhex("f3a4")
+
+
+def test_immediates_straddle_a_line_and_aligned16_lies_in_one_fetch_window() -> None:
+    straddling = named("x86_64/clear_user", "immediates")
+    loop = assemble.main_loop(straddling, assemble.variant_code(straddling))
+    assert len(loop.code) == 15
+    assert loop.start // 64 != (loop.end - 1) // 64
+    aligned = named("x86_64/clear_user", "aligned16")
+    loop = assemble.main_loop(aligned, assemble.variant_code(aligned))
+    assert loop.start % 16 == 0
+    assert len(loop.code) <= 16
+
+
+def test_fused_index_keeps_its_add_beside_the_branch() -> None:
+    assert mnemonics(named("x86_64/clear_user", "negative_index"))[-2:] == ["movq", "jne"]
+    assert mnemonics(named("x86_64/clear_user", "negative_index_fused"))[-2:] == ["addq", "jne"]
+
+
+def test_masked_loop_masks_and_opens_access_once() -> None:
+    inside = mnemonics(named("x86_64/put_event", "masked"))
+    assert [inside.count(m) for m in ("stac", "clac", "cmovaq", "lfence")] == [1, 1, 1, 0]
+    outside = mnemonics(named("x86_64/put_event", "masked_outside"))
+    assert [outside.count(m) for m in ("stac", "clac", "cmovaq", "lfence")] == [1, 1, 0, 0]
+    barrier = mnemonics(named("x86_64/put_event", "write_begin"))
+    assert [barrier.count(m) for m in ("stac", "clac", "cmovaq", "lfence")] == [1, 1, 0, 1]
+
+
+def test_pan_decides_which_loop_is_the_main_one() -> None:
+    nopan = mnemonics(named("arm64/copy_user", "to_user_nopan"))
+    assert nopan.count("stp") == 4
+    assert "sttr" not in nopan
+    assert mnemonics(named("arm64/copy_user", "to_user_batched")).count("sttr") == 8
+
+
+def test_a_core_with_pan_runs_the_other_loop_of_the_same_source() -> None:
+    kernel, variant = kernels.load("arm64/copy_user"), named("arm64/copy_user", "to_user_nopan")
+    code = assemble.source_code(
+        kernel.isa, kernel.folder, variant.source, "__arch_copy_to_user", ("ARM64_HAS_PAN",)
+    )
+    loop = assemble.main_loop(variant, code)
+    assert [ins.mnemonic for ins in loop.instructions].count("sttr") == 8
+
+
+GOOD = """
+summary = "a test"
+[contract]
+symbol = "f"
+effect = "clear"
+inputs = { dst = "rdi", count = "rcx" }
+returns = { uncopied = "rcx" }
+may_change = ["flags"]
+[upstream]
+file = "arch/x86/lib/f.S"
+[[variant]]
+name = "v"
+summary = "one"
+"""
+
+SOURCE = """
+#include <linux/linkage.h>
+SYM_FUNC_START(f)
+1:	movb $0,(%rdi)
+	incq %rdi
+	decq %rcx
+	jnz 1b
+	RET
+SYM_FUNC_END(f)
+"""
+
+
+@pytest.fixture
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "x86_64" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "kernel.toml").write_text(GOOD)
+    (folder / "v.S").write_text(SOURCE)
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    return folder
+
+
+def test_kernel_from_elsewhere_assembles(family: Path) -> None:
+    variant = kernels.load("x86_64/mine").variants["v"]
+    loop = assemble.main_loop(variant, assemble.variant_code(variant))
+    assert variant.source == family / "v.S"
+    assert (loop.read_bytes, loop.written_bytes) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('effect = "clear"', 'effect = "clean"', "effect 'clean' is none of copy, clear"),
+        ('effect = "clear"', "", "'effect' is missing"),
+        ('symbol = "f"', "symbol = 1", "'symbol' must be a str"),
+        ('name = "v"', 'name = "w"', "'w' has no w.S or w.c"),
+        ('file = "arch/x86/lib/f.S"', 'file = "../f.S"', "leaves the kernel tree"),
+        ('file = "arch/x86/lib/f.S"', 'file = "/etc/f.S"', "leaves the kernel tree"),
+        ('summary = "a test"', 'summary = "a test"\nbaseline = "w"', "baseline 'w' is no variant"),
+        ('name = "v"', 'name = "v"\nroutine = "g"', "'v' names none of the routines"),
+        ('may_change = ["flags"]', 'may_change = ["flags"', "kernel.toml"),
+        (
+            'summary = "one"',
+            'summary = "one"\n[[variant]]\nname = "v"\nsummary = "two"',
+            "stands there twice",
+        ),
+    ],
+)
+def test_wrong_kernel_toml_is_named(family: Path, old: str, new: str, message: str) -> None:
+    assert GOOD.count(old) == 1
+    (family / "kernel.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        kernels.load("x86_64/mine")
+    assert message in str(caught.value)
+    assert str(family / "kernel.toml") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_assembly_names_file_and_line(family: Path) -> None:
+    (family / "v.S").write_text(SOURCE.replace("incq %rdi", "incq %rdx, %rdi"))
+    with pytest.raises(InputError) as caught:
+        assemble.variant_code(kernels.load("x86_64/mine").variants["v"])
+    assert f"{family / 'v.S'}:5: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_symbol_and_data_are_named(family: Path) -> None:
+    variant = kernels.load("x86_64/mine").variants["v"]
+    (family / "v.S").write_text(SOURCE.replace("(f)", "(g)"))
+    with pytest.raises(InputError, match="defines no f"):
+        assemble.variant_code(variant)
+    assemble.source_code.cache_clear()
+    (family / "v.S").write_text(SOURCE + "\t.data\n\t.long 1\n")
+    with pytest.raises(InputError, match=r"section \.data holds data"):
+        assemble.variant_code(variant)
+
+
+def test_code_without_loop_says_so(family: Path) -> None:
+    (family / "v.S").write_text(SOURCE.replace("jnz 1b", "nop"))
+    variant = kernels.load("x86_64/mine").variants["v"]
+    with pytest.raises(InputError, match=r"v\.S: no loop in f"):
+        assemble.main_loop(variant, assemble.variant_code(variant))
+
+
+def test_loop_behind_a_jump_is_no_loop(family: Path) -> None:
+    (family / "v.S").write_text(SOURCE.replace("1:\tmovb", "\tRET\n1:\tmovb"))
+    code = assemble.variant_code(kernels.load("x86_64/mine").variants["v"])
+    assert not code.loops
+
+
+def test_unknown_names_come_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"nearest: .*x86_64/copy_user"):
+        kernels.load("x86_64/copy_usr")
+    with pytest.raises(InputError, match=r"nearest: .*movsq_aligned"):
+        kernels.select("x86_64/copy_user/movsq_alined")
+
+
+def test_every_thread_has_a_kernel() -> None:
+    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", paths.ROOT.parent / "shared"))
+    seeds = {file.stem for file in (shared / "seeds").glob("*.txt")}
+    if not seeds:
+        pytest.skip(f"no threads in {shared / 'seeds'}")
+    assert {thread for kernel in kernels.every() for thread in kernel.threads} == seeds
