@@ -23,17 +23,20 @@ class Edit:
     function replaces a function, by name. region replaces the lines from the one that begins with
     start up to the one that begins with end. macro replaces .macro name to .endm, or puts it
     behind the macro named after where the tree has none of that name. line replaces the text old,
-    which stands in the file once, by new.
+    which stands in the file once, by new; optional leaves it out where old is not there. was is
+    where older trees keep the file.
     """
 
     kind: str
     file: str
+    was: str
     name: str
     start: str
     end: str
     after: str
     old: str
     new: str
+    optional: bool
     source: Path | None
 
 
@@ -60,6 +63,11 @@ class Upstream:
     note: str
     prefix: str
     callers: tuple[str, ...]
+
+
+def function_edit(file: str, name: str) -> Edit:
+    """Return the edit that a variant without edits of its own stands for."""
+    return Edit("function", file, "", name, "", "", "", "", "", False, None)
 
 
 def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
@@ -105,12 +113,14 @@ def _edit(entry: dict[str, Any], path: Path) -> Edit:
     return Edit(
         kind=kind,
         file=_inside(entry.get("file"), path),
+        was=_inside(entry.get("was", ""), path),
         name=entry.get("name", ""),
         start=entry.get("start", ""),
         end=entry.get("end", ""),
         after=entry.get("after", ""),
         old=entry.get("old", ""),
         new=entry.get("new", ""),
+        optional=bool(entry.get("optional", False)),
         source=source,
     )
 

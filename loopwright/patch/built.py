@@ -25,17 +25,20 @@ def code(
     InputError where it cannot be assembled outside of the kernel.
     """
     kernel = kernels.load(variant.kernel)
+    beside = _with_included(aim.file, tree, changed)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        if _is_function_of(variant, aim):
-            source = Path(folder, variant.source.name)
+        if len(beside) == 1:
+            source, name = Path(folder, variant.source.name), symbol(variant)
+            headers = kernel.folder
             source.write_text(_excerpt(variant, aim, tree, changed))
-            return assemble.source_code(kernel.isa, kernel.folder, source, symbol(variant), taken)
-        source = Path(folder, aim.file)
-        for file in _with_included(aim.file, tree, changed):
-            path = Path(folder, file)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(changed.get(file) or tree.read(file))
-        return assemble.source_code(kernel.isa, kernel.folder, source, aim.name, taken)
+        else:
+            source, name = Path(folder, aim.file), aim.name
+            headers = source.parent
+            for file in beside:
+                path = Path(folder, file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(changed.get(file) or tree.read(file))
+        return assemble.source_code(kernel.isa, headers, source, name, taken)
 
 
 def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:
@@ -68,15 +71,11 @@ def _essence(code: Code) -> tuple[bytes, frozenset[tuple[int, int]]]:
 
 def alternative_sets(variant: Variant) -> list[tuple[str, ...]]:
     """Return the sets of alternatives under which the variant and a tree are compared."""
-    named = sorted(set(re.findall(r"\b(?:X86_FEATURE|ARM64_HAS)_\w+", variant.source.read_text())))
+    sources = {variant.source, *(edit.source for edit in variant.edits if edit.source)}
+    words = " ".join(source.read_text() for source in sources)
+    named = sorted(set(re.findall(r"\b(?:X86_FEATURE|ARM64_HAS)_\w+", words)))
     sets = [variant.alternatives, (), *((name,) for name in named)]
     return list(dict.fromkeys(sets))
-
-
-def _is_function_of(variant: Variant, aim: Target) -> bool:
-    return not variant.edits or any(
-        edit.kind == "function" and edit.file == aim.file for edit in variant.edits
-    )
 
 
 def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Apply a variant's edits to the files of a tree, in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopwright.errors import InputError
@@ -10,7 +10,7 @@ from loopwright.patch.merge import keep_tree_lines
 from loopwright.patch.target import Target, function, place, symbol
 from loopwright.patch.text import Span
 from loopwright.patch.tree import Tree
-from loopwright.upstream import Edit
+from loopwright.upstream import Edit, function_edit
 
 # Where EXPORT_SYMBOL comes from differs between kernels: its line stays the tree's own.
 _EXPORT_HEADERS = {"<linux/export.h>", "<asm/export.h>"}
@@ -32,8 +32,7 @@ def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list
     that an edit names is not in the tree.
     """
     editor = _Editor(variant, aim, tree)
-    default = Edit("function", aim.file, aim.name, "", "", "", "", "", None)
-    for edit in variant.edits or (default,):
+    for edit in variant.edits or (function_edit(aim.file, aim.name),):
         editor.apply(edit)
     return [Change(f, old, editor.after[f]) for f, old in editor.before.items()], editor.notes
 
@@ -48,6 +47,8 @@ class _Editor:
         self.notes: list[str] = []
 
     def apply(self, edit: Edit) -> None:
+        if edit.was and not self.tree.has(edit.file) and self.tree.has(edit.was):
+            edit = replace(edit, file=edit.was)
         if edit.file not in self.before:
             content = self.tree.read(edit.file, place(self.variant).since)
             self.before[edit.file] = self.after[edit.file] = content
@@ -61,10 +62,12 @@ class _Editor:
             self.after[edit.file] = self._block(edit, content, source)
 
     def _line(self, edit: Edit, content: str) -> str:
-        if content.count(edit.old) != 1:
-            self.notes.append(f"{edit.file} does not say {edit.old!r} once: left as it is")
-            return content
-        return content.replace(edit.old, edit.new)
+        if content.count(edit.old) == 1:
+            return content.replace(edit.old, edit.new)
+        if not edit.optional:
+            raise InputError(f"{edit.file} in {self.tree} has no single line {edit.old.strip()!r}")
+        self.notes.append(f"{edit.file} does not say {edit.old!r} once: left as it is")
+        return content
 
     def _function(self, edit: Edit, content: str, source: Path) -> str:
         given = source.read_text()
@@ -73,6 +76,7 @@ class _Editor:
         own = own or function(source.name, given, symbol(self.variant))
         new = text.rename(_own(own, edit, source).of(given), symbol(self.variant), edit.name)
         new = self._apart(new, span, content)
+        self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
 
         def whole(piece: str) -> str:
@@ -95,6 +99,16 @@ class _Editor:
             span, new = self._macro_place(edit, content, new)
         new = self._apart(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
+
+    def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
+        """Refuse a function that includes a file which the tree lacks."""
+        for header in text.includes(new):
+            beside = str(Path(edit.file).parent / header.strip('"'))
+            if header.startswith('"') and not self.tree.has(beside):
+                raise InputError(
+                    f"{source.name} includes {header}, which {self.tree} lacks: its kernel.toml "
+                    "has to say by edits what changes there"
+                )
 
     def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
         """Return where a macro goes: in its namesake's place, else behind the one named after."""

@@ -14,7 +14,6 @@ from loopwright.patch.checkpatch import Finding
 from loopwright.patch.edits import Change
 from loopwright.patch.evidence import Evidence
 from loopwright.patch.scratch import (
-    NO_ADDRESS,
     NOBODY,
     GitError,
     Identity,
@@ -26,6 +25,10 @@ from loopwright.patch.tree import Tree
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
+_UNSIGNED = (
+    f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
+    "set user.name and user.email and make the patch again, or commit --amend --reset-author -s."
+)
 
 
 @dataclass(frozen=True)
@@ -77,18 +80,16 @@ def make(
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity()
     if author is None:
-        notes.append(
-            "no Signed-off-by and no real author: git has no user.name and user.email here; set "
-            "them and make the patch again"
-        )
-    body = message.body(variant, aim, source.version, evidence, also)
+        notes.append(_UNSIGNED)
+    below = message.notes(variant, aim, source.version, evidence, *notes)
+    body = message.body(variant, aim, evidence, also)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
     wide = message.too_wide([subject, *body.splitlines()])
     whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
     if wide:
         raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
     with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
-        patch = _formatted(Path(folder), changes, whole, author)
+        patch = _formatted(Path(folder), changes, whole, below, author)
         _am(Path(folder), changes, patch)
         findings = checkpatch.run(source, patch, signed=author is not None)
         _weigh(findings, patch, source)
@@ -118,11 +119,7 @@ def _changes(
 ) -> tuple[list[Change], list[str], list[str]]:
     """Return the changes, notes for the user, and paragraphs for the message."""
     changes, notes = edits.apply(variant, aim, tree)
-    failure = built.difference(variant, aim, tree, {c.file: c.new for c in changes})
-    if failure:
-        raise InputError(
-            f"{variant.id} put into {aim.file} of {tree} is not the code checked: {failure}"
-        )
+    _prove(variant, tree, changes)
     fitted = callers.fit(variant, aim.name, tree, changes)
     also = [
         f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
@@ -133,18 +130,35 @@ def _changes(
     return [c for c in files.values() if c.old != c.new], notes, also
 
 
-def _formatted(folder: Path, changes: list[Change], whole: str, author: Identity | None) -> Path:
+def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
+    """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
+    changed = {change.file: change.new for change in changes}
+    variants = target.together(variant)
+    for one in variants:
+        aim = target.find(one, tree)
+        failure = built.difference(one, aim, tree, changed)
+        if failure:
+            raise InputError(
+                f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+            )
+    proven = {one.routine for one in variants}
+    for name, routine in kernels.load(variant.kernel).routines.items():
+        if routine.upstream and routine.upstream.file in changed and name not in proven:
+            raise InputError(
+                f"{variant.id} changes {routine.upstream.file}, but no variant of {name} has the "
+                "same edits: it would ship code that nothing has checked"
+            )
+
+
+def _formatted(
+    folder: Path, changes: list[Change], whole: str, below: str, author: Identity | None
+) -> Path:
     """Commit the changes in a scratch repository and return the file of git format-patch."""
     try:
         work = Repository(folder / "work", author)
         work.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
         work.commit({c.file: c.new for c in changes}, whole)
-        if author is None:
-            note = (
-                f"Author {NOBODY} <{NO_ADDRESS}> stands for the user, whom git does not know "
-                "here: set user.name and user.email, then commit --amend --reset-author -s."
-            )
-            work.git("notes", "add", "-m", note)
+        work.git("notes", "add", "-m", below)
         name = work.git(
             "format-patch",
             "-1",

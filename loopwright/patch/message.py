@@ -12,7 +12,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Kernel, Variant
 from loopwright.patch import tables
 from loopwright.patch.evidence import Evidence
-from loopwright.patch.target import Target, place
+from loopwright.patch.target import Target, place, symbol, together
 
 WIDTH = 75
 _SUBJECT_WIDTH = 70
@@ -40,25 +40,32 @@ def _prefix(file: str) -> str:
     return re.sub(r"\.\w+$", "", parts[-1])
 
 
-def body(
-    variant: Variant, aim: Target, version: str, evidence: Evidence, also: Sequence[str]
-) -> str:
+def body(variant: Variant, aim: Target, evidence: Evidence, also: Sequence[str]) -> str:
     """Return the body: why, the evidence for and about the change, without trailers.
 
-    version is that of the tree; also holds paragraphs about what else the patch changes.
+    also holds paragraphs about what else the patch changes.
     """
     kernel = kernels.load(variant.kernel)
     why = variant.why or f"{aim.name}(): {variant.summary}."
-    parts = [
-        *_paragraphs(why),
-        *(_wrap(text) for text in also),
-        *_predicted(kernel, variant, evidence),
-        *_measured(kernel, variant, evidence),
-        *_checked(kernel, variant, evidence),
-        *_recommended(evidence),
-        _wrap(f"Made against {aim.file} of Linux {version}."),
-    ]
-    return "\n\n".join(parts)
+    parts = [*_paragraphs(why), *(_wrap(text) for text in also)]
+    for one in together(variant):
+        parts += _predicted(kernel, one, evidence)
+    if all(_pair(kernel, one, evidence.measurements)[1].empty for one in together(variant)):
+        why = f": {evidence.unmeasured}" if evidence.unmeasured else ""
+        parts.append(_wrap(f"Not measured on hardware{why}."))
+    for one in together(variant):
+        parts += _measured(kernel, one, evidence)
+        parts += _checked(kernel, one, evidence)
+    return "\n\n".join([*parts, *_recommended(evidence)])
+
+
+def notes(variant: Variant, aim: Target, version: str, evidence: Evidence, *more: str) -> str:
+    """Return what stands below the line that git cuts: where it was made, what is not known."""
+    kernel = kernels.load(variant.kernel)
+    lines = [f"Made against {aim.file} of Linux {version}.", *more]
+    for one in together(variant):
+        lines += tables.unpredicted(*_pair(kernel, one, evidence.predictions))
+    return "\n\n".join(_wrap(line) for line in dict.fromkeys(lines))
 
 
 def trailers(kernel: Kernel, signed_off: str) -> list[str]:
@@ -93,34 +100,31 @@ def _predicted(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str
     if base.empty and ours.empty:
         return []
     table = tables.predictions(base, ours)
-    without = " ".join(tables.unpredicted(base, ours))
     of = "iteration of the main loop" if unit == "iteration" else "call"
     head = (
-        f"Predicted, not measured: cycles per {of}, in brackets bytes per cycle (baseline: "
-        f"{kernel.routines[variant.routine].baseline}, patched: {variant.name}):"
+        f"Predicted, not measured: cycles per {of} of {symbol(variant)}(), in brackets bytes per "
+        f"cycle (baseline: {kernel.routines[variant.routine].baseline}, patched: {variant.name}):"
     )
-    shown = [_wrap(head), table] if table else [_wrap("No model has a figure for it.")]
-    return [*shown, *([_wrap(without)] if without else [])]
+    if not table:
+        return [_wrap(f"No model has a figure for {symbol(variant)}().")]
+    return [_wrap(head), table]
 
 
 def _measured(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str]:
     base, ours = _pair(kernel, variant, evidence.measurements)
     parts = tables.measurements(base, ours)
-    if not parts:
-        why = f": {evidence.unmeasured}" if evidence.unmeasured else ""
-        return [_wrap(f"Not measured on hardware{why}.")]
     return [part if part.startswith("  ") else _wrap(part) for part in parts]
 
 
 def _checked(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str]:
     base, ours = _pair(kernel, variant, evidence.checks)
     if ours.empty:
-        return [_wrap("The new code was not run against its contract.")]
+        return [_wrap(f"{symbol(variant)}() was not run against its contract.")]
     row = ours.iloc[0]
     if not bool(row["passed"]):
         raise InputError(f"{variant.id} breaks its contract, no patch: {row['failure']}")
     text = (
-        f"The new code was run in user space against the routine's contract and held it in "
+        f"{symbol(variant)}() was run in user space against its contract and held it in "
         f"{int(row['cases'])} cases"
     )
     note = _text(row.get("note"))

@@ -8,10 +8,6 @@ from pathlib import Path
 
 from loopwright.errors import InputError
 
-# Stands for the author where the user has no git identity: git cannot make a commit without one.
-NOBODY = "loopwright"
-NO_ADDRESS = "loopwright@localhost.invalid"
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -22,6 +18,10 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.name} <{self.email}>"
+
+
+# Stands for the author where the user has no git identity: git cannot make a commit without one.
+NOBODY = Identity("loopwright", "loopwright@localhost.invalid")
 
 
 def user_identity() -> Identity | None:
@@ -50,7 +50,7 @@ class Repository:
 
     def __init__(self, folder: Path, identity: Identity | None) -> None:
         self.folder = folder
-        author = identity or Identity(NOBODY, NO_ADDRESS)
+        author = identity or NOBODY
         kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
         self._environment = kept | {
             "GIT_CONFIG_GLOBAL": os.devnull,

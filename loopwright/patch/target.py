@@ -58,6 +58,13 @@ def find(variant: Variant, tree: Tree) -> Target:
     raise InputError(f"{upstream.file} in {tree} has no function {names}{since}")
 
 
+def together(variant: Variant) -> list[Variant]:
+    """Return the variant and those of the kernel's other routines that the same edits make."""
+    known = kernels.load(variant.kernel).variants.values()
+    same = [v for v in known if v.edits == variant.edits and v.routine != variant.routine]
+    return [variant, *(same if variant.edits else [])]
+
+
 def require(variant: Variant, tree: Tree) -> None:
     """Refuse a tree that lacks a name which the variant's text uses."""
     for need in variant.requires:
