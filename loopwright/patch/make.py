@@ -81,8 +81,10 @@ def make(
     author = identity or user_identity()
     if author is None:
         notes.append(_UNSIGNED)
-    below = message.notes(variant, aim, source.version, evidence, *notes)
-    body = message.body(variant, aim, evidence, also)
+    names = {v.routine: target.find(v, source).name for v in target.together(variant)}
+    writer = message.Writer(variant, names, evidence)
+    below = writer.below(f"Made against {aim.file} of Linux {source.version}.", *notes)
+    body = writer.body(also)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
     wide = message.too_wide([subject, *body.splitlines()])
     whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"

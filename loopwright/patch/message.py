@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,7 +12,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Kernel, Variant
 from loopwright.patch import tables
 from loopwright.patch.evidence import Evidence
-from loopwright.patch.target import Target, place, symbol, together
+from loopwright.patch.target import place, together
 
 WIDTH = 75
 _SUBJECT_WIDTH = 70
@@ -40,32 +40,98 @@ def _prefix(file: str) -> str:
     return re.sub(r"\.\w+$", "", parts[-1])
 
 
-def body(variant: Variant, aim: Target, evidence: Evidence, also: Sequence[str]) -> str:
-    """Return the body: why, the evidence for and about the change, without trailers.
+class Writer:
+    """Writes what a patch says of its variant, and of those of other routines made with it.
 
-    also holds paragraphs about what else the patch changes.
+    names holds for each routine the name of its function in the tree.
     """
-    kernel = kernels.load(variant.kernel)
-    why = variant.why or f"{aim.name}(): {variant.summary}."
-    parts = [*_paragraphs(why), *(_wrap(text) for text in also)]
-    for one in together(variant):
-        parts += _predicted(kernel, one, evidence)
-    if all(_pair(kernel, one, evidence.measurements)[1].empty for one in together(variant)):
-        why = f": {evidence.unmeasured}" if evidence.unmeasured else ""
-        parts.append(_wrap(f"Not measured on hardware{why}."))
-    for one in together(variant):
-        parts += _measured(kernel, one, evidence)
-        parts += _checked(kernel, one, evidence)
-    return "\n\n".join([*parts, *_recommended(evidence)])
 
+    def __init__(self, variant: Variant, names: Mapping[str, str], evidence: Evidence) -> None:
+        self.variant, self.names, self.evidence = variant, names, evidence
+        self.kernel = kernels.load(variant.kernel)
+        self.variants = together(variant)
 
-def notes(variant: Variant, aim: Target, version: str, evidence: Evidence, *more: str) -> str:
-    """Return what stands below the line that git cuts: where it was made, what is not known."""
-    kernel = kernels.load(variant.kernel)
-    lines = [f"Made against {aim.file} of Linux {version}.", *more]
-    for one in together(variant):
-        lines += tables.unpredicted(*_pair(kernel, one, evidence.predictions))
-    return "\n\n".join(_wrap(line) for line in dict.fromkeys(lines))
+    def body(self, also: Sequence[str]) -> str:
+        """Return the body: why, and the evidence, without trailers.
+
+        also holds paragraphs about what else the patch changes. InputError where a variant broke
+        its contract.
+        """
+        why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
+        parts = [*_paragraphs(why), *(_wrap(text) for text in also)]
+        for one in self.variants:
+            parts += self._predicted(one)
+        if all(self._pair(one, self.evidence.measurements)[1].empty for one in self.variants):
+            reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
+            parts.append(_wrap(f"Not measured on hardware{reason}."))
+        for one in self.variants:
+            parts += self._measured(one)
+            parts.append(_wrap(self._checked(one)))
+        if said := self.evidence.summary.strip():
+            sure = f" (confidence: {self.evidence.confidence})" if self.evidence.confidence else ""
+            parts.append(_wrap(f"loopwright's recommendation: {said}{sure}"))
+        return "\n\n".join(parts)
+
+    def below(self, *lines: str) -> str:
+        """Return what stands below the line at which git cuts: lines, and why figures lack."""
+        every = list(lines)
+        for one in self.variants:
+            every += tables.unpredicted(*self._pair(one, self.evidence.predictions))
+        return "\n\n".join(_wrap(line) for line in dict.fromkeys(every))
+
+    def _name(self, one: Variant) -> str:
+        return f"{self.names[one.routine]}()"
+
+    def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows of the baseline and of the variant."""
+        if rows.empty:
+            return rows, rows
+        rows = rows[rows["kernel"] == self.kernel.id]
+        baseline = self.kernel.routines[one.routine].baseline
+        return rows[rows["variant"] == baseline], rows[rows["variant"] == one.name]
+
+    def _predicted(self, one: Variant) -> list[str]:
+        base, ours = self._pair(one, self.evidence.predictions)
+        routine = self.kernel.routines[one.routine]
+        if base.empty and ours.empty:
+            return []
+        table = tables.predictions(base, ours)
+        if not table:
+            return [_wrap(f"No model has a figure for {self._name(one)}.")]
+        of = "call" if routine.contract.unit == "call" else "iteration of the main loop"
+        head = (
+            f"Predicted, not measured: cycles per {of} of {self._name(one)}, in brackets bytes per "
+            f"cycle (baseline: {routine.baseline}, patched: {one.name}):"
+        )
+        return [_wrap(head), table]
+
+    def _measured(self, one: Variant) -> list[str]:
+        base, ours = self._pair(one, self.evidence.measurements)
+        parts = tables.measurements(base, ours, self._name(one))
+        return [part if part.startswith("  ") else _wrap(part) for part in parts]
+
+    def _checked(self, one: Variant) -> str:
+        base, ours = self._pair(one, self.evidence.checks)
+        if ours.empty:
+            return f"{self._name(one)} was not run against its contract."
+        row = ours.iloc[0]
+        if not bool(row["passed"]):
+            raise InputError(f"{one.id} breaks its contract, no patch: {row['failure']}")
+        text = (
+            f"{self._name(one)} was run in user space against its contract, over sizes, alignments "
+            f"and positions of faults, and held it in {_number(row, 'cases')} cases."
+        )
+        if _number(row, "entries"):
+            text += (
+                f" {_number(row, 'entries_hit')} of its {_number(row, 'entries')} exception table "
+                "entries were hit."
+            )
+        over = _number(row, "over_report_bytes")
+        if over:
+            text += f" After a fault it reports up to {over} bytes too many as not done"
+            known = None if base.empty else _number(base.iloc[0], "over_report_bytes")
+            text += f", the baseline up to {known}." if known is not None else "."
+        return text
 
 
 def trailers(kernel: Kernel, signed_off: str) -> list[str]:
@@ -85,64 +151,6 @@ def _wrap(text: str) -> str:
     )
 
 
-def _pair(kernel: Kernel, variant: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, ...]:
-    """Return the rows of the baseline and of the variant."""
-    baseline = kernel.routines[variant.routine].baseline
-    if rows.empty:
-        return rows, rows
-    rows = rows[rows["kernel"] == kernel.id]
-    return rows[rows["variant"] == baseline], rows[rows["variant"] == variant.name]
-
-
-def _predicted(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str]:
-    base, ours = _pair(kernel, variant, evidence.predictions)
-    unit = kernel.routines[variant.routine].contract.unit
-    if base.empty and ours.empty:
-        return []
-    table = tables.predictions(base, ours)
-    of = "iteration of the main loop" if unit == "iteration" else "call"
-    head = (
-        f"Predicted, not measured: cycles per {of} of {symbol(variant)}(), in brackets bytes per "
-        f"cycle (baseline: {kernel.routines[variant.routine].baseline}, patched: {variant.name}):"
-    )
-    if not table:
-        return [_wrap(f"No model has a figure for {symbol(variant)}().")]
-    return [_wrap(head), table]
-
-
-def _measured(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str]:
-    base, ours = _pair(kernel, variant, evidence.measurements)
-    parts = tables.measurements(base, ours)
-    return [part if part.startswith("  ") else _wrap(part) for part in parts]
-
-
-def _checked(kernel: Kernel, variant: Variant, evidence: Evidence) -> list[str]:
-    base, ours = _pair(kernel, variant, evidence.checks)
-    if ours.empty:
-        return [_wrap(f"{symbol(variant)}() was not run against its contract.")]
-    row = ours.iloc[0]
-    if not bool(row["passed"]):
-        raise InputError(f"{variant.id} breaks its contract, no patch: {row['failure']}")
-    text = (
-        f"{symbol(variant)}() was run in user space against its contract and held it in "
-        f"{int(row['cases'])} cases"
-    )
-    note = _text(row.get("note"))
-    text += f" ({note})" if note else ""
-    text += "."
-    if _number(row, "entries"):
-        text += (
-            f" {_number(row, 'entries_hit')} of its {_number(row, 'entries')} exception table "
-            "entries were hit."
-        )
-    over = _number(row, "over_report_bytes")
-    if over is not None:
-        text += f" After a fault it reports at most {over} bytes too many as not done"
-        known = None if base.empty else _number(base.iloc[0], "over_report_bytes")
-        text += f", the baseline {known}." if known is not None else "."
-    return [_wrap(text)]
-
-
 def _number(row: "pd.Series[Any]", column: str) -> int | None:
     value = row.get(column)
     return None if value is None or pd.isna(value) else int(value)
@@ -154,10 +162,6 @@ def _recommended(evidence: Evidence) -> list[str]:
         return []
     sure = f" (confidence: {evidence.confidence})" if evidence.confidence else ""
     return [_wrap(f"loopwright's recommendation: {said}{sure}")]
-
-
-def _text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
 
 
 def too_wide(lines: Iterable[str]) -> str:

@@ -1,7 +1,6 @@
 """The tables of a patch's message, at most 75 columns wide."""
 
-import json
-from typing import Any
+import math
 
 import pandas as pd
 
@@ -53,80 +52,73 @@ def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
     return out
 
 
-def measurements(base: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
-    """Return for each quantity a heading and a table; empty where nothing was measured."""
+def measurements(base: pd.DataFrame, ours: pd.DataFrame, name: str) -> list[str]:
+    """Return headings and tables of what was measured of a function; empty where nothing was."""
     if base.empty or ours.empty:
         return []
+    good = [rows[rows["cycles"].notna() & (rows["status"] != "refused")] for rows in (base, ours)]
     out = []
-    for (quantity, machine, clock), group in _good(ours).groupby(
-        ["quantity", "machine", "clock"], sort=False, dropna=False
-    ):
-        rows = _pairs(_good(base), group, str(quantity))
-        if not rows:
+    for quantity in dict.fromkeys(good[1]["quantity"]):
+        theirs, mine = (rows[rows["quantity"] == quantity] for rows in good)
+        if theirs.empty:
             continue
-        core = str(group["microarch"].iloc[0] or "a core of no model")
-        unit = str(group["unit"].iloc[0])
-        out.append(
-            f"Measured on {_machine(machine)} ({core}), clock {_machine(clock)}: {quantity}, "
-            f"{unit}, least and greatest change over the destination alignments tried:"
+        where = (
+            f"Measured on {mine['machine'].iloc[0]} ({mine['microarch'].iloc[0] or 'no core known'}"
+            f"), clock {mine['clock'].iloc[0]}"
         )
-        header = ["bytes", "baseline", "patched", "change"]
-        out.append(_aligned(header if quantity == "call" else ["", *header[1:]], rows, left=0))
-    refused = ours[ours["status"] == "refused"]
-    if not refused.empty:
+        if quantity == "loop":
+            head = f"{where}: the main loop of {name}, in brackets bytes per cycle:"
+            out += [head, _loops(theirs, mine)]
+        else:
+            head = f"{where}: {mine['unit'].iloc[0]} of {name}, over the alignments tried:"
+            out += [head, _calls(theirs, mine)]
+    if len(good[1]) < len(ours):
         out.append(
-            f"{len(refused)} measurements of the patched code were refused as too noisy to trust."
+            f"{len(ours) - len(good[1])} of {len(ours)} measurements of the patched code were "
+            "refused: too noisy to trust."
         )
     return out
 
 
-def _good(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["cycles"].notna() & (rows["status"] != "refused")]
+def _loops(theirs: pd.DataFrame, mine: pd.DataFrame) -> str:
+    rows = []
+    for who, found in (("baseline", theirs), ("patched", mine)):
+        row = found.iloc[0]
+        rate = row["size_bytes"] / row["cycles"]
+        cycles = f"{row['cycles']:.2f} +- {_up(row['uncertainty'])} ({rate:.1f})"
+        rows.append([who, cycles, row["unit"]])
+    return _aligned(["", "measured", "unit"], rows, left=1)
 
 
-def _pairs(base: pd.DataFrame, ours: pd.DataFrame, quantity: str) -> list[list[str]]:
-    """Return a row for each size: baseline, patched and change, worst and best alignment."""
-    base = base[base["quantity"] == quantity]
-    sizes = list(dict.fromkeys(ours["size_bytes"].fillna(-1)))
-    step = max(1, -(-len(sizes) // _MOST_ROWS))
-    out = []
-    for size in sizes[::step]:
-        theirs = _of_size(base, size).set_index("dst_align", drop=False)
-        mine = _of_size(ours, size).set_index("dst_align", drop=False)
-        common = [a for a in mine.index.unique() if a in theirs.index]
-        if not common:
+def _calls(theirs: pd.DataFrame, mine: pd.DataFrame) -> str:
+    """Return a table by size: least and most cycles, and least and most change by alignment."""
+    sizes = [s for s in dict.fromkeys(mine["size_bytes"]) if s in set(theirs["size_bytes"])]
+    rows = []
+    for size in sizes[:: max(1, -(-len(sizes) // _MOST_ROWS))]:
+        where = ["dst_align", "src_align"] if "src_align" in mine else ["dst_align"]
+        was, now = (f[f["size_bytes"] == size].set_index(where) for f in (theirs, mine))
+        both = now.index.intersection(was.index).unique()
+        if both.empty:
             continue
-        changes = [100 * (_cycles(mine, align) / _cycles(theirs, align) - 1) for align in common]
-        change = _span([f"{c:+.1f}" for c in (min(changes), max(changes))]) + " %"
-        label = f"{size:.0f}" if size >= 0 else ""
-        out.append([label, _range(theirs.loc[common]), _range(mine.loc[common]), change])
-    return out
+        was, now = was.loc[both], now.loc[both]
+        change = 100 * (now["cycles"].astype(float) / was["cycles"].astype(float) - 1)
+        span = _span([f"{c:+.1f}" for c in (change.min(), change.max())])
+        rows.append([f"{size:.0f}", _cycles(was), _cycles(now), f"{span} %"])
+    return _aligned(["bytes", "baseline", "patched", "change"], rows, left=0)
 
 
-def _of_size(rows: pd.DataFrame, size: float) -> pd.DataFrame:
-    return rows[rows["size_bytes"].fillna(-1) == size].fillna({"dst_align": -1})
+def _cycles(rows: pd.DataFrame) -> str:
+    low, high = rows["cycles"].min(), rows["cycles"].max()
+    return f"{_span([f'{c:.1f}' for c in (low, high)])} +- {_up(rows['uncertainty'].max())}"
 
 
-def _cycles(rows: pd.DataFrame, align: Any) -> float:
-    return float(rows.loc[[align], "cycles"].mean())
-
-
-def _range(rows: pd.DataFrame) -> str:
-    cycles, error = rows["cycles"], float(rows["uncertainty"].max())
-    return f"{_span([f'{c:.1f}' for c in (cycles.min(), cycles.max())])} +- {error:.1f}"
+def _up(uncertainty: float) -> str:
+    """Return an uncertainty with two decimals, rounded up: never smaller than it is."""
+    return f"{math.ceil(100 * uncertainty) / 100:.2f}"
 
 
 def _span(ends: list[str]) -> str:
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
-
-
-def _machine(value: object) -> str:
-    """Return what names a machine or a clock: a text, or the name in a JSON record."""
-    text = str(value)
-    if not text.startswith("{"):
-        return text
-    record = json.loads(text)
-    return str(record.get("cpu") or record.get("model") or record.get("name") or "this machine")
 
 
 def _aligned(header: list[str], rows: list[list[str]], left: int) -> str:
