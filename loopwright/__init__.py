@@ -1,3 +1,17 @@
-"""Predict, check, measure and patch the assembly loops a kernel lives on."""
+"""Predict, check, measure and patch the assembly loops a kernel lives on.
+
+    import loopwright as lw
+    lw.predict("x86_64/copy_user", microarch="zen2")
+
+Each verb of the command line is a function here and returns a tidy pandas DataFrame.
+"""
+
+from loopwright.api import check, measure
+from loopwright.compare import compare
+from loopwright.doctor import doctor
+from loopwright.predict import predict
+from loopwright.recommend import recommend
 
 __version__ = "0.1.0"
+
+__all__ = ["check", "compare", "doctor", "measure", "predict", "recommend"]

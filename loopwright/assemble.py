@@ -69,7 +69,7 @@ def user_code(variant: Variant) -> Code:
 def main_loop(variant: Variant, code: Code) -> Loop:
     """Return the loop that a prediction for the variant is about; InputError where none is."""
     contract = kernels.load(variant.kernel).routines[variant.routine].contract
-    loop = loops.main_loop(code.loops, contract.effect)
+    loop = loops.main_loop(code.loops, contract)
     if loop is None:
         raise InputError(
             f"{variant.source}: no loop in {contract.symbol} that moves data; a routine without "

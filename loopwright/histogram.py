@@ -61,7 +61,7 @@ def read(spec: str) -> Histogram:
     path, maps = _open(spec)
     wanted = spec[len(str(path)) + 1 :]
     if not maps:
-        raise InputError(f"{path}: no bpftrace histogram in it; rows look like `[64, 576) 1245 |@@|`")
+        raise InputError(f"{path}: no bpftrace histogram in it; its rows look like [64, 576) 9 |@|")
     found = [h for h in maps if wanted in h.name]
     if len(found) != 1:
         names = ", ".join(h.name or "(no name)" for h in maps)

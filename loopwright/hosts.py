@@ -101,6 +101,7 @@ def describe() -> dict[str, Any]:
     isa = toolchain.host_isa()
     return {
         "machine": machine(),
+        "cpu": info.get("model name"),
         "isa": isa,
         "microarch": microarch(),
         "vendor": info.get("vendor_id") or info.get("CPU implementer"),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from loopwright.code import Flow, Instruction, Loop
+from loopwright.kernels import Contract
 
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
 
@@ -58,14 +59,25 @@ def _reached(
     return seen
 
 
-def main_loop(loops: Sequence[Loop], effect: str) -> Loop | None:
+def moved_bytes(loop: Loop, contract: Contract) -> int:
+    """Return the bytes that one iteration moves: what it reads for a checksum, else writes.
+
+    Of store_fields it is whole records, since calls in the loop store out of sight and push.
+    """
+    if contract.effect == "store_fields":
+        record = sum(f.size for f in contract.fields)
+        return record * max(1, round(loop.written_bytes / record))
+    return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
+
+
+def main_loop(loops: Sequence[Loop], contract: Contract) -> Loop | None:
     """Return the loop that large sizes run in: the one that moves most bytes an iteration.
 
     A repeated string instruction is the main loop unless a branch loop moves 16 bytes or more.
     """
 
     def moved(loop: Loop) -> int:
-        return loop.read_bytes if effect == "checksum" else loop.written_bytes
+        return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
 
     branches = [loop for loop in loops if loop.kind == "branch" and moved(loop)]
     best = max(branches, key=moved, default=None)

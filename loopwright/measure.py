@@ -10,12 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import assemble, check, harness, hosts, jobs, points, toolchain
+from loopwright import assemble, harness, hosts, jobs, points, toolchain
+from loopwright.check import contract_of, user_space_note
+from loopwright.check import run as run_checks
 from loopwright.code import Code
 from loopwright.errors import InputError
 from loopwright.jobs import Point
 from loopwright.kernels import Contract, Variant
-from loopwright.points import Goal
+from loopwright.points import Goal, Placement
 from loopwright.readings import Reading, Result
 
 ALIGNMENTS = ((0, 0), (1, 0), (0, 1))
@@ -54,22 +56,24 @@ class _Subject:
     variant: Variant
     code: Code
     contract: Contract
+    place: Placement
     goals: tuple[Goal, ...]
 
 
 def run(
     variants: Iterable[Variant],
     sizes: Sequence[int] | None = None,
-    offset: int = 0,
+    offset: int | None = None,
     alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
     processes: int = PROCESSES,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Measure variants; rows of quantity "loop" and "call", tidy.
 
-    sizes are bytes a call (records, where the effect is store_fields); offset (0 to 63) moves the
-    code from where its own alignment directives put it; alignments are pairs of destination and
-    source offsets from a page start.
+    sizes are bytes a call (records, where the effect is store_fields). offset (0 to 63) is where
+    the main loop starts, mod 64; by default it stands where its own alignment directives put it.
+    For a routine without a loop it is that of the entry. alignments are pairs of destination and
+    source offsets from a page start; loops are measured at the first.
 
     size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
     instruction. cycles is the median: for a loop per unit, for a call in a row of independent
@@ -80,34 +84,33 @@ def run(
     measured points and all points. InputError for settings that make no sense.
     """
     wanted = list(variants)
-    _validate(offset, alignments, processes, sizes)
-    held = check.run(wanted)
+    _validate(alignments, processes, sizes)
+    held = run_checks(wanted)
     results: dict[str, list[Result]] = {}
+    offsets: dict[str, int] = {}
     subjects: list[_Subject] = []
     for variant, (_, row) in zip(wanted, held.iterrows(), strict=True):
         code = assemble.user_code(variant)
-        contract = check.contract_of(variant)
+        contract = contract_of(variant)
         goals = points.goals(variant, code, contract, sizes, alignments)
-        _fits(code.isa, offset)
+        place = points.Placement.of(code, contract, offset)
         reason = _unmeasurable(code.isa, bool(row["passed"]), str(row["failure"]))
         if reason:
             results[variant.id] = [Result.refusal(goal, reason) for goal in goals]
         else:
-            subjects.append(_Subject(variant, code, contract, goals))
+            subjects.append(_Subject(variant, code, contract, place, goals))
+        offsets[variant.id] = place.offset
     if subjects:
-        results |= _measure(subjects, offset, processes, progress)
-    rows = [_row(v, offset, r) for v in wanted for r in results[v.id]]
+        results |= _measure(subjects, processes, progress)
+    rows = [_row(v, offsets[v.id], r) for v in wanted for r in results[v.id]]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _validate(
-    offset: int,
-    alignments: Sequence[tuple[int, int]],
-    processes: int,
-    sizes: Sequence[int] | None,
+    alignments: Sequence[tuple[int, int]], processes: int, sizes: Sequence[int] | None
 ) -> None:
-    if not 0 <= offset < 64:
-        raise InputError(f"offset {offset} is not from 0 to 63")
+    if not alignments:
+        raise InputError("no alignment given; give pairs of destination and source, as (0, 0)")
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     for size in sizes or ():
@@ -116,11 +119,6 @@ def _validate(
     for pair in alignments:
         if any(not 0 <= a < 4096 for a in pair):
             raise InputError(f"alignment {pair} is not from 0 to 4095")
-
-
-def _fits(isa: str, offset: int) -> None:
-    if isa == "arm64" and offset % 4:
-        raise InputError(f"offset {offset}: arm64 code stands at multiples of 4")
 
 
 def _unmeasurable(isa: str, passed: bool, failure: str) -> str:
@@ -133,7 +131,6 @@ def _unmeasurable(isa: str, passed: bool, failure: str) -> str:
 
 def _measure(
     subjects: Sequence[_Subject],
-    offset: int,
     processes: int,
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, list[Result]]:
@@ -147,7 +144,7 @@ def _measure(
         missing = [key for key, got in readings.items() if _accepted(got) < processes]
         if not missing or (turn >= processes and not any(map(_promising, readings.values()))):
             break
-        for key, reading in _process(subjects, missing, offset):
+        for key, reading in _process(subjects, missing):
             readings[key].append(reading)
             done = min(done + 1, total)
             if progress:
@@ -170,27 +167,27 @@ def _promising(readings: Sequence[Reading]) -> bool:
 
 
 def _process(
-    subjects: Sequence[_Subject], keys: Sequence[tuple[str, Point]], offset: int
+    subjects: Sequence[_Subject], keys: Sequence[tuple[str, Point]]
 ) -> Iterable[tuple[tuple[str, Point], Reading]]:
     """Measure points once, interleaved in random order, in one process of the harness."""
     by_id = {s.variant.id: s for s in subjects}
     order = random.sample(keys, len(keys))
-    text = "".join(
-        jobs.measure(str(n), by_id[i].code, by_id[i].contract, [point], offset)
-        for n, (i, point) in enumerate(order)
-    )
+    text = ""
+    for n, (variant_id, point) in enumerate(order):
+        s = by_id[variant_id]
+        text += jobs.measure(str(n), s.code, s.contract, [point], s.place.shift)
     isa = by_id[order[0][0]].code.isa
     for record in harness.run(isa, text):
         yield order[int(record["id"])], Reading.of(record)
 
 
 def _row(variant: Variant, offset: int, result: Result) -> dict[str, Any]:
-    left_out = check.user_space_note(variant)
+    left_out = user_space_note(variant)
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
         "offset": offset,
-        "microarch": hosts.microarch() or "",
+        "microarch": (hosts.microarch() or "") if result.clock else "",
         "machine": hosts.machine(),
         **result.columns(),
         "note": "; ".join(note for note in (left_out, result.note) if note),

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from loopwright import loops
-from loopwright.code import Code
+from loopwright.code import Code, Loop
 from loopwright.errors import InputError
 from loopwright.jobs import Point
 from loopwright.kernels import Contract, Variant
@@ -15,6 +16,27 @@ RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)
 MOST_BYTES = 1 << 20
 _SHORT = 4096  # bytes: the smaller of the two calls of a loop, at least; the other is three times
 _STRING_UNIT = 64  # bytes that the figure of a string instruction is for
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where code stands: its text shift bytes behind a 64-byte boundary, its loop at offset."""
+
+    shift: int
+    offset: int
+
+    @classmethod
+    def of(cls, code: Code, contract: Contract, offset: int | None) -> Self:
+        """Return the placement that brings the main loop, or else the entry, to an offset."""
+        loop = loops.main_loop(code.loops, contract)
+        start = code.entry if loop is None or contract.unit == "call" else loop.start
+        if offset is None:
+            return cls(0, start % 64)
+        if not 0 <= offset < 64:
+            raise InputError(f"offset {offset} is not from 0 to 63")
+        if code.isa == "arm64" and offset % 4:
+            raise InputError(f"offset {offset}: arm64 code stands at multiples of 4")
+        return cls((offset - start) % 64, offset)
 
 
 @dataclass(frozen=True)
@@ -44,7 +66,7 @@ def goals(
 
     InputError where its contract counts iterations and it has no loop.
     """
-    loop = loops.main_loop(code.loops, contract.effect)
+    loop = loops.main_loop(code.loops, contract)
     if loop is None and contract.unit == "iteration":
         raise InputError(
             f"{variant.source}: no loop that moves data; a routine without one says "
@@ -53,10 +75,16 @@ def goals(
     pairs = _alignments(contract, alignments)
     wanted = [_call(contract, count, pair) for count in _counts(contract, sizes) for pair in pairs]
     if loop is not None and contract.unit == "iteration" and "count" in contract.inputs:
-        reads = contract.effect == "checksum"
-        moved = loop.read_bytes if reads else loop.written_bytes
-        wanted += [_slope(contract, moved, loop.kind == "string", pair) for pair in pairs]
+        wanted.append(_slope(contract, _moved(contract, loop), loop.kind == "string", pairs[0]))
     return tuple(wanted)
+
+
+def _moved(contract: Contract, loop: Loop) -> int:
+    """Return the bytes of a call's size that one iteration of its loop moves: records whole."""
+    moved = loops.moved_bytes(loop, contract)
+    if contract.effect == "store_fields":
+        return moved // sum(f.size for f in contract.fields) * contract.dst_record
+    return moved
 
 
 def _alignments(contract: Contract, alignments: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -92,17 +120,16 @@ def _slope(contract: Contract, moved: int, string: bool, pair: tuple[int, int]) 
 
     Both calls are whole numbers of iterations and of lines, so that their tails are alike.
     """
-    stored = sum(f.size for f in contract.fields) if contract.fields else 1
-    step = math.lcm(moved, stored, 64 * stored) // stored
-    short = math.ceil(_SHORT / max(_bytes(contract, 1), 1) / step) * step
+    one = _bytes(contract, 1)
+    step = math.lcm(moved, 64 * one) // one
+    short = math.ceil(_SHORT / one / step) * step
     counts = (short, 3 * short)
-    work = (counts[1] - counts[0]) * stored
     unit_bytes = _STRING_UNIT if string else moved
     return Goal(
         "loop",
         f"cycles/{_STRING_UNIT} B" if string else "cycles/iteration",
         tuple(Point(count, *pair) for count in counts),
         unit_bytes,
-        work / unit_bytes,
+        (counts[1] - counts[0]) * one / unit_bytes,
         _both(contract),
     )

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import check, kernels, toolchain
+from loopwright import kernels, toolchain
+from loopwright.check import passed, run
 from loopwright.errors import InputError
 
 FIXTURES = Path(__file__).parent / "data" / "kernels"
@@ -31,7 +32,7 @@ def broken(tmp_path, monkeypatch):
         path.write_text(text.replace(old, new))
         monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
         [mutant] = kernels.select(f"{kernel}/{variant}")[1]
-        return check.run([mutant]).iloc[0]
+        return run([mutant]).iloc[0]
 
     return checked
 
@@ -39,15 +40,15 @@ def broken(tmp_path, monkeypatch):
 @pytest.mark.parametrize("isa", kernels.ISAS)
 def test_good_variants_pass(isa):
     _, variants = kernels.select(f"{isa}/fixture")
-    rows = check.run(variants)
+    rows = run(variants)
     assert list(rows["variant"]) == [v.name for v in variants]
     assert rows["passed"].all(), rows["failure"].tolist()
     assert (rows["failure"] == "").all()
     assert (rows["cases"] > 40_000).all()
     assert (rows["entries_hit"] == rows["entries"]).all()
     assert (rows["over_report_bytes"] == 0).all()
-    assert check.run(variants)["note"].str.startswith("cached").all()
-    assert check.passed(variants) == variants
+    assert run(variants)["note"].str.startswith("cached").all()
+    assert passed(variants) == variants
 
 
 COPY = "copy_words"
@@ -211,5 +212,5 @@ def test_a_missing_feature_is_named(tmp_path, monkeypatch):
     needs = f'{summary}\nneeds = ["fast_sums"]'
     described.write_text(described.read_text().replace(summary, needs))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
-    row = check.run(kernels.select(f"x86_64/fixture/{COPY}")[1]).iloc[0]
+    row = run(kernels.select(f"x86_64/fixture/{COPY}")[1]).iloc[0]
     assert "this host lacks fast_sums" in row["note"]

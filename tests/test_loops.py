@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from loopwright import decode, loops, toolchain
+from loopwright import decode, kernels, loops, toolchain
 
 
 def _instructions(tmp_path, isa, source):
@@ -17,6 +17,8 @@ def _instructions(tmp_path, isa, source):
     )
     return decode.decode(isa, raw.read_bytes())
 
+
+COPY = kernels.load("x86_64/copy_user").routines["copy_user"].contract
 
 NESTED = """
 1:  mov $4, %ecx
@@ -66,13 +68,13 @@ def test_a_loop_may_leave_in_its_middle(tmp_path):
 def test_a_wide_branch_loop_goes_before_a_string_tail(tmp_path, tail, kind):
     source = f"1: movups (%rsi), %xmm0\n movups %xmm0, (%rdi)\n dec %edx\n jnz 1b\n {tail}\n ret\n"
     found = loops.find(_instructions(tmp_path, "x86_64", source))
-    assert loops.main_loop(found, "copy").kind == kind
+    assert loops.main_loop(found, COPY).kind == kind
 
 
 def test_a_string_instruction_goes_before_a_word_loop(tmp_path):
     source = "1: movq (%rsi), %rax\n movq %rax, (%rdi)\n dec %edx\n jnz 1b\n rep movsq\n ret\n"
     found = loops.find(_instructions(tmp_path, "x86_64", source))
-    main = loops.main_loop(found, "copy")
+    main = loops.main_loop(found, COPY)
     assert (main.kind, main.written_bytes) == ("string", 8)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import assemble, decode, kernels
+from loopwright import assemble, decode, kernels, loops
 from loopwright.code import Code, Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
@@ -51,12 +51,12 @@ def of_variant(variant: Variant, core: Microarch) -> Subject:
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
         body = straight_call(code)
-        moved = sum(i.written_bytes for i in body)
+        moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
         notion, start = "unrolled", code.entry
     else:
         loop = assemble.main_loop(variant, code)
         body, notion, start = loop.instructions, "loop", loop.start
-        moved = loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
+        moved = loops.moved_bytes(loop, contract)
     raw = b"".join(i.code for i in body)
     return Subject(key, kernel.isa, raw, body, notion, start % 64, moved, error)
 

@@ -1,0 +1,65 @@
+"""The command line: loopwright VERB ..., one module of this package a group of verbs.
+
+Exit 0: done. 1: done, and what was checked does not hold. 2: bad input or a missing tool, said in
+one line on stderr.
+"""
+
+import os
+import sys
+
+import click
+
+from loopwright import __version__
+from loopwright.cli import evidence, inventory, predict, upstream
+from loopwright.errors import InputError, unknown
+
+
+class _Verbs(click.Group):
+    """A group that answers an unknown verb with the nearest ones."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown("verb", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loopwright")
+def cli() -> None:
+    """Predict, check, measure and patch the assembly loops a kernel lives on."""
+
+
+for _module in (inventory, predict, evidence, upstream):
+    for _verb in _module.VERBS:
+        cli.add_command(_verb)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        return int(cli.main(args=arguments, prog_name="loopwright", standalone_mode=False) or 0)
+    except InputError as error:
+        return _refuse(str(error))
+    except click.exceptions.Exit as done:
+        return int(done.exit_code)
+    except click.ClickException as error:
+        return _refuse(f"{error.format_message()} (see `loopwright --help`)")
+    except (click.Abort, KeyboardInterrupt):
+        print("loopwright: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader left; keep the interpreter from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"loopwright: {' '.join(message.split())}", file=sys.stderr)
+    return 2

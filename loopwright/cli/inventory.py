@@ -1,0 +1,92 @@
+"""The verbs list and doctor: what there is."""
+
+import click
+import pandas as pd
+
+from loopwright import kernels, microarchs
+from loopwright.cli import output
+from loopwright.doctor import doctor as examine
+from loopwright.doctor import model_state
+from loopwright.errors import unknown
+from loopwright.predict import MODELS
+
+KINDS = ("kernels", "variants", "microarchs", "models")
+
+
+@click.command("list")
+@click.argument(
+    "kind", required=False, default="kernels", metavar="[kernels|variants|microarchs|models]"
+)
+@output.formats
+def list_(kind: str, as_json: bool, as_csv: bool) -> None:
+    """List kernels, variants, microarchitectures or models."""
+    if kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    rows = {
+        "kernels": _kernels,
+        "variants": _variants,
+        "microarchs": _microarchs,
+        "models": _models,
+    }[kind]()
+    output.emit(rows, as_json=as_json, as_csv=as_csv)
+
+
+def _kernels() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "kernel": k.id,
+                "routines": ", ".join(k.routines),
+                "variants": len(k.variants),
+                "summary": k.summary,
+            }
+            for k in kernels.every()
+        ]
+    )
+
+
+def _variants() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "variant": v.id,
+                "routine": v.routine,
+                "needs": " ".join(v.needs),
+                "merged": v.merged,
+                "summary": v.summary,
+            }
+            for k in kernels.every()
+            for v in k.variants.values()
+        ]
+    )
+
+
+def _microarchs() -> pd.DataFrame:
+    cores = [microarchs.load(i) for i in microarchs.ids()]
+    return pd.DataFrame(
+        [
+            {
+                "microarch": c.id,
+                "name": c.name,
+                "isa": c.isa,
+                "role": c.role,
+                "models": ", ".join(sorted(c.called)),
+                "features": " ".join(sorted(c.features)),
+            }
+            for c in cores
+        ]
+    )
+
+
+def _models() -> pd.DataFrame:
+    return pd.DataFrame([{"model": m.id, **model_state(m)} for m in MODELS])
+
+
+@click.command()
+@output.formats
+def doctor(as_json: bool, as_csv: bool) -> None:
+    """Say what is here: models, compilers, counters, CPU; what is missing and how to get it."""
+    output.emit(examine(), as_json=as_json, as_csv=as_csv)
+
+
+VERBS = (list_, doctor)

@@ -1,0 +1,87 @@
+"""Print rows as a table that fits the window, as JSON or as CSV."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def formats(function: F) -> F:
+    """Add --json and --csv to a verb; they reach it as as_json and as_csv."""
+    function = click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")(function)
+
+
+def emit(rows: pd.DataFrame, *, as_json: bool, as_csv: bool, hide: tuple[str, ...] = ()) -> None:
+    """Print rows. hide names columns that only the table leaves out."""
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if as_json:
+        print(json.dumps(records(rows), indent=1))
+    elif as_csv:
+        rows.to_csv(sys.stdout, index=False)
+    else:
+        _table(rows.drop(columns=[c for c in hide if c in rows.columns]))
+
+
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as plain objects, with None where there is no value."""
+    return [
+        {str(k): None if _absent(v) else _plain(v) for k, v in row.items()}
+        for row in rows.to_dict("records")
+    ]
+
+
+def _absent(value: object) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _table(rows: pd.DataFrame) -> None:
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(console.width, 200))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    shown = [c for c in rows.columns if rows[c].map(lambda v: not _blank(v)).any()]
+    for column in shown:
+        numeric = pd.api.types.is_numeric_dtype(rows[column])
+        table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
+    for row in rows[shown].itertuples(index=False):
+        table.add_row(*(_text(v) for v in row))
+    console.print(table)
+
+
+def _blank(value: object) -> bool:
+    return _absent(value) or value == ""
+
+
+def _text(value: Any) -> str:
+    if _blank(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    return str(value).replace("[", r"\[")
+
+
+def describe(rows: pd.DataFrame) -> None:
+    """Print each row as a paragraph: a line a column that says something."""
+    for number, row in enumerate(rows.to_dict("records")):
+        if number:
+            print()
+        width = max(len(str(k)) for k in row)
+        for key, value in row.items():
+            if not _blank(value):
+                print(f"{key!s:<{width}}  {_text(value)}")

@@ -1,0 +1,164 @@
+"""Judge a kernel's variants: a winner for each routine, or none and why."""
+
+import numpy as np
+import pandas as pd
+
+from loopwright import microarchs
+from loopwright.compare import table
+from loopwright.histogram import Histogram, read
+from loopwright.kernels import Routine
+from loopwright.microarchs import Microarch
+from loopwright.study import Study, gather
+from loopwright.verdicts import THRESHOLD, Case, Verdict, cases, sound
+
+COLUMNS = [
+    "kernel",
+    "routine",
+    "baseline",
+    "winner",
+    "margin_percent",
+    "confidence",
+    "slower_on",
+    "only_where",
+    "basis",
+    "reason",
+]
+
+
+def recommend(kernel_id: str, *, sizes: str | None = None, quick: bool = False) -> pd.DataFrame:
+    """Gather a kernel's evidence and recommend a variant for each of its routines.
+
+    sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the measured costs.
+    quick leaves this host's measurement out.
+    """
+    histogram = read(sizes) if sizes else None
+    return judge(gather(kernel_id, sizes=histogram, quick=quick), histogram)
+
+
+def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
+    """Return one row a routine.
+
+    winner is empty where there is none. margin_percent is the winner's speed over the baseline's
+    (geometric mean over the target cores with evidence). confidence is "measured", "models agree",
+    "models disagree: measure on X" or "no model answers: measure on X". slower_on names cores on
+    which the winner would be slower, only_where variants that win under a condition alone. basis
+    says what sizes the judgement is about.
+    """
+    rows = table(found)
+    judged = [_routine(found, r, rows, sizes) for r in found.kernel.routines.values()]
+    return pd.DataFrame(judged, columns=COLUMNS)
+
+
+def _routine(
+    found: Study, routine: Routine, rows: pd.DataFrame, sizes: Histogram | None
+) -> dict[str, object]:
+    targets = microarchs.targets(found.kernel.isa)
+    known = cases(found, routine, rows, sizes)
+    answer: dict[str, object] = {
+        "kernel": found.kernel.id,
+        "routine": routine.name,
+        "baseline": routine.baseline,
+        "winner": "",
+        "margin_percent": np.nan,
+        "confidence": "",
+        "slower_on": "",
+        "only_where": _conditional(known, targets),
+        "basis": _basis(found, sizes),
+    }
+    if not routine.baseline:
+        return {**answer, "reason": "kernel.toml names no baseline, what Linux has today"}
+    if not sound(found, routine.baseline):
+        return {**answer, "reason": f"the baseline {routine.baseline} breaks its contract"}
+    general = [c for c in known if not c.lacking]
+    scored = [(score, c) for c in general if (score := c.score(targets)) == score]
+    if not scored:
+        return {
+            **answer,
+            "confidence": f"no model answers: measure on {_names(targets)}",
+            "reason": f"no model has a figure for both {routine.baseline} and another variant; "
+            f"{_elsewhere(known, found)}",
+        }
+    best, case = max(scored, key=lambda pair: pair[0])
+    if best <= 1 + THRESHOLD:
+        return {
+            **answer,
+            "confidence": _confidence(case, targets),
+            "reason": f"none beats {routine.baseline} by more than {100 * THRESHOLD:.0f} %: "
+            f"the best, {case.variant.name}, is at {_percent(best)}; "
+            f"{_elsewhere(known, found)}",
+        }
+    slower = [
+        f"{v.core} ({_percent(v.ratio)}, {'measured' if v.measured else 'models'})"
+        for v in case.verdicts.values()
+        if v.ratio < 1 - THRESHOLD
+    ]
+    return {
+        **answer,
+        "winner": case.variant.name,
+        "margin_percent": 100 * (best - 1),
+        "confidence": _confidence(case, targets),
+        "slower_on": ", ".join(slower),
+        "reason": "; ".join(_said(v) for v in case.verdicts.values()),
+    }
+
+
+def _confidence(case: Case, targets: list[Microarch]) -> str:
+    """Say how sure the verdicts on a variant are, over the target cores."""
+    of = {c.id: case.verdicts.get(c.id) for c in targets}
+    doubtful = [c for c in targets if (v := of[c.id]) is None or not v.agree]
+    measured = [c for c in targets if (v := of[c.id]) is not None and v.measured]
+    if measured and not doubtful:
+        return (
+            "measured"
+            if len(measured) == len(targets)
+            else (f"measured on {_names(measured)}, models agree")
+        )
+    if doubtful:
+        return f"models disagree: measure on {_names(doubtful)}"
+    return "models agree"
+
+
+def _conditional(known: list[Case], targets: list[Microarch]) -> str:
+    """Name the variants that beat the baseline, but not on every target core as it is."""
+    out = []
+    for case in known:
+        score = case.score(targets)
+        if case.lacking and score > 1 + THRESHOLD:
+            where = ", ".join(sorted(set(case.lacking.values())))
+            out.append(f"{case.variant.name} {_percent(score)} where {where}")
+    return "; ".join(out)
+
+
+def _elsewhere(known: list[Case], found: Study) -> str:
+    """Say what this host shows, which is none of the targets or does not change the answer."""
+    seen = [(v, case) for case in known for v in case.verdicts.values() if v.measured]
+    if not seen:
+        return found.unmeasured or "nothing was measured"
+    verdict, case = max(seen, key=lambda pair: pair[0].ratio)
+    return f"on this host the best is {case.variant.name}: {_said(verdict)}"
+
+
+def _basis(found: Study, sizes: Histogram | None) -> str:
+    models = "models: main loop, L1 hits, any size"
+    if found.measurements.empty:
+        return f"{models}; not measured: {found.unmeasured}"
+    weights = f"sizes weighted by {sizes.name}" if sizes else "sizes 64 B to 4 KiB weighted alike"
+    return f"{models}; measured on {found.host or 'this host'}: calls, {weights}"
+
+
+def _said(verdict: Verdict) -> str:
+    spread = verdict.high - verdict.low > THRESHOLD
+    figure = (
+        f"{_percent(verdict.low)} to {_percent(verdict.high)}"
+        if spread
+        else _percent(verdict.ratio)
+    )
+    return f"{verdict.core}: {figure} ({', '.join(verdict.sources)})"
+
+
+def _names(cores: list[Microarch]) -> str:
+    return " and ".join(c.id for c in cores)
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"

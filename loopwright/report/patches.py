@@ -1,0 +1,68 @@
+"""Turn the winners of a report into patches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loopwright.errors import InputError
+from loopwright.patch import make
+from loopwright.patch import tree as linux_tree
+from loopwright.patch.evidence import Evidence
+from loopwright.report.findings import Finding
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The Linux tree that patches are made against; root is None where there is none, name says
+    which it is, or why there is none and how to get one.
+    """
+
+    root: Path | None
+    name: str
+
+
+def find_tree(spec: str | None, said: Callable[[str], None]) -> Tree:
+    """Return the tree that spec names, or Debian's package; its absence is said, no error."""
+    found = linux_tree.find(spec)
+    said(f"Linux tree: {found.note}")
+    return Tree(found.path, found.note)
+
+
+def evidence(finding: Finding, routine: str) -> Evidence:
+    """Return what a patch's message says of a routine's recommendation."""
+    rows = finding.recommendation
+    row = rows[rows["routine"] == routine].iloc[0]
+    return Evidence(
+        predictions=finding.study.predictions,
+        measurements=finding.study.measurements,
+        checks=finding.study.checks,
+        summary=str(row["reason"]),
+        confidence=str(row["confidence"]),
+    )
+
+
+def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None]) -> Finding:
+    """Write a patch for each winner below folder/patches and return the finding with notes."""
+    notes: dict[str, str] = {}
+    for row in finding.recommendation.to_dict("records"):
+        routine, winner = str(row["routine"]), str(row["winner"])
+        if winner:
+            notes[routine] = _one(finding, routine, winner, tree, folder)
+            said(f"  patch for {winner}: {notes[routine]}")
+    return replace(finding, patches=notes)
+
+
+def _one(finding: Finding, routine: str, winner: str, tree: Tree, folder: Path) -> str:
+    variant = finding.study.kernel.variants[winner]
+    if tree.root is None:
+        return tree.name
+    if variant.unpatchable:
+        return f"none: {variant.unpatchable}"
+    out = folder / "patches" / finding.study.kernel.id.replace("/", "-")
+    try:
+        made = make(variant, tree.root, out, evidence(finding, routine))
+    except InputError as error:
+        return f"none: {error}"
+    if made.status != "written":
+        return f"{made.status} in {tree.name}"
+    return ", ".join(str(path.relative_to(folder)) for path in made.files)

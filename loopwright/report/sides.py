@@ -1,0 +1,50 @@
+"""Comparisons for people: a table for each core, variants down, sources across."""
+
+import pandas as pd
+
+from loopwright.compare import MEASURED
+from loopwright.predict import MODELS
+from loopwright.report.layout import table, wrapped
+
+
+def by_core(rows: pd.DataFrame) -> str:
+    """Return as text what loopwright.compare returns."""
+    cores = rows["microarch"].unique()
+    return "\n".join(_core(str(core), rows[rows["microarch"] == core]) for core in cores)
+
+
+def _core(core: str, rows: pd.DataFrame) -> str:
+    sources = [*(m.id for m in MODELS), MEASURED]
+    present = [s for s in sources if rows.loc[rows["source"] == s, "cycles"].notna().any()]
+    if not present:
+        return "\n".join([*wrapped(f"{core}: no model has an answer."), *_errors(rows), ""])
+    units = {"loop": "an iteration of the main loop", "unrolled": "a call"}
+    answered = rows.loc[rows["cycles"].notna(), "notion"]
+    unit = " or ".join(text for notion, text in units.items() if notion in set(answered))
+    body = []
+    for variant in rows["variant"].unique():
+        mine = rows[rows["variant"] == variant].set_index("source")
+        moved = mine["bytes_per_iteration"].dropna()
+        first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
+        body.append([*first, *(_cell(mine, source) for source in present)])
+    drawn = table(["variant", "bytes", *present], body)
+    return "\n".join([*wrapped(f"{core}: cycles {unit}"), drawn, *_errors(rows), ""])
+
+
+def _cell(mine: pd.DataFrame, source: str) -> str:
+    cycles, error = mine["cycles"].get(source, float("nan")), mine["error_percent"].get(source)
+    if pd.isna(cycles):
+        return "-"
+    return f"{cycles:.2f} ({error:+.0f} %)" if pd.notna(error) else f"{cycles:.2f}"
+
+
+def _errors(rows: pd.DataFrame) -> list[str]:
+    """Return why cells are empty: each reason once, with the models and variants it is for."""
+    missing = rows[rows["cycles"].isna() & rows["error"].fillna("").ne("")]
+    out: list[str] = []
+    for error, group in missing.groupby("error", sort=False):
+        models = ", ".join(group["source"].unique())
+        variants = group["variant"].unique()
+        who = "" if len(variants) == rows["variant"].nunique() else f" ({', '.join(variants)})"
+        out += wrapped(f"- {models}{who}: {error}", "  ")
+    return out

@@ -1,0 +1,125 @@
+"""The report as plain text, fit for a mailing list."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from loopwright.errors import InputError
+from loopwright.predict import MODELS
+from loopwright.report.findings import Finding
+from loopwright.report.layout import section, table, wrapped
+from loopwright.report.patches import Tree
+from loopwright.report.sides import by_core
+
+_SHOWN_SIZES = (8, 64, 256, 1024, 4096, 8192)
+
+
+def render(findings: list[Finding], host: dict[str, object], tree: Tree | None) -> str:
+    """Return the whole report."""
+    parts = [_head(findings, host, tree), _summary(findings)]
+    parts += [_kernel(f) for f in findings]
+    return "\n".join([*parts, _reading()])
+
+
+def _head(findings: list[Finding], host: dict[str, object], tree: Tree | None) -> str:
+    core = findings[0].study.host if findings else ""
+    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
+    clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
+    lines = ["loopwright report", "=" * 17, ""]
+    lines += wrapped(f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core of ours'})")
+    lines += wrapped(f"Clock: {', '.join(clocks) or 'nothing was measured'}")
+    lines += wrapped(f"Models: {'; '.join(_versions())}")
+    if tree:
+        lines += wrapped(f"Linux tree: {tree.name}")
+    return "\n".join(lines) + "\n"
+
+
+def _versions() -> Iterable[str]:
+    for model in MODELS:
+        try:
+            yield f"{model.id} ({model.version()})"
+        except InputError as error:
+            yield f"{model.id} ({str(error).split(':')[0]})"
+
+
+def _summary(findings: list[Finding]) -> str:
+    rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
+    body = []
+    for row in rows.to_dict("records"):
+        winner = f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else "no winner"
+        body.append([str(row["routine"]), winner, str(row["confidence"])])
+    return section("Recommendations") + table(["routine", "winner", "confidence"], body, left=3)
+
+
+def _kernel(finding: Finding) -> str:
+    found = finding.study
+    out = [section(f"{found.kernel.id}: {found.kernel.summary}")]
+    for row in finding.recommendation.to_dict("records"):
+        routine = str(row["routine"])
+        winner = row["winner"] or "no winner"
+        out += wrapped(f"{routine}: {winner} against {row['baseline']}. {row['reason']}.")
+        for key, label in (
+            ("confidence", "Confidence"),
+            ("slower_on", "Slower on"),
+            ("only_where", "Faster, but only where a condition holds"),
+            ("basis", "Basis"),
+        ):
+            if row[key]:
+                out += wrapped(f"{label}: {row[key]}", "  ")
+        if routine in finding.patches:
+            out += wrapped(f"Patch: {finding.patches[routine]}", "  ")
+        out.append("")
+    return "\n".join(
+        [*out, *_checks(found.checks), "", by_core(finding.table), *_calls(found.measurements)]
+    )
+
+
+def _checks(checks: pd.DataFrame) -> list[str]:
+    good = checks[checks["passed"]]
+    lines = wrapped(
+        f"Contract: {len(good)} of {len(checks)} variants hold it "
+        f"({int(checks['cases'].sum()):,} cases of size, alignment and fault position)."
+    )
+    for row in checks[~checks["passed"]].to_dict("records"):
+        lines += wrapped(f"- {row['variant']} breaks it: {row['failure']}", "  ")
+    over = checks[checks["over_report_bytes"].fillna(0) > 0]
+    if len(over):
+        pairs = zip(over["variant"], over["over_report_bytes"], strict=True)
+        most = ", ".join(f"{variant} {int(count)}" for variant, count in pairs)
+        lines += wrapped(f"After a fault, bytes reported uncopied beyond need, at most: {most}.")
+    return lines
+
+
+def _calls(rows: pd.DataFrame) -> list[str]:
+    if rows.empty:
+        return []
+    calls = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
+    sizes = [s for s in _SHOWN_SIZES if s in set(calls["size_bytes"])]
+    out: list[str] = []
+    for align, group in calls.groupby("dst_align"):
+        body = []
+        for variant in group["variant"].unique():
+            mine = group[group["variant"] == variant].groupby("size_bytes")["cycles"].mean()
+            body.append([str(variant), *(f"{mine[s]:.0f}" if s in mine else "-" for s in sizes)])
+        where = group["microarch"].iloc[0] or "this host"
+        error = 100 * (group["uncertainty"] / group["cycles"]).median()
+        out += wrapped(
+            f"{where}, measured: cycles a call, destination at {align} mod 64, "
+            f"median uncertainty {error:.2f} %"
+        )
+        out.append(table(["variant", *(f"{s} B" for s in sizes)], body))
+    for note in rows["note"].dropna().unique():
+        out += wrapped(f"Note: {note}.") if note else []
+    return out
+
+
+def _reading() -> str:
+    texts = (
+        "Cycles are core clock cycles in steady state with all data in the L1 cache. A dash is no "
+        "answer; the reasons stand below each table. A figure in brackets is a model's error "
+        "against the measurement, where this host is the core.",
+        "llvm-mca and OSACA see neither the front end nor code alignment; no model here sees the "
+        "cost of a string instruction, of stac and clac, or of a cache miss.",
+    )
+    lines = [line for text in texts for line in [*wrapped(text), ""]]
+    return section("How to read this") + "\n".join(lines)

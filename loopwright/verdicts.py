@@ -1,0 +1,119 @@
+"""What is known of each variant against its routine's baseline, core by core."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from loopwright import costs, microarchs
+from loopwright.compare import MEASURED
+from loopwright.histogram import Histogram
+from loopwright.kernels import Routine, Variant
+from loopwright.microarchs import Microarch
+from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.predict.subjects import provides
+from loopwright.study import Study
+
+# Models and hardware differ by this much for reasons that have nothing to do with a variant.
+THRESHOLD = 0.02
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A variant against the baseline on one core.
+
+    ratio is its speed relative to the baseline, between low and high; sources name who says so.
+    agree says whether they are of one mind: faster, slower, or the same.
+    """
+
+    core: str
+    ratio: float
+    low: float
+    high: float
+    sources: tuple[str, ...]
+    agree: bool
+
+    @property
+    def measured(self) -> bool:
+        """Say whether this is a measurement."""
+        return self.sources == (MEASURED,)
+
+
+@dataclass
+class Case:
+    """A sound variant other than the baseline: its verdicts by core, and by core what it lacks."""
+
+    variant: Variant
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def score(self, cores: list[Microarch]) -> float:
+        """Return the geometric mean of its ratios on those cores, nan where none is known."""
+        ratios = [self.verdicts[c.id].ratio for c in cores if c.id in self.verdicts]
+        return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
+
+
+def sound(found: Study, variant: str) -> bool:
+    """Say whether a variant honours its contract."""
+    return bool(found.checks.set_index("variant")["passed"].get(variant, False))
+
+
+def cases(
+    found: Study, routine: Routine, rows: pd.DataFrame, sizes: Histogram | None
+) -> list[Case]:
+    """Return the candidates of a routine with what the comparison table rows says of each."""
+    out = []
+    for variant in found.kernel.of_routine(routine.name):
+        if variant.name == routine.baseline or not sound(found, variant.name):
+            continue
+        case = Case(variant)
+        for core in microarchs.targets(found.kernel.isa):
+            unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
+            if unmet:
+                case.lacking[core.id] = " and ".join(unmet)
+        mine = rows[rows["variant"] == variant.name]
+        for core_id in mine["microarch"].unique():
+            verdict = _measured(found, routine, variant, str(core_id), sizes)
+            verdict = verdict or _predicted(mine, str(core_id))
+            if verdict:
+                case.verdicts[str(core_id)] = verdict
+        out.append(case)
+    return out
+
+
+def _measured(
+    found: Study, routine: Routine, variant: Variant, core: str, sizes: Histogram | None
+) -> Verdict | None:
+    """Return the verdict of calls measured on this host, where it is that core."""
+    rows = found.measurements
+    if core != found.host or rows.empty:
+        return None
+    good = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
+    base, other = (good[good["variant"] == n] for n in (routine.baseline, variant.name))
+    if not set(base["size_bytes"]) & set(other["size_bytes"]):
+        return None
+    ratio, error = costs.speedup(base, other, sizes)
+    return Verdict(core, ratio, ratio - error, ratio + error, (MEASURED,), True)
+
+
+def _superseded(sources: pd.Series) -> list[str]:
+    """Return the models that another one, with a known error mended, answers instead of."""
+    return [LlvmMca.id] if CorrectedLlvmMca.id in set(sources) else []
+
+
+def _predicted(mine: pd.DataFrame, core: str) -> Verdict | None:
+    """Return the verdict of the models that answer for both: their median."""
+    said = mine[(mine["microarch"] == core) & mine["vs_baseline"].notna()]
+    said = said[~said["source"].isin([MEASURED, *_superseded(said["source"])])]
+    if said.empty:
+        return None
+    ratios = said["vs_baseline"]
+    sides = {1 if r > 1 + THRESHOLD else -1 if r < 1 - THRESHOLD else 0 for r in ratios}
+    return Verdict(
+        core,
+        float(ratios.median()),
+        float(ratios.min()),
+        float(ratios.max()),
+        tuple(said["source"]),
+        len(sides) == 1,
+    )

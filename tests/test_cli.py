@@ -1,0 +1,144 @@
+"""The command line as a user meets it: real processes, exit codes, one line of error."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COPY8 = "488b064889074883c6084883c70848ffc975ed"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).parent / "loopwright", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_predict_hex_prints_json_rows_with_the_columns_of_the_contract():
+    done = run("predict", "--hex", COPY8, "--microarch", "zen2", "--model", "llvm-mca", "--json")
+    assert done.returncode == 0
+    (row,) = json.loads(done.stdout)
+    assert {"id", "microarch", "model", "notion", "offset", "cycles", "bottleneck", "error"} <= set(
+        row
+    )
+    assert row["cycles"] == pytest.approx(1.5, rel=0.01)
+    assert row["notion"] == "loop"
+
+
+def test_a_row_without_an_answer_has_no_number():
+    done = run("predict", "--hex", "f348a5", "--microarch", "zen2", "--json")
+    rows = json.loads(done.stdout)
+    assert len(rows) >= 3
+    assert all(row["cycles"] is None and row["error"] for row in rows)
+
+
+def test_predict_a_kernel_as_csv():
+    done = run("predict", "x86_64/copy_user/loop32", "--model", "llvm-mca", "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {row["microarch"] for row in rows} == {"zen2", "sandybridge"}
+    assert {row["bytes_per_iteration"] for row in rows} == {"32"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["predct"], "predict"),
+        (["predict", "x86_64/copy_usr"], "x86_64/copy_user"),
+        (["predict", "x86_64/copy_user/movsqq"], "movsq"),
+        (["predict", "--hex", "abc"], "3 digits"),
+        (["predict", "--hex", ""], "empty"),
+        (["predict", "--hex", "06"], "no whole"),
+        (["predict", "--hex", COPY8, "--microarch", "zen22"], "zen2"),
+        (["predict", "--hex", COPY8, "--model", "lvm-mca"], "llvm-mca"),
+        (["predict", "--hex", COPY8, "--offset", "64"], "0..63"),
+        (["predict", "--hex", COPY8, "--json", "--csv"], "exclude"),
+        (["predict", "--hx", COPY8], "--hex"),
+        (["predict", "--blocks", "/nonexistent.csv"], "/nonexistent.csv"),
+        (["predict"], "give one of"),
+        (["list", "kernls"], "kernels"),
+        (["recommend", "x86_64/copy_user", "--sizes", "/nonexistent"], "/nonexistent"),
+        (["measure", "x86_64/copy_user", "--sizes", "64,x"], "64,x"),
+        (
+            ["patch", "x86_64/copy_user", "--tree", "/nonexistent", "-o", "/tmp/none"],
+            "/nonexistent",
+        ),
+        (["patch", "x86_64/copy_user", "--tree", "/usr", "-o", "/tmp/none"], "not a Linux tree"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, words):
+    done = run(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_missing_tool_is_named_with_the_mend(tmp_path):
+    done = run("predict", "--hex", COPY8, "--model", "llvm-mca", PATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "apt install llvm-19" in done.stderr
+
+
+def test_a_missing_tool_costs_only_its_own_rows(tmp_path):
+    done = run("predict", "--hex", COPY8, "--microarch", "zen2", "--json", PATH=str(tmp_path))
+    assert done.returncode == 0
+    errors = {row["model"]: row["error"] for row in json.loads(done.stdout)}
+    assert "apt install llvm-19" in errors["llvm-mca"]
+    assert errors["osaca"] == ""
+
+
+def _kernel(folder: Path, source: str) -> dict[str, str]:
+    family = folder / "x86_64" / "mine"
+    family.mkdir(parents=True)
+    (family / "kernel.toml").write_text(
+        'summary = "mine"\nbaseline = "only"\n[contract]\nsymbol = "mine"\neffect = "copy"\n'
+        'inputs = { dst = "rdi", src = "rsi", count = "rcx" }\nreturns = { uncopied = "rcx" }\n'
+        'may_change = ["rax", "flags"]\n[[variant]]\nname = "only"\nsummary = "mine"\n'
+    )
+    (family / "only.S").write_text(source)
+    return {"LOOPWRIGHT_KERNELS": str(folder)}
+
+
+HEAD = "#include <linux/linkage.h>\nSYM_FUNC_START(mine)\n"
+TAIL = "\tRET\nSYM_FUNC_END(mine)\n"
+
+
+def test_a_variant_that_does_not_assemble_names_file_and_line(tmp_path):
+    done = run("predict", "x86_64/mine", **_kernel(tmp_path, HEAD + "\tmovq %rax\n" + TAIL))
+    assert done.returncode == 2
+    assert "only.S:3" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_object_without_a_loop_is_refused(tmp_path):
+    done = run("predict", "x86_64/mine", **_kernel(tmp_path, HEAD + "\tmovq %rax,(%rdi)\n" + TAIL))
+    assert done.returncode == 2
+    assert "no loop" in done.stderr
+
+
+def test_check_exits_1_where_a_contract_is_broken(tmp_path):
+    body = "1:\tmovb (%rsi),%al\n\tmovb %al,(%rdi)\n\tinc %rsi\n\tinc %rdi\n\tdec %rcx\n\tjnz 1b\n"
+    done = run("check", "x86_64/mine", "--json", **_kernel(tmp_path, HEAD + body + TAIL))
+    assert done.returncode == 1
+    (row,) = json.loads(done.stdout)
+    assert row["passed"] is False
+    assert row["failure"]
+
+
+def test_list_names_what_there_is():
+    kernels = json.loads(run("list", "--json").stdout)
+    assert "x86_64/copy_user" in {row["kernel"] for row in kernels}
+    models = json.loads(run("list", "models", "--json").stdout)
+    assert {"llvm-mca", "osaca", "uica"} <= {row["model"] for row in models}
+    cores = json.loads(run("list", "microarchs", "--json").stdout)
+    assert {"zen2", "sandybridge", "neoverse-n1", "tsv110"} <= {row["microarch"] for row in cores}
