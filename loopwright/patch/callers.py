@@ -87,7 +87,7 @@ def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) ->
             f"{', '.join(sorted(given))}"
         )
     extra = changed_registers(variant) - given - clobbered
-    if needed := sorted(extra & kept - set(contract.zeroed)):
+    if needed := sorted(extra & kept):
         raise InputError(
             f"{variant.id} changes {', '.join(needed)}, which {file} in {tree} needs unchanged "
             f"behind its call of {name}"

@@ -1,0 +1,279 @@
+"""Edits in a small tree of our own: what is found, what is kept apart, what is refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from loopwright import kernels
+from loopwright.errors import InputError
+from loopwright.patch import Evidence, built, callers, debian, edits, make, target, tree
+from loopwright.patch.edits import Change
+
+MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
+FILE = "arch/x86/lib/clear_page_64.S"
+CALLER = "arch/x86/include/asm/uaccess_64.h"
+
+# Another routine beside the one that is replaced, with labels that a variant has too.
+PAGE = """\
+#include <linux/export.h>
+#include <linux/linkage.h>
+#include <asm/asm.h>
+
+SYM_FUNC_START(clear_whole_page)
+	movl $512,%ecx
+.Lqwords:
+	movq %rax,(%rdi)
+	leaq 8(%rdi),%rdi
+	decl %ecx
+	jnz .Lqwords
+.Lexit:
+	RET
+SYM_FUNC_END(clear_whole_page)
+
+/*
+ * Clears rcx bytes at rdi.
+ */
+SYM_FUNC_START(rep_stos_alternative)
+	testq %rcx,%rcx
+	je .Lnone
+.Lone:
+	movb %al,(%rdi)
+	inc %rdi
+	dec %rcx
+	jnz .Lone
+.Lnone:
+	RET
+
+	_ASM_EXTABLE_UA(.Lone, .Lnone)
+SYM_FUNC_END(rep_stos_alternative)
+EXPORT_SYMBOL(rep_stos_alternative)
+"""
+
+CALL = """\
+static inline unsigned long clear(void *addr, unsigned long size)
+{
+\t/* call rep_stos_alternative */
+\tasm volatile("1:\\n"
+\t\tALTERNATIVE("rep stosb", "call rep_stos_alternative", ALT_NOT(X))
+\t\t"2:\\n"
+\t\t: "+c" (size), "+D" (addr), ASM_CALL_CONSTRAINT
+\t\t: "a" (0));
+\treturn size;
+}
+"""
+
+
+@pytest.fixture
+def linux(tmp_path: Path) -> Path:
+    root = tmp_path / "linux"
+    for file, content in {
+        "Makefile": MAKEFILE,
+        "Kbuild": "",
+        FILE: PAGE,
+        CALLER: CALL,
+    }.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(content)
+    return root
+
+
+@pytest.fixture
+def own_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of kernels with a copy of clear_user, to be changed by the test."""
+    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
+    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
+    return folder
+
+
+def variant(name: str) -> kernels.Variant:
+    return kernels.load("x86_64/clear_user").variants[name]
+
+
+def put(name: str, linux: Path) -> Change:
+    source = tree.read(linux)
+    aim = target.find(variant(name), source)
+    changes, _ = edits.apply(variant(name), aim, source)
+    (change,) = changes
+    return change
+
+
+def test_version_and_files_of_a_tree(linux):
+    source = tree.read(linux)
+    assert source.version == "6.12.3-lw1"
+    assert source.has(FILE)
+    assert not source.has("arch/x86/lib/other.S")
+
+
+def test_labels_of_the_rest_of_the_file_are_not_taken(linux):
+    whole = put("plain", linux).new
+    assert whole.count(".Lqwords:") == 1
+    assert "_ASM_EXTABLE_UA(.Lqwords_clear_user, .Lrest)" in whole
+    assert whole.startswith(PAGE[: PAGE.index("SYM_FUNC_START(rep_stos")])
+    source = tree.read(linux)
+    aim = target.find(variant("plain"), source)
+    assert built.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+
+
+def test_code_that_differs_from_the_variant_is_told(linux):
+    change = put("plain", linux)
+    source = tree.read(linux)
+    aim = target.find(variant("plain"), source)
+    broken = {FILE: change.new.replace("subq $8,%rcx", "subq $9,%rcx", 1)}
+    assert "differ" in built.difference(variant("plain"), aim, source, broken)
+    moved = {FILE: change.new.replace("clear_user, .Lrest)", "clear_user, .Lbytes)")}
+    assert "differ" in built.difference(variant("plain"), aim, source, moved)
+
+
+def test_a_renamed_function_takes_the_trees_name(linux):
+    path = linux / FILE
+    path.write_text(path.read_text().replace("rep_stos_alternative", "clear_user_original"))
+    change = put("plain", linux)
+    assert "SYM_FUNC_START(clear_user_original)" in change.new
+    assert "rep_stos_alternative" not in change.new
+    assert "EXPORT_SYMBOL(clear_user_original)" in change.new
+
+
+def test_missing_function_is_named_with_its_file_and_age(linux):
+    path = linux / FILE
+    path.write_text(path.read_text().replace("rep_stos_alternative", "clear_it"))
+    with pytest.raises(InputError, match=r"clear_page_64\.S in .* has no function rep_stos_alter"):
+        target.find(variant("plain"), tree.read(linux))
+
+
+def test_function_changed_beyond_recognition_is_refused(linux):
+    path = linux / FILE
+    body = PAGE[PAGE.index("\ttestq %rcx") : PAGE.index("SYM_FUNC_END(rep_stos")]
+    other = '\tpushq %rbx\n\tcall memzero_explicit\n\tud2\n\tASSERT "never"\n'
+    path.write_text(PAGE.replace(body, other))
+    with pytest.raises(InputError, match="changed beyond recognition"):
+        target.find(variant("plain"), tree.read(linux))
+
+
+def test_missing_file_is_named(linux):
+    (linux / FILE).unlink()
+    with pytest.raises(InputError, match=rf"has no file {FILE}"):
+        target.find(variant("plain"), tree.read(linux))
+
+
+def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
+    outside = tmp_path / "outside.S"
+    outside.write_text(PAGE)
+    (linux / FILE).unlink()
+    (linux / FILE).symlink_to(outside)
+    with pytest.raises(InputError, match="leads out of the kernel tree"):
+        target.find(variant("plain"), tree.read(linux))
+
+
+@pytest.mark.parametrize("bad", ["/etc/passwd", "../outside.S", "arch/../../outside.S"])
+def test_kernel_toml_whose_target_leaves_the_tree_is_refused(own_kernels, bad):
+    toml = own_kernels / "kernel.toml"
+    toml.write_text(toml.read_text().replace(f'file = "{FILE}"', f'file = "{bad}"'))
+    with pytest.raises(InputError, match="leaves the kernel tree"):
+        kernels.load("x86_64/clear_user")
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ('{ kind = "patch", file = "a" }', "none of function, region, macro, line"),
+        ('{ kind = "macro", file = "a" }', "'name' is missing"),
+        ('{ kind = "function", file = "/a", name = "b" }', "leaves the kernel tree"),
+        ('{ kind = "function", file = "a", name = "b", source = "../x.S" }', "no file beside"),
+    ],
+)
+def test_bad_edits_are_refused_by_name(own_kernels, edit, said):
+    toml = own_kernels / "kernel.toml"
+    head, mark, rest = toml.read_text().partition('name = "plain"\n')
+    toml.write_text(f"{head}{mark}edits = [{edit}]\n{rest}")
+    with pytest.raises(InputError, match=said) as raised:
+        kernels.load("x86_64/clear_user")
+    assert "\n" not in str(raised.value)
+
+
+def change(folder: Path, register: str) -> kernels.Variant:
+    """Let a variant change one more register, and say so."""
+    source = folder / "plain.S"
+    first = "\tsubq $8,%rcx\n\tjb"
+    source.write_text(source.read_text().replace(first, f"\tmovq %rdi,%{register}\n{first}"))
+    toml = folder / "kernel.toml"
+    head, mark, rest = toml.read_text().partition('name = "plain"\n')
+    toml.write_text(f'{head}{mark}may_change = ["{register}"]\n{rest}')
+    return variant("plain")
+
+
+def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels, linux):
+    changed = change(own_kernels, "rdx")
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+    assert fitted.file == CALLER
+    assert ': "a" (0) : "rdx");' in fitted.new
+    assert fitted.new.replace(' : "rdx"', "") == CALL
+
+
+def test_a_register_that_the_caller_lists_needs_no_change(own_kernels, linux):
+    (linux / CALLER).write_text(CALL.replace(': "a" (0)', ': "a" (0) : "rdx"'))
+    changed = change(own_kernels, "rdx")
+    assert callers.fit(changed, "rep_stos_alternative", tree.read(linux), []) == []
+
+
+@pytest.mark.parametrize(
+    ("register", "inputs"), [("rdx", '"a" (0), "d" (addr)'), ("rax", '"a" (0)')]
+)
+def test_a_register_the_caller_needs_behind_the_call_is_refused(
+    own_kernels, linux, register, inputs
+):
+    (linux / CALLER).write_text(CALL.replace('"a" (0)', inputs))
+    changed = change(own_kernels, register)
+    with pytest.raises(InputError, match=rf"changes {register}, which .* needs unchanged"):
+        callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"+c" (size)', '"+d" (size)'), ('"+D" (addr)', '"+S" (addr)'), ('"a" (0)', '"b" (0)')],
+)
+def test_another_calling_convention_is_refused(linux, old, new):
+    (linux / CALLER).write_text(CALL.replace(old, new))
+    with pytest.raises(InputError, match="by another convention"):
+        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+
+
+def test_a_caller_that_does_not_call_is_refused(linux):
+    (linux / CALLER).write_text(CALL.replace('"call rep_stos_alternative"', '"call other"'))
+    with pytest.raises(InputError, match="no inline assembly with `call rep_stos_alternative`"):
+        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+
+
+def test_a_tree_without_checkpatch_makes_no_patch(linux, tmp_path):
+    with pytest.raises(InputError, match=r"has no scripts/checkpatch\.pl"):
+        make(variant("plain"), linux, tmp_path / "out", Evidence())
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_trees_are_told_in_one_line(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path / "none", tmp_path / "file", empty):
+        with pytest.raises(InputError, match=str(bad)) as raised:
+            make(variant("plain"), bad, tmp_path / "out", Evidence())
+        assert "\n" not in str(raised.value)
+
+
+def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file where the cache would be")
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
+    found = tree.find(None)
+    assert found.path is None
+    assert str(tmp_path / "cache") in found.note
+    assert "--tree" in found.note
+    with pytest.raises(InputError, match="--tree"):
+        tree.find("debian:6.12")
+
+
+@pytest.mark.parametrize("spec", ["debian:", "debian:six", "debian:../x"])
+def test_odd_package_specs_are_refused(spec):
+    with pytest.raises(InputError, match="names no kernel series"):
+        tree.find(spec)
+    assert debian.package("6.1") == "linux-source-6.1"
