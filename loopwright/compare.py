@@ -22,6 +22,7 @@ COLUMNS = [
     "vs_baseline",
     "error_percent",
     "spread_percent",
+    "least_cycles",
     "clock",
     "machine",
     "error",
@@ -41,6 +42,7 @@ def table(found: Study) -> pd.DataFrame:
     uncertainty theirs. vs_baseline is the speed relative to the routine's baseline by the same
     source (above 1: faster). error_percent is a model's error against the measurement, where this
     host is the core; spread_percent how far the models' largest figure lies above the least.
+    least_cycles is what the core's loads and stores take: a figure below it is wrong.
     """
     rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
     rows["bytes_per_cycle"] = rows["bytes_per_iteration"] / rows["cycles"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, jobs, points, toolchain
+from loopwright import assemble, harness, hosts, jobs, kernels, points
 from loopwright.check import contract_of, user_space_note
 from loopwright.check import run as run_checks
 from loopwright.code import Code
@@ -85,16 +85,19 @@ def run(
     """
     wanted = list(variants)
     _validate(alignments, processes, sizes)
-    held = run_checks(wanted)
+    native = [v for v in wanted if not _emulated(v)]
+    broken = {v.id: why for v, why in zip(native, run_checks(native)["failure"], strict=True)}
     results: dict[str, list[Result]] = {}
     offsets: dict[str, int] = {}
     subjects: list[_Subject] = []
-    for variant, (_, row) in zip(wanted, held.iterrows(), strict=True):
+    for variant in wanted:
         code = assemble.user_code(variant)
         contract = contract_of(variant)
         goals = points.goals(variant, code, contract, sizes, alignments)
         place = points.Placement.of(code, contract, offset)
-        reason = _unmeasurable(code.isa, bool(row["passed"]), str(row["failure"]))
+        reason = _emulated(variant)
+        if broken.get(variant.id):
+            reason = f"breaks its contract: {broken[variant.id]}"
         if reason:
             results[variant.id] = [Result.refusal(goal, reason) for goal in goals]
         else:
@@ -121,12 +124,11 @@ def _validate(
             raise InputError(f"alignment {pair} is not from 0 to 4095")
 
 
-def _unmeasurable(isa: str, passed: bool, failure: str) -> str:
-    if not passed:
-        return f"breaks its contract: {failure}"
-    if not toolchain.find(isa).native:
-        return f"emulated: no timing ({harness.emulator(isa)} runs {isa} code here)"
-    return ""
+def _emulated(variant: Variant) -> str:
+    """Say that a variant runs under an emulator here, or nothing."""
+    isa = kernels.load(variant.kernel).isa
+    emulator = harness.emulator(isa)
+    return f"emulated: no timing ({emulator} runs {isa} code here)" if emulator else ""
 
 
 def _measure(

@@ -25,6 +25,11 @@ class Microarch:
     features: frozenset[str]
     parameters: dict[str, Any]
 
+    def bound(self, kind: str) -> float | None:
+        """Return how many "loads" or "stores" it does a cycle at most, None where unknown."""
+        entry = self.parameters.get("bounds", {}).get(kind)
+        return float(entry["value"]) if entry else None
+
 
 @cache
 def load(microarch_id: str) -> Microarch:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from loopwright import microarchs
+from loopwright import hosts, microarchs
 from loopwright.compare import table
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Routine
@@ -40,9 +40,9 @@ def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
 
     winner is empty where there is none. margin_percent is the winner's speed over the baseline's
     (geometric mean over the target cores with evidence). confidence is "measured", "models agree",
-    "models disagree: measure on X" or "no model answers: measure on X". slower_on names cores on
-    which the winner would be slower, only_where variants that win under a condition alone. basis
-    says what sizes the judgement is about.
+    "models disagree: measure on X" or "no model answers on X: measure there". slower_on names
+    cores on which the winner would be slower, only_where variants that win under a condition
+    alone. basis says what sizes the judgement is about.
     """
     rows = table(found)
     judged = [_routine(found, r, rows, sizes) for r in found.kernel.routines.values()]
@@ -74,7 +74,7 @@ def _routine(
     if not scored:
         return {
             **answer,
-            "confidence": f"no model answers: measure on {_names(targets)}",
+            "confidence": f"no model answers on {_names(targets)}: measure there",
             "reason": f"no model has a figure for both {routine.baseline} and another variant; "
             f"{_elsewhere(known, found)}",
         }
@@ -105,17 +105,22 @@ def _routine(
 def _confidence(case: Case, targets: list[Microarch]) -> str:
     """Say how sure the verdicts on a variant are, over the target cores."""
     of = {c.id: case.verdicts.get(c.id) for c in targets}
-    doubtful = [c for c in targets if (v := of[c.id]) is None or not v.agree]
+    silent = [c for c in targets if of[c.id] is None]
+    doubtful = [c for c in targets if (v := of[c.id]) is not None and not v.agree]
     measured = [c for c in targets if (v := of[c.id]) is not None and v.measured]
-    if measured and not doubtful:
-        return (
-            "measured"
-            if len(measured) == len(targets)
-            else (f"measured on {_names(measured)}, models agree")
-        )
+    alone = [c for c in targets if (v := of[c.id]) and len(v.sources) == 1 and not v.measured]
     if doubtful:
         return f"models disagree: measure on {_names(doubtful)}"
-    return "models agree"
+    if silent:
+        return f"no model answers on {_names(silent)}: measure there"
+    if len(measured) == len(targets):
+        return "measured"
+    lone = f" (one model alone on {_names(alone)})" if alone else ""
+    return (
+        f"measured on {_names(measured)}, models agree{lone}"
+        if measured
+        else (f"models agree{lone}")
+    )
 
 
 def _conditional(known: list[Case], targets: list[Microarch]) -> str:
@@ -135,7 +140,10 @@ def _elsewhere(known: list[Case], found: Study) -> str:
     if not seen:
         return found.unmeasured or "nothing was measured"
     verdict, case = max(seen, key=lambda pair: pair[0].ratio)
-    return f"on this host the best is {case.variant.name}: {_said(verdict)}"
+    upstream = found.kernel.routines[case.variant.routine].upstream
+    spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
+    aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
+    return f"on this host the best is {case.variant.name}: {_said(verdict)}{aside}"
 
 
 def _basis(found: Study, sizes: Histogram | None) -> str:

@@ -55,6 +55,7 @@ class Upstream:
 
     replaces lists the functions whose ABI the routine shares, the preferred one first. prefix
     begins a patch's subject. callers lists the files whose inline assembly calls the routine.
+    unused_with lists CPU features with which Linux does not call it.
     """
 
     file: str
@@ -63,6 +64,7 @@ class Upstream:
     note: str
     prefix: str
     callers: tuple[str, ...]
+    unused_with: tuple[str, ...]
 
 
 def function_edit(file: str, name: str) -> Edit:
@@ -79,6 +81,7 @@ def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
         note=str(table.get("note", "")),
         prefix=str(table.get("prefix", "")),
         callers=tuple(_inside(file, path) for file in table.get("callers", ())),
+        unused_with=tuple(table.get("unused_with", ())),
     )
 
 

@@ -74,7 +74,8 @@ def cases(
         mine = rows[rows["variant"] == variant.name]
         for core_id in mine["microarch"].unique():
             verdict = _measured(found, routine, variant, str(core_id), sizes)
-            verdict = verdict or _predicted(mine, str(core_id))
+            wrong = _impossible(rows, {variant.name, routine.baseline}, str(core_id))
+            verdict = verdict or _predicted(mine, str(core_id), wrong)
             if verdict:
                 case.verdicts[str(core_id)] = verdict
         out.append(case)
@@ -101,10 +102,17 @@ def _superseded(sources: pd.Series) -> list[str]:
     return [LlvmMca.id] if CorrectedLlvmMca.id in set(sources) else []
 
 
-def _predicted(mine: pd.DataFrame, core: str) -> Verdict | None:
+def _impossible(rows: pd.DataFrame, variants: set[str], core: str) -> set[str]:
+    """Return the models whose figure for one of the variants is below what the core can do."""
+    mine = rows[rows["variant"].isin(variants) & (rows["microarch"] == core)]
+    return set(mine.loc[mine["cycles"] < (1 - THRESHOLD) * mine["least_cycles"], "source"])
+
+
+def _predicted(mine: pd.DataFrame, core: str, impossible: set[str]) -> Verdict | None:
     """Return the verdict of the models that answer for both: their median."""
     said = mine[(mine["microarch"] == core) & mine["vs_baseline"].notna()]
     said = said[~said["source"].isin([MEASURED, *_superseded(said["source"])])]
+    said = said[~said["source"].isin(impossible)]
     if said.empty:
         return None
     ratios = said["vs_baseline"]

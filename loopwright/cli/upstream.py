@@ -63,7 +63,7 @@ def patch(spec: str, tree: str, out: Path, sizes: str | None, no_measure: bool) 
             raise InputError(
                 f"{variant.id} breaks its contract and gets no patch: {checks['failure']}"
             )
-        made = make(variant, found.path, out, patches.evidence(finding, variant.routine))
+        made = make(variant, found.path, out, patches.evidence(finding))
         if made.status == "written":
             print("\n".join(str(f) for f in made.files))
         else:

@@ -27,6 +27,7 @@ COLUMNS = (
     "bottleneck",
     "error",
     "bytes_per_iteration",
+    "least_cycles",
 )
 
 
@@ -47,7 +48,8 @@ def predict(
 
     Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
-    routine without a loop), bottleneck, error (why there is no number) and bytes_per_iteration.
+    routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
+    least_cycles (what the core's loads and stores take at the least, by bounds in core.toml).
     """
     if sum(given is not None for given in (spec, hex, blocks)) != 1:
         raise InputError("give one of KERNEL[/VARIANT], --hex HEX or --blocks FILE.csv")
@@ -60,7 +62,9 @@ def predict(
         for one in chosen:
             rows += _ask(one, core, subject_list, offsets, required=model not in (None, "all"))
     key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
-    return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype({"cycles": "float64"})
+    return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype(
+        {"cycles": "float64", "least_cycles": "float64"}
+    )
 
 
 def select_models(spec: str | None) -> list[Model]:
@@ -152,6 +156,7 @@ def _ask(
                 "bottleneck": answer.bottleneck,
                 "error": answer.error,
                 "bytes_per_iteration": subject.moved,
+                "least_cycles": subject.least_cycles(core),
             }
         )
     return rows

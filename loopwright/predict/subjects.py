@@ -38,6 +38,17 @@ class Subject:
         at = self.natural if offset is None else offset
         return Block(self.isa, self.code, self.instructions, self.notion, at)
 
+    def least_cycles(self, core: Microarch) -> float | None:
+        """Return the cycles that its loads and stores take at the least; None where unknown."""
+        if any(i.string or i.flow is Flow.CALL for i in self.instructions):
+            return None
+        counts = {
+            "loads": sum(i.read_bytes > 0 for i in self.instructions),
+            "stores": sum(i.written_bytes > 0 for i in self.instructions),
+        }
+        needed = [n / rate for kind, n in counts.items() if (rate := core.bound(kind))]
+        return max(needed, default=None)
+
 
 def of_variant(variant: Variant, core: Microarch) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""

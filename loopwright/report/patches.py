@@ -28,16 +28,16 @@ def find_tree(spec: str | None, said: Callable[[str], None]) -> Tree:
     return Tree(found.path, found.note)
 
 
-def evidence(finding: Finding, routine: str) -> Evidence:
-    """Return what a patch's message says of a routine's recommendation."""
-    rows = finding.recommendation
-    row = rows[rows["routine"] == routine].iloc[0]
+def evidence(finding: Finding) -> Evidence:
+    """Return what a patch's message says: of every routine, since a patch may touch several."""
+    rows = finding.recommendation.to_dict("records")
+    one = len(rows) == 1
     return Evidence(
         predictions=finding.study.predictions,
         measurements=finding.study.measurements,
         checks=finding.study.checks,
-        summary=str(row["reason"]),
-        confidence=str(row["confidence"]),
+        summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
+        confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
     )
 
 
@@ -47,12 +47,12 @@ def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None])
     for row in finding.recommendation.to_dict("records"):
         routine, winner = str(row["routine"]), str(row["winner"])
         if winner:
-            notes[routine] = _one(finding, routine, winner, tree, folder)
+            notes[routine] = _one(finding, winner, tree, folder)
             said(f"  patch for {winner}: {notes[routine]}")
     return replace(finding, patches=notes)
 
 
-def _one(finding: Finding, routine: str, winner: str, tree: Tree, folder: Path) -> str:
+def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> str:
     variant = finding.study.kernel.variants[winner]
     if tree.root is None:
         return tree.name
@@ -60,7 +60,7 @@ def _one(finding: Finding, routine: str, winner: str, tree: Tree, folder: Path) 
         return f"none: {variant.unpatchable}"
     out = folder / "patches" / finding.study.kernel.id.replace("/", "-")
     try:
-        made = make(variant, tree.root, out, evidence(finding, routine))
+        made = make(variant, tree.root, out, evidence(finding))
     except InputError as error:
         return f"none: {error}"
     if made.status != "written":

@@ -28,14 +28,16 @@ def _core(core: str, rows: pd.DataFrame) -> str:
         first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
         body.append([*first, *(_cell(mine, source) for source in present)])
     drawn = table(["variant", "bytes", *present], body)
-    return "\n".join([*wrapped(f"{core}: cycles {unit}"), drawn, *_errors(rows), ""])
+    low = ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
+    return "\n".join([*wrapped(f"{core}: cycles {unit}"), drawn, *low, *_errors(rows), ""])
 
 
 def _cell(mine: pd.DataFrame, source: str) -> str:
     cycles, error = mine["cycles"].get(source, float("nan")), mine["error_percent"].get(source)
     if pd.isna(cycles):
         return "-"
-    return f"{cycles:.2f} ({error:+.0f} %)" if pd.notna(error) else f"{cycles:.2f}"
+    mark = "!" if cycles < 0.98 * mine["least_cycles"].get(source, float("nan")) else ""
+    return f"{cycles:.2f}{mark} ({error:+.0f} %)" if pd.notna(error) else f"{cycles:.2f}{mark}"
 
 
 def _errors(rows: pd.DataFrame) -> list[str]:
