@@ -1,0 +1,204 @@
+"""Measurements: known answers hold within their uncertainty, or there is no number."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwright import harness, hosts, kernels, toolchain
+from loopwright.errors import InputError
+from loopwright.jobs import Point
+from loopwright.measure import COLUMNS, run
+from loopwright.points import Goal
+from loopwright.readings import Reading, Result
+
+FIXTURES = Path(__file__).parent / "data" / "kernels"
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
+STEPS = 16  # dependent instructions an iteration of the chains
+KNOWN = {"register_add": 1.0, "imul": 3.0, "xor": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def _fixtures(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+
+
+@pytest.fixture
+def noise():
+    """Keep every CPU busy with more than it can do."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(spin) for _ in range(2 * (os.cpu_count() or 1))]
+    yield
+    for process in busy:
+        process.kill()
+        process.wait()
+
+
+def _assert_known_or_refused(rows):
+    """Check loops of known cost; a call costs at least its chain."""
+    assert not rows.empty
+    for row in rows.itertuples():
+        known = KNOWN[row.variant] * STEPS
+        if row.status == "refused":
+            assert math.isnan(row.cycles)
+            assert math.isnan(row.uncertainty)
+            assert row.reason
+            continue
+        assert row.reason or row.status == "ok"
+        if row.quantity == "loop":
+            assert abs(row.cycles - known) <= row.uncertainty, row
+        else:
+            assert row.cycles + row.uncertainty >= known * (row.size_bytes - 8), row
+
+
+@X86_ONLY
+def test_known_answers_hold_or_are_refused():
+    rows = run(kernels.select("x86_64/chains")[1], sizes=(0, 256))
+    assert list(rows.columns) == COLUMNS
+    assert set(rows["quantity"]) == {"loop", "call"}
+    _assert_known_or_refused(rows)
+
+
+@X86_ONLY
+@pytest.mark.usefixtures("noise")
+def test_noise_is_refused_or_kept_out():
+    _assert_known_or_refused(run(kernels.select("x86_64/chains")[1], sizes=(256,)))
+
+
+@X86_ONLY
+def test_rows_say_how_they_were_measured():
+    variants = kernels.select("x86_64/fixture")[1]
+    rows = run(variants, sizes=(0, 3, 64), alignments=((0, 0), (9, 2)), offset=13, processes=2)
+    assert list(dict.fromkeys(rows["variant"])) == [v.name for v in variants]
+    assert (rows["offset"] == 13).all()
+    assert (rows["machine"] == hosts.machine()).all()
+    copies = rows[(rows["variant"] == "copy_words") & (rows["quantity"] == "call")]
+    assert sorted(zip(copies["size_bytes"], copies["dst_align"], strict=True)) == [
+        (0, 0), (0, 9), (3, 0), (3, 9), (64, 0), (64, 9)
+    ]  # fmt: skip
+    measured = copies[copies["status"] != "refused"]
+    assert set(measured["skew_bytes"]) <= {2048, 2055}
+    assert set(measured["clock"]) <= {"perf-rdpmc", "tsc-calibrated"}
+    assert (measured["processes"] == 2).all()
+    loops = rows[rows["quantity"] == "loop"].set_index("variant")
+    assert loops["unit"].to_dict() == {
+        "copy_words": "cycles/iteration",
+        "clear_string": "cycles/64 B",
+        "checksum_words": "cycles/iteration",
+        "put_records": "cycles/iteration",
+    }
+    assert loops["size_bytes"].to_dict() == {
+        "copy_words": 8,
+        "clear_string": 64,
+        "checksum_words": 2,
+        "put_records": 20,
+    }
+    clears = rows[rows["variant"] == "clear_string"]
+    assert clears["skew_bytes"].isna().all()
+    assert set(clears["src_align"]) == {0}
+    records = rows[(rows["variant"] == "put_records") & (rows["quantity"] == "call")]
+    assert set(records["size_bytes"]) == {0, 3 * 20, 64 * 20}
+
+
+def test_emulated_code_is_never_timed():
+    other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
+    rows = run(kernels.select(f"{other}/fixture/copy_words")[1])
+    assert set(rows["status"]) == {"refused"}
+    assert rows["cycles"].isna().all()
+    assert rows["reason"].str.startswith("emulated: no timing").all()
+    assert set(rows["microarch"]) == {""}
+
+
+@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
+@pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
+def test_the_harness_itself_refuses_to_time_under_an_emulator():
+    [record] = harness.run("arm64", "job clock\nid clock\nend\n")
+    assert record["clock"] == ""
+    assert "emulated: no timing" in record["refused"]
+
+
+@X86_ONLY
+def test_what_breaks_its_contract_is_not_measured(tmp_path, monkeypatch):
+    folder = tmp_path / "x86_64" / "fixture"
+    shutil.copytree(FIXTURES / "x86_64" / "fixture", folder)
+    source = folder / "copy_words.S"
+    source.write_text(source.read_text().replace(".Ldone:\n", ".Ldone:\n\txorl\t%ebx, %ebx\n"))
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    rows = run(kernels.select("x86_64/fixture/copy_words")[1], sizes=(64,))
+    assert set(rows["status"]) == {"refused"}
+    assert rows["reason"].str.contains("breaks its contract: register rbx changed").all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"offset": 64}, "offset 64"),
+        ({"offset": -1}, "offset -1"),
+        ({"sizes": (-5,)}, "size -5"),
+        ({"sizes": (1 << 40,)}, "size 1099511627776"),
+        ({"alignments": ()}, "no alignment"),
+        ({"alignments": ((0, 4096),)}, "(0, 4096)"),
+        ({"processes": 0}, "0 processes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(settings, said):
+    variants = kernels.select(f"{toolchain.host_isa()}/fixture/copy_words")[1]
+    with pytest.raises(InputError) as error:
+        run(variants, **settings)
+    assert said in str(error.value)
+
+
+def test_arm64_code_stands_at_multiples_of_four():
+    with pytest.raises(InputError) as error:
+        run(kernels.select("arm64/fixture/copy_words")[1], offset=6)
+    assert "multiples of 4" in str(error.value)
+
+
+def _reading(cycles, spread=0.0, refused=""):
+    return Reading(cycles, cycles - spread, cycles + spread, 64, 2048, "clock", refused)
+
+
+SLOPE = Goal("loop", "cycles/iteration", (Point(1, 0, 0), Point(2, 0, 0)), 8, 100.0, True)
+CALL = Goal("call", "cycles/call", (Point(1, 0, 0),), 8, 1.0, True)
+
+
+def test_slope_and_its_uncertainty():
+    short, long = _reading(500.0, 0.5), _reading(900.0, 0.5)
+    result = Result.of(SLOPE, [[short] * 3, [long] * 3], 3)
+    assert result.cycles == pytest.approx(4.0)
+    assert result.status == "ok"
+    # Each point is good for 0.5 cycles, or 0.05 %; a hundred iterations lie between them.
+    assert result.uncertainty == pytest.approx(math.hypot(0.5, 0.5) / 100)
+    assert result.samples == 6 * 64
+
+
+def test_uncertainty_includes_the_spread_between_processes():
+    result = Result.of(CALL, [[_reading(10.0), _reading(10.01), _reading(10.02)]], 3)
+    assert result.cycles == pytest.approx(10.01)
+    assert result.status == "ok"
+    assert result.uncertainty == pytest.approx(10.02 * 5e-4 + 0.01)
+
+
+def test_two_modes_are_flagged():
+    apart = Result.of(CALL, [[_reading(10.0), _reading(10.0), _reading(10.2)]], 3)
+    assert (apart.status, apart.reason) == (
+        "bimodal",
+        "cycles differ by more than 0.3 % between processes",
+    )
+    assert apart.cycles + apart.uncertainty >= 10.2
+    wide = Result.of(CALL, [[_reading(10.0, 0.1)] * 3], 3)
+    assert wide.reason == "cycles differ by more than 0.3 % within a process"
+
+
+def test_too_few_processes_give_no_number():
+    refused = _reading(0.0, refused="disturbed: 3 of 64 samples acceptable")
+    result = Result.of(CALL, [[_reading(10.0), refused, refused]], 3)
+    assert result.status == "refused"
+    assert math.isnan(result.cycles)
+    assert result.reason.endswith("(in 2 of 3 processes)")
+    enough = Result.of(CALL, [[_reading(10.0), refused, _reading(10.0), _reading(10.0)]], 3)
+    assert enough.cycles == 10.0
