@@ -1,0 +1,309 @@
+"""Patches against Debian's Linux trees: applied, checked and assembled again by the tests."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from loopwright import kernels
+from loopwright.errors import InputError
+from loopwright.patch import Evidence, Identity, built, debian, make, target, tree
+
+SOMEONE = Identity("Some One", "some.one@example.org")
+
+TARGETS = [
+    ("x86_64/copy_user/unrolled64", "6.12"),
+    ("x86_64/copy_user/overlapped", "6.12"),
+    ("x86_64/copy_user/negative_index", "6.12"),
+    ("x86_64/clear_user/aligned16", "6.12"),
+    ("x86_64/clear_user/negative_index_fused", "6.1"),
+    ("x86_64/csum/adc4", "6.12"),
+    ("x86_64/csum/adc4", "6.1"),
+    ("x86_64/csum/adcx_adox", "6.12"),
+    ("x86_64/put_event/write_begin", "6.12"),
+    ("x86_64/put_event/write_begin", "6.1"),
+    ("x86_64/put_event/masked", "6.12"),
+    ("arm64/copy_user/to_user_batched", "6.12"),
+    ("arm64/copy_user/to_user_nopan", "6.12"),
+    ("arm64/copy_user/from_user_nopan", "6.1"),
+]
+ALREADY = [
+    ("x86_64/copy_user/movsq_aligned", "6.12"),
+    ("x86_64/copy_user/movsb", "6.12"),
+    ("x86_64/clear_user/unrolled64", "6.12"),
+    ("x86_64/csum/two_chains_40", "6.12"),
+    ("x86_64/put_event/put_user_twice", "6.12"),
+    ("x86_64/put_event/put_user_twice", "6.1"),
+    ("arm64/copy_user/to_user_pairs", "6.12"),
+    ("arm64/copy_user/from_user_pairs", "6.1"),
+]
+
+
+def linux(series: str) -> Path:
+    """A Linux tree: below LOOPWRIGHT_TREES, else Debian's package in the cache, else skipped."""
+    given = os.environ.get("LOOPWRIGHT_TREES")
+    if given and (Path(given) / debian.package(series)).is_dir():
+        return Path(given) / debian.package(series)
+    try:
+        return debian.fetch(series)
+    except debian.UnavailableError as reason:
+        pytest.skip(
+            f"no Linux {series} tree: {reason}; set LOOPWRIGHT_TREES to a folder that holds "
+            f"{debian.package(series)}, e.g. unpacked from Debian's package of that name"
+        )
+
+
+def variant(spec: str) -> kernels.Variant:
+    return kernels.select(spec)[1][0]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=Maintainer", "-c", "user.email=maintainer@example.org"]
+    command = ["git", *who, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def touched(patch: str) -> list[str]:
+    return re.findall(r"(?m)^\+\+\+ b/(.*)$", patch)
+
+
+def pristine(root: Path, patch: Path, into: Path) -> Path:
+    """A git repository with the tree's own files that a patch touches."""
+    for file in touched(patch.read_text()):
+        (into / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / file, into / file)
+    git(into, "init", "-q")
+    git(into, "add", "-f", ".")
+    git(into, "commit", "-q", "-m", "as they are")
+    return into
+
+
+def snapshot(root: Path) -> set[tuple[str, int, int]]:
+    below = [
+        p
+        for part in ("arch/x86/lib", "arch/arm64/lib", "include/linux", "scripts")
+        for p in (root / part).rglob("*")
+    ]
+    return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *below]}
+
+
+@pytest.mark.parametrize(("spec", "series"), TARGETS)
+def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
+    spec, series, tmp_path
+):
+    root = linux(series)
+    before = snapshot(root)
+    made = make(variant(spec), root, tmp_path / "out", Evidence(), SOMEONE)
+    assert snapshot(root) == before
+    assert (made.status, made.am_ok) == ("written", True)
+    (patch,) = made.files
+    assert list((tmp_path / "out").iterdir()) == [patch]
+
+    repository = pristine(root, patch, tmp_path / "pristine")
+    git(repository, "am", "-q", str(patch))
+    assert git(repository, "log", "-1", "--format=%an <%ae>").strip() == str(SOMEONE)
+    message = git(repository, "log", "-1", "--format=%B")
+    assert message.startswith(made.subject + "\n\n")
+    assert all(len(line) <= 75 for line in message.splitlines() if "://" not in line)
+    assert message.rstrip().endswith(f"Signed-off-by: {SOMEONE}")
+
+    script = [root / "scripts/checkpatch.pl", f"--root={root}", "--show-types"]
+    found = subprocess.run(
+        ["perl", *script, patch], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    errors = re.findall(r"ERROR:(\w+)", found.stdout)
+    allowed = [f.type for f in made.findings if f.level == "ERROR" and f.allowed]
+    assert errors == allowed
+    assert f"total: {len(allowed)} errors" in found.stdout
+
+    source = tree.read(root)
+    for one in target.together(variant(spec)):
+        applied = {file: (repository / file).read_text() for file in touched(patch.read_text())}
+        assert built.difference(one, target.find(one, source), source, applied) == ""
+
+
+@pytest.mark.parametrize(("spec", "series"), ALREADY)
+def test_what_the_tree_has_is_said_and_nothing_is_written(spec, series, tmp_path):
+    made = make(variant(spec), linux(series), tmp_path / "out", Evidence(), SOMEONE)
+    assert (made.status, made.files) == ("already there", ())
+    assert variant(spec).name in made.notes[0]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "series", "said"),
+    [
+        (
+            "x86_64/copy_user/overlapped",
+            "6.1",
+            r"copy_user_64\.S in .*6\.1.* has no function rep_movs_alternative; .*since Linux 6\.4",
+        ),
+        (
+            "x86_64/put_event/masked",
+            "6.1",
+            r"uses masked_user_access_begin, which .*uaccess\.h in .* lacks; .*since Linux 6\.12",
+        ),
+        ("x86_64/put_event/masked_outside", "6.12", "makes no patch: the kernel exposes no mask"),
+    ],
+)
+def test_what_a_tree_cannot_take_is_refused_in_one_line(spec, series, said, tmp_path):
+    with pytest.raises(InputError, match=said) as raised:
+        make(variant(spec), linux(series), tmp_path / "out", Evidence(), SOMEONE)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_callers_name_the_registers_that_the_new_code_changes(tmp_path):
+    made = make(
+        variant("x86_64/copy_user/unrolled64"), linux("6.12"), tmp_path, Evidence(), SOMEONE
+    )
+    patch = made.files[0].read_text()
+    assert '+\t\t: : "memory", "rax", "r8", "r9", "r10", "r11");' in patch
+    assert "+ * it simpler for us, we can clobber rsi/rdi, rax and r8-r11 freely." in patch
+
+
+def test_only_lines_that_change_the_code_are_in_the_patch(tmp_path):
+    aim = variant("x86_64/put_event/write_begin")
+    made = make(aim, linux("6.12"), tmp_path, Evidence(), SOMEONE)
+    hunks = (
+        made.files[0].read_text().partition("\n@@ ")[2].partition("\n")[2].partition("\n-- \n")[0]
+    )
+    removed = [line[1:].strip() for line in hunks.splitlines() if line.startswith("-")]
+    assert removed == [
+        "if (__put_user(revents, &uevent->events) ||",
+        "__put_user(data, &uevent->data))",
+        "return uevent+1;",
+    ]
+
+
+def test_both_directions_of_the_arm64_copies_change_together(tmp_path):
+    made = make(variant("arm64/copy_user/from_user_batched"), linux("6.12"), tmp_path, Evidence())
+    files = touched(made.files[0].read_text())
+    assert [Path(file).name for file in files] == [
+        "copy_from_user.S",
+        "copy_template.S",
+        "copy_to_user.S",
+    ]
+
+
+def test_a_history_of_patches_is_recognised_at_each_step(tmp_path):
+    """Back to rep movsq without alignment, then forward again to what the tree has today."""
+    root = linux("6.12")
+    old = make(variant("x86_64/copy_user/movsq"), root, tmp_path / "old", Evidence(), SOMEONE)
+    past = tmp_path / "past"
+    shutil.copytree(root, past, ignore=lambda folder, names: _others(root, Path(folder), names))
+    git(past, "init", "-q")
+    git(past, "add", "-f", "arch/x86/lib/copy_user_64.S")
+    git(past, "commit", "-q", "-m", "as it is")
+    git(past, "am", "-q", str(old.files[0]))
+    again = make(variant("x86_64/copy_user/movsq"), past, tmp_path / "again", Evidence(), SOMEONE)
+    assert again.status == "already there"
+    new = make(
+        variant("x86_64/copy_user/movsq_aligned"), past, tmp_path / "new", Evidence(), SOMEONE
+    )
+    assert new.status == "written"
+    git(past, "am", "-q", str(new.files[0]))
+    aim = variant("x86_64/copy_user/movsq_aligned")
+    then = make(aim, past, tmp_path / "then", Evidence(), SOMEONE)
+    assert then.status == "already there"
+
+
+def _others(root: Path, folder: Path, names: list[str]) -> list[str]:
+    """Names that a copy of the tree's files for x86 patches can do without."""
+    wanted = ["Makefile", "Kbuild", "arch/x86/lib/copy_user_64.S", "scripts/checkpatch.pl"]
+    wanted += ["arch/x86/include/asm/uaccess_64.h", "scripts/spelling.txt"]
+    here = folder.relative_to(root).as_posix()
+    paths = {name: name if here == "." else f"{here}/{name}" for name in names}
+    return [
+        n
+        for n, path in paths.items()
+        if not any(w == path or w.startswith(path + "/") for w in wanted)
+    ]
+
+
+def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    root = linux("6.12")
+    monkeypatch.chdir(tmp_path)
+    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
+    patch = made.files[0].read_text()
+    assert "Signed-off-by:" not in patch.partition("\n---\n")[0]
+    assert "user.email" in made.notes[0]
+    assert "user.email" in patch
+    assert [f.type for f in made.findings if f.level == "ERROR"] == ["MISSING_SIGN_OFF"]
+    assert "git identity" in next(f.allowed for f in made.findings if f.level == "ERROR")
+
+
+def test_the_users_git_identity_signs(tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    config.write_text("[user]\n\tname = Jane Doe\n\temail = jane@example.org\n")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    root = linux("6.12")
+    monkeypatch.chdir(tmp_path)
+    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
+    patch = made.files[0].read_text()
+    assert "\nSigned-off-by: Jane Doe <jane@example.org>\n" in patch
+    assert "\nFrom: Jane Doe <jane@example.org>\n" in patch
+    assert not [f for f in made.findings if f.level == "ERROR"]
+
+
+def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
+    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
+    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
+    source = folder / "aligned16.S"
+    source.write_text(source.read_text().replace("\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"))
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
+    with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
+        make(
+            variant("x86_64/clear_user/aligned16"),
+            linux("6.12"),
+            tmp_path / "out",
+            Evidence(),
+            SOMEONE,
+        )
+    assert "TRAILING_WHITESPACE" in raised.value.log
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_that_breaks_its_contract_gets_no_patch(tmp_path):
+    row = {"kernel": "x86_64/clear_user", "variant": "plain", "passed": False, "failure": "rbx"}
+    evidence = Evidence(checks=pd.DataFrame([row]))
+    with pytest.raises(InputError, match="breaks its contract, no patch: rbx"):
+        make(variant("x86_64/clear_user/plain"), linux("6.12"), tmp_path / "out", evidence, SOMEONE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
+    root, out = linux("6.12"), tmp_path / "out"
+    code = (
+        "import sys; from pathlib import Path; from loopwright import kernels; "
+        "from loopwright.patch import Evidence, Identity, make; "
+        "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
+        "who = Identity('A B', 'a@example.org'); "
+        "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"
+    )
+    command = [sys.executable, "-c", code, str(root), str(out)]
+    for delay in (0.6, 0.9, 1.2, 1.5):
+        process = subprocess.Popen(command)
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        for file in out.glob("*") if out.exists() else ():
+            assert file.read_text().rstrip().splitlines()[-2] == "-- "
+    subprocess.run(command, check=True)
+    (patch,) = out.glob("*.patch")
+    assert patch.read_text().rstrip().splitlines()[-2] == "-- "
