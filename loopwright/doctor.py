@@ -13,6 +13,7 @@ from loopwright.predict import MODELS
 from loopwright.predict.model import Model
 
 COLUMNS = ["part", "state", "detail", "mend"]
+UNKNOWN = "not known here"
 
 
 def doctor() -> pd.DataFrame:
@@ -67,10 +68,33 @@ def _first_line(program: str) -> str:
 
 
 def _host() -> list[dict[str, str]]:
-    core = hosts.microarch()
     facts = hosts.describe()
-    return [
-        {"part": f"host {key.replace('_', ' ')}", "state": "ok", "detail": str(value), "mend": ""}
-        for key, value in {"microarch": core or "not known", **facts}.items()
-        if not isinstance(value, dict | list)
+    rows = [
+        {
+            "part": "host microarch",
+            "state": "ok",
+            "detail": hosts.microarch() or UNKNOWN,
+            "mend": "",
+        }
     ]
+    for key, value in facts.items():
+        if not isinstance(value, dict | list) and value != "":
+            detail = UNKNOWN if value is None else str(value)
+            rows.append(
+                {
+                    "part": f"host {key.replace('_', ' ')}",
+                    "state": "ok",
+                    "detail": detail,
+                    "mend": "",
+                }
+            )
+    if not facts.get("pmu"):
+        rows.append(
+            {
+                "part": "cycle counter",
+                "state": "limited",
+                "detail": "no PMU here: cycles come from a calibrated clock, or are refused",
+                "mend": "run on bare metal, or give the guest a virtual PMU",
+            }
+        )
+    return rows

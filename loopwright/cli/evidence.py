@@ -21,7 +21,9 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
     Exit code 1 where a variant breaks it.
     """
     _, variants = kernels.select(spec)
-    rows = run_checks(variants)
+    with output.progress("checking") as step:
+        done = iter(range(1, len(variants) + 1))
+        rows = run_checks(variants, lambda _: step(next(done), len(variants)))
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel",))
     return 0 if bool(rows["passed"].all()) else 1
 
@@ -43,7 +45,9 @@ def measure(spec: str, sizes: str | None, offset: int | None, as_json: bool, as_
         failure = checks["failure"].iloc[0]
         raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
     wanted = None if sizes is None else _sizes(sizes)
-    rows = run_measurements([v for v in variants if v.name in sound], wanted, offset)
+    with output.progress("measuring") as step:
+        kept = [v for v in variants if v.name in sound]
+        rows = run_measurements(kept, wanted, offset, progress=step)
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel", "samples", "machine"))
 
 

@@ -2,13 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 import pandas as pd
 from rich import box
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,7 +31,10 @@ def emit(rows: pd.DataFrame, *, as_json: bool, as_csv: bool, hide: tuple[str, ..
     elif as_csv:
         rows.to_csv(sys.stdout, index=False)
     else:
-        _table(rows.drop(columns=[c for c in hide if c in rows.columns]))
+        notes = [n for n in rows.get("note", pd.Series(dtype=str)).unique() if not _blank(n)]
+        _table(rows.drop(columns=[c for c in (*hide, "note") if c in rows.columns]))
+        for note in notes:
+            print(f"note: {note}")
 
 
 def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -85,3 +90,16 @@ def describe(rows: pd.DataFrame) -> None:
         for key, value in row.items():
             if not _blank(value):
                 print(f"{key!s:<{width}}  {_text(value)}")
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of steps done and steps in all that draws a bar, on a terminal alone."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=None)
+
+        def step(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield step

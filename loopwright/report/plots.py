@@ -42,7 +42,15 @@ def _bars(table: pd.DataFrame, microarch: str, column: str, label: str) -> Figur
         mine = rows[rows["source"] == source].drop_duplicates("variant").set_index("variant")
         at = [variants.index(v) + number * height for v in mine.index]
         errors = mine["uncertainty"] if column == "cycles" else None
-        axes.barh(at, mine[column], height, label=source, color=colour(source), xerr=errors)
+        axes.barh(
+            at,
+            mine[column],
+            height,
+            label=source,
+            color=colour(source),
+            xerr=errors,
+            error_kw={"ecolor": "#999999"},
+        )
     axes.set_yticks([n + 0.4 - height / 2 for n in range(len(variants))], variants)
     axes.invert_yaxis()
     axes.set_xlabel(label)
