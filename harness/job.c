@@ -253,8 +253,10 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 			inside = false;
 			break;
 		} else if (!result && !read_line(job, word)) {
-			snprintf(why, size, "job line not understood: %.40s %.40s %.40s", word[0],
-				 word[1] ? word[1] : "", word[2] ? word[2] : "");
+			snprintf(
+			    why, size,
+			    "not understood: %.40s %.40s %.40s (harness/README.md says what is)",
+			    word[0], word[1] ? word[1] : "", word[2] ? word[2] : "");
 			result = -1;
 		}
 	}

@@ -37,7 +37,7 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
     cases counts calls; failure is the first one that broke the contract; entries and entries_hit
     count exception-table entries, unhit lists the instructions (offsets in the code) of those that
     no case reached; over_report_bytes is the most that a result said was left beyond what had to
-    be. A variant that was checked before with the same code, contract and harness is not run
+    be. A variant that passed before with the same code, contract, harness and CPU is not run
     again: its note says "cached". InputError where a variant does not assemble or its contract
     asks for what the harness does not know.
     """
@@ -70,15 +70,17 @@ def contract_of(variant: Variant) -> Contract:
 
 
 def verdict(code: Code, contract: Contract, job_id: str) -> dict[str, Any]:
-    """Check code against a contract; what the harness says, from the cache if it is there."""
+    """Check code against a contract; what the harness says, from the cache where it passed."""
     job = jobs.check("job", code, contract)
-    key = hashlib.sha256(f"{harness.version(code.isa)}\n{job}".encode()).hexdigest()
+    what = [harness.version(code.isa), *sorted(hosts.features()), job]
+    key = hashlib.sha256("\n".join(what).encode()).hexdigest()
     path = paths.build_dir() / "check" / f"{key}.json"
     if path.exists():
         stored: dict[str, Any] = json.loads(path.read_text())
         return {**stored, "cached": True}
     record = next(harness.run(code.isa, jobs.check(job_id, code, contract)))
-    _store(path, record)
+    if record["passed"]:
+        _store(path, record)
     return {**record, "cached": False}
 
 

@@ -118,7 +118,7 @@ def describe() -> dict[str, Any]:
         "governor": _read(_CPUS / "cpu0" / "cpufreq" / "scaling_governor"),
         "boost": _boost(),
         "isolated": _read(_CPUS / "isolated"),
-        "steal_ticks": _steal(),
+        "stolen_ticks": steal(),
         **_clock(isa),
     }
 
@@ -159,7 +159,7 @@ def _boost() -> str | None:
     return _read(_CPUS / "cpufreq" / "boost")
 
 
-def _steal() -> int | None:
+def steal() -> int | None:
     """Return the ticks since boot that a hypervisor took from all CPUs."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
     return int(fields[8]) if len(fields) > 8 else None

@@ -81,12 +81,14 @@ def run(
     uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096. A
     row with status "refused" has a reason and no number, as that of a variant that breaks its
     contract; "bimodal" says that samples differ by more than 0.3 %. progress is called with
-    measured points and all points. InputError for settings that make no sense.
+    measured points and all points. The table's attrs["host"] is the record of hosts.describe, with
+    the ticks that a hypervisor took meanwhile. InputError for settings that make no sense.
     """
     wanted = list(variants)
     _validate(alignments, processes, sizes)
     native = [v for v in wanted if not _emulated(v)]
     broken = {v.id: why for v, why in zip(native, run_checks(native)["failure"], strict=True)}
+    stolen = hosts.steal()
     results: dict[str, list[Result]] = {}
     offsets: dict[str, int] = {}
     subjects: list[_Subject] = []
@@ -106,7 +108,11 @@ def run(
     if subjects:
         results |= _measure(subjects, processes, progress)
     rows = [_row(v, offsets[v.id], r) for v in wanted for r in results[v.id]]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    stolen_now = hosts.steal()
+    lost = None if stolen is None or stolen_now is None else stolen_now - stolen
+    table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": lost}
+    return table
 
 
 def _validate(
