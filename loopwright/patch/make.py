@@ -108,7 +108,10 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
     except InputError:
         changes, _ = edits.apply(variant, aim, tree)
         if all(text.normalised(c.old) == text.normalised(c.new) for c in changes):
-            return f"{where} has the text of {variant.name} already{merged}"
+            return (
+                f"{where} has the text of {variant.name} already{merged}; it does not assemble "
+                "outside of the kernel, so that its text was compared"
+            )
         return ""
     if not built.same(theirs, built.of_variant(variant, variant.alternatives)):
         return ""
