@@ -284,6 +284,8 @@ void attempt_run(const struct attempt *attempt)
 	fault_expect(attempt);
 	machine_call(&in, &out, (uintptr_t)code + job->entry);
 	fault_expect(NULL);
+	if (fault_left_open())
+		attempt_fail("user access is left open: a stac without a clac");
 	check_registers(&in, &out);
 	if (attempt->at[SIDE_SRC]) {
 		const uint8_t *at = attempt->at[SIDE_SRC];

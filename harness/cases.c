@@ -160,15 +160,16 @@ static void every_placement(size_t count)
 
 static size_t most_records(void)
 {
-	size_t bytes = job->record[SIDE_DST];
+	size_t bytes = job->record[SIDE_DST], most;
 
 	if (!job->in[ROLE_COUNT].bits)
 		return 1;
 	if (job->record[SIDE_SRC] > bytes)
 		bytes = job->record[SIDE_SRC];
-	return bytes * MOST_RECORDS < MOST_RECORD_BYTES ? MOST_RECORDS
-	       : bytes < MOST_RECORD_BYTES		? MOST_RECORD_BYTES / bytes
-							: 1;
+	most = bytes < MOST_RECORD_BYTES ? MOST_RECORD_BYTES / bytes : 1;
+	if (most > MOST_RECORDS)
+		most = MOST_RECORDS;
+	return most < job->max_size ? most : job->max_size;
 }
 
 void cases_run(const struct job *of_job)

@@ -19,6 +19,7 @@ static const uint8_t *code;
 static struct verdict *verdict;
 static const struct attempt *volatile expected;
 static uint64_t faults, faulting_case;
+static volatile bool access_open;
 
 static const char *signal_name(int number)
 {
@@ -78,6 +79,18 @@ static void count_fault(uintptr_t at)
 		attempt_fail("faults without end, last at +%#zx", (size_t)at);
 }
 
+/* Emulate an instruction that opens or closes the access to user memory. */
+static bool pass_gate(ucontext_t *context, uintptr_t at)
+{
+	int gate = job->gated ? machine_gate(code + at, job->code_size - at) : 0;
+
+	if (!gate)
+		return false;
+	access_open = gate > 0;
+	machine_set_pc(context, (uintptr_t)code + at + MACHINE_GATE_BYTES);
+	return true;
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	uintptr_t pc = machine_pc(context), at = pc - (uintptr_t)code;
@@ -92,6 +105,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		attempt_fail("%s at %#lx, outside the variant's code", signal_name(number),
 			     (unsigned long)pc);
 	}
+	if (number == SIGILL && pass_gate(context, at))
+		return;
 	if (number != SIGSEGV)
 		attempt_fail("%s at +%#zx", signal_name(number), (size_t)at);
 	name_address(place, sizeof(place), address);
@@ -100,6 +115,9 @@ static void on_signal(int number, siginfo_t *info, void *context)
 			continue;
 		if (!allowed(address))
 			attempt_fail("+%#zx accesses %s, where it may not", (size_t)at, place);
+		if (job->gated && !access_open)
+			attempt_fail("+%#zx accesses %s, but not between stac and clac", (size_t)at,
+				     place);
 		count_fault(at);
 		verdict->hits[i]++;
 		machine_set_pc(context, (uintptr_t)code + job->table[i].fixup);
@@ -144,5 +162,12 @@ void fault_init(const struct job *of_job, const uint8_t *base, struct verdict *i
 
 void fault_expect(const struct attempt *attempt)
 {
+	if (attempt)
+		access_open = false;
 	expected = attempt;
+}
+
+bool fault_left_open(void)
+{
+	return access_open;
 }

@@ -12,7 +12,10 @@
  */
 void fault_init(const struct job *job, const uint8_t *base, struct verdict *verdict);
 
-/* Expect faults of this attempt only; NULL: none. */
+/* Expect faults of this attempt only; NULL: none. Access to user memory starts closed. */
 void fault_expect(const struct attempt *attempt);
+
+/* Say whether the attempt opened the access to user memory (stac) and did not close it. */
+bool fault_left_open(void);
 
 #endif

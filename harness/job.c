@@ -163,6 +163,8 @@ static bool read_line(struct job *job, char **word)
 		return read_mask(&job->may_change, value);
 	if (!strcmp(key, "faulting"))
 		return read_side(job->faulting, value);
+	if (!strcmp(key, "gated"))
+		return job->gated = true;
 	if (!strcmp(key, "overread"))
 		return number(value, &job->overread);
 	if (!strcmp(key, "uncopied"))

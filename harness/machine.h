@@ -42,6 +42,10 @@ const char *machine_vector_changed(void);
 const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_state *out,
 				bool may_change);
 
+/* How an instruction changes the access to user memory: 1 opens it, -1 closes it, 0 neither. */
+enum { MACHINE_GATE_BYTES = 3 };
+int machine_gate(const uint8_t *code, size_t size);
+
 uintptr_t machine_pc(const ucontext_t *context);
 void machine_set_pc(ucontext_t *context, uintptr_t pc);
 

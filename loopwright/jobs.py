@@ -16,9 +16,15 @@ class Point:
     src_align: int
 
 
-def check(job_id: str, code: Code, contract: Contract) -> str:
-    """Return the job that holds code to its contract."""
-    return "\n".join(["job check", *_lines(job_id, code, contract), "end", ""])
+def check(job_id: str, code: Code, contract: Contract, *, gated: bool = False) -> str:
+    """Return the job that holds code to its contract.
+
+    gated code contains stac and clac: they are emulated, slowly, so that only small calls are made.
+    """
+    lines = ["job check", *_lines(job_id, code, contract)]
+    if gated:
+        lines += ["gated", f"max_size {4 if contract.effect == 'store_fields' else 64}"]
+    return "\n".join([*lines, "end", ""])
 
 
 def measure(

@@ -130,6 +130,10 @@ OTHERS = {
     "put: stored": ("put_records", DONE, f"{DONE}\taddq\t$1, %rax\n", "records said to be stored"),
     "put: fixup": ("put_records", "3b, .Ldone", "3b, .Lnext\n.Lnext: incq %rax\n\tret",
                    "records said to be stored"),
+    "put: stac": ("put_gated", "\tOPEN\n1:", "1:", "not between stac and clac"),
+    "put: clac": ("put_gated", "\tCLOSE\n\tincq", "\tincq", "user access is left open"),
+    "put: clac after a fault": ("put_gated", "2b, .Lfault", "2b, .Ldone", "is left open"),
+    "put: closed too early": ("put_gated", "2:\t", "\tCLOSE\n2:\t", "not between stac and clac"),
     "put: entry": ("put_records", "EXTABLE 2b, .Ldone", "", "no exception-table entry"),
 }  # fmt: skip
 
@@ -166,6 +170,14 @@ def test_broken_arm64_copies_are_caught(broken, mutant):
     row = broken("arm64/fixture", COPY, old, new)
     assert not row["passed"]
     assert said in row["failure"]
+
+
+@X86_ONLY
+def test_stac_and_clac_are_left_out_for_most_cases_and_said_to_be():
+    rows = run(kernels.select("x86_64/fixture")[1]).set_index("variant")
+    assert "without stac/clac: user space cannot execute them" in rows["note"]["put_gated"]
+    assert "stac" not in rows["note"]["put_records"]
+    assert rows["cases"]["put_gated"] > rows["cases"]["put_records"]
 
 
 @X86_ONLY

@@ -90,12 +90,14 @@ def test_rows_say_how_they_were_measured():
         "clear_string": "cycles/64 B",
         "checksum_words": "cycles/iteration",
         "put_records": "cycles/iteration",
+        "put_gated": "cycles/iteration",
     }
     assert loops["size_bytes"].to_dict() == {
         "copy_words": 8,
         "clear_string": 64,
         "checksum_words": 2,
         "put_records": 20,
+        "put_gated": 20,
     }
     clears = rows[rows["variant"] == "clear_string"]
     assert clears["skew_bytes"].isna().all()

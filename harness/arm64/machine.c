@@ -85,6 +85,14 @@ const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_sta
 	return !may_change && (in->flags ^ out->flags) & NZCV ? "the flags changed" : NULL;
 }
 
+/* No instruction of its own: with PAN, ldtr and sttr do it. */
+int machine_gate(const uint8_t *code, size_t size)
+{
+	(void)code;
+	(void)size;
+	return 0;
+}
+
 uintptr_t machine_pc(const ucontext_t *context)
 {
 	return context->uc_mcontext.pc;

@@ -151,6 +151,13 @@ const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_sta
 	return NULL;
 }
 
+int machine_gate(const uint8_t *code, size_t size)
+{
+	if (size < MACHINE_GATE_BYTES || code[0] != 0x0f || code[1] != 0x01)
+		return 0;
+	return code[2] == 0xcb ? 1 : code[2] == 0xca ? -1 : 0; /* stac, clac */
+}
+
 uintptr_t machine_pc(const ucontext_t *context)
 {
 	return context->uc_mcontext.gregs[REG_RIP];
