@@ -9,9 +9,10 @@ Each verb of the command line is a function here and returns a tidy pandas DataF
 from loopwright.api import check, measure
 from loopwright.compare import compare
 from loopwright.doctor import doctor
+from loopwright.patch.verb import patch
 from loopwright.predict import predict
 from loopwright.recommend import recommend
 
 __version__ = "0.1.0"
 
-__all__ = ["check", "compare", "doctor", "measure", "predict", "recommend"]
+__all__ = ["check", "compare", "doctor", "measure", "patch", "predict", "recommend"]

@@ -4,18 +4,11 @@ import sys
 from pathlib import Path
 
 import click
+import pandas as pd
 
-from loopwright import kernels
-from loopwright.compare import table
-from loopwright.errors import InputError
-from loopwright.histogram import read
-from loopwright.patch import make
-from loopwright.patch import tree as linux_tree
-from loopwright.recommend import judge
-from loopwright.report import patches
+from loopwright.cli import output
+from loopwright.patch.verb import patch as make_patches
 from loopwright.report import report as write_report
-from loopwright.report.findings import Finding
-from loopwright.study import gather
 
 
 def _said(line: str) -> None:
@@ -40,37 +33,33 @@ def _said(line: str) -> None:
 )
 @click.option("--sizes", metavar="FILE[:MAP]", help="A bpftrace histogram of sizes.")
 @click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
-def patch(spec: str, tree: str, out: Path, sizes: str | None, no_measure: bool) -> int:
+@output.formats
+def patch(
+    spec: str,
+    tree: str,
+    out: Path,
+    sizes: str | None,
+    no_measure: bool,
+    as_json: bool,
+    as_csv: bool,
+) -> int:
     """Make a kernel patch of a variant, or of each routine's winner.
 
     Exit code 1 where there is no winner to make one of.
+
+    \b
+    loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
+    loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/
     """
-    kernel, variants = kernels.select(spec)
-    found = linux_tree.find(tree)
-    assert found.path is not None
-    histogram = read(sizes) if sizes else None
-    gathered = gather(kernel.id, sizes=histogram, quick=no_measure)
-    judged = judge(gathered, histogram)
-    finding = Finding(gathered, table(gathered), judged)
-    if spec.rstrip("/") == kernel.id:
-        winners = [w for w in judged["winner"] if w]
-        for row in judged[judged["winner"] == ""].to_dict("records"):
-            _said(f"{row['routine']}: no winner: {row['reason']}")
-        variants = [kernel.variants[w] for w in winners]
-    for variant in variants:
-        checks = gathered.checks.set_index("variant").loc[variant.name]
-        if not checks["passed"]:
-            raise InputError(
-                f"{variant.id} breaks its contract and gets no patch: {checks['failure']}"
-            )
-        made = make(variant, found.path, out, patches.evidence(finding))
-        if made.status == "written":
-            print("\n".join(str(f) for f in made.files))
-        else:
-            print(f"{variant.id}: {made.status} in {found.note}; nothing written")
-        for note in made.notes:
-            _said(f"note: {note}")
-    return 0 if variants else 1
+    rows = make_patches(spec, tree, out, sizes=sizes, quick=no_measure)
+    if as_json or as_csv:
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    else:
+        for row in rows.to_dict("records"):
+            print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
+            for note in row["notes"]:
+                _said(f"note: {note}")
+    return 0 if rows["variant"].ne("").any() else 1
 
 
 @click.command()
@@ -91,6 +80,7 @@ def patch(spec: str, tree: str, out: Path, sizes: str | None, no_measure: bool) 
     metavar="LINUX_TREE",
     help="The tree to patch; Debian's linux-source-6.12 where left out.",
 )
+@output.formats
 def report(
     kernel_ids: tuple[str, ...],
     out: Path,
@@ -98,6 +88,8 @@ def report(
     no_measure: bool,
     with_patch: bool,
     tree: str | None,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Study kernels (all where none is named) and write a report, tables and patches.
 
@@ -113,14 +105,13 @@ def report(
         tree=tree,
         said=_said,
     )
-    for finding in findings:
-        for row in finding.recommendation.to_dict("records"):
-            winner = row["winner"] or "no winner"
-            margin = f" {row['margin_percent']:+.1f} %" if row["winner"] else ""
-            print(
-                f"{row['kernel']} {row['routine']}: {winner}{margin}"
-                f" ({row['confidence'] or row['reason']})"
-            )
+    rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
+    if as_json or as_csv:
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+        return
+    for row in rows.to_dict("records"):
+        winner = f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else "no winner"
+        print(f"{row['kernel']} {row['routine']}: {winner} ({row['confidence'] or row['reason']})")
 
 
 VERBS = (patch, report)

@@ -7,7 +7,7 @@ from pathlib import Path
 from loopwright.errors import InputError
 from loopwright.patch import make
 from loopwright.patch import tree as linux_tree
-from loopwright.patch.evidence import Evidence
+from loopwright.patch.verb import evidence
 from loopwright.report.findings import Finding
 
 
@@ -26,19 +26,6 @@ def find_tree(spec: str | None, said: Callable[[str], None]) -> Tree:
     found = linux_tree.find(spec)
     said(f"Linux tree: {found.note}")
     return Tree(found.path, found.note)
-
-
-def evidence(finding: Finding) -> Evidence:
-    """Return what a patch's message says: of every routine, since a patch may touch several."""
-    rows = finding.recommendation.to_dict("records")
-    one = len(rows) == 1
-    return Evidence(
-        predictions=finding.study.predictions,
-        measurements=finding.study.measurements,
-        checks=finding.study.checks,
-        summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
-        confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
-    )
 
 
 def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None]) -> Finding:
@@ -60,7 +47,7 @@ def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> str:
         return f"none: {variant.unpatchable}"
     out = folder / "patches" / finding.study.kernel.id.replace("/", "-")
     try:
-        made = make(variant, tree.root, out, evidence(finding))
+        made = make(variant, tree.root, out, evidence(finding.study, finding.recommendation))
     except InputError as error:
         return f"none: {error}"
     if made.status != "written":
