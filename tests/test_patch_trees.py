@@ -287,6 +287,13 @@ def test_a_variant_that_breaks_its_contract_gets_no_patch(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "out").write_text("a file where the folder would be")
+    aim = variant("x86_64/clear_user/plain")
+    with pytest.raises(InputError, match=r"cannot write 0001-.*\.patch to "):
+        make(aim, linux("6.12"), tmp_path / "out", Evidence(), SOMEONE)
+
+
 def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
     root, out = linux("6.12"), tmp_path / "out"
     code = (
@@ -307,3 +314,38 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
     subprocess.run(command, check=True)
     (patch,) = out.glob("*.patch")
     assert patch.read_text().rstrip().splitlines()[-2] == "-- "
+
+
+@pytest.mark.slow
+def test_two_at_once_fetch_one_package_once(tmp_path):
+    linux("6.12")
+    code = "from loopwright.patch import tree; print(tree.find('debian:6.12').path)"
+    environment = os.environ | {"LOOPWRIGHT_CACHE": str(tmp_path)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate() for process in both]
+    if any(process.returncode for process in both):
+        pytest.skip(f"Debian's package cannot be had here: {said[0][1]}")
+    assert {out.strip() for out, _ in said} == {str(tmp_path / "linux-source-6.12")}
+    fetched = [err for _, err in said if "unpacking" in err or "downloading" in err]
+    assert len(fetched) == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "linux-source-6.12",
+        "linux-source-6.12.lock",
+    ]
+    made = make(
+        variant("arm64/copy_user/to_user_nopan"),
+        tmp_path / "linux-source-6.12",
+        tmp_path / "out",
+        Evidence(),
+        SOMEONE,
+    )
+    assert made.status == "written"

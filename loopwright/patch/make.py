@@ -205,19 +205,18 @@ def _weigh(findings: tuple[Finding, ...], patch: Path, tree: Tree) -> None:
 
 def _keep(name: str, content: bytes, out: Path) -> Path:
     """Write a file in one step: under another name first, then renamed."""
+    part = None
     try:
         out.mkdir(parents=True, exist_ok=True)
         handle, unnamed = tempfile.mkstemp(prefix=f".{name}.", dir=out)
-    except OSError as error:
-        raise InputError(f"cannot write to {out}: {error.strerror}") from None
-    part = Path(unnamed)
-    try:
+        part = Path(unnamed)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         part.chmod(0o644)
         part.replace(out / name)
+    except OSError as error:
+        raise InputError(f"cannot write {name} to {out}: {error.strerror}") from None
     finally:
-        part.unlink(missing_ok=True)
+        if part:
+            part.unlink(missing_ok=True)
     return out / name

@@ -11,7 +11,7 @@ from loopwright.patch.tree import Tree
 from loopwright.upstream import Upstream
 
 # Below this likeness to every variant of its routine a function of a tree is another function.
-RECOGNISED = 0.3
+RECOGNISED = 0.4
 
 
 @dataclass(frozen=True)
