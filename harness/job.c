@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define WORDS 5
-#define MOST_BYTES (1 << 20)
+#define MOST_CODE (1 << 20)
+#define MOST_CHECKED 4096 /* bytes a call, or a record: what the checking memory has room for */
 
 static const char *const kinds[] = {"check", "measure", "clock"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
@@ -44,7 +45,7 @@ static bool read_code(struct job *job, const char *hex)
 {
 	size_t digits = strlen(hex);
 
-	if (!digits || digits % 2 || digits / 2 > MOST_BYTES)
+	if (!digits || digits % 2 || digits / 2 > MOST_CODE)
 		return false;
 	free(job->code);
 	job->code = malloc(digits / 2);
@@ -211,6 +212,9 @@ static const char *lacks(const struct job *job)
 		return records	? "the contract names no result stored"
 		       : writes ? "the contract names no result uncopied"
 				: "the contract names no result sum";
+	if (job->max_size > MOST_CHECKED || job->record[SIDE_DST] > MOST_CHECKED ||
+	    job->record[SIDE_SRC] > MOST_CHECKED)
+		return "more than 4096 bytes a call, or a record, are not checked";
 	for (size_t i = 0; i < job->nfields; i++) {
 		const struct field *f = &job->fields[i];
 
