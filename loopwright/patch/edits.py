@@ -75,9 +75,10 @@ class _Editor:
         own = function(source.name, given, edit.name)
         own = own or function(source.name, given, symbol(self.variant))
         new = text.rename(_own(own, edit, source).of(given), symbol(self.variant), edit.name)
-        new = self._apart(new, span, content)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
+        if asm:
+            new = self._apart(new, span, content)
 
         def whole(piece: str) -> str:
             return _settled(edit.file, span, content, piece, given)
