@@ -11,13 +11,18 @@
 #define MOST_RECORDS 64
 #define MOST_RECORD_BYTES 1024
 #define BOTH_FAULT 8 /* pairs of fault positions a size */
+#define STRIDE 61    /* bytes between the fault positions of large sizes */
 
 /* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
 static const uint8_t line_offsets[] = {16, 24, 31, 32, 33, 40, 47, 48, 55, 56, 57, 60, 61, 62, 63};
 static const uint8_t page_distances[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64};
 
 #define LINE_OFFSETS (sizeof(line_offsets))
+#define LARGE_SIZES (sizeof(large_sizes) / sizeof(*large_sizes))
 #define EDGES (LINE_OFFSETS + sizeof(page_distances))
+
+/* Beyond the sizes that are tried in full: paths that only these take. */
+static const size_t large_sizes[] = {777, 1024, 2049, 4096};
 
 static const uint64_t seeds[] = {0, 1, 0xffff, 0xfffffffe, 0xffffffff, 0x8000abcd};
 
@@ -115,9 +120,9 @@ static void flush(enum side side)
 	}
 }
 
-static void faults(enum side side)
+static void faults(enum side side, size_t stride)
 {
-	for (size_t limit = 0; limit < attempt.bytes[side]; limit++) {
+	for (size_t limit = 0; limit < attempt.bytes[side]; limit += stride) {
 		place(side, before_guard(side, limit), limit);
 		go_beside(side);
 	}
@@ -136,14 +141,33 @@ static void both_fault(void)
 	}
 }
 
-static void every_placement(size_t count)
+static void set_count(size_t count)
 {
 	bool records = job->effect == EFFECT_STORE_FIELDS;
-	bool faulting = false;
 
 	attempt.count = count;
 	for (int side = 0; side < SIDES; side++)
 		attempt.bytes[side] = records ? count * job->record[side] : used(side) ? count : 0;
+}
+
+static void large(size_t count)
+{
+	set_count(count);
+	alignments();
+	for (int side = 0; side < SIDES; side++) {
+		if (!used(side))
+			continue;
+		flush(side);
+		if (job->faulting[side])
+			faults(side, STRIDE);
+	}
+}
+
+static void every_placement(size_t count)
+{
+	bool faulting = false;
+
+	set_count(count);
 	alignments();
 	for (int side = 0; side < SIDES; side++) {
 		if (!used(side))
@@ -151,7 +175,7 @@ static void every_placement(size_t count)
 		edges(side);
 		flush(side);
 		if (job->faulting[side])
-			faults(side);
+			faults(side, 1);
 	}
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
 	if (faulting && attempt.bytes[SIDE_DST] && attempt.bytes[SIDE_SRC])
@@ -184,6 +208,8 @@ void cases_run(const struct job *of_job)
 		attempt_fill(fill);
 		for (size_t count = least; count <= most; count++)
 			every_placement(count);
+		for (size_t i = 0; i < LARGE_SIZES && !records && !job->gated; i++)
+			large(large_sizes[i]);
 		attempt_check_all();
 	}
 }

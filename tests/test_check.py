@@ -70,6 +70,11 @@ COPY_MUTANTS = {
     "mmx register": (DONE, f"{DONE}\tpxor\t%mm1, %mm1\n", "x87 or mmx state"),
     "mxcsr": (DONE, f"{DONE}\tpushq\t$0x1f00\n\tldmxcsr\t(%rsp)\n\tpopq\t%rax\n", "mxcsr"),
     "direction flag": (DONE, f"{DONE}\tstd\n", "direction flag"),
+    "large sizes only": (
+        "\tjb\t.Lbytes\n",
+        "\tjb\t.Lbytes\n\tcmpq\t$2000, %rcx\n\tjb\t.Lword\n\txorl\t%ebx, %ebx\n",
+        "register rbx changed (size 2049",
+    ),
     "bogus remainder": (DONE, f"{DONE}\tincq\t%rcx\n", "1 bytes said to be left, 0 are"),
     "negative remainder": (DONE, f"{DONE}\tdecq\t%rcx\n", "-1 bytes said to be left, 0 are"),
     "read before the source": (TEST, f"\tmovb\t-1(%rsi), %al\n{TEST}", "src byte -1"),
