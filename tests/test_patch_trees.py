@@ -267,6 +267,7 @@ def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
     source = folder / "aligned16.S"
     source.write_text(source.read_text().replace("\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
+    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
     with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
         make(
             variant("x86_64/clear_user/aligned16"),
@@ -276,6 +277,9 @@ def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
             SOMEONE,
         )
     assert "TRAILING_WHITESPACE" in raised.value.log
+    log = tmp_path / "build" / "patch-x86_64-clear_user-aligned16.log"
+    assert str(log) in str(raised.value)
+    assert log.read_text() == raised.value.log
     assert not (tmp_path / "out").exists()
 
 

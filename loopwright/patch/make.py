@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import kernels
+from loopwright import kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.patch import built, callers, checkpatch, edits, message, target, text
@@ -91,10 +91,15 @@ def make(
     if wide:
         raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
     with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
-        patch = _formatted(Path(folder), changes, whole, below, author)
-        _am(Path(folder), changes, patch)
-        findings = checkpatch.run(source, patch, signed=author is not None)
-        _weigh(findings, patch, source)
+        try:
+            patch = _formatted(Path(folder), changes, whole, below, author)
+            _am(Path(folder), changes, patch)
+            findings = checkpatch.run(source, patch, signed=author is not None)
+            _weigh(findings, patch, source)
+        except PatchError as error:
+            log = f"patch-{variant.id.replace('/', '-')}.log"
+            where = _keep(log, error.log.encode(), paths.build_dir())
+            raise PatchError(f"{error}; all of it is in {where}", error.log) from None
         kept = _keep(patch.name, patch.read_bytes(), out)
     return Result(variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes))
 

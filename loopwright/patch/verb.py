@@ -65,4 +65,5 @@ def evidence(study: Study, recommendation: pd.DataFrame) -> Evidence:
         checks=study.checks,
         summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
         confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
+        unmeasured=study.unmeasured,
     )
