@@ -100,7 +100,7 @@ def _mutants():
                 yield pytest.param(variant, mutation, id=f"{variant.id}-{name}")
 
 
-@pytest.mark.parametrize(("variant", "mutation"), _mutants())
+@pytest.mark.parametrize(("variant", "mutation"), list(_mutants()))
 def test_mutants_are_caught(variant, mutation):
     code, contract = assemble.user_code(variant), contract_of(variant)
     assert not verdict(mutation(code, contract), contract, "mutant")["passed"]
