@@ -186,13 +186,20 @@ def test_only_lines_that_change_the_code_are_in_the_patch(tmp_path):
 
 
 def test_both_directions_of_the_arm64_copies_change_together(tmp_path):
-    made = make(variant("arm64/copy_user/from_user_batched"), linux("6.12"), tmp_path, Evidence())
-    files = touched(made.files[0].read_text())
-    assert [Path(file).name for file in files] == [
+    texts = []
+    for side in ("to", "from"):
+        aim = variant(f"arm64/copy_user/{side}_user_batched")
+        made = make(aim, linux("6.12"), tmp_path / side, Evidence(), SOMEONE)
+        texts.append(made.files[0].read_text())
+    assert [Path(file).name for file in touched(texts[0])] == [
         "copy_from_user.S",
         "copy_template.S",
         "copy_to_user.S",
     ]
+    undated = [re.sub(r"(?m)^Date: .*$", "", text) for text in texts]
+    assert undated[0] == undated[1]
+    assert "__arch_copy_to_user() was not run" in texts[0]
+    assert "__arch_copy_from_user() was not run" in texts[0]
 
 
 def test_a_history_of_patches_is_recognised_at_each_step(tmp_path):

@@ -83,7 +83,7 @@ def make(
         notes.append(_UNSIGNED)
     names = {v.routine: target.find(v, source).name for v in target.together(variant)}
     writer = message.Writer(variant, names, evidence)
-    below = writer.below(f"Made against {aim.file} of Linux {source.version}.", *notes)
+    below = writer.below(f"Made against Linux {source.version}.", *notes)
     body = writer.body(also)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
     wide = message.too_wide([subject, *body.splitlines()])

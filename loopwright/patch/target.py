@@ -59,10 +59,18 @@ def find(variant: Variant, tree: Tree) -> Target:
 
 
 def together(variant: Variant) -> list[Variant]:
-    """Return the variant and those of the kernel's other routines that the same edits make."""
+    """Return the variants that one patch makes, in the order of kernel.toml.
+
+    Beside the variant these are those of the kernel's other routines with the same edits.
+    """
     known = kernels.load(variant.kernel).variants.values()
-    same = [v for v in known if v.edits == variant.edits and v.routine != variant.routine]
-    return [variant, *(same if variant.edits else [])]
+    if not variant.edits:
+        return [variant]
+    return [
+        v
+        for v in known
+        if v == variant or (v.edits == variant.edits and v.routine != variant.routine)
+    ]
 
 
 def require(variant: Variant, tree: Tree) -> None:
