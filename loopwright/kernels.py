@@ -6,7 +6,7 @@ contract that all of its variants honour; a family with a single contract has a 
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -172,10 +172,12 @@ def _read(path: Path, kernel_id: str) -> Kernel:
         if variant.name in variants:
             raise InputError(f"{path}: variant {variant.name!r} stands there twice")
         variants[variant.name] = variant
-    for routine in routines.values():
-        base = variants.get(routine.baseline)
-        if routine.baseline and (base is None or base.routine != routine.name):
-            raise InputError(f"{path}: baseline {routine.baseline!r} is no variant of that routine")
+    for name, routine in routines.items():
+        mine = [v for v in variants.values() if v.routine == name]
+        baseline = routine.baseline or _default_baseline(mine)
+        if baseline not in [v.name for v in mine]:
+            raise InputError(f"{path}: routine {name!r} has no variant {baseline!r}, its baseline")
+        routines[name] = replace(routine, baseline=baseline)
     return Kernel(
         id=kernel_id,
         isa=isa,
@@ -187,6 +189,15 @@ def _read(path: Path, kernel_id: str) -> Kernel:
         routines=routines,
         variants=variants,
     )
+
+
+def _default_baseline(variants: list[Variant]) -> str:
+    """Return the variant that comparisons start from where kernel.toml names none.
+
+    It is the last one merged into Linux that any CPU can run, else the first.
+    """
+    merged = [v.name for v in variants if v.merged and not v.needs]
+    return [*(v.name for v in variants[:1]), *merged][-1] if variants else ""
 
 
 def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:

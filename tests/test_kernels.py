@@ -282,3 +282,30 @@ def test_every_thread_has_a_kernel() -> None:
     if not seeds:
         pytest.skip(f"no threads in {shared / 'seeds'}")
     assert {thread for kernel in kernels.every() for thread in kernel.threads} == seeds
+
+
+@pytest.mark.parametrize(
+    ("variants", "baseline"),
+    [
+        ('[[variant]]\nname = "a"\nsummary = "a"\n[[variant]]\nname = "b"\nsummary = "b"\n', "a"),
+        (
+            '[[variant]]\nname = "a"\nsummary = "a"\n'
+            '[[variant]]\nname = "b"\nsummary = "b"\nmerged = "0123456789ab"\n'
+            '[[variant]]\nname = "c"\nsummary = "c"\nneeds = ["erms"]\nmerged = "123456789abc"\n',
+            "b",
+        ),
+    ],
+)
+def test_a_baseline_that_is_not_named_is_what_linux_merged_last(
+    tmp_path, monkeypatch, variants, baseline
+):
+    family = tmp_path / "x86_64" / "mine"
+    family.mkdir(parents=True)
+    for name in "abc":
+        (family / f"{name}.S").write_text("")
+    (family / "kernel.toml").write_text(
+        'summary = "mine"\n[contract]\nsymbol = "mine"\neffect = "clear"\n'
+        'inputs = { dst = "rdi", count = "rcx" }\nmay_change = []\n' + variants
+    )
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+    assert kernels.load("x86_64/mine").routines["mine"].baseline == baseline
