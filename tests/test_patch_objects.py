@@ -73,7 +73,9 @@ def configured(tmp_path_factory: pytest.TempPathFactory):
             made[series, isa] = source, build
         return made[series, isa]
 
-    return of
+    yield of
+    for source, _ in made.values():
+        shutil.rmtree(source.parent)
 
 
 @pytest.mark.parametrize(("spec", "series", "objects"), BUILDS)
