@@ -68,23 +68,37 @@ def emulator(isa: str) -> str:
 
 
 def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
-    """Run jobs (see harness/README.md) and yield what the harness says, line by line.
+    """Run jobs (see harness/README.md) and yield what the harness says, as it says it.
 
     InputError where the harness does not run or calls a job wrong.
     """
     command = [*toolchain.find(isa).run, str(build(isa))]
-    try:
-        done = subprocess.run(command, input=jobs, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise InputError(
-            f"{command[0]} is missing, which runs {isa} code here: "
-            "install it with `apt install qemu-user`"
-        ) from None
-    for line in done.stdout.splitlines():
-        record: dict[str, Any] = json.loads(line)
-        if "error" in record:
-            raise InputError(f"{record['id'] or 'a job'}: {record['error']}")
-        yield record
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise InputError(f"the harness for {isa} does not run here: {reason}")
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as complaints:
+        given.write(jobs)
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                command, stdin=given, stdout=subprocess.PIPE, stderr=complaints, text=True
+            )
+        except FileNotFoundError:
+            raise InputError(
+                f"{command[0]} is missing, which runs {isa} code here: "
+                "install it with `apt install qemu-user`"
+            ) from None
+        output = process.stdout
+        assert output
+        try:
+            for line in output:
+                record: dict[str, Any] = json.loads(line)
+                if "error" in record:
+                    raise InputError(f"{record['id'] or 'a job'}: {record['error']}")
+                yield record
+            if process.wait():
+                complaints.seek(0)
+                said = complaints.read().strip().splitlines()
+                reason = (said or [f"it ended with {process.returncode}"])[-1]
+                raise InputError(f"the harness for {isa} does not run here: {reason}")
+        finally:
+            process.kill()
+            process.wait()
+            output.close()

@@ -87,7 +87,12 @@ def run(
     wanted = list(variants)
     _validate(alignments, processes, sizes)
     native = [v for v in wanted if not _emulated(v)]
-    broken = {v.id: why for v, why in zip(native, run_checks(native)["failure"], strict=True)}
+    held = run_checks(native)
+    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
+    refused |= {
+        v.id: "" if passed else f"breaks its contract: {failure}"
+        for v, passed, failure in zip(native, held["passed"], held["failure"], strict=True)
+    }
     stolen = hosts.steal()
     results: dict[str, list[Result]] = {}
     offsets: dict[str, int] = {}
@@ -97,11 +102,8 @@ def run(
         contract = contract_of(variant)
         goals = points.goals(variant, code, contract, sizes, alignments)
         place = points.Placement.of(code, contract, offset)
-        reason = _emulated(variant)
-        if broken.get(variant.id):
-            reason = f"breaks its contract: {broken[variant.id]}"
-        if reason:
-            results[variant.id] = [Result.refusal(goal, reason) for goal in goals]
+        if refused[variant.id]:
+            results[variant.id] = [Result.refusal(goal, refused[variant.id]) for goal in goals]
         else:
             subjects.append(_Subject(variant, code, contract, place, goals))
         offsets[variant.id] = place.offset
@@ -131,10 +133,8 @@ def _validate(
 
 
 def _emulated(variant: Variant) -> str:
-    """Say that a variant runs under an emulator here, or nothing."""
-    isa = kernels.load(variant.kernel).isa
-    emulator = harness.emulator(isa)
-    return f"emulated: no timing ({emulator} runs {isa} code here)" if emulator else ""
+    """Return the name of the emulator that runs a variant here, or nothing."""
+    return harness.emulator(kernels.load(variant.kernel).isa)
 
 
 def _measure(
@@ -150,7 +150,7 @@ def _measure(
     done = 0
     for turn in range(processes + _SPARE):
         missing = [key for key, got in readings.items() if _accepted(got) < processes]
-        if not missing or (turn >= processes and not any(map(_promising, readings.values()))):
+        if not missing or (turn >= processes and not any(map(_accepted, readings.values()))):
             break
         for key, reading in _process(subjects, missing):
             readings[key].append(reading)
@@ -168,10 +168,6 @@ def _measure(
 
 def _accepted(readings: Sequence[Reading]) -> int:
     return sum(not r.refused for r in readings)
-
-
-def _promising(readings: Sequence[Reading]) -> bool:
-    return bool(_accepted(readings))
 
 
 def _process(
@@ -195,7 +191,7 @@ def _row(variant: Variant, offset: int, result: Result) -> dict[str, Any]:
         "kernel": variant.kernel,
         "variant": variant.name,
         "offset": offset,
-        "microarch": (hosts.microarch() or "") if result.clock else "",
+        "microarch": "" if _emulated(variant) else hosts.microarch() or "",
         "machine": hosts.machine(),
         **result.columns(),
         "note": "; ".join(note for note in (left_out, result.note) if note),
