@@ -17,7 +17,7 @@ BUILDS = [
     ("x86_64/clear_user/aligned16", "6.12", "arch/x86/lib/clear_page_64.o"),
     ("x86_64/clear_user/aligned16", "6.1", "arch/x86/lib/clear_page_64.o"),
     ("x86_64/copy_user/unrolled64", "6.12", "arch/x86/lib/copy_user_64.o lib/usercopy.o"),
-    ("x86_64/csum/adcx_adox", "6.1", "arch/x86/lib/csum-partial_64.o"),
+    ("x86_64/csum/adcx_adox", "6.12", "arch/x86/lib/csum-partial_64.o"),
     ("x86_64/put_event/masked", "6.12", "fs/eventpoll.o fs/file_table.o kernel/kcmp.o"),
     ("x86_64/put_event/write_begin", "6.1", "fs/eventpoll.o fs/file_table.o kernel/kcmp.o"),
     ("arm64/copy_user/to_user_nopan", "6.12", "arch/arm64/lib/copy_to_user.o"),
