@@ -27,8 +27,9 @@ def report(
 ) -> list[Finding]:
     """Study kernels (all where none is named); write a report, tables and the host's record.
 
-    They go into the folder out. With patch, each winner is made into a patch against tree (a path; Debian's package where
-    None) below out/patches. said gets a line about each step. Files appear whole or not at all.
+    All goes into the folder out. With patch, each winner is made into a patch against tree (a
+    path; Debian's package where None) below out/patches. said gets a line about each step. Files
+    appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
     ids = list(kernel_ids) or kernels.ids()
