@@ -101,8 +101,7 @@ def _subjects(
     if spec is not None:
         kernel, variants = kernels.select(spec)
         for core in microarchs.select(microarch, kernel.isa):
-            found = [subjects.of_variant(v, core) for v in variants]
-            yield core, [s for s in found if notion in (None, s.notion)]
+            yield core, [subjects.of_variant(v, core, notion) for v in variants]
         return
     isa = None if microarch not in (None, "all") else "x86_64"
     for core in microarchs.select(microarch, isa):
@@ -118,7 +117,7 @@ def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:
     try:
         return subjects.of_hex(row.hex, core.isa, notion, key, row.offset)
     except InputError as error:
-        return Subject(key, core.isa, b"", (), notion or "unrolled", row.offset, None, str(error))
+        return Subject(key, core.isa, b"", notion or "unrolled", row.offset, error=str(error))
 
 
 def _ask(
@@ -156,7 +155,7 @@ def _ask(
                 "bottleneck": answer.bottleneck,
                 "error": answer.error,
                 "bytes_per_iteration": subject.moved,
-                "least_cycles": subject.least_cycles(core),
+                "least_cycles": subject.least_cycles,
             }
         )
     return rows
