@@ -1,0 +1,92 @@
+//! A fingerprint of the machine's state, to notice when it repeats.
+
+use crate::machine::{Held, Machine, LATER, ROB_SIZE, UOP_SIZE};
+
+/// Mixes numbers into one.
+struct Mixer(u64);
+
+impl Mixer {
+    fn add(&mut self, n: u64) {
+        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Machine<'_> {
+    /// Fingerprint of everything that decides what happens next, relative to the
+    /// current cycle and to the number of completed iterations.
+    pub fn fingerprint(&mut self) -> u64 {
+        let base = self.retire.completed.len() as u32;
+        let now = self.now;
+        let after = |t: i32| if t == LATER { 0xffff } else { (t - now).max(0) as u64 };
+        let mut m = Mixer(1);
+        for w in &self.idq {
+            m.add(u64::from(w.fused) << 32 | u64::from(w.iteration.wrapping_sub(base)) << 1 | u64::from(w.wraps));
+        }
+        m.add(0xabc);
+        for q in &self.queue {
+            m.add(u64::from(q.inst) << 40 | u64::from(q.iteration.wrapping_sub(base)) << 8 | after(q.ready));
+        }
+        m.add(0xdef);
+        let mut id = self.rob_head;
+        while id != self.rob_tail {
+            let e = &self.rob[id as usize % ROB_SIZE];
+            m.add(u64::from(e.slot) << 32 | u64::from(e.left) << 24 | after(e.done));
+            id += 1;
+        }
+        while self.oldest_flight != self.next_flight
+            && self.flights[self.oldest_flight as usize % UOP_SIZE].result != LATER
+        {
+            self.oldest_flight = self.oldest_flight.wrapping_add(1);
+        }
+        let mut id = self.oldest_flight;
+        while id != self.next_flight {
+            let f = &self.flights[id as usize % UOP_SIZE];
+            if f.result == LATER {
+                m.add(u64::from(f.uop) << 40 | u64::from(f.pending) << 32 | u64::from(f.port) << 24 | after(f.ready));
+            }
+            id = id.wrapping_add(1);
+        }
+        for held in self.held.iter().chain(self.stores.iter().flatten()) {
+            let known = match held {
+                Held::Since(t, _) => after(*t),
+                Held::Value(v) => after(self.values[*v as usize].ready),
+            };
+            if known != 0 {
+                m.add(known);
+            } else {
+                m.0 = m.0.rotate_left(1);
+            }
+        }
+        for port in 0..self.sched.ports {
+            m.add(u64::from(self.sched.load[port]) << 32 | after(self.sched.port_free[port]) << 16
+                | after(self.sched.unit_free[port]));
+        }
+        m.add(u64::from(self.sched.turn));
+        for a in &self.rename.aliases {
+            m.add(a.regs);
+        }
+        if self.params.rename.immediate_add_limit > 0 {
+            for added in &self.added {
+                m.add(*added as u32 as u64);
+            }
+        }
+        m.add(u64::from(self.rename.stall));
+        let next = self.predecode.next;
+        m.add(u64::from(self.address(next) % 4096 & 63) << 48
+            | u64::from(next.inst) << 24
+            | u64::from(next.iteration.wrapping_sub(base) & 0xffff) << 8
+            | u64::from(self.predecode.stall) << 1
+            | u64::from(self.predecode.running));
+        let d = &self.decode;
+        m.add(u64::from(d.stall) << 32 | d.microcode.map_or(0xffff_ffff, |x| u64::from(x.0)));
+        let c = &self.cache;
+        m.add(u64::from(c.active) << 63 | u64::from(c.fused) << 32 | u64::from(c.iteration.wrapping_sub(base) & 0xffff) << 8
+            | u64::from(c.stall));
+        let l = &self.lsd.next;
+        m.add(u64::from(l.inst) << 32 | u64::from(l.iteration.wrapping_sub(base)));
+        if self.lsd.active && self.lsd.copies > 1 {
+            m.add(u64::from(l.iteration % self.lsd.copies));
+        }
+        m.0
+    }
+}
