@@ -54,7 +54,7 @@ pub fn analyse(code: &[Decoded], pointer_load: impl Fn(usize) -> bool) -> Vec<Ca
         for (at, d) in code.iter().enumerate() {
             let mut case = Case::default();
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
-                case.chased |= mem.base != NO_REG && mem.index == NO_REG && from_load[usize::from(mem.base)];
+                case.chased |= mem.base != NO_REG && mem.index == NO_REG && (0..2048).contains(&mem.disp) && from_load[usize::from(mem.base)];
                 if !any_store {
                     continue;
                 }

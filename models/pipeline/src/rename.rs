@@ -35,7 +35,6 @@ pub struct State {
 impl Machine<'_> {
     /// Rename for a cycle.
     pub fn rename_cycle<O: Observer>(&mut self, observer: &mut O) {
-        self.sched.snapshot();
         if self.rename.stall > 0 {
             self.rename.stall -= 1;
             return;
@@ -45,6 +44,9 @@ impl Machine<'_> {
         let mut used = 0;
         let mut instructions = 0;
         let mut alu = 0;
+        let x = crate::knob::k().x;
+        if x & 1 != 0 && self.sched.waiting + width > p.scheduler.entries { self.rename.blocked += 1; return; }
+        if x & 2 != 0 && self.rob_tail - self.rob_head + width > p.retire.reorder_buffer { return; }
         while used < width {
             let Some(&head) = self.idq.front() else {
                 self.rename.starved += 1;
@@ -65,7 +67,7 @@ impl Machine<'_> {
             }
             let uops: u32 = slots.iter().map(|s| s.uops.end - s.uops.start).sum();
             if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
-                || self.sched.waiting + uops > p.scheduler.entries
+                || (x & 1 == 0 && self.sched.waiting + uops > p.scheduler.entries)
                 || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
             {
                 self.rename.blocked += u64::from(used == 0);

@@ -355,7 +355,8 @@ impl Builder<'_> {
                 Some(id) => vec![Source { from: From::Inner(id), extra: 0 }],
                 None => self.stored_registers(mem),
             };
-            let outputs = vec![Output { latency: 1, regs: Vec::new() }];
+            // A load that reads it starts a cycle later at the earliest.
+            let outputs = vec![Output { latency: 0, regs: Vec::new() }];
             self.push(Uop { ports: data, role: Role::StoreData, sources, outputs, port_cycles, busy: 0 });
         }
     }

@@ -291,8 +291,7 @@ fn opcode_position(bytes: &[u8]) -> usize {
         Some(0xc5) => at + 2,
         Some(0xc4) => at + 3,
         Some(0x62) => at + 4,
-        Some(0x0f) if matches!(bytes.get(at + 1), Some(0x38 | 0x3a)) => at + 2,
-        Some(0x0f) => at + 1,
+        Some(0x0f) if crate::knob::k().opn == 1 => at + 1,
         _ => at,
     }
     .min(bytes.len().saturating_sub(1))
