@@ -59,7 +59,7 @@ pub fn analyse(code: &[Decoded], pointer_load: impl Fn(usize) -> bool) -> Vec<Ca
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
-                let found = stores.iter().rev().take(STORES).find(|s| s.0 == wanted && s.3 >= mem.bytes);
+                let found = stores.iter().rev().take(STORES).find(|s| s.0 == wanted);
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
             }
             for mem in d.mems.iter().filter(|m| m.write) {

@@ -34,13 +34,3 @@ pub mod uop_cache;
 pub mod uops;
 pub mod x86;
 pub mod x86_form;
-
-pub mod knob {
-    use std::sync::OnceLock;
-    pub struct K { pub tie: u32, pub slotr: u32, pub snap: u32, pub dec: u32, pub hv: u32, pub opn: u32 , pub x: u32, pub rsl: u32}
-    pub fn k() -> &'static K {
-        static S: OnceLock<K> = OnceLock::new();
-        S.get_or_init(|| { let g = |n: &str| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(0);
-            K { tie: g("TIE"), slotr: g("SLOTR"), snap: g("SNAP"), dec: g("DEC"), hv: g("HV"), opn: g("OPN"), x: g("X"), rsl: g("RSL") } })
-    }
-}

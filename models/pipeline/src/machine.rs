@@ -131,6 +131,8 @@ pub struct Machine<'a> {
     pub params: &'a Params,
     /// Port assignment.
     pub assign: Assign,
+    /// Rename sees the counts from before this cycle's dispatch.
+    pub stale_counts: bool,
     /// Current cycle.
     pub now: i32,
     /// Predecoder.
@@ -205,6 +207,7 @@ impl<'a> Machine<'a> {
         let stores = block.store_number.iter().flatten().count();
         Ok(Machine {
             assign: params.assign()?,
+            stale_counts: params.ports.counts == "stale",
             now: 0,
             predecode: crate::predecode::State::default(),
             decode: crate::decode::State::default(),
@@ -255,19 +258,14 @@ impl<'a> Machine<'a> {
     pub fn cycle<O: Observer>(&mut self, observer: &mut O) {
         observer.on(self.now, Event::Cycle);
         self.retire_cycle(observer);
-        let snap = crate::knob::k().snap;
-        let dec = crate::knob::k().dec;
-        { let n = self.now as usize % 64; self.sched.waiting -= self.sched.rs_later[n]; self.sched.rs_later[n] = 0; }
-        if dec > 0 {
-            let n = self.now as usize % 64;
-            for p in 0..24 { let d = self.sched.later[n][p]; self.sched.load[p] -= d; self.sched.later[n][p] = 0; }
+        if self.stale_counts {
+            self.sched.snapshot();
         }
-        if snap >= 1 && snap < 9 { for i in (1..8).rev() { self.sched.hist[i] = self.sched.hist[i-1]; } self.sched.hist[0] = self.sched.load; self.sched.seen = self.sched.hist[snap as usize - 1]; }
-        let x = crate::knob::k().x;
-        if x & 4 == 0 { self.dispatch_cycle(observer); }
-        if snap == 0 { self.sched.snapshot(); }
+        self.dispatch_cycle(observer);
+        if !self.stale_counts {
+            self.sched.snapshot();
+        }
         self.rename_cycle(observer);
-        if x & 4 != 0 { self.dispatch_cycle(observer); }
         self.front_end_cycle(observer);
         self.now += 1;
     }

@@ -101,6 +101,8 @@ params! {
         delay: int = Some(3),
         /// Stall of a length-changing prefix, cycles.
         lcp_cycles: int = Some(3),
+        /// Instructions fewer in the cycle after such a stall.
+        after_cross: int = Some(0),
         /// Stall when a full group is followed by an instruction that crosses the block.
         cross_cycles: int = Some(1),
     }
@@ -169,6 +171,8 @@ params! {
         move_slots_vec: int = Some(0),
         /// Constant additions done here: none if 0, else the largest sum kept.
         immediate_add_limit: int = Some(0),
+        /// Whether rename waits until the schedulers have room for a full group.
+        whole_groups: flag = Some(false),
         /// Whether an explicit use of the stack pointer after push or pop costs a uop.
         stack_sync: flag = Some(false),
     }
@@ -185,6 +189,14 @@ params! {
         assign: text = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int = Some(3),
+        /// Which choice each of four issue slots takes: 0 the least loaded port, 1 the second, 2 the third.
+        slots: text = Some("0101"),
+        /// `high` or `low`: which port wins a tie.
+        tie: text = Some("high"),
+        /// What advances the issue slot: `slots`, or `computing` uops only.
+        position: text = Some("slots"),
+        /// Counts that rename sees: `fresh`, or `stale` by a cycle.
+        counts: text = Some("fresh"),
         /// Ports that load.
         load: text = None,
         /// Ports that compute store addresses.
@@ -363,6 +375,21 @@ impl Params {
                 return Err(Error::Parameter(format!("{name} = {list}: not among {}", self.ports.names)));
             }
         }
+        for (name, value, known) in [
+            ("ports.tie", &self.ports.tie, &["high", "low"]),
+            ("ports.position", &self.ports.position, &["slots", "computing"]),
+            ("ports.counts", &self.ports.counts, &["fresh", "stale"]),
+        ] {
+            if !known.contains(&value.as_str()) {
+                return Err(Error::Parameter(format!("{name} = {value}: {} or {}", known[0], known[1])));
+            }
+        }
+        if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| (b'0'..=b'9').contains(&c)) {
+            return Err(Error::Parameter(format!("ports.slots = {}: four digits", self.ports.slots)));
+        }
+        if self.predecode.after_cross >= self.predecode.width {
+            return Err(Error::Parameter("predecode.after_cross: must be less than predecode.width".into()));
+        }
         self.assign()?;
         self.fetch_kind()?;
         self.cache_rule()?;
@@ -378,6 +405,15 @@ impl Params {
     /// Bit mask of the named ports; `None` if one of them does not exist.
     pub fn mask(&self, list: &str) -> Option<u32> {
         list.chars().try_fold(0, |mask, c| Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?))
+    }
+
+    /// Choices by issue slot, see `ports.slots`.
+    pub fn ranks(&self) -> [usize; 4] {
+        let mut ranks = [0; 4];
+        for (rank, c) in ranks.iter_mut().zip(self.ports.slots.bytes()) {
+            *rank = usize::from(c.saturating_sub(b'0'));
+        }
+        ranks
     }
 
     /// Port assignment policy.

@@ -33,32 +33,16 @@ impl Machine<'_> {
             let high = 31 - ports.leading_zeros() as u8;
             return if self.sched.turn { low } else { high };
         }
-        let tie: u32 = crate::knob::k().tie;
-        let slotr: u32 = crate::knob::k().slotr;
-        let mut order: Vec<(u32, u8)> = (0..24u8)
-            .filter(|p| ports & 1 << p != 0)
-            .map(|p| (if crate::knob::k().snap == 9 { self.sched.load[usize::from(p)] } else { self.sched.seen[usize::from(p)] }, if tie==0 {u8::MAX - p} else {p}))
-            .collect();
+        let mut order = [(u32::MAX, 0u8, 0u8); 24];
+        let mut count = 0;
+        for p in (0..24u8).filter(|p| ports & 1 << p != 0) {
+            order[count] = (self.sched.seen[usize::from(p)], if self.sched.high { u8::MAX - p } else { p }, p);
+            count += 1;
+        }
+        let order = &mut order[..count];
         order.sort_unstable();
-        let first = order[0];
-        let second = order.get(1).copied().unwrap_or(first);
-        let second = if second.0 - first.0 >= self.params.ports.imbalance { first } else { second };
-        let third = order.get(2).copied().unwrap_or(second);
-        let third = if third.0 - first.0 >= self.params.ports.imbalance { first } else { third };
-        let a = match slotr {
-            0 => [first, second, first, second],
-            1 => [second, first, second, first],
-            2 => [first, first, second, second],
-            3 => [first, second, second, first],
-            4 => [first, second, third, first],
-            5 => [first, first,first,first],
-            6 => [first, second, third, third],
-            7 => [first, second, third, second],
-            8 => [first, third, second, first],
-            n => { let t = [first, second, third]; let d = |k: u32| t[(n / 10u32.pow(k) % 10 % 3) as usize]; [d(0), d(1), d(2), d(3)] }
-        };
-        let chosen = a[position as usize % 4];
-        if tie != 0 { return chosen.1; }
-        u8::MAX - chosen.1
+        let rank = self.sched.ranks[position as usize % 4].min(count - 1);
+        let chosen = if order[rank].0 - order[0].0 >= self.params.ports.imbalance { order[0] } else { order[rank] };
+        chosen.2
     }
 }

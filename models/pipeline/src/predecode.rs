@@ -14,12 +14,13 @@ pub struct State {
     pub block: Option<(u32, u32)>,
     /// Whether it works at all: the decoders are in use.
     pub running: bool,
-    pub penal: bool,
+    /// The last block ended in an instruction that was cut.
+    pub crossed: bool,
 }
 
 impl Default for State {
     fn default() -> Self {
-        State { next: Position { iteration: 0, inst: 0 }, stall: 0, block: None, running: true, penal: false }
+        State { next: Position { iteration: 0, inst: 0 }, stall: 0, block: None, running: true, crossed: false }
     }
 }
 
@@ -62,9 +63,8 @@ impl Machine<'_> {
             }
         }
         let mut taken = 0;
-        let hv: u32 = crate::knob::k().hv;
-        let width = if hv == 1 && self.predecode.penal { width - 1 } else { width };
-        self.predecode.penal = false;
+        let width = if self.predecode.crossed { width - p.after_cross as usize } else { width };
+        self.predecode.crossed = false;
         while taken < width {
             let at = self.predecode.next;
             if self.end_block(at) != block {
@@ -95,16 +95,15 @@ impl Machine<'_> {
                 return;
             }
         }
-        if taken < p.width as usize { return; }
+        if taken < p.width as usize {
+            return;
+        }
         let next = self.predecode.next;
         if self.end_block(next) != block {
             let opcode = self.address(next).wrapping_add(self.block.insts[next.inst as usize].opcode_at);
-            let v: u32 = 0;
-            let partial = self.address(first) / self.params.predecode.block_bytes != block;
-            let opcode = if v == 1 || (v == 2 && partial) { self.address(next) } else { opcode };
             if opcode / self.params.predecode.block_bytes == block {
                 self.predecode.stall = p.cross_cycles;
-                self.predecode.penal = true;
+                self.predecode.crossed = true;
             }
         }
     }

@@ -30,6 +30,8 @@ pub struct State {
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
+    /// Computing uops renamed in this cycle.
+    pub computing: u32,
 }
 
 impl Machine<'_> {
@@ -42,11 +44,13 @@ impl Machine<'_> {
         let p = self.params;
         let width = p.rename.width;
         let mut used = 0;
+        self.rename.computing = 0;
         let mut instructions = 0;
         let mut alu = 0;
-        let x = crate::knob::k().x;
-        if x & 1 != 0 && self.sched.waiting + width > p.scheduler.entries { self.rename.blocked += 1; return; }
-        if x & 2 != 0 && self.rob_tail - self.rob_head + width > p.retire.reorder_buffer { return; }
+        if p.rename.whole_groups && self.sched.waiting + width > p.scheduler.entries {
+            self.rename.blocked += 1;
+            return;
+        }
         while used < width {
             let Some(&head) = self.idq.front() else {
                 self.rename.starved += 1;
@@ -67,7 +71,7 @@ impl Machine<'_> {
             }
             let uops: u32 = slots.iter().map(|s| s.uops.end - s.uops.start).sum();
             if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
-                || (x & 1 == 0 && self.sched.waiting + uops > p.scheduler.entries)
+                || (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries)
                 || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
             {
                 self.rename.blocked += u64::from(used == 0);
@@ -128,7 +132,9 @@ impl Machine<'_> {
         self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
         self.rob_tail += 1;
         for uop in executed {
-            self.rename_uop(uop, rob, iteration, position);
+            let computing = self.params.ports.position == "computing";
+            self.rename_uop(uop, rob, iteration, if computing { self.rename.computing } else { position });
+            self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         for &reg in &slot.clears {
             self.set_held(reg, Held::Since(self.now, slot.inst));

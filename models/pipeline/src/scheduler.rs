@@ -13,11 +13,12 @@ pub struct State {
     pub load: [u32; 24],
     /// The same as rename sees it.
     pub seen: [u32; 24],
-    pub hist: [[u32; 24];8],
-    pub later: [[u32; 24];64],
-    pub rs_later: [u32; 64],
     /// Ports that load.
     pub load_mask: u32,
+    /// Rank of the choice that each issue slot takes.
+    pub ranks: [usize; 4],
+    /// Ties go to the highest port.
+    pub high: bool,
     /// Which of two load ports is next.
     pub turn: bool,
     /// Uops with all inputs known, by port; the last list is for any port.
@@ -38,10 +39,9 @@ impl State {
             waiting: 0,
             load: [0; 24],
             seen: [0; 24],
-            hist: [[0; 24];8],
-            later: [[0;24];64],
-            rs_later: [0; 64],
             load_mask: params.mask(&params.ports.load).unwrap_or(0),
+            ranks: params.ranks(),
+            high: params.ports.tie == "high",
             turn: false,
             ready: vec![Vec::new(); ports + 1],
             port_free: [0; 24],
@@ -137,13 +137,9 @@ impl Machine<'_> {
         let block = self.block;
         let uop = &block.uops[flight.uop as usize];
         if self.assign != Assign::AtDispatch {
-            let dec = crate::knob::k().dec;
-            if dec == 0 { self.sched.load[port] = self.sched.load[port].saturating_sub(1); }
-            else { let l = if dec >= 10 { (dec - 10) as i32 + uop.outputs.first().map_or(1, |o| i32::from(o.latency)).min(30) } else { dec as i32 };
-              self.sched.later[(self.now + l) as usize % 64][port] += 1; }
+            self.sched.load[port] = self.sched.load[port].saturating_sub(1);
         }
-        let rsl = crate::knob::k().rsl;
-        if rsl == 0 { self.sched.waiting -= 1; } else { self.sched.rs_later[(self.now + rsl as i32) as usize % 64] += 1; }
+        self.sched.waiting -= 1;
         self.sched.port_free[port] = self.now + i32::from(uop.port_cycles.max(1));
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);

@@ -133,7 +133,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
                 scale: m.scale() as u8,
                 disp: if stack && !writes(m.access()) { 0 } else { disp },
                 bytes: m.memory_size().size() as u16,
-                read: reads(m.access()),
+                read: reads(m.access()) && m.access() != OpAccess::CondWrite,
                 write: writes(m.access()),
                 stack,
             });
@@ -151,7 +151,10 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
 }
 
 fn reads(access: OpAccess) -> bool {
-    matches!(access, OpAccess::Read | OpAccess::ReadWrite | OpAccess::CondRead | OpAccess::ReadCondWrite)
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::ReadWrite | OpAccess::CondRead | OpAccess::ReadCondWrite | OpAccess::CondWrite
+    )
 }
 
 fn writes(access: OpAccess) -> bool {
@@ -291,7 +294,7 @@ fn opcode_position(bytes: &[u8]) -> usize {
         Some(0xc5) => at + 2,
         Some(0xc4) => at + 3,
         Some(0x62) => at + 4,
-        Some(0x0f) if crate::knob::k().opn == 1 => at + 1,
+        Some(0x0f) => at + 1,
         _ => at,
     }
     .min(bytes.len().saturating_sub(1))

@@ -79,7 +79,7 @@ fn lea_pattern(i: &Instruction, name: &mut String) {
             name.push('s');
         }
     }
-    if !has_base || i.memory_displ_size() != 0 && i.memory_displacement64() != 0 {
+    if !has_base || i.memory_displ_size() != 0 {
         name.push('d');
     }
 }
@@ -88,8 +88,11 @@ fn operand(i: &Instruction, n: u32, name: &mut String) {
     match i.op_kind(n) {
         OpKind::Register => register(i, n, name),
         OpKind::Memory => {
-            let bits = i.memory_size().size() * 8;
-            let bits = if bits == 0 { 8 } else { bits };
+            let prefetch = matches!(
+                i.mnemonic(),
+                Mnemonic::Prefetchnta | Mnemonic::Prefetcht0 | Mnemonic::Prefetcht1 | Mnemonic::Prefetcht2 | Mnemonic::Prefetchw
+            );
+            let bits = if prefetch { 512 } else { (i.memory_size().size() * 8).max(8) };
             let _ = write!(name, "m{bits}");
         }
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => name.push_str("rel"),
