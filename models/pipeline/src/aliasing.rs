@@ -39,7 +39,7 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
 
 /// For each instruction, where its loads take their data from and whether the
 /// base register came from a load.
-pub fn analyse(code: &[Decoded], pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
+pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
         *v = Abstract { root: n as u32, offset: 0 };
@@ -55,7 +55,7 @@ pub fn analyse(code: &[Decoded], pointer_load: impl Fn(usize) -> bool) -> Vec<Ca
             let mut case = Case::default();
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
                 case.chased |= mem.base != NO_REG && mem.index == NO_REG && (0..2048).contains(&mem.disp) && from_load[usize::from(mem.base)];
-                if !any_store {
+                if !any_store || d.locked {
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
@@ -63,12 +63,20 @@ pub fn analyse(code: &[Decoded], pointer_load: impl Fn(usize) -> bool) -> Vec<Ca
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
             }
             for mem in d.mems.iter().filter(|m| m.write) {
+                if d.locked {
+                    number += 1;
+                    continue;
+                }
                 stores.push((key(&values, mem, 0), number, iteration, mem.bytes));
                 number += 1;
             }
             cases[at] = case;
             step(d, &mut values, &mut fresh);
-            let loads = pointer_load(at);
+            let moved = d.effects.iter().find_map(|e| match *e {
+                Effect::Offset { from, add: 0, .. } => Some(from_load[usize::from(from)]),
+                _ => None,
+            });
+            let loads = pointer_load(at) || moves && moved.unwrap_or(false);
             for w in &d.writes {
                 from_load[usize::from(w.1)] = loads;
             }

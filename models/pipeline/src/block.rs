@@ -127,6 +127,8 @@ pub struct Block {
     pub inner_base: Vec<u32>,
     /// Names of the forms.
     pub names: Vec<String>,
+    /// Net change of the stack pointer by pushes and pops, bytes.
+    pub stack: i64,
 }
 
 /// Counts and alignments that string instructions depend on.
@@ -189,6 +191,7 @@ impl<'a> Builder<'a> {
             store_number: Vec::new(),
             inner_base: Vec::new(),
             names: Vec::new(),
+            stack: 0,
         };
         Builder { params, block, stack_dirty: false, stores: 0 }
     }
@@ -199,10 +202,11 @@ impl<'a> Builder<'a> {
             rows.push(self.figures(d, table, strings)?);
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let cases = analyse(code, |i| {
+        let cases = analyse(code, self.params.rename.move_slots_gpr > 0, |i| {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
+        self.block.stack = code.iter().map(|d| d.stack).sum();
         // The state at the end of an iteration is the state at its start.
         for d in code {
             self.track_stack(d);
@@ -319,6 +323,8 @@ impl<'a> Builder<'a> {
             last.last = true;
         }
         let fused = first_fused..self.block.fused.len() as u32;
+        let awkward = d.awkward_pop && self.params.decode.pop_r12 != "any";
+        let alone = awkward && self.params.decode.pop_r12 == "alone";
         let ms = u32::from(row.ms).min(fused.end - fused.start);
         self.block.insts.push(Inst {
             offset: d.offset,
@@ -326,8 +332,8 @@ impl<'a> Builder<'a> {
             opcode_at: u32::from(d.opcode_at),
             lcp: d.lcp,
             ms,
-            complex: row.complex.is_some() || fused.end - fused.start > 1,
-            simple_after: row.complex.map_or(u32::MAX, u32::from),
+            complex: row.complex.is_some() || fused.end - fused.start > 1 || awkward,
+            simple_after: if alone { 0 } else { row.complex.map_or(u32::MAX, u32::from) },
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             wide: d.wide_immediate,

@@ -122,6 +122,10 @@ pub struct Decoded {
     pub form: String,
     /// Special handling.
     pub special: Special,
+    /// Atomic.
+    pub locked: bool,
+    /// Pops the stack pointer or r12, which few decoders take.
+    pub awkward_pop: bool,
 }
 
 impl Decoded {

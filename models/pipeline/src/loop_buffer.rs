@@ -22,8 +22,14 @@ impl State {
         let uops = block.fused.len() as u32;
         let p = &params.loop_buffer;
         let micro = block.insts.iter().any(|i| i.ms > 0);
-        let active =
-            p.enabled && block.notion == Notion::Loop && plan.complete() && uops <= p.uops && uops > 0 && !micro;
+        // Unbalanced pushes and pops keep a loop out.
+        let active = p.enabled
+                && block.notion == Notion::Loop
+                && plan.complete()
+                && uops <= p.uops
+                && uops > 0
+                && !micro
+                && block.stack == 0;
         let copies = p.unroll.iter().find(|r| (r[0]..=r[1]).contains(&uops)).map_or(1, |r| r[2].max(1));
         State { active, copies, next: Position { iteration: 0, inst: 0 } }
     }

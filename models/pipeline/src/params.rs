@@ -123,6 +123,8 @@ params! {
         complex_uops: int = Some(4),
         /// Whether an instruction that could fuse may use the last decoder.
         fusible_last: flag = Some(false),
+        /// Pop of rsp or r12: `any` decoder, the `first` of a group, or it is `alone` from there on.
+        pop_r12: text = Some("any"),
         /// Cycles lost to switch to the microcode sequencer and back.
         microcode_cycles: int = Some(2),
         /// Uops that the microcode sequencer emits per cycle.
@@ -141,6 +143,8 @@ params! {
         width: int = Some(4),
         /// Regions or entries read per cycle.
         reads: int = Some(1),
+        /// Whether a cycle may read on after a taken branch.
+        joins_iterations: flag = Some(false),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int = Some(4),
         /// Whether both halves of an aligned 64 bytes must qualify.
@@ -376,12 +380,13 @@ impl Params {
             }
         }
         for (name, value, known) in [
-            ("ports.tie", &self.ports.tie, &["high", "low"]),
-            ("ports.position", &self.ports.position, &["slots", "computing"]),
-            ("ports.counts", &self.ports.counts, &["fresh", "stale"]),
+            ("decode.pop_r12", &self.decode.pop_r12, &["any", "first", "alone"][..]),
+            ("ports.tie", &self.ports.tie, &["high", "low"][..]),
+            ("ports.position", &self.ports.position, &["slots", "computing"][..]),
+            ("ports.counts", &self.ports.counts, &["fresh", "stale"][..]),
         ] {
             if !known.contains(&value.as_str()) {
-                return Err(Error::Parameter(format!("{name} = {value}: {} or {}", known[0], known[1])));
+                return Err(Error::Parameter(format!("{name} = {value}: {}", known.join(" or "))));
             }
         }
         if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| (b'0'..=b'9').contains(&c)) {

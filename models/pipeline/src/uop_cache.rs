@@ -225,8 +225,12 @@ impl Machine<'_> {
         self.source = Source::UopCache;
         let mut sent = 0;
         let mut reads = 0;
-        while sent < width && reads < p.reads {
+        while sent < width {
             let Some(line) = self.plan.lines.get(self.cache.line as usize).cloned() else { return };
+            reads += 1;
+            if reads > p.reads {
+                return;
+            }
             while sent < width && self.cache.fused < line.end {
                 let fused = self.cache.fused;
                 let inst = self.block.fused[fused as usize].inst;
@@ -246,7 +250,6 @@ impl Machine<'_> {
                 self.cache.fused += 1;
                 sent += 1;
             }
-            reads += 1;
             if self.cache.fused >= line.end && self.next_line(line.end) {
                 return;
             }
@@ -272,7 +275,7 @@ impl Machine<'_> {
             }
             self.resume_cache(iteration + 1);
             self.cache.stall = self.params.taken_branch.cycles.saturating_sub(1);
-            return true;
+            return !self.params.uop_cache.joins_iterations;
         }
         if self.plan.decoded(next) {
             self.cache.active = false;

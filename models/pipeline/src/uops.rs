@@ -372,7 +372,8 @@ impl Builder<'_> {
 
     fn set_busy(&mut self) {
         if self.figures.busy > 1 {
-            let narrow = self.uops.iter_mut().filter(|u| u.role == Role::Compute).min_by_key(|u| u.ports.count_ones());
+            let role = if self.d.locked { Role::StoreData } else { Role::Compute };
+            let narrow = self.uops.iter_mut().filter(|u| u.role == role).min_by_key(|u| u.ports.count_ones());
             if let Some(uop) = narrow {
                 uop.busy = self.figures.busy;
             }

@@ -78,6 +78,8 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         compares: matches!(i.mnemonic(), Mnemonic::Cmp | Mnemonic::Test),
         form: String::new(),
         special: special_of(i),
+        locked: i.has_lock_prefix() || (i.mnemonic() == Mnemonic::Xchg && i.op_kind(0) == OpKind::Memory),
+        awkward_pop: i.mnemonic() == Mnemonic::Pop && matches!(i.op0_register(), Register::RSP | Register::R12),
     };
     d.stack = i64::from(if i.is_stack_instruction() { i.stack_pointer_increment() } else { 0 });
     if i.mnemonic() == Mnemonic::Leave {
@@ -103,7 +105,15 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         let explicit = (0..i.op_count())
             .any(|n| i.op_kind(n) == OpKind::Register && number(i.op_register(n)) == Some(reg))
             || (has_memory && (address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg));
-        if explicit || (reg == RSP && d.stack != 0) {
+        if reg == RSP && d.stack != 0 {
+            continue;
+        }
+        if explicit {
+            // An operand that is only read may be written implicitly, as in `mul edx`.
+            let in_address = address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg;
+            if writes(used.access()) && !in_address && !d.writes.iter().any(|w| w.1 == reg) {
+                d.writes.push((fixed(reg), reg));
+            }
             continue;
         }
         if reads(used.access()) {
