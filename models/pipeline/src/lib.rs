@@ -9,6 +9,7 @@
 
 pub mod aliasing;
 pub mod arm64;
+pub mod arm64_form;
 pub mod batch;
 pub mod block;
 pub mod bottleneck;

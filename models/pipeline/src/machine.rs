@@ -181,6 +181,8 @@ pub struct Machine<'a> {
     pub rename: crate::rename::State,
     /// Store data in flight: per store, the values of the last iterations.
     pub stores: Vec<[Held; 8]>,
+    /// What the stores store: per store, the values of the last iterations.
+    pub stored: Vec<[Held; 8]>,
     /// Retirement.
     pub retire: crate::retire::State,
     /// Uops executed per port since the start, and by uop of the block.
@@ -245,6 +247,7 @@ impl<'a> Machine<'a> {
             sched: crate::scheduler::State::new(params),
             rename: crate::rename::State::default(),
             stores: vec![[Held::Since(0, 0); 8]; stores],
+            stored: vec![[Held::Since(0, 0); 8]; stores],
             retire: crate::retire::State::default(),
             port_uses: [0; 24],
             usage: None,

@@ -143,6 +143,8 @@ params! {
         width: int = Some(4),
         /// Regions or entries read per cycle.
         reads: int = Some(1),
+        /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
+        unrolled: flag = Some(false),
         /// Whether a cycle may read on after a taken branch.
         joins_iterations: flag = Some(false),
         /// Stall of a switch to microcode, cycles.

@@ -233,6 +233,10 @@ impl Machine<'_> {
             let held = match source.from {
                 From::Reg(r) => self.held[usize::from(r)],
                 From::Inner(k) => self.inner(id, at, base + u32::from(k)),
+                From::Stored(store, back) => match iteration.checked_sub(u32::from(back)) {
+                    Some(i) => self.stored[usize::from(store)][i as usize % 8],
+                    None => Held::Since(0, inst),
+                },
                 From::Store(store, back) => match iteration.checked_sub(u32::from(back)) {
                     Some(i) => self.stores[usize::from(store)][i as usize % 8],
                     None => Held::Since(0, inst),
@@ -250,6 +254,15 @@ impl Machine<'_> {
             }
         }
         if let Some(store) = block.store_number[at as usize] {
+            let data = uop.sources.first().map(|s| s.from);
+            let data = match data {
+                Some(From::Reg(r)) => self.held[usize::from(r)],
+                Some(From::Inner(k)) => self.inner(id, at, base + u32::from(k)),
+                _ => Held::Since(self.now, inst),
+            };
+            let old = std::mem::replace(&mut self.stored[usize::from(store)][iteration as usize % 8], data);
+            self.count(data, 1);
+            self.count(old, -1);
             let held = Held::Value(self.flights[index].values[0]);
             let place = &mut self.stores[usize::from(store)][iteration as usize % 8];
             let old = std::mem::replace(place, held);

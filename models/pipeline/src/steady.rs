@@ -46,7 +46,7 @@ impl Machine<'_> {
             }
             id = id.wrapping_add(1);
         }
-        for held in self.held.iter().chain(self.stores.iter().flatten()) {
+        for held in self.held.iter().chain(self.stores.iter().flatten()).chain(self.stored.iter().flatten()) {
             let known = match held {
                 Held::Since(t, _) => after(*t),
                 Held::Value(v) => after(self.values[*v as usize].ready),
