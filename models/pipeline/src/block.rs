@@ -176,6 +176,8 @@ struct Builder<'a> {
     block: Block,
     stack_dirty: bool,
     stores: u16,
+    /// Registers that a loop advances by a constant, one bit each.
+    advancing: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -193,7 +195,7 @@ impl<'a> Builder<'a> {
             names: Vec::new(),
             stack: 0,
         };
-        Builder { params, block, stack_dirty: false, stores: 0 }
+        Builder { params, block, stack_dirty: false, stores: 0, advancing: 0 }
     }
 
     fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
@@ -206,6 +208,13 @@ impl<'a> Builder<'a> {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
+        if self.block.notion == Notion::Loop {
+            for effect in code.iter().flat_map(|d| &d.effects) {
+                if let Effect::Offset { to, from, .. } = *effect {
+                    self.advancing |= u64::from(to == from && to < 63) << to.min(63);
+                }
+            }
+        }
         self.block.stack = code.iter().map(|d| d.stack).sum();
         // The state at the end of an iteration is the state at its start.
         for d in code {
@@ -297,7 +306,7 @@ impl<'a> Builder<'a> {
         }
         let first_slot = self.block.slots.len() as u32 - u32::from(sync);
         let base_after = self.block.uops.len() as u32;
-        self.add_uops(expansion, base_after);
+        self.add_uops(d, expansion, base_after);
         for (n, front) in expansion.fused.iter().enumerate() {
             let start = if n == 0 { first_slot } else { self.block.slots.len() as u32 };
             for slot in front {
@@ -343,13 +352,19 @@ impl<'a> Builder<'a> {
         self.block.names.push(d.form.clone());
     }
 
-    fn add_uops(&mut self, expansion: &Expansion, base: u32) {
+    fn add_uops(&mut self, d: &Decoded, expansion: &Expansion, base: u32) {
+        let streams = |m: &&crate::inst::Mem| m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0;
+        let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
         for uop in &expansion.uops {
             let store = (uop.role == Role::StoreData).then_some(self.stores);
             self.stores += u16::from(store.is_some());
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
-            self.block.uops.push(uop.clone());
+            let mut uop = uop.clone();
+            if uop.role == Role::StoreData {
+                uop.streamed = std::mem::take(&mut streamed);
+            }
+            self.block.uops.push(uop);
         }
     }
 
@@ -406,6 +421,7 @@ impl<'a> Builder<'a> {
             outputs: vec![crate::uops::Output { latency: 1, regs: d.writes.iter().map(|w| w.1).collect() }],
             port_cycles: 1,
             busy: 0,
+            streamed: 0,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);
@@ -423,6 +439,7 @@ impl<'a> Builder<'a> {
             outputs: vec![crate::uops::Output { latency: 1, regs: vec![x86::RSP] }],
             port_cycles: 1,
             busy: 0,
+            streamed: 0,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);

@@ -225,6 +225,8 @@ params! {
         forward_cycles: int = Some(5),
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
+        /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
+        stream_line_cycles: int = Some(0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int = Some(1),
     }
@@ -349,6 +351,8 @@ impl Params {
             ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
             ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
             ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
+            ("memory.stream_line_cycles", self.memory.stream_line_cycles, 0, 1000),
+            ("memory.renamed_forward_cycles", self.memory.renamed_forward_cycles, 0, 1000),
             ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
             ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
             ("serial.lfence", self.serial.lfence, 0, 10_000),

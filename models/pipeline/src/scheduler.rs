@@ -15,6 +15,10 @@ pub struct State {
     pub seen: [u32; 24],
     /// Ports that load.
     pub load_mask: u32,
+    /// Ports that load or store.
+    pub memory_mask: u32,
+    /// Bytes written to a line that is not full yet.
+    pub streamed: u32,
     /// Rank of the choice that each issue slot takes.
     pub ranks: [usize; 4],
     /// Ties go to the highest port.
@@ -40,6 +44,10 @@ impl State {
             load: [0; 24],
             seen: [0; 24],
             load_mask: params.mask(&params.ports.load).unwrap_or(0),
+            memory_mask: [&params.ports.load, &params.ports.store_address, &params.ports.store_data]
+                .iter()
+                .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
+            streamed: 0,
             ranks: params.ranks(),
             high: params.ports.tie == "high",
             turn: false,
@@ -144,6 +152,9 @@ impl Machine<'_> {
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
         }
+        if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0 {
+            self.new_lines(u32::from(uop.streamed));
+        }
         self.port_uses[port] += 1;
         if let Some(usage) = &mut self.usage {
             usage[flight.uop as usize][port] += 1;
@@ -159,6 +170,18 @@ impl Machine<'_> {
         let entry = &mut self.rob[flight.rob as usize % ROB_SIZE];
         entry.left = entry.left.saturating_sub(1);
         entry.done = entry.done.max(done);
+    }
+
+    /// Loads and stores pause for each full line that is written to new addresses.
+    fn new_lines(&mut self, bytes: u32) {
+        self.sched.streamed += bytes;
+        while self.sched.streamed >= 64 {
+            self.sched.streamed -= 64;
+            let until = self.now + 1 + self.params.memory.stream_line_cycles as i32;
+            for port in (0..self.sched.ports).filter(|p| self.sched.memory_mask & 1 << p != 0) {
+                self.sched.port_free[port] = self.sched.port_free[port].max(until);
+            }
+        }
     }
 
     /// A result is known: tell those who wait for it.

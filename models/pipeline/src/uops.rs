@@ -63,6 +63,8 @@ pub struct Uop {
     pub port_cycles: u16,
     /// Cycles that its unit stays busy (dividers).
     pub busy: u16,
+    /// Bytes that it writes to ever new addresses of a loop.
+    pub streamed: u16,
 }
 
 /// Uops of one instruction and how they are fused.
@@ -214,7 +216,7 @@ impl Builder<'_> {
             }
             let port_cycles = if mem.bytes > 16 { self.params.memory.port_cycles_256 as u16 } else { 1 };
             let outputs = vec![Output { latency, regs: Vec::new() }];
-            let id = self.push(Uop { ports: mask, role: Role::Load, sources, outputs, port_cycles, busy: 0 });
+            let id = self.push(Uop { ports: mask, role: Role::Load, sources, outputs, port_cycles, busy: 0, streamed: 0 });
             out.push(id);
         }
         out
@@ -384,7 +386,7 @@ impl Builder<'_> {
             if let Some(&ports) = roles.addresses.get(n) {
                 let sources = Self::address_sources(mem);
                 let outputs = vec![Output { latency: 1, regs: Vec::new() }];
-                self.push(Uop { ports, role: Role::StoreAddress, sources, outputs, port_cycles: 1, busy: 0 });
+                self.push(Uop { ports, role: Role::StoreAddress, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 });
             }
             let Some(&ports) = roles.datas.get(n) else { continue };
             let mut sources = match result {
@@ -396,7 +398,7 @@ impl Builder<'_> {
             }
             // A load that reads it starts a cycle later at the earliest.
             let outputs = vec![Output { latency: 0, regs: Vec::new() }];
-            self.push(Uop { ports, role: Role::StoreData, sources, outputs, port_cycles, busy: 0 });
+            self.push(Uop { ports, role: Role::StoreData, sources, outputs, port_cycles, busy: 0, streamed: 0 });
         }
     }
 
@@ -421,7 +423,7 @@ impl Builder<'_> {
 }
 
 fn compute(ports: u32, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop { ports, role: Role::Compute, sources, outputs, port_cycles: 1, busy: 0 }
+    Uop { ports, role: Role::Compute, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 }
 }
 
 /// If every latency is that of the previous profile plus the same number of cycles:
