@@ -7,6 +7,7 @@ use crate::inst::{Branch, Decoded, Effect, Reg, Special};
 use crate::params::{Isa, Params};
 use crate::uops::{expand, Expansion, Role, Source, Uop};
 use crate::{arm64, x86};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Throughput notion.
@@ -223,13 +224,18 @@ impl<'a> Builder<'a> {
         let mut at = 0;
         while at < code.len() {
             let pair = code.get(at + 1).filter(|next| self.fuses(&code[at], &rows[at], next));
-            let mut row = rows[at].clone();
-            if pair.is_some() {
-                fuse_branch(&mut row, &rows[at + 1], load);
-            }
+            let fused;
+            let row: &Figures = if pair.is_some() {
+                let mut copy = rows[at].clone().into_owned();
+                fuse_branch(&mut copy, &rows[at + 1], load);
+                fused = copy;
+                &fused
+            } else {
+                &rows[at]
+            };
             let sync = self.track_stack(&code[at]);
-            let expansion = expand(&code[at], &row, cases[at], self.params);
-            self.instruction(&code[at], &row, &expansion, sync);
+            let expansion = expand(&code[at], row, cases[at], self.params);
+            self.instruction(&code[at], row, &expansion, sync);
             if pair.is_some() {
                 let head = self.block.insts.len() - 1;
                 self.block.insts[head].head = true;
@@ -254,9 +260,14 @@ impl<'a> Builder<'a> {
         Ok(self.block)
     }
 
-    fn figures(&self, d: &Decoded, table: &FigureTable, strings: StringUse) -> Result<Figures, Error> {
+    fn figures<'t>(
+        &self,
+        d: &Decoded,
+        table: &'t FigureTable,
+        strings: StringUse,
+    ) -> Result<Cow<'t, Figures>, Error> {
         if let Some(figures) = crate::special::figures(d, self.params, strings)? {
-            return Ok(figures);
+            return Ok(Cow::Owned(figures));
         }
         let plain = || d.form.contains(",0").then(|| d.form.replace(",0", ",i8")).and_then(|f| table.get(&f));
         let single = || d.form.ends_with(" 0").then(|| d.form.replace(" 0", " i8")).and_then(|f| table.get(&f));
@@ -264,7 +275,7 @@ impl<'a> Builder<'a> {
             .get(&d.form)
             .or_else(plain)
             .or_else(single)
-            .cloned()
+            .map(Cow::Borrowed)
             .ok_or_else(|| Error::Unknown(d.form.clone()))
     }
 

@@ -336,7 +336,7 @@ impl Params {
         }
         let limited = [
             ("scheduler.delay", self.scheduler.delay, 0, 100),
-            ("retire.reorder_buffer", self.retire.reorder_buffer, self.rename.width, 2048),
+            ("retire.reorder_buffer", self.retire.reorder_buffer, self.rename.width, 1024),
             ("decode.complex_uops", self.decode.complex_uops, 1, 64),
             ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
             ("predecode.delay", self.predecode.delay, 0, 100),

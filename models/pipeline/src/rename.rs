@@ -73,6 +73,7 @@ impl Machine<'_> {
             if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
                 || (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries)
                 || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
+                || self.flights_open() + uops > UOP_SIZE as u32
             {
                 self.rename.blocked += u64::from(used == 0);
                 break;
@@ -101,11 +102,19 @@ impl Machine<'_> {
         self.rename.renamed += u64::from(used);
     }
 
+    /// Places of uops that may not have started yet.
+    fn flights_open(&mut self) -> u32 {
+        if self.next_flight.wrapping_sub(self.oldest_flight) > UOP_SIZE as u32 / 2 {
+            self.forget_started();
+        }
+        self.next_flight.wrapping_sub(self.oldest_flight)
+    }
+
     fn alu_uops(&self, slots: &[Slot]) -> u32 {
-        if self.params.rename.alu_uops >= 1000 {
+        let alu = self.mode.alu;
+        if alu == 0 {
             return 0;
         }
-        let alu = self.params.mask(&self.params.ports.alu).unwrap_or(0);
         let count = |s: &Slot| (s.uops.start..s.uops.end).filter(|u| self.block.uops[*u as usize].ports & alu != 0).count();
         slots.iter().map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 }).sum()
     }
@@ -132,8 +141,7 @@ impl Machine<'_> {
         self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
         self.rob_tail += 1;
         for uop in executed {
-            let computing = self.params.ports.position == "computing";
-            self.rename_uop(uop, rob, iteration, if computing { self.rename.computing } else { position });
+            self.rename_uop(uop, rob, iteration, if self.mode.computing { self.rename.computing } else { position });
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         for &reg in &slot.clears {

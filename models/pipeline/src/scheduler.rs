@@ -4,6 +4,17 @@ use crate::events::{Event, Observer};
 use crate::machine::{Machine, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::params::{Assign, Params};
 
+/// A uop with all inputs known.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Number of the uop.
+    pub id: u32,
+    /// Earliest start.
+    pub at: i32,
+    /// Needs a unit that stays busy.
+    pub slow: bool,
+}
+
 /// State of schedulers and ports.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -26,7 +37,7 @@ pub struct State {
     /// Which of two load ports is next.
     pub turn: bool,
     /// Uops with all inputs known, by port; the last list is for any port.
-    pub ready: Vec<Vec<(u32, i32)>>,
+    pub ready: Vec<Vec<Ready>>,
     /// First cycle at which a port is free.
     pub port_free: [i32; 24],
     /// First cycle at which the slow unit of a port is free.
@@ -69,7 +80,8 @@ impl Machine<'_> {
     pub fn make_ready(&mut self, id: u32) {
         let flight = &self.flights[id as usize % UOP_SIZE];
         let list = if flight.port == 255 { self.sched.ports } else { usize::from(flight.port) };
-        self.sched.ready[list].push((id, flight.ready));
+        let slow = self.block.uops[flight.uop as usize].busy > 1;
+        self.sched.ready[list].push(Ready { id, at: flight.ready, slow });
     }
 
     /// Start uops for a cycle.
@@ -83,15 +95,14 @@ impl Machine<'_> {
                 continue;
             }
             let mut best: Option<(u32, usize)> = None;
-            for (n, &(id, ready)) in self.sched.ready[port].iter().enumerate() {
-                if ready > self.now || best.is_some_and(|b| b.0.wrapping_sub(id) > u32::MAX / 2) {
+            for (n, r) in self.sched.ready[port].iter().enumerate() {
+                if r.at > self.now || best.is_some_and(|b| b.0.wrapping_sub(r.id) > u32::MAX / 2) {
                     continue;
                 }
-                let busy = self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize].busy;
-                if busy > 1 && self.sched.unit_free[port] > self.now {
+                if r.slow && self.sched.unit_free[port] > self.now {
                     continue;
                 }
-                best = Some((id, n));
+                best = Some((r.id, n));
             }
             if let Some((id, n)) = best {
                 self.sched.ready[port].swap_remove(n);
@@ -107,32 +118,36 @@ impl Machine<'_> {
             return;
         }
         let mut ready = std::mem::take(&mut self.sched.ready[list]);
-        ready.sort_unstable_by_key(|r| r.0);
+        ready.sort_unstable_by_key(|r| r.id);
         let mut free = 0u32;
         for port in 0..self.sched.ports {
             free |= u32::from(self.sched.port_free[port] <= self.now) << port;
         }
         let mut kept = Vec::with_capacity(ready.len());
-        for (id, at) in ready {
-            let uop = &self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize];
-            let mut choice = uop.ports & free;
-            if at > self.now || choice == 0 {
-                kept.push((id, at));
+        for r in ready {
+            if r.at > self.now || free == 0 {
+                kept.push(r);
                 continue;
             }
-            if uop.busy > 1 {
+            let uop = &self.block.uops[self.flights[r.id as usize % UOP_SIZE].uop as usize];
+            let mut choice = uop.ports & free;
+            if choice == 0 {
+                kept.push(r);
+                continue;
+            }
+            if r.slow {
                 choice = (0..self.sched.ports as u32)
                     .filter(|p| self.sched.unit_free[*p as usize] <= self.now)
                     .fold(0, |m, p| m | 1 << p)
                     & choice;
                 if choice == 0 {
-                    kept.push((id, at));
+                    kept.push(r);
                     continue;
                 }
             }
             let port = choice.trailing_zeros() as usize;
             free &= !(1 << port);
-            self.start(id, port, observer);
+            self.start(r.id, port, observer);
         }
         // Uops that became ready in this cycle are already in the list.
         kept.append(&mut self.sched.ready[list]);
