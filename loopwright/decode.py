@@ -62,6 +62,22 @@ def ends_in_branch(isa: str, code: bytes) -> bool:
     return _X86_FLOW.get(flow, Flow.INDIRECT) in (Flow.BRANCH, Flow.JUMP)
 
 
+def straight(isa: str, code: bytes) -> bool:
+    """Say whether code neither leaves by a call, return or indirect jump nor repeats a string.
+
+    Quicker than to decode it.
+    """
+    if isa != "x86_64":
+        leaving = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
+        return not any(i.flow in leaving for i in decode(isa, code))
+    inside = (Flow.NEXT, Flow.JUMP, Flow.BRANCH)
+    for ins in iced.Decoder(64, code):
+        repeats = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
+        if repeats or _X86_FLOW.get(ins.flow_control, Flow.INDIRECT) not in inside:
+            return False
+    return True
+
+
 def _no_code(code: bytes, at: int, isa: str) -> InputError:
     return InputError(
         f"byte {at} of {code.hex()[:40]} starts no whole {isa} instruction "

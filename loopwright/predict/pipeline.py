@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from loopwright import paths
+from loopwright.decode import straight
 from loopwright.errors import InputError, unknown
 from loopwright.loops import STRING_BYTES
 from loopwright.microarchs import Microarch
@@ -80,23 +81,13 @@ def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
         raise InputError(f"{core}: {error}") from None
 
 
-# Bytes without which x86 code neither calls, returns nor repeats: most blocks need no decoding.
-_SUSPECT = frozenset(b"\xe8\xff\xc2\xc3\xcb\xf2\xf3")
-
-
 def _apart(machine: Any, block: Block, core: Microarch) -> Answer | None:
     """Return the answer for a block that the simulator cannot take as it is."""
-    if block.isa == "x86_64" and _SUSPECT.isdisjoint(block.code):
+    if straight(block.isa, block.code):
         return None
-    if block.transfer:
-        return Answer.none(unfit(block))
-    if block.string:
-        return (
-            _rate(machine, block, core)
-            if len(block.instructions) == 1
-            else Answer.none(unfit(block))
-        )
-    return None
+    if block.string and len(block.instructions) == 1:
+        return _rate(machine, block, core)
+    return Answer.none(unfit(block))
 
 
 def _answer(row: dict[str, Any]) -> Answer:
