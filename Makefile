@@ -1,5 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
+# make validate    the models against public measurements
+# make bench       how fast the models answer
 # Both set up what they need first; a second run does not set up again.
 # TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
 
@@ -8,7 +10,9 @@ OUT ?= out
 LOOPWRIGHT = .venv/bin/loopwright
 C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kernels/*.h')
 
-.PHONY: help setup recommend test test-slow lint format notebooks clean
+CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
+
+.PHONY: help setup recommend test test-slow validate bench lint format notebooks clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -20,21 +24,32 @@ recommend: setup
 	$(LOOPWRIGHT) report -o $(OUT) --patch $(if $(TREE),--tree '$(TREE)')
 
 test: setup
+	$(call CARGO,test) --release --quiet
 	.venv/bin/python -m pytest -m 'not slow'
 
 test-slow: setup
 	.venv/bin/python -m pytest
 
+validate: setup
+	.venv/bin/python validation/accuracy.py
+
+bench: setup
+	.venv/bin/python benchmarks/models.py
+
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
+	@.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
+	@if cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; then \
+		$(call CARGO,fmt) --check && $(call CARGO,clippy) --quiet --all-targets -- -D warnings; \
+	else echo 'lint: cargo fmt and clippy are not here: Rust was not looked at'; fi
 
 format: setup
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	.venv/bin/clang-format -i $(C_SOURCES)
+	$(call CARGO,fmt)
 
 notebooks: setup
 	.venv/bin/jupyter lab notebooks

@@ -16,7 +16,6 @@ from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.predict.model import Answer, Block, unfit
 
-_ITERATIONS = 1000  # ramp-up adds less than 0.1 % to a block of 10 cycles
 _TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
 # Their side effects (a trap on a zero divisor, nothing at all) do not bear on time. What else
 # LLVM marks so (stac, lfence, cpuid, dc zva, ...) has a flat made-up cost in its models.
@@ -40,6 +39,7 @@ class LlvmMca:
     """llvm-mca as LLVM ships it."""
 
     id = "llvm-mca"
+    iterations = 1000  # ramp-up then adds less than 0.1 % to a block of 10 cycles
 
     def version(self) -> str:
         """Return the version; InputError where llvm-mca 19 is missing."""
@@ -61,7 +61,7 @@ class LlvmMca:
             _program(),
             f"-mtriple={_TRIPLES[core.isa]}",
             f"-mcpu={core.called['llvm']}",
-            f"-iterations={_ITERATIONS}",
+            f"-iterations={self.iterations}",
             "-json",
             *options,
         ]
