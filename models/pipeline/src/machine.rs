@@ -290,7 +290,7 @@ impl<'a> Machine<'a> {
         };
         let mut scratch = SCRATCH.take().unwrap_or_default();
         scratch.values.clear();
-        let stores = block.store_number.iter().flatten().count();
+        let stores = block.stores;
         Ok(Machine {
             assign: params.assign()?,
             mode: Mode::new(params),
