@@ -25,7 +25,9 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
     let mut out = Vec::with_capacity(code.len() / 4);
     for (n, bytes) in code.chunks(4).enumerate() {
         let at = n * 4;
-        let Ok(bytes) = <[u8; 4]>::try_from(bytes) else { return Err(Error::Decode(at)) };
+        let Ok(bytes) = <[u8; 4]>::try_from(bytes) else {
+            return Err(Error::Decode(at));
+        };
         let word = u32::from_le_bytes(bytes);
         let opcode = disarm64::decoder::decode(word).ok_or(Error::Decode(at))?;
         out.push(describe(word, opcode.definition(), at));
@@ -78,7 +80,8 @@ fn general(number: u32) -> Reg {
 
 fn register(word: u32, definition: &Insn, kind: InsnOperandKind, label: Label, d: &mut Decoded) {
     use InsnOperandKind as K;
-    let store = definition.mnemonic.starts_with("st") || definition.mnemonic.starts_with("cb")
+    let store = definition.mnemonic.starts_with("st")
+        || definition.mnemonic.starts_with("cb")
         || definition.mnemonic.starts_with("tb");
     let (reg, write) = match kind {
         K::Rd => (general(field(word, 0, 5)), true),
@@ -103,7 +106,10 @@ fn register(word: u32, definition: &Insn, kind: InsnOperandKind, label: Label, d
     }
     if write {
         d.writes.push((label, reg));
-        if matches!(definition.mnemonic, "movk" | "bfm" | "fmla" | "fmls" | "mla" | "mls" | "bsl" | "bit" | "bif") {
+        if matches!(
+            definition.mnemonic,
+            "movk" | "bfm" | "fmla" | "fmls" | "mla" | "mls" | "bsl" | "bit" | "bif"
+        ) {
             d.reads.push((label, reg));
         }
     } else {
@@ -121,8 +127,20 @@ fn access_bytes(word: u32, definition: &Insn) -> u16 {
     );
     match (pair, vector) {
         (true, true) => 4 << size.min(2),
-        (true, false) => if size == 2 { 8 } else { 4 },
-        (false, true) => if field(word, 23, 1) == 1 { 16 } else { 1 << size },
+        (true, false) => {
+            if size == 2 {
+                8
+            } else {
+                4
+            }
+        }
+        (false, true) => {
+            if field(word, 23, 1) == 1 {
+                16
+            } else {
+                1 << size
+            }
+        }
         (false, false) => 1 << size,
     }
 }
@@ -133,7 +151,16 @@ fn memory(word: u32, definition: &Insn, d: &mut Decoded) {
     let (read, write) = (name.starts_with("ld"), name.starts_with("st"));
     let bytes = access_bytes(word, definition);
     let base = field(word, 5, 5) as Reg;
-    let mut mem = Mem { base, index: NO_REG, scale: 1, disp: 0, bytes, read, write, stack: false };
+    let mut mem = Mem {
+        base,
+        index: NO_REG,
+        scale: 1,
+        disp: 0,
+        bytes,
+        read,
+        write,
+        stack: false,
+    };
     let mut writeback = None;
     match definition.class {
         C::LDST_POS => mem.disp = i64::from(field(word, 10, 12)) * i64::from(bytes),
@@ -145,7 +172,11 @@ fn memory(word: u32, definition: &Insn, d: &mut Decoded) {
         }
         C::LDST_REGOFF => {
             mem.index = general(field(word, 16, 5));
-            mem.scale = if field(word, 12, 1) == 1 { bytes.min(16) as u8 } else { 1 };
+            mem.scale = if field(word, 12, 1) == 1 {
+                bytes.min(16) as u8
+            } else {
+                1
+            };
         }
         C::LDSTPAIR_OFF | C::LDSTNAPAIR_OFFS | C::LDSTPAIR_INDEXED => {
             let offset = signed(field(word, 15, 7), 7) * i64::from(bytes);
@@ -172,16 +203,25 @@ fn memory(word: u32, definition: &Insn, d: &mut Decoded) {
     if let Some(add) = writeback {
         d.reads.push((MEM, base));
         d.writes.push((6, base));
-        d.effects.push(Effect::Offset { to: base, from: base, add });
+        d.effects.push(Effect::Offset {
+            to: base,
+            from: base,
+            add,
+        });
     }
 }
 
 fn flags(definition: &Insn, d: &mut Decoded) {
     use InsnClass as C;
     let name = definition.mnemonic;
-    let sets = matches!(name, "adds" | "subs" | "ands" | "bics" | "adcs" | "sbcs" | "fcmp" | "fcmpe" | "ccmp" | "ccmn");
-    let uses = matches!(name, "adc" | "sbc" | "adcs" | "sbcs" | "ccmp" | "ccmn" | "b.c" | "fcsel")
-        || matches!(definition.class, C::CONDSEL | C::CONDBRANCH);
+    let sets = matches!(
+        name,
+        "adds" | "subs" | "ands" | "bics" | "adcs" | "sbcs" | "fcmp" | "fcmpe" | "ccmp" | "ccmn"
+    );
+    let uses = matches!(
+        name,
+        "adc" | "sbc" | "adcs" | "sbcs" | "ccmp" | "ccmn" | "b.c" | "fcsel"
+    ) || matches!(definition.class, C::CONDSEL | C::CONDBRANCH);
     if uses {
         d.reads.push((FLAGS, CARRY));
     }
@@ -198,12 +238,20 @@ fn effect(word: u32, definition: &Insn, d: &mut Decoded) {
             let value = i64::from(field(word, 10, 12)) << (12 * field(word, 22, 1));
             let add = if field(word, 30, 1) == 1 { -value } else { value };
             d.has_immediate = true;
-            d.effects.push(Effect::Offset { to: rd as Reg, from: rn as Reg, add });
+            d.effects.push(Effect::Offset {
+                to: rd as Reg,
+                from: rn as Reg,
+                add,
+            });
         }
         InsnClass::LOG_SHIFT if definition.mnemonic == "orr" && rn == 31 && field(word, 10, 6) == 0 => {
             let from = field(word, 16, 5);
             if rd != 31 && from != 31 {
-                d.effects.push(Effect::Offset { to: rd as Reg, from: from as Reg, add: 0 });
+                d.effects.push(Effect::Offset {
+                    to: rd as Reg,
+                    from: from as Reg,
+                    add: 0,
+                });
             }
         }
         _ => {}

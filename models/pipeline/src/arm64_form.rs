@@ -11,7 +11,11 @@ use disarm64_defn::InsnClass;
 pub fn form_name(word: u32, definition: &Insn) -> String {
     use InsnClass as C;
     let name = definition.mnemonic;
-    let sets = if matches!(name, "adds" | "subs" | "ands" | "bics" | "adcs" | "sbcs") { "s" } else { "" };
+    let sets = if matches!(name, "adds" | "subs" | "ands" | "bics" | "adcs" | "sbcs") {
+        "s"
+    } else {
+        ""
+    };
     let amount = field(word, 10, 6);
     match definition.class {
         C::ADDSUB_IMM | C::LOG_IMM => format!("alu{sets}"),
@@ -38,14 +42,32 @@ pub fn form_name(word: u32, definition: &Insn) -> String {
         },
         C::CONDSEL => "csel".into(),
         C::CONDCMP_IMM | C::CONDCMP_REG => "ccmp".into(),
-        C::BRANCH_IMM => if name == "bl" { "bl".into() } else { "b".into() },
+        C::BRANCH_IMM => {
+            if name == "bl" {
+                "bl".into()
+            } else {
+                "b".into()
+            }
+        }
         C::BRANCH_REG => "br".into(),
         C::CONDBRANCH => "b.cond".into(),
         C::COMPBRANCH | C::TESTBRANCH => "cbz".into(),
         C::IC_SYSTEM => system(word, name),
-        C::LDST_POS | C::LDST_UNSCALED | C::LDST_UNPRIV | C::LDST_IMM9 | C::LDST_REGOFF | C::LOADLIT
-        | C::LDSTPAIR_OFF | C::LDSTPAIR_INDEXED | C::LDSTNAPAIR_OFFS => access(word, definition),
-        C::ASIMDSAME if matches!(name, "add" | "sub" | "and" | "orr" | "eor" | "bic" | "cmeq" | "cmgt" | "umaxp") => {
+        C::LDST_POS
+        | C::LDST_UNSCALED
+        | C::LDST_UNPRIV
+        | C::LDST_IMM9
+        | C::LDST_REGOFF
+        | C::LOADLIT
+        | C::LDSTPAIR_OFF
+        | C::LDSTPAIR_INDEXED
+        | C::LDSTNAPAIR_OFFS => access(word, definition),
+        C::ASIMDSAME
+            if matches!(
+                name,
+                "add" | "sub" | "and" | "orr" | "eor" | "bic" | "cmeq" | "cmgt" | "umaxp"
+            ) =>
+        {
             "v.alu".into()
         }
         C::ASIMDIMM => "v.movi".into(),
@@ -66,7 +88,7 @@ fn wide(name: &str, word: u32) -> String {
 fn system(word: u32, name: &str) -> String {
     match name {
         // Data cache zero by address.
-        "sys" if field(word, 5, 14) == 0b011_0111_0100_001 => "dc zva".into(),
+        "sys" if field(word, 5, 14) == 0b01_1011_1010_0001 => "dc zva".into(),
         "hint" if field(word, 5, 7) == 0 => "nop".into(),
         other => other.into(),
     }
@@ -80,13 +102,32 @@ fn access(word: u32, definition: &Insn) -> String {
         return "prfm".into();
     }
     let vector = field(word, 26, 1) == 1;
-    let pair = name.starts_with("ldp") || name.starts_with("stp") || name.starts_with("ldnp") || name.starts_with("stnp");
+    let pair =
+        name.starts_with("ldp") || name.starts_with("stp") || name.starts_with("ldnp") || name.starts_with("stnp");
     let kind = if name.starts_with("ld") { "ld" } else { "st" };
     let register = match (vector, pair) {
         (true, true) => ["s", "d", "q", "q"][field(word, 30, 2) as usize],
-        (true, false) => if field(word, 23, 1) == 1 { "q" } else { "d" },
-        (false, true) => if field(word, 30, 2) == 2 { "x" } else { "w" },
-        (false, false) => if field(word, 30, 2) == 3 { "x" } else { "w" },
+        (true, false) => {
+            if field(word, 23, 1) == 1 {
+                "q"
+            } else {
+                "d"
+            }
+        }
+        (false, true) => {
+            if field(word, 30, 2) == 2 {
+                "x"
+            } else {
+                "w"
+            }
+        }
+        (false, false) => {
+            if field(word, 30, 2) == 3 {
+                "x"
+            } else {
+                "w"
+            }
+        }
     };
     let addressing = match definition.class {
         C::LDST_IMM9 | C::LDSTPAIR_INDEXED => ",wb",

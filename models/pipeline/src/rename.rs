@@ -2,8 +2,9 @@
 
 use crate::block::{Slot, SlotKind};
 use crate::events::{Event, Observer};
-use crate::inst::{Reg, VECTOR};
-use crate::machine::{Held, Machine, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{Held, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::inst::Reg;
+use crate::machine::Machine;
 use crate::uops::{From, Role};
 
 /// A value shared by registers after an eliminated move.
@@ -26,10 +27,12 @@ pub struct State {
     pub starved: u64,
     /// Cycles in which the reorder buffer or the schedulers were full.
     pub blocked: u64,
-    /// Which unit left rename without work, by [`crate::machine::Source`].
+    /// Which unit left rename without work, by [`crate::flight::Source`].
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
+    /// Registers to be written by the instruction that is being renamed.
+    pub writes: Vec<(Reg, u32)>,
     /// Computing uops renamed in this cycle.
     pub computing: u32,
 }
@@ -91,7 +94,13 @@ impl Machine<'_> {
             let stalls = self.rename.stall > 0;
             for at in fused.slots.clone() {
                 self.rename_slot(at, head.iteration, used);
-                observer.on(self.now, Event::Renamed { slot: at, iteration: head.iteration });
+                observer.on(
+                    self.now,
+                    Event::Renamed {
+                        slot: at,
+                        iteration: head.iteration,
+                    },
+                );
                 used += 1;
             }
             self.idq.pop_front();
@@ -115,8 +124,15 @@ impl Machine<'_> {
         if alu == 0 {
             return 0;
         }
-        let count = |s: &Slot| (s.uops.start..s.uops.end).filter(|u| self.block.uops[*u as usize].ports & alu != 0).count();
-        slots.iter().map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 }).sum()
+        let count = |s: &Slot| {
+            (s.uops.start..s.uops.end)
+                .filter(|u| self.block.uops[*u as usize].ports & alu != 0)
+                .count()
+        };
+        slots
+            .iter()
+            .map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 })
+            .sum()
     }
 
     fn rename_slot(&mut self, at: u32, iteration: u32, position: u32) {
@@ -138,11 +154,28 @@ impl Machine<'_> {
             }
         }
         let count = executed.end - executed.start;
-        self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
+        self.rob[rob as usize % ROB_SIZE] = RobEntry {
+            slot: at,
+            iteration,
+            left: count as u8,
+            done: self.now,
+        };
         self.rob_tail += 1;
         for uop in executed {
-            self.rename_uop(uop, rob, iteration, if self.mode.computing { self.rename.computing } else { position });
+            self.rename_uop(
+                uop,
+                rob,
+                iteration,
+                if self.mode.computing {
+                    self.rename.computing
+                } else {
+                    position
+                },
+            );
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
+        }
+        if slot.last || slot.inserted {
+            self.apply_writes();
         }
         for &reg in &slot.clears {
             self.set_held(reg, Held::Since(self.now, slot.inst));
@@ -151,72 +184,16 @@ impl Machine<'_> {
         }
     }
 
-    /// Try to eliminate a move.
-    fn eliminate(&mut self, to: Reg, from: Reg) -> bool {
-        let vector = from >= VECTOR;
-        let p = &self.params.rename;
-        let limit = if vector { p.move_slots_vec } else { p.move_slots_gpr } as usize;
-        if limit == 0 || to >= 64 || from >= 64 {
-            return false;
+    /// The registers that an instruction writes change hands.
+    fn apply_writes(&mut self) {
+        let mut writes = std::mem::take(&mut self.rename.writes);
+        for (reg, value) in writes.drain(..) {
+            self.set_held(reg, Held::Value(value));
+            self.count(Held::Value(value), -1);
+            self.unalias(reg);
+            self.added[usize::from(reg)] = 0;
         }
-        let (to_bit, from_bit) = (1u64 << to, 1u64 << from);
-        let known = self.rename.aliases.iter().position(|a| a.regs & from_bit != 0);
-        if known.is_none() && self.rename.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
-            return false;
-        }
-        let held = self.held[usize::from(from)];
-        if limit < 1000 {
-            match known {
-                Some(n) => {
-                    let root = self.rename.aliases[n].regs;
-                    if root & to_bit == 0 {
-                        self.unalias(to);
-                    }
-                    if let Some(a) = self.rename.aliases.iter_mut().find(|a| a.regs & from_bit != 0) {
-                        a.regs |= to_bit;
-                    }
-                }
-                None => {
-                    self.unalias(to);
-                    self.rename.aliases.push(Alias { regs: to_bit | from_bit, vector });
-                }
-            }
-        }
-        self.set_held(to, held);
-        self.added[usize::from(to)] = self.added[usize::from(from)];
-        true
-    }
-
-    /// A register is overwritten: it leaves its alias group, whose slot is freed
-    /// when no member is left.
-    pub fn unalias(&mut self, reg: Reg) {
-        if reg >= 64 || self.rename.aliases.is_empty() {
-            return;
-        }
-        let bit = 1u64 << reg;
-        for a in &mut self.rename.aliases {
-            a.regs &= !bit;
-        }
-        self.rename.aliases.retain(|a| a.regs != 0);
-    }
-
-    /// Try to add a constant at rename.
-    fn add_at_rename(&mut self, to: Reg, from: Reg, add: i32, slot: &Slot) -> bool {
-        let limit = self.params.rename.immediate_add_limit as i32;
-        let sum = self.added[usize::from(from)].saturating_add(add);
-        if sum < -limit || sum >= limit {
-            return false;
-        }
-        let held = self.held[usize::from(from)];
-        self.set_held(to, held);
-        self.added[usize::from(to)] = sum;
-        let uop = &self.block.uops[slot.uops.start as usize];
-        for output in &uop.outputs {
-            for &reg in output.regs.iter().filter(|r| **r != to) {
-                self.set_held(reg, held);
-            }
-        }
-        true
+        self.rename.writes = writes;
     }
 
     fn rename_uop(&mut self, at: u32, rob: u32, iteration: u32, position: u32) {
@@ -256,9 +233,9 @@ impl Machine<'_> {
             let value = self.new_value(inst);
             self.flights[index].values[n] = value;
             for &reg in &output.regs {
-                self.set_held(reg, Held::Value(value));
-                self.unalias(reg);
-                self.added[usize::from(reg)] = 0;
+                // Later uops of the instruction still read the old register.
+                self.count(Held::Value(value), 1);
+                self.rename.writes.push((reg, value));
             }
         }
         if let Some(store) = block.store_number[at as usize] {
@@ -323,7 +300,12 @@ impl Machine<'_> {
     }
 
     fn new_value(&mut self, inst: u16) -> u32 {
-        let fresh = Value { ready: LATER, uses: 0, waiting: NONE, inst };
+        let fresh = Value {
+            ready: LATER,
+            uses: 0,
+            waiting: NONE,
+            inst,
+        };
         if let Some(v) = self.free_values.pop() {
             self.values[v as usize] = fresh;
             return v;

@@ -1,7 +1,8 @@
 //! Retirement, in order.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, ROB_SIZE};
+use crate::flight::ROB_SIZE;
+use crate::machine::Machine;
 
 /// State of retirement.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,13 @@ impl Machine<'_> {
             if entry.left > 0 || entry.done > self.now {
                 break;
             }
-            observer.on(self.now, Event::Retired { slot: entry.slot, iteration: entry.iteration });
+            observer.on(
+                self.now,
+                Event::Retired {
+                    slot: entry.slot,
+                    iteration: entry.iteration,
+                },
+            );
             if entry.slot == last_slot {
                 self.retire.completed.push(self.now);
             }

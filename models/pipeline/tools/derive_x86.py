@@ -24,7 +24,19 @@ CORES = {
     "redwoodcove": "MTL-P",
     "zen2": "ZEN2",
 }
-COLUMNS = ["mnemonic", "operands", "issue", "mite", "ms", "decoder", "ports", "latency", "flags", "indexed", "same"]
+COLUMNS = [
+    "mnemonic",
+    "operands",
+    "issue",
+    "mite",
+    "ms",
+    "decoder",
+    "ports",
+    "latency",
+    "flags",
+    "indexed",
+    "same",
+]
 
 CONDITIONS = {"NB": "ae", "NBE": "a", "NL": "ge", "NLE": "g", "NZ": "ne", "Z": "e"}
 SUPPRESSED = {
@@ -63,7 +75,15 @@ def name_of(string):
     mnemonic = {"XLAT": "xlatb", "INT3": "int3"}.get(name, name.lower())
     ours = []
     for op in operands.split(", ") if operands else []:
-        op = {"R8l": "r8", "R8h": "r8h", "XMM": "x", "YMM": "y", "MM": "mm", "FS": "seg", "GS": "seg"}.get(op, op)
+        op = {
+            "R8l": "r8",
+            "R8h": "r8h",
+            "XMM": "x",
+            "YMM": "y",
+            "MM": "mm",
+            "FS": "seg",
+            "GS": "seg",
+        }.get(op, op)
         op = re.sub(r"^Rel(8|32)$", "rel", op).lower()
         ours.append(re.sub(r"^moffs", "m", op))
     if mnemonic.split(".")[0] in STRING and not operands:
@@ -75,6 +95,7 @@ STRING = {f"{s}{w}" for s in ("movs", "stos", "lods", "scas", "cmps") for w in "
 
 
 def ports_of(ports):
+    """Return ports as our table writes them: 2*015+23."""
     return "+".join(f"{n}*{p}" if n != 1 else p for p, n in sorted((ports or {}).items()))
 
 
@@ -141,11 +162,20 @@ def latency_of(record, mnemonic, operands, same=False):
     out = []
     hidden = {named.get(o["name"]) for o in record["operands"] if o["write"] and not o["read"]}
     merges = any(src == dst and src in hidden for src, dst in plain)
-    if plain and not merges and len(set(plain.values())) == 1 and len({d for _, d in plain}) * len({s for s, _ in plain}) == len(plain):
+    if (
+        plain
+        and not merges
+        and len(set(plain.values())) == 1
+        and len({d for _, d in plain}) * len({s for s, _ in plain}) == len(plain)
+    ):
         out.append(f"*:{next(iter(plain.values()))}")
     else:
         out += [f"{s}>{d}:{c}" for (s, d), c in sorted(plain.items())]
-    for letter, table in (("a", addr), ("x", index if mnemonic.startswith("lea") else {}), ("d", mem)):
+    for letter, table in (
+        ("a", addr),
+        ("x", index if mnemonic.startswith("lea") else {}),
+        ("d", mem),
+    ):
         values = set(table.values())
         if len(values) == 1:
             out.append(f"{letter}:{values.pop()}")
@@ -157,6 +187,7 @@ def latency_of(record, mnemonic, operands, same=False):
 
 
 def decoder_of(figures):
+    """Return what the instruction needs of the decoders, empty for nothing special."""
     if not figures.get("complex_decoder"):
         return ""
     simple = figures.get("available_simple_decoders")
@@ -164,6 +195,7 @@ def decoder_of(figures):
 
 
 def fuse_of(record):
+    """Return the letters of the branches that the instruction fuses with."""
     letters = set()
     for partner in record["macro_fusible_with"]:
         name = partner.split()[0][1:]
@@ -172,6 +204,7 @@ def fuse_of(record):
 
 
 def row_of(record, mnemonic, operands, zen):
+    """Return the figures of one record, in the order of COLUMNS after the form."""
     issue, mite, ms = record["retire_slots"], record["uops_MITE"], record["uops_MS"]
     ports = record["ports"]
     if zen:
@@ -201,11 +234,13 @@ def row_of(record, mnemonic, operands, zen):
         alike = f"{alike or f'{issue}:{mite}:{ports_of(ports)}'}|{lat_same}"
     if record.get("zero_idiom"):
         alike = f"{issue}:{mite}:{ports_of(ports)}|*:0"
-    return (issue, mite, ms, decoder_of(record), ports_of(ports), latency_of(record, mnemonic, operands),
+    latency = latency_of(record, mnemonic, operands)
+    return (issue, mite, ms, decoder_of(record), ports_of(ports), latency,
             " ".join(flags), idx, alike)  # fmt: skip
 
 
 def derive(core, arch, zen=None):
+    """Write one core's instructions.csv from the measurements of one architecture."""
     rows, conflicts = {}, 0
     with gzip.open(SHARED / "data" / "uops" / f"{arch}.jsonl.gz", "rt") as lines:
         for line in lines:
@@ -229,15 +264,24 @@ def derive(core, arch, zen=None):
         groups.setdefault((mnemonic, figures), []).append(operands)
     path = REPO / "models" / core / "instructions.csv"
     with path.open("w", newline="") as out:
-        out.write(f"# Source: uops.info measurements ({arch}), Abel and Reineke, ASPLOS 2019; layout: models/pipeline/README.md\n")
+        out.write(
+            f"# Source: uops.info measurements ({arch}), Abel and Reineke, ASPLOS 2019; "
+            "layout: models/pipeline/README.md\n"
+        )
         table = csv.writer(out, lineterminator="\n")
         table.writerow(COLUMNS)
-        for (mnemonic, figures), operands in sorted(groups.items(), key=lambda kv: (kv[0][0], kv[1])):
+        for (mnemonic, figures), operands in sorted(
+            groups.items(), key=lambda kv: (kv[0][0], kv[1])
+        ):
             table.writerow([mnemonic, ";".join(operands), *figures])
-    print(f"{core}: {len(rows)} forms in {len(groups)} rows, {path.stat().st_size} bytes, {conflicts} differing duplicates")
+    print(
+        f"{core}: {len(rows)} forms in {len(groups)} rows, {path.stat().st_size} bytes, "
+        f"{conflicts} differing duplicates"
+    )
 
 
 def main():
+    """Derive the tables of the cores named, or of all."""
     if not (SHARED / "data" / "uops").is_dir():
         sys.exit(f"no figures under {SHARED}: set LOOPWRIGHT_SHARED")
     wanted = sys.argv[1:] or list(CORES)

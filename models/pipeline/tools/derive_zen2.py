@@ -12,17 +12,28 @@ NO_PORT = {"nop", "prefetchw"}
 COMPUTES_WITH_LOAD = re.compile(r"^v?(mov|lddqu|broadcast|pop|prefetch|ld)")
 
 
+MOVES = {"mov"} | {f"{v}mov{k}" for v in ("", "v") for k in ["aps", "ups", "apd", "upd", "dqa", "dqu"]}
+ZEROING = {"xor", "sub"} | {f"{v}{x}" for v in ("", "v") for x in ("pxor", "xorps", "xorpd")}
+
+
 def vector(operands):
+    """Say whether an operand is a vector register."""
     return any(o in ("x", "y", "mm") for o in operands)
 
 
-def moves(record, mnemonic, operands):
-    plain = mnemonic in ("mov", "movaps", "movups", "movapd", "movupd", "movdqa", "movdqu", "vmovaps", "vmovups",
-                         "vmovapd", "vmovupd", "vmovdqa", "vmovdqu")  # fmt: skip
-    return plain and len(operands) == 2 and operands[0] == operands[1] and operands[0] in ("r32", "r64", "x", "y")
+def moves(mnemonic, operands):
+    """Say whether the instruction is a register move that is eliminated at rename."""
+    plain = mnemonic in MOVES
+    return (
+        plain
+        and len(operands) == 2
+        and operands[0] == operands[1]
+        and operands[0] in ("r32", "r64", "x", "y")
+    )
 
 
 def figures(record, mnemonic, operands):
+    """Return issue slots, decoder and microcode uops and ports, by the rules of Zen 2."""
     base = mnemonic.split(".")[0]
     uops = record["uops"] or 1
     reads = any(o.get("mem_role") in ("read", "read_write") for o in record["operands"])
@@ -44,17 +55,17 @@ def figures(record, mnemonic, operands):
     if writes:
         add("456")
         add("s")
-    if moves(record, mnemonic, operands):
+    if moves(mnemonic, operands):
         record["may_be_eliminated"] = True
         record["variants"] = {}
         ports = {}
     elif base in NO_PORT:
         ports = {}
     elif base.startswith("j") or base in ("call", "ret"):
-        add("03", 1 if base != "call" else 1)  # branches: ALU0 and ALU3
+        add("03", 1)  # branches: ALU0 and ALU3
     elif not fp:
         integer = max(uops, 1)
-        pure = (reads or writes) and COMPUTES_WITH_LOAD.match(base) or base in ("push", "pop")
+        pure = ((reads or writes) and COMPUTES_WITH_LOAD.match(base)) or base in ("push", "pop")
         if pure and uops == 1:
             integer = 0
         if vector(operands) and integer and (reads or writes):
@@ -75,7 +86,11 @@ def figures(record, mnemonic, operands):
         # Forwarded or impossible memory latencies are left to the model's own load latency.
         if item.get("addr") is not None and item["addr"] < 4 and base != "lea":
             item.pop("addr")
-        if base == "lea" and ("s" in mnemonic[3:] or mnemonic.endswith(".bid")) and "r16" not in operands:
+        if (
+            base == "lea"
+            and ("s" in mnemonic[3:] or mnemonic.endswith(".bid"))
+            and "r16" not in operands
+        ):
             for key in ("addr", "addr_index"):
                 if key in item:
                     item[key] = 2
@@ -83,9 +98,8 @@ def figures(record, mnemonic, operands):
     record["latencies"] = latencies
     if base in DIVIDE and not record["TP"]:
         record["TP"] = max([i["cycles"] or 0 for i in latencies] + [1])
-    if record["variants"].get("same_reg") is not None or (base in ("xor", "sub", "pxor", "vpxor", "xorps", "vxorps",
-                                                           "xorpd", "vxorpd") and len(operands) >= 2
-                                                           and len(set(operands)) == 1):  # fmt: skip
+    alike = base in ZEROING and len(operands) >= 2 and len(set(operands)) == 1
+    if record["variants"].get("same_reg") is not None or alike:
         # A zero idiom breaks the dependency but still takes an ALU.
         record["zero_idiom"] = True
     if mnemonic.endswith((".rep", ".repne")):
