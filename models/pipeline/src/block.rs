@@ -125,6 +125,8 @@ pub struct Block {
     pub store_number: Vec<Option<u16>>,
     /// First uop of the instruction of each uop, for inner sources.
     pub inner_base: Vec<u32>,
+    /// For each store, its bytes if its address moves on; empty if that costs nothing.
+    pub moving: Vec<u16>,
     /// Names of the forms.
     pub names: Vec<String>,
     /// Net change of the stack pointer by pushes and pops, bytes.
@@ -190,6 +192,7 @@ impl<'a> Builder<'a> {
             uops: Vec::new(),
             store_number: Vec::new(),
             inner_base: Vec::new(),
+            moving: Vec::new(),
             names: Vec::new(),
             stack: 0,
         };
@@ -207,6 +210,9 @@ impl<'a> Builder<'a> {
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
         self.block.stack = code.iter().map(|d| d.stack).sum();
+        if self.params.memory.line_slots > 0 {
+            self.block.moving = crate::arm64_uops::moving(code);
+        }
         // The state at the end of an iteration is the state at its start.
         for d in code {
             self.track_stack(d);
@@ -219,7 +225,10 @@ impl<'a> Builder<'a> {
                 fuse_branch(&mut row, &rows[at + 1], load);
             }
             let sync = self.track_stack(&code[at]);
-            let expansion = expand(&code[at], &row, cases[at], self.params);
+            let expansion = match self.params.isa {
+                Isa::X86 => expand(&code[at], &row, cases[at], self.params),
+                Isa::Arm64 => crate::arm64_uops::expand(&code[at], &row, cases[at], self.params),
+            };
             self.instruction(&code[at], &row, &expansion, sync);
             if pair.is_some() {
                 let head = self.block.insts.len() - 1;

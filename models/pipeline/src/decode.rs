@@ -73,7 +73,7 @@ impl Machine<'_> {
             } else if self.plan.switches_after(last) {
                 self.cache_from(self.after(Position { iteration: head.iteration, inst: last }));
             }
-            if inst.branch {
+            if inst.branch && self.params.decode.branch_ends {
                 break;
             }
         }

@@ -34,6 +34,7 @@ impl Machine<'_> {
                     let dense = branches > 0;
                     let p = &self.params.fetch;
                     self.predecode.stall = if dense { p.dense_bubble.max(p.taken_bubble) } else { p.taken_bubble };
+                    self.predecode.stall += self.params.target_bubble();
                     self.leave_decoders(at);
                     return;
                 }

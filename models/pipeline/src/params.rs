@@ -125,6 +125,8 @@ params! {
         fusible_last: flag = Some(false),
         /// Pop of rsp or r12: `any` decoder, the `first` of a group, or it is `alone` from there on.
         pop_r12: text = Some("any"),
+        /// Whether a branch ends the group of a cycle.
+        branch_ends: flag = Some(true),
         /// Cycles lost to switch to the microcode sequencer and back.
         microcode_cycles: int = Some(2),
         /// Uops that the microcode sequencer emits per cycle.
@@ -225,6 +227,8 @@ params! {
         renamed_forward_cycles: int = Some(0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int = Some(1),
+        /// Load slots lost for each 64 bytes of stores whose address moves on.
+        line_slots: int = Some(0),
     }
     retire {
         /// Fused uops per cycle.
@@ -241,6 +245,12 @@ params! {
     taken_branch {
         /// Taken branches per cycle in the small target buffer.
         cycles: int = Some(1),
+        /// Target buffer that the branch hits: 0 is the fastest.
+        level: int = Some(0),
+        /// Cycles that the second buffer takes longer than the fastest.
+        second_bubble: int = Some(0),
+        /// Cycles that the third buffer takes longer than the fastest.
+        third_bubble: int = Some(0),
     }
     string {
         /// Copy: cycles before the first byte.
@@ -348,6 +358,10 @@ impl Params {
             ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
             ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
             ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
+            ("taken_branch.level", self.taken_branch.level, 0, 2),
+            ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
+            ("taken_branch.third_bubble", self.taken_branch.third_bubble, 0, 100),
+            ("memory.line_slots", self.memory.line_slots, 0, 8),
             ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
             ("serial.lfence", self.serial.lfence, 0, 10_000),
             ("serial.mfence", self.serial.mfence, 0, 10_000),
@@ -405,6 +419,15 @@ impl Params {
             return Err(Error::Parameter(format!("macro_fusion.pairs = {}: unknown", self.macro_fusion.pairs)));
         }
         Ok(())
+    }
+
+    /// Cycles that a taken branch loses by the target buffer that it hits.
+    pub fn target_bubble(&self) -> u32 {
+        match self.taken_branch.level {
+            0 => 0,
+            1 => self.taken_branch.second_bubble,
+            _ => self.taken_branch.third_bubble,
+        }
     }
 
     /// Bit mask of the named ports; `None` if one of them does not exist.

@@ -29,6 +29,8 @@ pub struct State {
     pub unit_free: [i32; 24],
     /// Number of ports.
     pub ports: usize,
+    /// Bytes stored since the last lost load slot.
+    pub line_bytes: u32,
 }
 
 impl State {
@@ -47,6 +49,7 @@ impl State {
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
+            line_bytes: 0,
         }
     }
 
@@ -140,7 +143,11 @@ impl Machine<'_> {
             self.sched.load[port] = self.sched.load[port].saturating_sub(1);
         }
         self.sched.waiting -= 1;
-        self.sched.port_free[port] = self.now + i32::from(uop.port_cycles.max(1));
+        let free = &mut self.sched.port_free[port];
+        *free = (*free).max(self.now + i32::from(uop.port_cycles.max(1)));
+        if let Some(store) = block.store_number[flight.uop as usize] {
+            self.store_line(store);
+        }
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
         }
@@ -159,6 +166,18 @@ impl Machine<'_> {
         let entry = &mut self.rob[flight.rob as usize % ROB_SIZE];
         entry.left = entry.left.saturating_sub(1);
         entry.done = entry.done.max(done);
+    }
+
+    /// Each line of stores takes slots of the first load port.
+    fn store_line(&mut self, store: u16) {
+        let Some(&bytes) = self.block.moving.get(usize::from(store)) else { return };
+        self.sched.line_bytes += u32::from(bytes);
+        if self.sched.line_bytes >= 64 {
+            self.sched.line_bytes -= 64;
+            let port = (self.sched.load_mask.trailing_zeros() as usize).min(23);
+            let free = &mut self.sched.port_free[port];
+            *free = (*free).max(self.now + 1) + self.params.memory.line_slots as i32;
+        }
     }
 
     /// A result is known: tell those who wait for it.

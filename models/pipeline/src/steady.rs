@@ -61,7 +61,7 @@ impl Machine<'_> {
             m.add(u64::from(self.sched.load[port]) << 32 | after(self.sched.port_free[port]) << 16
                 | after(self.sched.unit_free[port]));
         }
-        m.add(u64::from(self.sched.turn));
+        m.add(u64::from(self.sched.line_bytes) << 1 | u64::from(self.sched.turn));
         for a in &self.rename.aliases {
             m.add(a.regs);
         }
