@@ -8,8 +8,9 @@ use crate::arm64_vector;
 use crate::error::Error;
 use crate::figures::{Label, FLAGS};
 use crate::inst::{Branch, Decoded, Effect, Mem, Reg, CARRY, NO_REG, VECTOR};
-use disarm64::decoder;
-use disarm64::InsnOpcode;
+use disarm64::{decoder, InsnOpcode};
+use disarm64_defn::InsnClass;
+use InsnClass as C;
 
 /// Label of the base register of an address.
 pub const BASE: Label = 4;
@@ -118,7 +119,7 @@ fn describe(word: u32, at: usize) -> Result<Decoded, Error> {
     let Some(opcode) = decoder::decode(word) else { return Err(Error::Decode(at)) };
     let definition = opcode.definition();
     let mut work = Work { word, mnemonic: definition.mnemonic, d: blank(at) };
-    match dispatch(&mut work, <&'static str>::from(definition.class)) {
+    match dispatch(&mut work, definition.class) {
         Ok(()) => Ok(work.d),
         Err(Refused::Invalid) => Err(Error::Decode(at)),
         Err(Refused::Unknown) => Err(Error::Unknown(system_name(&work).unwrap_or(work.mnemonic).into())),
@@ -129,31 +130,31 @@ fn blank(at: usize) -> Decoded {
     Decoded { offset: at as u32, len: 4, ..Decoded::default() }
 }
 
-fn dispatch(w: &mut Work, class: &str) -> Result<(), Refused> {
+fn dispatch(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     match class {
-        "ADDSUB_IMM" => add_immediate(w),
-        "ADDSUB_SHIFT" => add_shifted(w)?,
-        "ADDSUB_EXT" => add_extended(w)?,
-        "ADDSUB_CARRY" => add_carry(w)?,
-        "LOG_IMM" => logic_immediate(w)?,
-        "LOG_SHIFT" => logic_shifted(w)?,
-        "MOVEWIDE" => move_wide(w)?,
-        "PCRELADDR" => {
+        C::ADDSUB_IMM => add_immediate(w),
+        C::ADDSUB_SHIFT => add_shifted(w)?,
+        C::ADDSUB_EXT => add_extended(w)?,
+        C::ADDSUB_CARRY => add_carry(w)?,
+        C::LOG_IMM => logic_immediate(w)?,
+        C::LOG_SHIFT => logic_shifted(w)?,
+        C::MOVEWIDE => move_wide(w)?,
+        C::PCRELADDR => {
             w.write(0, 0);
             w.name("x,i");
         }
-        "BITFIELD" => bitfield(w)?,
-        "EXTRACT" => extract(w)?,
-        "DP_1SRC" => one_source(w)?,
-        "DP_2SRC" => two_sources(w)?,
-        "DP_3SRC" => three_sources(w)?,
-        "CONDSEL" => select(w)?,
-        "CONDCMP_IMM" | "CONDCMP_REG" => conditional_compare(w, class == "CONDCMP_REG")?,
-        "BRANCH_IMM" | "BRANCH_REG" | "COMPBRANCH" | "TESTBRANCH" | "CONDBRANCH" => branch(w)?,
-        "IC_SYSTEM" => system(w)?,
-        "LDST_POS" | "LDST_UNSCALED" | "LDST_UNPRIV" | "LDST_IMM9" | "LDST_REGOFF" => single(w, class)?,
-        "LOADLIT" => literal(w)?,
-        "LDSTPAIR_OFF" | "LDSTPAIR_INDEXED" | "LDSTNAPAIR_OFFS" => pair(w)?,
+        C::BITFIELD => bitfield(w)?,
+        C::EXTRACT => extract(w)?,
+        C::DP_1SRC => one_source(w)?,
+        C::DP_2SRC => two_sources(w)?,
+        C::DP_3SRC => three_sources(w)?,
+        C::CONDSEL => select(w)?,
+        C::CONDCMP_IMM | C::CONDCMP_REG => conditional_compare(w, class == C::CONDCMP_REG)?,
+        C::BRANCH_IMM | C::BRANCH_REG | C::COMPBRANCH | C::TESTBRANCH | C::CONDBRANCH => branch(w)?,
+        C::IC_SYSTEM => system(w)?,
+        C::LDST_POS | C::LDST_UNSCALED | C::LDST_UNPRIV | C::LDST_IMM9 | C::LDST_REGOFF => single(w, class)?,
+        C::LOADLIT => literal(w)?,
+        C::LDSTPAIR_OFF | C::LDSTPAIR_INDEXED | C::LDSTNAPAIR_OFFS => pair(w)?,
         _ => arm64_vector::describe(w, class)?,
     }
     let d = &mut w.d;
@@ -478,7 +479,7 @@ fn moved(w: &Work) -> Option<(char, u16, bool)> {
     Some((letter, 1 << size, kind != 0))
 }
 
-fn single(w: &mut Work, class: &str) -> Result<(), Refused> {
+fn single(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     let prefetch = w.mnemonic.starts_with("prf");
     let (letter, bytes, loads) = if prefetch { ('p', 8, true) } else { moved(w).ok_or(Refused::Unknown)? };
     if !prefetch && !known_single(w.mnemonic) {
@@ -488,12 +489,12 @@ fn single(w: &mut Work, class: &str) -> Result<(), Refused> {
         data(w, 0, 0, letter, loads);
     }
     let (disp, operands) = match class {
-        "LDST_POS" => (i64::from(w.bits(10, 12)) * i64::from(bytes), "[x,i]".to_string()),
-        "LDST_IMM9" => {
+        C::LDST_POS => (i64::from(w.bits(10, 12)) * i64::from(bytes), "[x,i]".to_string()),
+        C::LDST_IMM9 => {
             let add = w.signed(12, 9);
             return indexed(w, letter, add, add, bytes, loads, w.bits(11, 1) == 1);
         }
-        "LDST_REGOFF" => return register_offset(w, letter, bytes, loads),
+        C::LDST_REGOFF => return register_offset(w, letter, bytes, loads),
         _ => (w.signed(12, 9), "[x,i]".to_string()),
     };
     address(w, disp, bytes, loads);

@@ -6,7 +6,7 @@
 
 use crate::arm64::BASE;
 use crate::figures::{Figures, Label, MEM};
-use crate::inst::{Branch, Decoded, Effect, Mem, Reg, NO_REG, VECTOR};
+use crate::inst::{Branch, Decoded, Mem, Reg, NO_REG, VECTOR};
 use crate::params::Params;
 use crate::uops::{Case, Expansion, From, Output, Role, Source, Uop};
 
@@ -39,7 +39,7 @@ fn slots(uops: usize, count: usize) -> Vec<Vec<Vec<u16>>> {
 }
 
 fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop { ports, role, sources, outputs, port_cycles: 1, busy: 0 }
+    Uop { ports, role, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 }
 }
 
 fn now(from: From) -> Source {
@@ -179,16 +179,4 @@ impl Builder<'_> {
         }
         self.push(uop(last, Role::Compute, vec![now(From::Inner(first))], vec![Output { latency: 1, regs }]));
     }
-}
-
-/// Bytes that each store of a block adds to those that move forward in memory:
-/// its own if a register of its address moves on, else none.
-pub fn moving(code: &[Decoded]) -> Vec<u16> {
-    let moves = |r: Reg| {
-        code.iter().any(|d| {
-            d.effects.iter().any(|e| matches!(*e, Effect::Offset { to, from, add } if to == r && from == r && add != 0))
-        })
-    };
-    let stores = code.iter().flat_map(|d| &d.mems).filter(|m| m.write);
-    stores.map(|m| if moves(m.base) || moves(m.index) { m.bytes } else { 0 }).collect()
 }

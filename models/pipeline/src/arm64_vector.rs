@@ -2,6 +2,8 @@
 
 use crate::arm64::{Refused, Work, BASE};
 use crate::inst::{Effect, Mem, Reg, NO_REG};
+use disarm64_defn::InsnClass;
+use InsnClass as C;
 
 /// Instructions of three registers that only write the first.
 const THREE: [&str; 56] = [
@@ -21,18 +23,18 @@ const TWO: [&str; 26] = [
 const SHIFTS: [&str; 9] = ["shl", "sshr", "ushr", "sshll", "sshll2", "ushll", "ushll2", "shrn", "urshr"];
 
 /// Fill in what a vector instruction does.
-pub fn describe(w: &mut Work, class: &str) -> Result<(), Refused> {
+pub fn describe(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     match class {
-        "ASIMDSAME" | "ASIMDPERM" => three(w, class == "ASIMDPERM"),
-        "ASIMDMISC" | "ASIMDALL" => two(w),
-        "ASIMDSHF" => shift(w),
-        "ASIMDEXT" => extract(w),
-        "ASIMDIMM" => immediate(w),
-        "ASIMDINS" => insert(w),
-        "FLOATDP1" | "FLOATDP2" | "FLOATDP3" => scalar(w, class),
-        "FLOATCMP" => compare(w),
-        "FLOAT2INT" => convert(w),
-        "ASISDLSE" | "ASISDLSEP" => several(w, class == "ASISDLSEP"),
+        C::ASIMDSAME | C::ASIMDPERM => three(w, class == C::ASIMDPERM),
+        C::ASIMDMISC | C::ASIMDALL => two(w),
+        C::ASIMDSHF => shift(w),
+        C::ASIMDEXT => extract(w),
+        C::ASIMDIMM => immediate(w),
+        C::ASIMDINS => insert(w),
+        C::FLOATDP1 | C::FLOATDP2 | C::FLOATDP3 => scalar(w, class),
+        C::FLOATCMP => compare(w),
+        C::FLOAT2INT => convert(w),
+        C::ASISDLSE | C::ASISDLSEP => several(w, class == C::ASISDLSEP),
         _ => Err(Refused::Unknown),
     }
 }
@@ -189,21 +191,21 @@ fn precision(w: &Work) -> Result<&'static str, Refused> {
     }
 }
 
-fn scalar(w: &mut Work, class: &str) -> Result<(), Refused> {
+fn scalar(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     let letter = precision(w)?;
     let known: &[&str] = match class {
-        "FLOATDP1" => &["fmov", "fabs", "fneg", "fsqrt"],
-        "FLOATDP2" => &["fadd", "fsub", "fmul", "fnmul", "fdiv", "fmax", "fmin", "fmaxnm", "fminnm"],
+        C::FLOATDP1 => &["fmov", "fabs", "fneg", "fsqrt"],
+        C::FLOATDP2 => &["fadd", "fsub", "fmul", "fnmul", "fdiv", "fmax", "fmin", "fmaxnm", "fminnm"],
         _ => &["fmadd", "fmsub", "fnmadd", "fnmsub"],
     };
     if !known.contains(&w.mnemonic) {
         return Err(Refused::Unknown);
     }
     w.read_vector(1, 5);
-    if class != "FLOATDP1" {
+    if class != C::FLOATDP1 {
         w.read_vector(2, 16);
     }
-    if class == "FLOATDP3" {
+    if class == C::FLOATDP3 {
         w.read_vector(3, 10);
     }
     w.write_vector(0, 0);

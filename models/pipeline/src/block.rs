@@ -7,6 +7,7 @@ use crate::inst::{Branch, Decoded, Effect, Reg, Special};
 use crate::params::{Isa, Params};
 use crate::uops::{expand, Expansion, Role, Source, Uop};
 use crate::{arm64, x86};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Throughput notion.
@@ -125,8 +126,6 @@ pub struct Block {
     pub store_number: Vec<Option<u16>>,
     /// First uop of the instruction of each uop, for inner sources.
     pub inner_base: Vec<u32>,
-    /// For each store, its bytes if its address moves on; empty if that costs nothing.
-    pub moving: Vec<u16>,
     /// Names of the forms.
     pub names: Vec<String>,
     /// Net change of the stack pointer by pushes and pops, bytes.
@@ -178,6 +177,8 @@ struct Builder<'a> {
     block: Block,
     stack_dirty: bool,
     stores: u16,
+    /// Registers that a loop advances by a constant, one bit each.
+    advancing: u64,
 }
 
 impl<'a> Builder<'a> {
@@ -192,11 +193,10 @@ impl<'a> Builder<'a> {
             uops: Vec::new(),
             store_number: Vec::new(),
             inner_base: Vec::new(),
-            moving: Vec::new(),
             names: Vec::new(),
             stack: 0,
         };
-        Builder { params, block, stack_dirty: false, stores: 0 }
+        Builder { params, block, stack_dirty: false, stores: 0, advancing: 0 }
     }
 
     fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
@@ -209,10 +209,14 @@ impl<'a> Builder<'a> {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
-        self.block.stack = code.iter().map(|d| d.stack).sum();
-        if self.params.memory.line_slots > 0 {
-            self.block.moving = crate::arm64_uops::moving(code);
+        if self.block.notion == Notion::Loop {
+            for effect in code.iter().flat_map(|d| &d.effects) {
+                if let Effect::Offset { to, from, .. } = *effect {
+                    self.advancing |= u64::from(to == from && to < 63) << to.min(63);
+                }
+            }
         }
+        self.block.stack = code.iter().map(|d| d.stack).sum();
         // The state at the end of an iteration is the state at its start.
         for d in code {
             self.track_stack(d);
@@ -220,16 +224,21 @@ impl<'a> Builder<'a> {
         let mut at = 0;
         while at < code.len() {
             let pair = code.get(at + 1).filter(|next| self.fuses(&code[at], &rows[at], next));
-            let mut row = rows[at].clone();
-            if pair.is_some() {
-                fuse_branch(&mut row, &rows[at + 1], load);
-            }
+            let fused;
+            let row: &Figures = if pair.is_some() {
+                let mut copy = rows[at].clone().into_owned();
+                fuse_branch(&mut copy, &rows[at + 1], load);
+                fused = copy;
+                &fused
+            } else {
+                &rows[at]
+            };
             let sync = self.track_stack(&code[at]);
             let expansion = match self.params.isa {
-                Isa::X86 => expand(&code[at], &row, cases[at], self.params),
-                Isa::Arm64 => crate::arm64_uops::expand(&code[at], &row, cases[at], self.params),
+                Isa::X86 => expand(&code[at], row, cases[at], self.params),
+                Isa::Arm64 => crate::arm64_uops::expand(&code[at], row, cases[at], self.params),
             };
-            self.instruction(&code[at], &row, &expansion, sync);
+            self.instruction(&code[at], row, &expansion, sync);
             if pair.is_some() {
                 let head = self.block.insts.len() - 1;
                 self.block.insts[head].head = true;
@@ -254,9 +263,14 @@ impl<'a> Builder<'a> {
         Ok(self.block)
     }
 
-    fn figures(&self, d: &Decoded, table: &FigureTable, strings: StringUse) -> Result<Figures, Error> {
+    fn figures<'t>(
+        &self,
+        d: &Decoded,
+        table: &'t FigureTable,
+        strings: StringUse,
+    ) -> Result<Cow<'t, Figures>, Error> {
         if let Some(figures) = crate::special::figures(d, self.params, strings)? {
-            return Ok(figures);
+            return Ok(Cow::Owned(figures));
         }
         let plain = || d.form.contains(",0").then(|| d.form.replace(",0", ",i8")).and_then(|f| table.get(&f));
         let single = || d.form.ends_with(" 0").then(|| d.form.replace(" 0", " i8")).and_then(|f| table.get(&f));
@@ -264,7 +278,7 @@ impl<'a> Builder<'a> {
             .get(&d.form)
             .or_else(plain)
             .or_else(single)
-            .cloned()
+            .map(Cow::Borrowed)
             .ok_or_else(|| Error::Unknown(d.form.clone()))
     }
 
@@ -306,7 +320,7 @@ impl<'a> Builder<'a> {
         }
         let first_slot = self.block.slots.len() as u32 - u32::from(sync);
         let base_after = self.block.uops.len() as u32;
-        self.add_uops(expansion, base_after);
+        self.add_uops(d, expansion, base_after);
         for (n, front) in expansion.fused.iter().enumerate() {
             let start = if n == 0 { first_slot } else { self.block.slots.len() as u32 };
             for slot in front {
@@ -352,13 +366,19 @@ impl<'a> Builder<'a> {
         self.block.names.push(d.form.clone());
     }
 
-    fn add_uops(&mut self, expansion: &Expansion, base: u32) {
+    fn add_uops(&mut self, d: &Decoded, expansion: &Expansion, base: u32) {
+        let streams = |m: &&crate::inst::Mem| m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0;
+        let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
         for uop in &expansion.uops {
             let store = (uop.role == Role::StoreData).then_some(self.stores);
             self.stores += u16::from(store.is_some());
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
-            self.block.uops.push(uop.clone());
+            let mut uop = uop.clone();
+            if uop.role == Role::StoreData {
+                uop.streamed = std::mem::take(&mut streamed);
+            }
+            self.block.uops.push(uop);
         }
     }
 
@@ -415,6 +435,7 @@ impl<'a> Builder<'a> {
             outputs: vec![crate::uops::Output { latency: 1, regs: d.writes.iter().map(|w| w.1).collect() }],
             port_cycles: 1,
             busy: 0,
+            streamed: 0,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);
@@ -432,6 +453,7 @@ impl<'a> Builder<'a> {
             outputs: vec![crate::uops::Output { latency: 1, regs: vec![x86::RSP] }],
             port_cycles: 1,
             busy: 0,
+            streamed: 0,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);

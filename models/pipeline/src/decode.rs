@@ -28,7 +28,7 @@ impl Machine<'_> {
         if self.idq.len() + width as usize > room {
             return;
         }
-        let complex_first = self.predecoder_feeds();
+        let complex_first = self.mode.predecoded;
         let mut used = 0;
         let mut limit = width;
         while used < limit {
@@ -82,10 +82,6 @@ impl Machine<'_> {
         } else if self.queue.is_empty() {
             self.source = Source::Predecode;
         }
-    }
-
-    fn predecoder_feeds(&self) -> bool {
-        Machine::has_predecoder(self.params)
     }
 
     /// Microcode for a cycle, from the decoders or from the uop cache.

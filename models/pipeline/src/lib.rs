@@ -4,7 +4,7 @@
 //! `instructions.csv`; [`predict::predict`] runs one block on it. Each unit of the
 //! pipeline has a module of its own; all of them share [`machine::Machine`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod aliasing;
@@ -26,6 +26,8 @@ pub mod params;
 pub mod ports;
 pub mod predecode;
 pub mod predict;
+#[cfg(feature = "python")]
+mod python;
 pub mod rename;
 pub mod retire;
 pub mod scheduler;

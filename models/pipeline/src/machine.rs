@@ -4,14 +4,14 @@ use crate::block::{Block, Notion, Slot};
 use crate::error::Error;
 use crate::events::{Event, Observer};
 use crate::inst::REGS;
-use crate::params::{Assign, CacheRule, FetchKind, Params};
+use crate::params::{Assign, FetchKind, Params};
 use crate::uop_cache::CachePlan;
 use std::collections::VecDeque;
 
 /// Fused uops in flight at most; a power of two.
-pub const ROB_SIZE: usize = 4096;
+pub const ROB_SIZE: usize = 2048;
 /// Uops in flight at most; a power of two.
-pub const UOP_SIZE: usize = 8192;
+pub const UOP_SIZE: usize = 4096;
 /// Sources of a uop that are tracked.
 pub const SOURCES: usize = 8;
 /// No index.
@@ -123,6 +123,86 @@ pub struct Position {
     pub inst: u32,
 }
 
+/// Choices among the parameters that are needed in every cycle.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode {
+    /// The front end is ideal.
+    pub ideal: bool,
+    /// Instructions are predecoded.
+    pub predecoded: bool,
+    /// Rename sees the counts from before this cycle's dispatch.
+    pub stale_counts: bool,
+    /// Only computing uops advance the issue slot.
+    pub computing: bool,
+    /// Ports of arithmetic, if rename limits it.
+    pub alu: u32,
+}
+
+impl Mode {
+    fn new(params: &Params) -> Mode {
+        let limited = params.rename.alu_uops < 1000;
+        Mode {
+            ideal: params.front_end.mode == "ideal",
+            predecoded: params.fetch_kind() == Ok(FetchKind::Predecoded),
+            stale_counts: params.ports.counts == "stale",
+            computing: params.ports.position == "computing",
+            alu: if limited { params.mask(&params.ports.alu).unwrap_or(0) } else { 0 },
+        }
+    }
+}
+
+/// Large arrays that simulations on a thread use one after the other. Their
+/// content is written before it is read.
+#[derive(Clone)]
+struct Scratch {
+    links: Vec<u32>,
+    extra: Vec<u16>,
+    flights: Vec<Flight>,
+    rob: Vec<RobEntry>,
+    values: Vec<Value>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let flight = Flight {
+            uop: NONE,
+            rob: 0,
+            iteration: 0,
+            port: 255,
+            pending: 0,
+            ready: 0,
+            critical: 0,
+            values: [NONE; 4],
+            result: LATER,
+        };
+        Scratch {
+            links: vec![NONE; UOP_SIZE * SOURCES],
+            extra: vec![0; UOP_SIZE * SOURCES],
+            flights: vec![flight; UOP_SIZE],
+            rob: vec![RobEntry { slot: 0, iteration: 0, left: 0, done: 0 }; ROB_SIZE],
+            values: Vec::with_capacity(1024),
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: std::cell::Cell<Option<Scratch>> = const { std::cell::Cell::new(None) };
+}
+
+impl Drop for Machine<'_> {
+    fn drop(&mut self) {
+        let scratch = Scratch {
+            links: std::mem::take(&mut self.links),
+            extra: std::mem::take(&mut self.extra),
+            flights: std::mem::take(&mut self.flights),
+            rob: std::mem::take(&mut self.rob),
+            values: std::mem::take(&mut self.values),
+        };
+        // The thread may be ending.
+        let _ = SCRATCH.try_with(|place| place.set(Some(scratch)));
+    }
+}
+
 /// State of a simulation.
 pub struct Machine<'a> {
     /// Block.
@@ -131,8 +211,8 @@ pub struct Machine<'a> {
     pub params: &'a Params,
     /// Port assignment.
     pub assign: Assign,
-    /// Rename sees the counts from before this cycle's dispatch.
-    pub stale_counts: bool,
+    /// Choices among the parameters, looked up once.
+    pub mode: Mode,
     /// Current cycle.
     pub now: i32,
     /// Predecoder.
@@ -181,6 +261,8 @@ pub struct Machine<'a> {
     pub rename: crate::rename::State,
     /// Store data in flight: per store, the values of the last iterations.
     pub stores: Vec<[Held; 8]>,
+    /// What the stores store: per store, the values of the last iterations.
+    pub stored: Vec<[Held; 8]>,
     /// Retirement.
     pub retire: crate::retire::State,
     /// Uops executed per port since the start, and by uop of the block.
@@ -204,10 +286,12 @@ impl<'a> Machine<'a> {
         } else {
             Source::Predecode
         };
+        let mut scratch = SCRATCH.take().unwrap_or_default();
+        scratch.values.clear();
         let stores = block.store_number.iter().flatten().count();
         Ok(Machine {
             assign: params.assign()?,
-            stale_counts: params.ports.counts == "stale",
+            mode: Mode::new(params),
             now: 0,
             predecode: crate::predecode::State::default(),
             decode: crate::decode::State::default(),
@@ -219,32 +303,20 @@ impl<'a> Machine<'a> {
             source,
             held: [Held::Since(0, 0); REGS],
             added: [0; REGS],
-            values: Vec::with_capacity(256),
+            values: scratch.values,
             free_values: Vec::new(),
-            links: vec![NONE; UOP_SIZE * SOURCES],
-            extra: vec![0; UOP_SIZE * SOURCES],
-            flights: vec![
-                Flight {
-                    uop: 0,
-                    rob: 0,
-                    iteration: 0,
-                    port: 255,
-                    pending: 0,
-                    ready: 0,
-                    critical: 0,
-                    values: [NONE; 4],
-                    result: LATER,
-                };
-                UOP_SIZE
-            ],
+            links: scratch.links,
+            extra: scratch.extra,
+            flights: scratch.flights,
             next_flight: 0,
             oldest_flight: 0,
-            rob: vec![RobEntry { slot: 0, iteration: 0, left: 0, done: 0 }; ROB_SIZE],
+            rob: scratch.rob,
             rob_head: 0,
             rob_tail: 0,
             sched: crate::scheduler::State::new(params),
             rename: crate::rename::State::default(),
             stores: vec![[Held::Since(0, 0); 8]; stores],
+            stored: vec![[Held::Since(0, 0); 8]; stores],
             retire: crate::retire::State::default(),
             port_uses: [0; 24],
             usage: None,
@@ -258,11 +330,11 @@ impl<'a> Machine<'a> {
     pub fn cycle<O: Observer>(&mut self, observer: &mut O) {
         observer.on(self.now, Event::Cycle);
         self.retire_cycle(observer);
-        if self.stale_counts {
+        if self.mode.stale_counts {
             self.sched.snapshot();
         }
         self.dispatch_cycle(observer);
-        if !self.stale_counts {
+        if !self.mode.stale_counts {
             self.sched.snapshot();
         }
         self.rename_cycle(observer);
@@ -271,7 +343,7 @@ impl<'a> Machine<'a> {
     }
 
     fn front_end_cycle<O: Observer>(&mut self, observer: &mut O) {
-        if self.params.front_end.mode == "ideal" {
+        if self.mode.ideal {
             self.ideal_cycle();
             return;
         }
@@ -281,15 +353,11 @@ impl<'a> Machine<'a> {
         }
         self.uop_cache_cycle(observer);
         self.decode_cycle(observer);
-        if self.predecoded() {
+        if self.mode.predecoded {
             self.predecode_cycle(observer);
         } else {
             self.fetch_cycle(observer);
         }
-    }
-
-    fn predecoded(&self) -> bool {
-        self.params.front_end.fetch == "predecoded"
     }
 
     /// Keep the queue in front of rename full.
@@ -314,6 +382,21 @@ impl<'a> Machine<'a> {
             .wrapping_add(self.block.insts[at.inst as usize].offset)
     }
 
+    /// Iterations after which the code lies at the same place in its blocks again.
+    pub fn layout_period(&self) -> u32 {
+        if self.block.notion == Notion::Loop {
+            return 1;
+        }
+        let modulus = if self.mode.predecoded {
+            self.params.predecode.block_bytes
+        } else if self.plan.streams {
+            self.params.uop_cache.region_bytes
+        } else {
+            self.params.fetch.block_bytes
+        };
+        modulus >> self.block.len.trailing_zeros().min(modulus.trailing_zeros())
+    }
+
     /// The instruction after this one in program order.
     pub fn after(&self, at: Position) -> Position {
         if at.inst as usize + 1 == self.block.insts.len() {
@@ -326,15 +409,5 @@ impl<'a> Machine<'a> {
     /// Slot of a reorder buffer entry.
     pub fn slot_of(&self, entry: &RobEntry) -> &'a Slot {
         &self.block.slots[entry.slot as usize]
-    }
-
-    /// Whether the core has no cache of decoded uops.
-    pub fn uncached(params: &Params) -> bool {
-        params.cache_rule() == Ok(CacheRule::None)
-    }
-
-    /// Whether instructions are predecoded.
-    pub fn has_predecoder(params: &Params) -> bool {
-        params.fetch_kind() == Ok(FetchKind::Predecoded)
     }
 }

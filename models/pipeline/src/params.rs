@@ -145,6 +145,8 @@ params! {
         width: int = Some(4),
         /// Regions or entries read per cycle.
         reads: int = Some(1),
+        /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
+        unrolled: flag = Some(false),
         /// Whether a cycle may read on after a taken branch.
         joins_iterations: flag = Some(false),
         /// Stall of a switch to microcode, cycles.
@@ -225,10 +227,10 @@ params! {
         forward_cycles: int = Some(5),
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
+        /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
+        stream_line_cycles: int = Some(0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int = Some(1),
-        /// Load slots lost for each 64 bytes of stores whose address moves on.
-        line_slots: int = Some(0),
     }
     retire {
         /// Fused uops per cycle.
@@ -342,7 +344,7 @@ impl Params {
         }
         let limited = [
             ("scheduler.delay", self.scheduler.delay, 0, 100),
-            ("retire.reorder_buffer", self.retire.reorder_buffer, self.rename.width, 2048),
+            ("retire.reorder_buffer", self.retire.reorder_buffer, self.rename.width, 1024),
             ("decode.complex_uops", self.decode.complex_uops, 1, 64),
             ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
             ("predecode.delay", self.predecode.delay, 0, 100),
@@ -357,11 +359,12 @@ impl Params {
             ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
             ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
             ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
+            ("memory.stream_line_cycles", self.memory.stream_line_cycles, 0, 1000),
+            ("memory.renamed_forward_cycles", self.memory.renamed_forward_cycles, 0, 1000),
             ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
             ("taken_branch.level", self.taken_branch.level, 0, 2),
             ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
             ("taken_branch.third_bubble", self.taken_branch.third_bubble, 0, 100),
-            ("memory.line_slots", self.memory.line_slots, 0, 8),
             ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
             ("serial.lfence", self.serial.lfence, 0, 10_000),
             ("serial.mfence", self.serial.mfence, 0, 10_000),

@@ -70,6 +70,10 @@ pub struct Prediction {
 const CYCLES: i32 = 500;
 /// Iterations that must be complete then.
 const ITERATIONS: usize = 10;
+/// Cycles between fingerprints, about.
+const DISTANCE: usize = 12;
+/// Repetitions after which a state that differs only in ports counts as the same.
+const REPEATS: u32 = 3;
 /// Cycles without retirement that mean a pipeline that cannot move.
 const STUCK: i32 = 100_000;
 
@@ -113,7 +117,12 @@ fn result(
 
 fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Result<(f64, bool), Error> {
     let mut seen: HashMap<u64, (usize, i32)> = HashMap::new();
+    let mut rough_seen: HashMap<u64, (usize, i32)> = HashMap::new();
+    let mut last_gap = None;
+    let mut repeats = 0;
     let mut last_progress = 0;
+    let period = machine.layout_period() as usize;
+    let mut step = 0;
     loop {
         let (before, head) = (machine.retire.completed.len(), machine.rob_head);
         machine.cycle(observer);
@@ -129,13 +138,30 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
         if machine.now >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
             return Ok((throughput(&machine.retire.completed), false));
         }
-        let print = machine.fingerprint();
-        if let Some(&(iterations, cycle)) = seen.get(&print) {
-            if complete >= least as usize && complete > iterations {
-                return Ok((f64::from(machine.now - cycle) / (complete - iterations) as f64, true));
+        // Fingerprints cost as much as some cycles: take them at some distance.
+        if machine.now < 40 || complete < 2 {
+            continue;
+        }
+        if step == 0 {
+            let apart = complete * DISTANCE / machine.now as usize;
+            step = apart.div_ceil(period).max(1) * period;
+        }
+        if complete % step != 0 {
+            continue;
+        }
+        let (exact, rough) = machine.fingerprint();
+        let now = (complete, machine.now);
+        let gone = |then: (usize, i32)| (complete - then.0, machine.now - then.1);
+        let again = seen.insert(exact, now).map(gone);
+        // Without the ports a state must repeat several times in the same way.
+        let alike = rough_seen.insert(rough, now).map(gone);
+        repeats = if alike.is_some() && alike == last_gap { repeats + 1 } else { 0 };
+        last_gap = alike;
+        let found = again.or(alike.filter(|_| repeats >= REPEATS));
+        if let Some((iterations, cycles)) = found {
+            if complete >= least as usize {
+                return Ok((f64::from(cycles) / iterations as f64, true));
             }
-        } else {
-            seen.insert(print, (complete, machine.now));
         }
     }
 }

@@ -73,6 +73,7 @@ impl Machine<'_> {
             if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
                 || (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries)
                 || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
+                || self.flights_open() + uops > UOP_SIZE as u32
             {
                 self.rename.blocked += u64::from(used == 0);
                 break;
@@ -101,11 +102,19 @@ impl Machine<'_> {
         self.rename.renamed += u64::from(used);
     }
 
+    /// Places of uops that may not have started yet.
+    fn flights_open(&mut self) -> u32 {
+        if self.next_flight.wrapping_sub(self.oldest_flight) > UOP_SIZE as u32 / 2 {
+            self.forget_started();
+        }
+        self.next_flight.wrapping_sub(self.oldest_flight)
+    }
+
     fn alu_uops(&self, slots: &[Slot]) -> u32 {
-        if self.params.rename.alu_uops >= 1000 {
+        let alu = self.mode.alu;
+        if alu == 0 {
             return 0;
         }
-        let alu = self.params.mask(&self.params.ports.alu).unwrap_or(0);
         let count = |s: &Slot| (s.uops.start..s.uops.end).filter(|u| self.block.uops[*u as usize].ports & alu != 0).count();
         slots.iter().map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 }).sum()
     }
@@ -132,8 +141,7 @@ impl Machine<'_> {
         self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
         self.rob_tail += 1;
         for uop in executed {
-            let computing = self.params.ports.position == "computing";
-            self.rename_uop(uop, rob, iteration, if computing { self.rename.computing } else { position });
+            self.rename_uop(uop, rob, iteration, if self.mode.computing { self.rename.computing } else { position });
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         for &reg in &slot.clears {
@@ -233,6 +241,10 @@ impl Machine<'_> {
             let held = match source.from {
                 From::Reg(r) => self.held[usize::from(r)],
                 From::Inner(k) => self.inner(id, at, base + u32::from(k)),
+                From::Stored(store, back) => match iteration.checked_sub(u32::from(back)) {
+                    Some(i) => self.stored[usize::from(store)][i as usize % 8],
+                    None => Held::Since(0, inst),
+                },
                 From::Store(store, back) => match iteration.checked_sub(u32::from(back)) {
                     Some(i) => self.stores[usize::from(store)][i as usize % 8],
                     None => Held::Since(0, inst),
@@ -250,6 +262,15 @@ impl Machine<'_> {
             }
         }
         if let Some(store) = block.store_number[at as usize] {
+            let data = uop.sources.first().map(|s| s.from);
+            let data = match data {
+                Some(From::Reg(r)) => self.held[usize::from(r)],
+                Some(From::Inner(k)) => self.inner(id, at, base + u32::from(k)),
+                _ => Held::Since(self.now, inst),
+            };
+            let old = std::mem::replace(&mut self.stored[usize::from(store)][iteration as usize % 8], data);
+            self.count(data, 1);
+            self.count(old, -1);
             let held = Held::Value(self.flights[index].values[0]);
             let place = &mut self.stores[usize::from(store)][iteration as usize % 8];
             let old = std::mem::replace(place, held);

@@ -4,6 +4,17 @@ use crate::events::{Event, Observer};
 use crate::machine::{Machine, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::params::{Assign, Params};
 
+/// A uop with all inputs known.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    /// Number of the uop.
+    pub id: u32,
+    /// Earliest start.
+    pub at: i32,
+    /// Needs a unit that stays busy.
+    pub slow: bool,
+}
+
 /// State of schedulers and ports.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -15,6 +26,10 @@ pub struct State {
     pub seen: [u32; 24],
     /// Ports that load.
     pub load_mask: u32,
+    /// Ports that load or store.
+    pub memory_mask: u32,
+    /// Bytes written to a line that is not full yet.
+    pub streamed: u32,
     /// Rank of the choice that each issue slot takes.
     pub ranks: [usize; 4],
     /// Ties go to the highest port.
@@ -22,15 +37,13 @@ pub struct State {
     /// Which of two load ports is next.
     pub turn: bool,
     /// Uops with all inputs known, by port; the last list is for any port.
-    pub ready: Vec<Vec<(u32, i32)>>,
+    pub ready: Vec<Vec<Ready>>,
     /// First cycle at which a port is free.
     pub port_free: [i32; 24],
     /// First cycle at which the slow unit of a port is free.
     pub unit_free: [i32; 24],
     /// Number of ports.
     pub ports: usize,
-    /// Bytes stored since the last lost load slot.
-    pub line_bytes: u32,
 }
 
 impl State {
@@ -42,6 +55,10 @@ impl State {
             load: [0; 24],
             seen: [0; 24],
             load_mask: params.mask(&params.ports.load).unwrap_or(0),
+            memory_mask: [&params.ports.load, &params.ports.store_address, &params.ports.store_data]
+                .iter()
+                .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
+            streamed: 0,
             ranks: params.ranks(),
             high: params.ports.tie == "high",
             turn: false,
@@ -49,7 +66,6 @@ impl State {
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
-            line_bytes: 0,
         }
     }
 
@@ -64,7 +80,8 @@ impl Machine<'_> {
     pub fn make_ready(&mut self, id: u32) {
         let flight = &self.flights[id as usize % UOP_SIZE];
         let list = if flight.port == 255 { self.sched.ports } else { usize::from(flight.port) };
-        self.sched.ready[list].push((id, flight.ready));
+        let slow = self.block.uops[flight.uop as usize].busy > 1;
+        self.sched.ready[list].push(Ready { id, at: flight.ready, slow });
     }
 
     /// Start uops for a cycle.
@@ -78,15 +95,14 @@ impl Machine<'_> {
                 continue;
             }
             let mut best: Option<(u32, usize)> = None;
-            for (n, &(id, ready)) in self.sched.ready[port].iter().enumerate() {
-                if ready > self.now || best.is_some_and(|b| b.0.wrapping_sub(id) > u32::MAX / 2) {
+            for (n, r) in self.sched.ready[port].iter().enumerate() {
+                if r.at > self.now || best.is_some_and(|b| b.0.wrapping_sub(r.id) > u32::MAX / 2) {
                     continue;
                 }
-                let busy = self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize].busy;
-                if busy > 1 && self.sched.unit_free[port] > self.now {
+                if r.slow && self.sched.unit_free[port] > self.now {
                     continue;
                 }
-                best = Some((id, n));
+                best = Some((r.id, n));
             }
             if let Some((id, n)) = best {
                 self.sched.ready[port].swap_remove(n);
@@ -102,32 +118,36 @@ impl Machine<'_> {
             return;
         }
         let mut ready = std::mem::take(&mut self.sched.ready[list]);
-        ready.sort_unstable_by_key(|r| r.0);
+        ready.sort_unstable_by_key(|r| r.id);
         let mut free = 0u32;
         for port in 0..self.sched.ports {
             free |= u32::from(self.sched.port_free[port] <= self.now) << port;
         }
         let mut kept = Vec::with_capacity(ready.len());
-        for (id, at) in ready {
-            let uop = &self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize];
-            let mut choice = uop.ports & free;
-            if at > self.now || choice == 0 {
-                kept.push((id, at));
+        for r in ready {
+            if r.at > self.now || free == 0 {
+                kept.push(r);
                 continue;
             }
-            if uop.busy > 1 {
+            let uop = &self.block.uops[self.flights[r.id as usize % UOP_SIZE].uop as usize];
+            let mut choice = uop.ports & free;
+            if choice == 0 {
+                kept.push(r);
+                continue;
+            }
+            if r.slow {
                 choice = (0..self.sched.ports as u32)
                     .filter(|p| self.sched.unit_free[*p as usize] <= self.now)
                     .fold(0, |m, p| m | 1 << p)
                     & choice;
                 if choice == 0 {
-                    kept.push((id, at));
+                    kept.push(r);
                     continue;
                 }
             }
             let port = choice.trailing_zeros() as usize;
             free &= !(1 << port);
-            self.start(id, port, observer);
+            self.start(r.id, port, observer);
         }
         // Uops that became ready in this cycle are already in the list.
         kept.append(&mut self.sched.ready[list]);
@@ -143,13 +163,12 @@ impl Machine<'_> {
             self.sched.load[port] = self.sched.load[port].saturating_sub(1);
         }
         self.sched.waiting -= 1;
-        let free = &mut self.sched.port_free[port];
-        *free = (*free).max(self.now + i32::from(uop.port_cycles.max(1)));
-        if let Some(store) = block.store_number[flight.uop as usize] {
-            self.store_line(store);
-        }
+        self.sched.port_free[port] = self.now + i32::from(uop.port_cycles.max(1));
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
+        }
+        if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0 {
+            self.new_lines(u32::from(uop.streamed));
         }
         self.port_uses[port] += 1;
         if let Some(usage) = &mut self.usage {
@@ -168,15 +187,15 @@ impl Machine<'_> {
         entry.done = entry.done.max(done);
     }
 
-    /// Each line of stores takes slots of the first load port.
-    fn store_line(&mut self, store: u16) {
-        let Some(&bytes) = self.block.moving.get(usize::from(store)) else { return };
-        self.sched.line_bytes += u32::from(bytes);
-        if self.sched.line_bytes >= 64 {
-            self.sched.line_bytes -= 64;
-            let port = (self.sched.load_mask.trailing_zeros() as usize).min(23);
-            let free = &mut self.sched.port_free[port];
-            *free = (*free).max(self.now + 1) + self.params.memory.line_slots as i32;
+    /// Loads and stores pause for each full line that is written to new addresses.
+    fn new_lines(&mut self, bytes: u32) {
+        self.sched.streamed += bytes;
+        while self.sched.streamed >= 64 {
+            self.sched.streamed -= 64;
+            let until = self.now + 1 + self.params.memory.stream_line_cycles as i32;
+            for port in (0..self.sched.ports).filter(|p| self.sched.memory_mask & 1 << p != 0) {
+                self.sched.port_free[port] = self.sched.port_free[port].max(until);
+            }
         }
     }
 

@@ -24,6 +24,8 @@ pub struct CachePlan {
     decoded: Vec<bool>,
     /// Lines in program order; uops of decoded instructions are in none.
     pub lines: Vec<Line>,
+    /// Copies at changing addresses, all cached: lines are found as it runs.
+    pub streams: bool,
 }
 
 impl CachePlan {
@@ -33,8 +35,11 @@ impl CachePlan {
     /// The rule is not known.
     pub fn new(block: &Block, params: &Params) -> Result<CachePlan, Error> {
         let rule = params.cache_rule()?;
+        if block.notion == Notion::Unrolled && rule == CacheRule::Entry && params.uop_cache.unrolled {
+            return Ok(CachePlan { decoded: vec![false; block.insts.len()], lines: Vec::new(), streams: true });
+        }
         if rule == CacheRule::None || block.notion == Notion::Unrolled {
-            return Ok(CachePlan { decoded: vec![true; block.insts.len()], lines: Vec::new() });
+            return Ok(CachePlan { decoded: vec![true; block.insts.len()], lines: Vec::new(), streams: false });
         }
         let cached = match rule {
             CacheRule::Region => region_rule(block, params),
@@ -51,7 +56,7 @@ impl CachePlan {
                 decoding = false;
             }
         }
-        let mut plan = CachePlan { decoded, lines: Vec::new() };
+        let mut plan = CachePlan { decoded, lines: Vec::new(), streams: false };
         plan.lines = lines(block, params, &plan.decoded);
         Ok(plan)
     }
@@ -223,6 +228,10 @@ impl Machine<'_> {
             return;
         }
         self.source = Source::UopCache;
+        if self.plan.streams {
+            self.stream_cycle(observer);
+            return;
+        }
         let mut sent = 0;
         let mut reads = 0;
         while sent < width {
@@ -251,6 +260,33 @@ impl Machine<'_> {
                 sent += 1;
             }
             if self.cache.fused >= line.end && self.next_line(line.end) {
+                return;
+            }
+        }
+    }
+
+    /// Deliver one entry of the region that the next copy's instructions lie in.
+    fn stream_cycle<O: Observer>(&mut self, observer: &mut O) {
+        let p = &self.params.uop_cache;
+        let region = self.address(self.predecode.next) / p.region_bytes;
+        let mut sent = 0;
+        loop {
+            let at = self.predecode.next;
+            let inst = &self.block.insts[at.inst as usize];
+            let uops = inst.fused.end - inst.fused.start;
+            if self.address(at) / p.region_bytes != region || sent > 0 && sent + uops > p.line_uops.min(p.width) {
+                return;
+            }
+            let split = inst.fused.end - inst.ms;
+            for fused in inst.fused.start..split {
+                self.idq.push_back(Waiting { fused, iteration: at.iteration, wraps: false });
+                observer.on(self.now, Event::Queued { fused, iteration: at.iteration });
+            }
+            sent += uops;
+            self.predecode.next = self.after(at);
+            if inst.ms > 0 {
+                self.decode.microcode = Some((split, inst.fused.end, at.iteration));
+                self.decode.stall = p.microcode_stall.div_ceil(2);
                 return;
             }
         }

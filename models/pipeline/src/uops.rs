@@ -13,6 +13,8 @@ pub enum From {
     Inner(u16),
     /// The data of a store: store number in the block, iterations back.
     Store(u16, u16),
+    /// What a store stores, known to rename: store number, iterations back.
+    Stored(u16, u16),
 }
 
 /// An input; `extra` cycles pass between its result and the start of the uop.
@@ -61,6 +63,8 @@ pub struct Uop {
     pub port_cycles: u16,
     /// Cycles that its unit stays busy (dividers).
     pub busy: u16,
+    /// Bytes that it writes to ever new addresses of a loop.
+    pub streamed: u16,
 }
 
 /// Uops of one instruction and how they are fused.
@@ -92,16 +96,36 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         _ => &figures.shape,
     };
     let drop_sources = same && figures.same_breaks;
-    let roles = assign_roles(shape, d, params);
+    let mut roles = assign_roles(shape, d, params);
+    // A base register that the address mode updates has a uop of its own.
+    let updated = d.writes.iter().find(|w| w.0 == WRITEBACK).map(|w| w.1);
+    let update = updated.and_then(|reg| Some((reg, roles.computes.pop()?)));
+    let stripped;
+    let d = if updated.is_some() {
+        let mut copy = d.clone();
+        copy.writes.retain(|w| w.0 != WRITEBACK);
+        copy.reads.retain(|r| r.0 != MEM);
+        stripped = copy;
+        &stripped
+    } else {
+        d
+    };
     let mut builder = Builder { d, figures, params, uops: Vec::new() };
     let loads = builder.loads(&roles.loads, case);
-    let compute = builder.computes(&roles.computes, &loads, drop_sources, !roles.datas.is_empty());
-    builder.stores(&roles, compute.or(loads.last().copied()));
+    let result = builder.computes(&roles.computes, &loads, drop_sources, !roles.datas.is_empty());
+    builder.stores(&roles, result.or(loads.last().copied()));
+    if let Some((reg, ports)) = update {
+        let sources = vec![Source { from: From::Reg(reg), extra: 0 }];
+        builder.push(compute(ports, sources, vec![Output { latency: 1, regs: vec![reg] }]));
+    }
     builder.set_busy();
     let uops = builder.uops;
     let fused = fuse(&uops, shape, figures.ms);
     Expansion { fused, ms: figures.ms, uops }
 }
+
+/// Label of a base register that the address mode updates.
+pub const WRITEBACK: Label = 6;
 
 struct Roles {
     loads: Vec<u32>,
@@ -129,11 +153,8 @@ fn assign_roles(shape: &Shape, d: &Decoded, params: &Params) -> Roles {
     }
     // Address uops are the ones that can use a port that does not load.
     memory.sort_by_key(|p| (p & !load != 0, *p));
-    for _ in 0..roles.datas.len() {
-        if let Some(ports) = memory.pop() {
-            roles.addresses.push(ports);
-        }
-    }
+    let addresses = if reads { roles.datas.len().min(memory.len()) } else { memory.len() };
+    roles.addresses = memory.split_off(memory.len() - addresses);
     roles.loads = memory;
     roles
 }
@@ -186,16 +207,25 @@ impl Builder<'_> {
             if case.chased {
                 latency = latency.saturating_sub(self.params.memory.pointer_chase_gain as u16).max(1);
             }
-            if let Some(Some((store, back))) = case.forwards.get(n) {
+            if let Some((store, back)) = self.renamed(mem, case.forwards.get(n).copied().flatten()) {
+                sources = vec![Source { from: From::Stored(store, back), extra: 0 }];
+                latency = self.params.memory.renamed_forward_cycles as u16;
+            } else if let Some(Some((store, back))) = case.forwards.get(n) {
                 sources.push(Source { from: From::Store(*store, *back), extra: 1 });
                 latency = (self.params.memory.forward_cycles as u16).saturating_sub(1).max(1);
             }
             let port_cycles = if mem.bytes > 16 { self.params.memory.port_cycles_256 as u16 } else { 1 };
             let outputs = vec![Output { latency, regs: Vec::new() }];
-            let id = self.push(Uop { ports: mask, role: Role::Load, sources, outputs, port_cycles, busy: 0 });
+            let id = self.push(Uop { ports: mask, role: Role::Load, sources, outputs, port_cycles, busy: 0, streamed: 0 });
             out.push(id);
         }
         out
+    }
+
+    /// The store that a load is renamed to, on cores that do so.
+    fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
+        let near = mem.index == NO_REG && (0..=0x3f8).contains(&mem.disp) && mem.disp % 8 == 0;
+        forward.filter(|_| near && self.params.memory.renamed_forward_cycles > 0)
     }
 
     /// Whether the result comes straight from the load ports.
@@ -214,7 +244,12 @@ impl Builder<'_> {
             }
         }
         for &id in loads {
-            inputs.push((MEM, Source { from: From::Inner(id), extra: 0 }));
+            let direct = self.uops[usize::from(id)].sources.first().map(|s| s.from);
+            let from = match direct {
+                Some(stored @ From::Stored(..)) => stored,
+                _ => From::Inner(id),
+            };
+            inputs.push((MEM, Source { from, extra: 0 }));
         }
         inputs
     }
@@ -345,19 +380,25 @@ impl Builder<'_> {
 
     fn stores(&mut self, roles: &Roles, result: Option<u16>) {
         let written: Vec<Mem> = self.d.mems.iter().filter(|m| m.write).copied().collect();
-        for (n, (&address, &data)) in roles.addresses.iter().zip(&roles.datas).enumerate() {
+        for n in 0..roles.addresses.len().max(roles.datas.len()) {
             let Some(mem) = written.get(n).or(written.first()) else { continue };
             let port_cycles = if mem.bytes > 16 { self.params.memory.port_cycles_256 as u16 } else { 1 };
-            let sources = Self::address_sources(mem);
-            let outputs = vec![Output { latency: 1, regs: Vec::new() }];
-            self.push(Uop { ports: address, role: Role::StoreAddress, sources, outputs, port_cycles: 1, busy: 0 });
-            let sources = match result {
+            if let Some(&ports) = roles.addresses.get(n) {
+                let sources = Self::address_sources(mem);
+                let outputs = vec![Output { latency: 1, regs: Vec::new() }];
+                self.push(Uop { ports, role: Role::StoreAddress, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 });
+            }
+            let Some(&ports) = roles.datas.get(n) else { continue };
+            let mut sources = match result {
                 Some(id) => vec![Source { from: From::Inner(id), extra: 0 }],
                 None => self.stored_registers(mem),
             };
+            if roles.addresses.is_empty() {
+                sources.extend(Self::address_sources(mem));
+            }
             // A load that reads it starts a cycle later at the earliest.
             let outputs = vec![Output { latency: 0, regs: Vec::new() }];
-            self.push(Uop { ports: data, role: Role::StoreData, sources, outputs, port_cycles, busy: 0 });
+            self.push(Uop { ports, role: Role::StoreData, sources, outputs, port_cycles, busy: 0, streamed: 0 });
         }
     }
 
@@ -382,7 +423,7 @@ impl Builder<'_> {
 }
 
 fn compute(ports: u32, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop { ports, role: Role::Compute, sources, outputs, port_cycles: 1, busy: 0 }
+    Uop { ports, role: Role::Compute, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 }
 }
 
 /// If every latency is that of the previous profile plus the same number of cycles:

@@ -197,8 +197,10 @@ def row_of(record, mnemonic, operands, zen):
     if same and not zen:
         alike = f"{same['retire_slots']}:{same['uops_MITE']}:{ports_of(same.get('ports'))}"
     lat_same = latency_of(record, mnemonic, operands, same=True)
-    if lat_same:
+    if lat_same and not zen:
         alike = f"{alike or f'{issue}:{mite}:{ports_of(ports)}'}|{lat_same}"
+    if record.get("zero_idiom"):
+        alike = f"{issue}:{mite}:{ports_of(ports)}|*:0"
     return (issue, mite, ms, decoder_of(record), ports_of(ports), latency_of(record, mnemonic, operands),
             " ".join(flags), idx, alike)  # fmt: skip
 
@@ -238,7 +240,7 @@ def derive(core, arch, zen=None):
 def main():
     if not (SHARED / "data" / "uops").is_dir():
         sys.exit(f"no figures under {SHARED}: set LOOPWRIGHT_SHARED")
-    wanted = sys.argv[1:] or [c for c in CORES if c != "zen2"]
+    wanted = sys.argv[1:] or list(CORES)
     for core in wanted:
         zen = None
         if core == "zen2":
