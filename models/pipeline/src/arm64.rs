@@ -132,7 +132,7 @@ fn blank(at: usize) -> Decoded {
 
 fn dispatch(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     match class {
-        C::ADDSUB_IMM => add_immediate(w),
+        C::ADDSUB_IMM => add_immediate(w)?,
         C::ADDSUB_SHIFT => add_shifted(w)?,
         C::ADDSUB_EXT => add_extended(w)?,
         C::ADDSUB_CARRY => add_carry(w)?,
@@ -168,7 +168,13 @@ fn registers(w: &Work, rest: &str) -> String {
     rest.chars().map(|c| if c == 'r' { letter } else { c }).collect()
 }
 
-fn add_immediate(w: &mut Work) {
+fn add_immediate(w: &mut Work) -> Result<(), Refused> {
+    if !matches!(w.mnemonic, "add" | "adds" | "sub" | "subs") {
+        return Err(Refused::Unknown);
+    }
+    if w.bits(23, 1) == 1 {
+        return Err(Refused::Invalid);
+    }
     w.read_sp(1, 5);
     let sets_flags = w.bits(29, 1) == 1;
     let to = w.bits(0, 5) as Reg;
@@ -185,6 +191,7 @@ fn add_immediate(w: &mut Work) {
     }
     w.d.has_immediate = true;
     w.name(&registers(w, "r,r,i"));
+    Ok(())
 }
 
 fn add_shifted(w: &mut Work) -> Result<(), Refused> {

@@ -102,7 +102,12 @@ fn two(w: &mut Work) -> Result<(), Refused> {
     if !TWO.contains(&w.mnemonic) {
         return Err(Refused::Unknown);
     }
-    let elements = if w.mnemonic.starts_with('f') { float_arrangement(w) } else { arrangement(w) };
+    let float = w.mnemonic.starts_with('f');
+    if float && w.bits(17, 5) != 16 {
+        // Half precision.
+        return Err(Refused::Unknown);
+    }
+    let elements = if float { float_arrangement(w) } else { arrangement(w) };
     w.read_vector(1, 5);
     w.write_vector(0, 0);
     let zero = if w.mnemonic.starts_with("cm") { ",z" } else { "" };
@@ -113,6 +118,11 @@ fn two(w: &mut Work) -> Result<(), Refused> {
 fn shift(w: &mut Work) -> Result<(), Refused> {
     if !SHIFTS.contains(&w.mnemonic) {
         return Err(Refused::Unknown);
+    }
+    let resizes = w.mnemonic.contains("shll") || w.mnemonic == "shrn";
+    if w.bits(22, 1) == 1 && (resizes || w.bits(30, 1) == 0) {
+        // Elements of 64 bits.
+        return Err(Refused::Invalid);
     }
     w.read_vector(1, 5);
     w.write_vector(0, 0);
@@ -134,6 +144,7 @@ fn extract(w: &mut Work) -> Result<(), Refused> {
 
 fn immediate(w: &mut Work) -> Result<(), Refused> {
     match w.mnemonic {
+        "fmov" if w.bits(11, 1) == 1 => return Err(Refused::Unknown),
         "movi" | "mvni" | "fmov" => {}
         "orr" | "bic" => w.read_vector(0, 0),
         _ => return Err(Refused::Unknown),
@@ -175,7 +186,14 @@ fn insert(w: &mut Work) -> Result<(), Refused> {
         }
         _ => return Err(Refused::Unknown),
     };
-    if w.bits(16, 4) == 0 {
+    let (size, wide) = (w.bits(16, 5).trailing_zeros(), w.bits(30, 1) == 1);
+    let possible = match w.mnemonic {
+        "dup" => size < 3 || size == 3 && wide,
+        "umov" => wide == (size == 3) && size < 4,
+        "smov" => size < if wide { 3 } else { 2 },
+        _ => size < 4,
+    };
+    if !possible {
         return Err(Refused::Invalid);
     }
     w.name(operands);
