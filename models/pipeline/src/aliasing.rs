@@ -50,7 +50,7 @@ pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bo
     let mut cases = vec![Case::default(); code.len()];
     let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
     for iteration in 0..ITERATIONS {
-        let mut number = 0;
+        let mut number: u16 = 0;
         for (at, d) in code.iter().enumerate() {
             let mut case = Case::default();
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
@@ -64,11 +64,11 @@ pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bo
             }
             for mem in d.mems.iter().filter(|m| m.write) {
                 if d.locked {
-                    number += 1;
+                    number = number.saturating_add(1);
                     continue;
                 }
                 stores.push((key(&values, mem, 0), number, iteration, mem.bytes));
-                number += 1;
+                number = number.saturating_add(1);
             }
             cases[at] = case;
             step(d, &mut values, &mut fresh);

@@ -122,6 +122,8 @@ pub struct Block {
     pub slots: Vec<Slot>,
     /// Uops of one iteration.
     pub uops: Vec<Uop>,
+    /// Number of stores.
+    pub stores: usize,
     /// Store number of each uop that stores data.
     pub store_number: Vec<Option<u16>>,
     /// First uop of the instruction of each uop, for inner sources.
@@ -191,6 +193,7 @@ impl<'a> Builder<'a> {
             fused: Vec::new(),
             slots: Vec::new(),
             uops: Vec::new(),
+            stores: 0,
             store_number: Vec::new(),
             inner_base: Vec::new(),
             names: Vec::new(),
@@ -257,6 +260,7 @@ impl<'a> Builder<'a> {
                 self.block.insts[count - 2].taken = true;
             }
         }
+        self.block.stores = usize::from(self.stores);
         if self.block.fused.len() > 20_000 {
             return Err(Error::Block("more than 20000 uops".into()));
         }
@@ -369,9 +373,12 @@ impl<'a> Builder<'a> {
     fn add_uops(&mut self, d: &Decoded, expansion: &Expansion, base: u32) {
         let streams = |m: &&crate::inst::Mem| m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0;
         let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
+        // Stores are numbered by memory operands, as in the analysis of aliases.
+        let written = d.mems.iter().filter(|m| m.write).count() as u16;
+        let mut numbers = self.stores..self.stores.saturating_add(written);
+        self.stores = self.stores.saturating_add(written);
         for uop in &expansion.uops {
-            let store = (uop.role == Role::StoreData).then_some(self.stores);
-            self.stores += u16::from(store.is_some());
+            let store = if uop.role == Role::StoreData { numbers.next() } else { None };
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
             let mut uop = uop.clone();

@@ -267,6 +267,8 @@ pub struct Machine<'a> {
     pub retire: crate::retire::State,
     /// Uops executed per port since the start, and by uop of the block.
     pub port_uses: [u64; 24],
+    /// For each instruction, the one whose result it waited for last.
+    pub critical: Vec<u16>,
     /// Uses by uop and port; filled only if asked for.
     pub usage: Option<Vec<[u32; 24]>>,
 }
@@ -288,7 +290,7 @@ impl<'a> Machine<'a> {
         };
         let mut scratch = SCRATCH.take().unwrap_or_default();
         scratch.values.clear();
-        let stores = block.store_number.iter().flatten().count();
+        let stores = block.stores;
         Ok(Machine {
             assign: params.assign()?,
             mode: Mode::new(params),
@@ -319,6 +321,7 @@ impl<'a> Machine<'a> {
             stored: vec![[Held::Since(0, 0); 8]; stores],
             retire: crate::retire::State::default(),
             port_uses: [0; 24],
+            critical: (0..block.insts.len() as u16).collect(),
             usage: None,
             block,
             params,

@@ -257,6 +257,8 @@ params! {
     string {
         /// Copy: cycles before the first byte.
         movs_startup: real = Some(0.0),
+        /// Copy by bytes: cycles before the first byte, if more.
+        movsb_startup: real = Some(0.0),
         /// Copy: bytes per cycle.
         movs_rate: real = Some(0.0),
         /// Copy: bytes per cycle if the destination is not aligned; 0: unknown.

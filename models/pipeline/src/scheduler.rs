@@ -163,6 +163,8 @@ impl Machine<'_> {
             self.sched.load[port] = self.sched.load[port].saturating_sub(1);
         }
         self.sched.waiting -= 1;
+        let inst = block.slots[self.rob[flight.rob as usize % ROB_SIZE].slot as usize].inst;
+        self.critical[usize::from(inst)] = flight.critical;
         self.sched.port_free[port] = self.now + i32::from(uop.port_cycles.max(1));
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);

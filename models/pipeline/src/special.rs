@@ -26,7 +26,8 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             Ok(Some(Figures { shape: Shape { issue: 1, mite: 1, ports: Vec::new() }, ..Figures::default() }))
         }
         Special::RepMovs(bytes) => {
-            string(d, params, strings, bytes, s.movs_startup, s.movs_rate, s.movs_rate_unaligned).map(Some)
+            let startup = if bytes == 1 { s.movs_startup.max(s.movsb_startup) } else { s.movs_startup };
+            string(d, params, strings, bytes, startup, s.movs_rate, s.movs_rate_unaligned).map(Some)
         }
         Special::RepStos(bytes) => {
             string(d, params, strings, bytes, s.stos_startup, s.stos_rate, s.stos_rate_unaligned).map(Some)
@@ -34,7 +35,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     }
 }
 
-/// A string instruction keeps the store port for its start-up and its bytes.
+/// A string instruction keeps a unit of its own busy for its start-up and its bytes.
 fn string(
     d: &Decoded,
     params: &Params,
@@ -52,9 +53,9 @@ fn string(
     }
     let count = f64::from(strings.count.unwrap_or(params.string.count));
     let cycles = (startup + count * f64::from(bytes) / rate).round().clamp(1.0, 60_000.0) as u16;
-    let data = params.mask(&params.ports.store_data).unwrap_or(1);
+    let unit = params.mask(&params.ports.alu).unwrap_or(1);
     Ok(Figures {
-        shape: Shape { issue: 1, mite: 1, ports: vec![data & data.wrapping_neg()] },
+        shape: Shape { issue: 1, mite: 1, ports: vec![unit & unit.wrapping_neg()] },
         ms: 1,
         latency: vec![(ANY, ANY, cycles)],
         busy: cycles,
