@@ -307,4 +307,24 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn any_table_gives_a_number_or_an_error(
+        rows in proptest::collection::vec(("[0-5]", "[ABCMLSFG]{1,3}([+][ABCMLSFG]{1,2}){0,4}|", "[*af]:[0-9]{1,3}|", "tp=[0-9]|elim|"), 5),
+        lines in 0..3u32,
+    ) {
+        let forms = ["ldp,\"x,x,[x,i]\"", "stp,\"x,x,[x,i]\"", "add,\"x,x,i\"", "subs,\"x,x,i\"", "b.cond,"];
+        let mut table = String::from("mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same\n");
+        for (form, (issue, ports, latency, flags)) in forms.iter().zip(&rows) {
+            table += &format!("{form},{issue},{issue},0,,{ports},{latency},{flags},,\n");
+        }
+        let set = overrides(&[("memory.stream_line_cycles", &lines.to_string())]);
+        if let Ok(core) = Core::new(include_str!("../../tsv110/core.toml"), &table, &set) {
+            for notion in [Notion::Loop, Notion::Unrolled] {
+                if let Ok(found) = cycles(&core, &NOPAN, 0, notion) {
+                    prop_assert!(found.is_finite() && found > 0.0, "{found}");
+                }
+            }
+        }
+    }
 }
