@@ -25,16 +25,27 @@ struct Key {
     disp: i64,
 }
 
-const NOTHING: Abstract = Abstract { root: u32::MAX, offset: 0 };
+const NOTHING: Abstract = Abstract {
+    root: u32::MAX,
+    offset: 0,
+};
 
 fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
     let value = |r: Reg| if r == NO_REG { NOTHING } else { values[usize::from(r)] };
     let mut base = value(mem.base);
-    let disp = mem.disp.wrapping_add(base.offset).wrapping_add(if mem.stack { stack } else { 0 });
+    let disp = mem
+        .disp
+        .wrapping_add(base.offset)
+        .wrapping_add(if mem.stack { stack } else { 0 });
     base.offset = 0;
     let index = value(mem.index);
     let scale = if mem.index == NO_REG { 1 } else { mem.scale };
-    Key { base, index, scale, disp }
+    Key {
+        base,
+        index,
+        scale,
+        disp,
+    }
 }
 
 /// For each instruction, where its loads take their data from and whether the
@@ -42,7 +53,10 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
 pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
-        *v = Abstract { root: n as u32, offset: 0 };
+        *v = Abstract {
+            root: n as u32,
+            offset: 0,
+        };
     }
     let mut fresh = REGS as u32;
     let mut from_load = [false; REGS];
@@ -54,7 +68,10 @@ pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bo
         for (at, d) in code.iter().enumerate() {
             let mut case = Case::default();
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
-                case.chased |= mem.base != NO_REG && mem.index == NO_REG && (0..2048).contains(&mem.disp) && from_load[usize::from(mem.base)];
+                case.chased |= mem.base != NO_REG
+                    && mem.index == NO_REG
+                    && (0..2048).contains(&mem.disp)
+                    && from_load[usize::from(mem.base)];
                 if !any_store || d.locked {
                     continue;
                 }
@@ -89,7 +106,10 @@ fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
     let before = *values;
     for w in &d.writes {
         *fresh += 1;
-        values[usize::from(w.1)] = Abstract { root: *fresh, offset: 0 };
+        values[usize::from(w.1)] = Abstract {
+            root: *fresh,
+            offset: 0,
+        };
     }
     for effect in &d.effects {
         match *effect {

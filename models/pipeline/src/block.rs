@@ -199,7 +199,13 @@ impl<'a> Builder<'a> {
             names: Vec::new(),
             stack: 0,
         };
-        Builder { params, block, stack_dirty: false, stores: 0, advancing: 0 }
+        Builder {
+            params,
+            block,
+            stack_dirty: false,
+            stores: 0,
+            advancing: 0,
+        }
     }
 
     fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
@@ -267,17 +273,22 @@ impl<'a> Builder<'a> {
         Ok(self.block)
     }
 
-    fn figures<'t>(
-        &self,
-        d: &Decoded,
-        table: &'t FigureTable,
-        strings: StringUse,
-    ) -> Result<Cow<'t, Figures>, Error> {
+    fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
         if let Some(figures) = crate::special::figures(d, self.params, strings)? {
             return Ok(Cow::Owned(figures));
         }
-        let plain = || d.form.contains(",0").then(|| d.form.replace(",0", ",i8")).and_then(|f| table.get(&f));
-        let single = || d.form.ends_with(" 0").then(|| d.form.replace(" 0", " i8")).and_then(|f| table.get(&f));
+        let plain = || {
+            d.form
+                .contains(",0")
+                .then(|| d.form.replace(",0", ",i8"))
+                .and_then(|f| table.get(&f))
+        };
+        let single = || {
+            d.form
+                .ends_with(" 0")
+                .then(|| d.form.replace(" 0", " i8"))
+                .and_then(|f| table.get(&f))
+        };
         table
             .get(&d.form)
             .or_else(plain)
@@ -302,7 +313,9 @@ impl<'a> Builder<'a> {
     }
 
     fn fuses(&self, d: &Decoded, row: &Figures, next: &Decoded) -> bool {
-        let Branch::Conditional(kind) = next.branch else { return false };
+        let Branch::Conditional(kind) = next.branch else {
+            return false;
+        };
         let fusion = &self.params.macro_fusion;
         let allowed = match fusion.pairs.as_str() {
             "table" => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
@@ -312,8 +325,7 @@ impl<'a> Builder<'a> {
         };
         let address = self.block.code_offset + next.offset;
         let boundary = fusion.boundary_bytes;
-        allowed
-            && (boundary == 0 || self.block.notion == Notion::Unrolled || !address.is_multiple_of(boundary))
+        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || !address.is_multiple_of(boundary))
     }
 
     fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
@@ -326,7 +338,11 @@ impl<'a> Builder<'a> {
         let base_after = self.block.uops.len() as u32;
         self.add_uops(d, expansion, base_after);
         for (n, front) in expansion.fused.iter().enumerate() {
-            let start = if n == 0 { first_slot } else { self.block.slots.len() as u32 };
+            let start = if n == 0 {
+                first_slot
+            } else {
+                self.block.slots.len() as u32
+            };
             for slot in front {
                 let uops = match (slot.first(), slot.last()) {
                     (Some(a), Some(b)) => base_after + u32::from(*a)..base_after + u32::from(*b) + 1,
@@ -343,7 +359,11 @@ impl<'a> Builder<'a> {
                 });
             }
             let slots = start..self.block.slots.len() as u32;
-            self.block.fused.push(Fused { slots, inst: index, first: n == 0 });
+            self.block.fused.push(Fused {
+                slots,
+                inst: index,
+                first: n == 0,
+            });
         }
         self.rename_cases(d, row, expansion);
         if let Some(last) = self.block.slots.last_mut() {
@@ -360,7 +380,11 @@ impl<'a> Builder<'a> {
             lcp: d.lcp,
             ms,
             complex: row.complex.is_some() || fused.end - fused.start > 1 || awkward,
-            simple_after: if alone { 0 } else { row.complex.map_or(u32::MAX, u32::from) },
+            simple_after: if alone {
+                0
+            } else {
+                row.complex.map_or(u32::MAX, u32::from)
+            },
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             wide: d.wide_immediate,
@@ -371,14 +395,20 @@ impl<'a> Builder<'a> {
     }
 
     fn add_uops(&mut self, d: &Decoded, expansion: &Expansion, base: u32) {
-        let streams = |m: &&crate::inst::Mem| m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0;
+        let streams = |m: &&crate::inst::Mem| {
+            m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0
+        };
         let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
         // Stores are numbered by memory operands, as in the analysis of aliases.
         let written = d.mems.iter().filter(|m| m.write).count() as u16;
         let mut numbers = self.stores..self.stores.saturating_add(written);
         self.stores = self.stores.saturating_add(written);
         for uop in &expansion.uops {
-            let store = if uop.role == Role::StoreData { numbers.next() } else { None };
+            let store = if uop.role == Role::StoreData {
+                numbers.next()
+            } else {
+                None
+            };
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
             let mut uop = uop.clone();
@@ -404,10 +434,16 @@ impl<'a> Builder<'a> {
             Effect::Zero { .. } => None,
         });
         let limit = i64::from(self.params.rename.immediate_add_limit);
-        let Some(slot) = self.block.slots.last_mut() else { return };
+        let Some(slot) = self.block.slots.last_mut() else {
+            return;
+        };
         slot.serial = serial;
         if row.eliminated && !d.same {
-            let from = d.reads.iter().find(|r| !d.writes.iter().any(|w| w.1 == r.1)).map(|r| r.1);
+            let from = d
+                .reads
+                .iter()
+                .find(|r| !d.writes.iter().any(|w| w.1 == r.1))
+                .map(|r| r.1);
             if let (Some(to), Some(from)) = (d.writes.first().map(|w| w.1), from) {
                 slot.kind = SlotKind::Move { to, from };
                 self.fallback(d, row);
@@ -417,7 +453,11 @@ impl<'a> Builder<'a> {
         if limit > 0 && d.rename_add.is_some() && expansion.uops.len() == 1 {
             if let Some((to, from, add)) = offset {
                 if add.abs() <= limit {
-                    slot.kind = SlotKind::Add { to, from, add: add as i32 };
+                    slot.kind = SlotKind::Add {
+                        to,
+                        from,
+                        add: add as i32,
+                    };
                     return;
                 }
             }
@@ -438,8 +478,18 @@ impl<'a> Builder<'a> {
         self.block.uops.push(Uop {
             ports,
             role: Role::Compute,
-            sources: d.reads.iter().map(|r| Source { from: crate::uops::From::Reg(r.1), extra: 0 }).collect(),
-            outputs: vec![crate::uops::Output { latency: 1, regs: d.writes.iter().map(|w| w.1).collect() }],
+            sources: d
+                .reads
+                .iter()
+                .map(|r| Source {
+                    from: crate::uops::From::Reg(r.1),
+                    extra: 0,
+                })
+                .collect(),
+            outputs: vec![crate::uops::Output {
+                latency: 1,
+                regs: d.writes.iter().map(|w| w.1).collect(),
+            }],
             port_cycles: 1,
             busy: 0,
             streamed: 0,
@@ -456,8 +506,14 @@ impl<'a> Builder<'a> {
         self.block.uops.push(Uop {
             ports: self.params.mask(&self.params.ports.alu).unwrap_or(1),
             role: Role::Compute,
-            sources: vec![Source { from: crate::uops::From::Reg(x86::RSP), extra: 0 }],
-            outputs: vec![crate::uops::Output { latency: 1, regs: vec![x86::RSP] }],
+            sources: vec![Source {
+                from: crate::uops::From::Reg(x86::RSP),
+                extra: 0,
+            }],
+            outputs: vec![crate::uops::Output {
+                latency: 1,
+                regs: vec![x86::RSP],
+            }],
             port_cycles: 1,
             busy: 0,
             streamed: 0,
@@ -492,8 +548,13 @@ impl<'a> Builder<'a> {
 
 /// A fused pair executes on the branch's ports.
 fn fuse_branch(row: &mut Figures, branch: &Figures, load: u32) {
-    let Some(&ports) = branch.shape.ports.first() else { return };
-    for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()].into_iter().flatten() {
+    let Some(&ports) = branch.shape.ports.first() else {
+        return;
+    };
+    for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
+        .into_iter()
+        .flatten()
+    {
         if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
             *computes = ports;
         }

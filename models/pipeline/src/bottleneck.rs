@@ -16,9 +16,18 @@ pub fn name(machine: &Machine, cycles: f64) -> String {
         return "serialising instruction".into();
     }
     let (port, uses) = busiest_port(machine);
-    let busy: f64 = block.uops.iter().filter(|u| u.busy > 1).map(|u| f64::from(u.busy)).sum();
+    let busy: f64 = block
+        .uops
+        .iter()
+        .filter(|u| u.busy > 1)
+        .map(|u| f64::from(u.busy))
+        .sum();
     if busy > 0.0 && full(busy) {
-        return if block.insts.iter().any(|i| i.ms > 0) { "microcode".into() } else { format!("divider on port {}", unit(machine)) };
+        return if block.insts.iter().any(|i| i.ms > 0) {
+            "microcode".into()
+        } else {
+            format!("divider on port {}", unit(machine))
+        };
     }
     let width = f64::from(machine.params.rename.width);
     let slots = block.slots.len() as f64;
@@ -55,13 +64,28 @@ fn busiest_port(machine: &Machine) -> (usize, f64) {
 }
 
 fn unit(machine: &Machine) -> char {
-    let slow = machine.block.uops.iter().find(|u| u.busy > 1).map_or(0, |u| u.ports.trailing_zeros() as usize);
+    let slow = machine
+        .block
+        .uops
+        .iter()
+        .find(|u| u.busy > 1)
+        .map_or(0, |u| u.ports.trailing_zeros() as usize);
     machine.params.ports.names.chars().nth(slow).unwrap_or('?')
 }
 
 fn front_end(machine: &Machine, by: &[u64; 5]) -> &'static str {
-    let units = [Source::Predecode, Source::Decode, Source::Microcode, Source::UopCache, Source::LoopBuffer];
-    let most = units.iter().max_by_key(|u| by[**u as usize]).copied().unwrap_or(Source::Decode);
+    let units = [
+        Source::Predecode,
+        Source::Decode,
+        Source::Microcode,
+        Source::UopCache,
+        Source::LoopBuffer,
+    ];
+    let most = units
+        .iter()
+        .max_by_key(|u| by[**u as usize])
+        .copied()
+        .unwrap_or(Source::Decode);
     match most {
         Source::Predecode if machine.mode.predecoded => "predecode",
         Source::Predecode => "fetch",
@@ -86,7 +110,10 @@ fn chain(machine: &Machine) -> String {
     }
     let from = steps.iter().position(|s| *s == at).unwrap_or(0);
     let cycle = &steps[from..];
-    let (first, last) = (cycle.iter().min().copied().unwrap_or(0), cycle.iter().max().copied().unwrap_or(0));
+    let (first, last) = (
+        cycle.iter().min().copied().unwrap_or(0),
+        cycle.iter().max().copied().unwrap_or(0),
+    );
     if first == last {
         format!("dependency chain through instruction {first}")
     } else {

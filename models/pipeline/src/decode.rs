@@ -58,8 +58,18 @@ impl Machine<'_> {
             }
             let split = inst.fused.end - inst.ms;
             for fused in inst.fused.start..split {
-                self.idq.push_back(Waiting { fused, iteration: head.iteration, wraps: false });
-                observer.on(self.now, Event::Queued { fused, iteration: head.iteration });
+                self.idq.push_back(Waiting {
+                    fused,
+                    iteration: head.iteration,
+                    wraps: false,
+                });
+                observer.on(
+                    self.now,
+                    Event::Queued {
+                        fused,
+                        iteration: head.iteration,
+                    },
+                );
             }
             used += 1;
             if inst.ms > 0 {
@@ -71,7 +81,10 @@ impl Machine<'_> {
             if inst.taken {
                 self.resume_cache(head.iteration + 1);
             } else if self.plan.switches_after(last) {
-                self.cache_from(self.after(Position { iteration: head.iteration, inst: last }));
+                self.cache_from(self.after(Position {
+                    iteration: head.iteration,
+                    inst: last,
+                }));
             }
             if inst.branch && self.params.decode.branch_ends {
                 break;
@@ -89,7 +102,11 @@ impl Machine<'_> {
         let room = self.params.rename.queue as usize;
         let mut sent = 0;
         while next < end && sent < self.params.decode.microcode_width && self.idq.len() < room {
-            self.idq.push_back(Waiting { fused: next, iteration, wraps: false });
+            self.idq.push_back(Waiting {
+                fused: next,
+                iteration,
+                wraps: false,
+            });
             observer.on(self.now, Event::Queued { fused: next, iteration });
             next += 1;
             sent += 1;

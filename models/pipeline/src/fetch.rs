@@ -26,14 +26,30 @@ impl Machine<'_> {
             // An instruction that runs into the next block is complete a cycle later.
             let crosses = (start + inst.len - 1) / bytes != first;
             let ready = self.now + 1 + i32::from(crosses);
-            self.queue.push_back(Queued { inst: at.inst, iteration: at.iteration, ready });
-            observer.on(self.now, Event::Predecoded { inst: at.inst, iteration: at.iteration });
+            self.queue.push_back(Queued {
+                inst: at.inst,
+                iteration: at.iteration,
+                ready,
+            });
+            observer.on(
+                self.now,
+                Event::Predecoded {
+                    inst: at.inst,
+                    iteration: at.iteration,
+                },
+            );
             self.predecode.next = self.after(at);
             if inst.branch && !inst.head {
-                if inst.taken || inst.tail && self.after(at).inst == 0 && self.block.notion == crate::block::Notion::Loop {
+                if inst.taken
+                    || inst.tail && self.after(at).inst == 0 && self.block.notion == crate::block::Notion::Loop
+                {
                     let dense = branches > 0;
                     let p = &self.params.fetch;
-                    self.predecode.stall = if dense { p.dense_bubble.max(p.taken_bubble) } else { p.taken_bubble };
+                    self.predecode.stall = if dense {
+                        p.dense_bubble.max(p.taken_bubble)
+                    } else {
+                        p.taken_bubble
+                    };
                     self.predecode.stall += self.params.target_bubble();
                     self.leave_decoders(at);
                     return;

@@ -111,7 +111,11 @@ impl FigureTable {
             let index = u32::try_from(table.rows.len()).map_err(|_| bad("too many rows"))?;
             table.rows.push(figures);
             for operands in cells[1].split(';') {
-                let form = if operands.is_empty() { cells[0].clone() } else { format!("{} {operands}", cells[0]) };
+                let form = if operands.is_empty() {
+                    cells[0].clone()
+                } else {
+                    format!("{} {operands}", cells[0])
+                };
                 table.forms.entry(form).or_insert(index);
             }
         }
@@ -153,10 +157,17 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
         if text.is_empty() {
             return Ok(0);
         }
-        text.parse::<u16>().ok().filter(|n| *n <= 512).ok_or_else(|| format!("{text}: not a count"))
+        text.parse::<u16>()
+            .ok()
+            .filter(|n| *n <= 512)
+            .ok_or_else(|| format!("{text}: not a count"))
     };
     let mut figures = Figures {
-        shape: Shape { issue: number(2)?, mite: number(3)?, ports: ports(&cells[6], params)? },
+        shape: Shape {
+            issue: number(2)?,
+            mite: number(3)?,
+            ports: ports(&cells[6], params)?,
+        },
         ms: number(4)?,
         complex: match cells[5].strip_prefix('c') {
             Some(n) => Some(n.parse().map_err(|_| format!("decoder {}", cells[5]))?),
@@ -190,14 +201,23 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
 
 /// Bit mask of branch kinds.
 pub fn kind_mask(letters: &str) -> u16 {
-    letters.chars().filter_map(|c| BRANCH_KINDS.find(c)).fold(0, |mask, bit| mask | 1 << bit)
+    letters
+        .chars()
+        .filter_map(|c| BRANCH_KINDS.find(c))
+        .fold(0, |mask, bit| mask | 1 << bit)
 }
 
 fn shape(text: &str, params: &Params) -> Result<Shape, String> {
     let mut parts = text.splitn(3, ':');
     let mut count = || parts.next().and_then(|p| p.parse::<u16>().ok()).filter(|n| *n <= 512);
-    let (Some(issue), Some(mite)) = (count(), count()) else { return Err(format!("variant {text}")) };
-    Ok(Shape { issue, mite, ports: ports(parts.next().unwrap_or(""), params)? })
+    let (Some(issue), Some(mite)) = (count(), count()) else {
+        return Err(format!("variant {text}"));
+    };
+    Ok(Shape {
+        issue,
+        mite,
+        ports: ports(parts.next().unwrap_or(""), params)?,
+    })
 }
 
 fn ports(text: &str, params: &Params) -> Result<Vec<u32>, String> {
@@ -205,7 +225,9 @@ fn ports(text: &str, params: &Params) -> Result<Vec<u32>, String> {
     for part in text.split('+').filter(|p| !p.is_empty()) {
         let (times, names) = part.split_once('*').unwrap_or(("1", part));
         let times: usize = times.parse().map_err(|_| format!("ports {part}"))?;
-        let mask = params.mask(names).ok_or_else(|| format!("ports {part}: not among {}", params.ports.names))?;
+        let mask = params
+            .mask(names)
+            .ok_or_else(|| format!("ports {part}: not among {}", params.ports.names))?;
         if times > 512 {
             return Err(format!("ports {part}"));
         }

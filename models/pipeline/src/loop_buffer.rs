@@ -24,14 +24,22 @@ impl State {
         let micro = block.insts.iter().any(|i| i.ms > 0);
         // Unbalanced pushes and pops keep a loop out.
         let active = p.enabled
-                && block.notion == Notion::Loop
-                && plan.complete()
-                && uops <= p.uops
-                && uops > 0
-                && !micro
-                && block.stack == 0;
-        let copies = p.unroll.iter().find(|r| (r[0]..=r[1]).contains(&uops)).map_or(1, |r| r[2].max(1));
-        State { active, copies, next: Position { iteration: 0, inst: 0 } }
+            && block.notion == Notion::Loop
+            && plan.complete()
+            && uops <= p.uops
+            && uops > 0
+            && !micro
+            && block.stack == 0;
+        let copies = p
+            .unroll
+            .iter()
+            .find(|r| (r[0]..=r[1]).contains(&uops))
+            .map_or(1, |r| r[2].max(1));
+        State {
+            active,
+            copies,
+            next: Position { iteration: 0, inst: 0 },
+        }
     }
 }
 
@@ -45,11 +53,21 @@ impl Machine<'_> {
             let at = self.lsd.next;
             let last = at.inst + 1 == end;
             let wraps = last && (at.iteration + 1).is_multiple_of(self.lsd.copies);
-            self.idq.push_back(Waiting { fused: at.inst, iteration: at.iteration, wraps });
+            self.idq.push_back(Waiting {
+                fused: at.inst,
+                iteration: at.iteration,
+                wraps,
+            });
             self.lsd.next = if last {
-                Position { iteration: at.iteration + 1, inst: 0 }
+                Position {
+                    iteration: at.iteration + 1,
+                    inst: 0,
+                }
             } else {
-                Position { inst: at.inst + 1, ..at }
+                Position {
+                    inst: at.inst + 1,
+                    ..at
+                }
             };
         }
     }

@@ -136,6 +136,8 @@ pub struct Mode {
     pub computing: bool,
     /// Ports of arithmetic, if rename limits it.
     pub alu: u32,
+    /// Bits of an address within a block of the predecoder.
+    pub block_shift: u32,
 }
 
 impl Mode {
@@ -146,7 +148,12 @@ impl Mode {
             predecoded: params.fetch_kind() == Ok(FetchKind::Predecoded),
             stale_counts: params.ports.counts == "stale",
             computing: params.ports.position == "computing",
-            alu: if limited { params.mask(&params.ports.alu).unwrap_or(0) } else { 0 },
+            block_shift: params.predecode.block_bytes.trailing_zeros(),
+            alu: if limited {
+                params.mask(&params.ports.alu).unwrap_or(0)
+            } else {
+                0
+            },
         }
     }
 }
@@ -179,7 +186,15 @@ impl Default for Scratch {
             links: vec![NONE; UOP_SIZE * SOURCES],
             extra: vec![0; UOP_SIZE * SOURCES],
             flights: vec![flight; UOP_SIZE],
-            rob: vec![RobEntry { slot: 0, iteration: 0, left: 0, done: 0 }; ROB_SIZE],
+            rob: vec![
+                RobEntry {
+                    slot: 0,
+                    iteration: 0,
+                    left: 0,
+                    done: 0
+                };
+                ROB_SIZE
+            ],
             values: Vec::with_capacity(1024),
         }
     }
@@ -367,18 +382,32 @@ impl<'a> Machine<'a> {
     fn ideal_cycle(&mut self) {
         while self.idq.len() < self.params.rename.queue as usize {
             let next = self.lsd.next;
-            self.idq.push_back(Waiting { fused: next.inst, iteration: next.iteration, wraps: false });
+            self.idq.push_back(Waiting {
+                fused: next.inst,
+                iteration: next.iteration,
+                wraps: false,
+            });
             self.lsd.next = if next.inst as usize + 1 == self.block.fused.len() {
-                Position { iteration: next.iteration + 1, inst: 0 }
+                Position {
+                    iteration: next.iteration + 1,
+                    inst: 0,
+                }
             } else {
-                Position { inst: next.inst + 1, ..next }
+                Position {
+                    inst: next.inst + 1,
+                    ..next
+                }
             };
         }
     }
 
     /// Address of an instruction mod 2^32, the block being laid out at its code offset.
     pub fn address(&self, at: Position) -> u32 {
-        let copies = if self.block.notion == Notion::Unrolled { at.iteration } else { 0 };
+        let copies = if self.block.notion == Notion::Unrolled {
+            at.iteration
+        } else {
+            0
+        };
         self.block
             .code_offset
             .wrapping_add(copies.wrapping_mul(self.block.len))
@@ -403,9 +432,15 @@ impl<'a> Machine<'a> {
     /// The instruction after this one in program order.
     pub fn after(&self, at: Position) -> Position {
         if at.inst as usize + 1 == self.block.insts.len() {
-            Position { iteration: at.iteration + 1, inst: 0 }
+            Position {
+                iteration: at.iteration + 1,
+                inst: 0,
+            }
         } else {
-            Position { inst: at.inst + 1, ..at }
+            Position {
+                inst: at.inst + 1,
+                ..at
+            }
         }
     }
 

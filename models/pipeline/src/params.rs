@@ -346,7 +346,12 @@ impl Params {
         }
         let limited = [
             ("scheduler.delay", self.scheduler.delay, 0, 100),
-            ("retire.reorder_buffer", self.retire.reorder_buffer, self.rename.width, 1024),
+            (
+                "retire.reorder_buffer",
+                self.retire.reorder_buffer,
+                self.rename.width,
+                1024,
+            ),
             ("decode.complex_uops", self.decode.complex_uops, 1, 64),
             ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
             ("predecode.delay", self.predecode.delay, 0, 100),
@@ -362,7 +367,12 @@ impl Params {
             ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
             ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
             ("memory.stream_line_cycles", self.memory.stream_line_cycles, 0, 1000),
-            ("memory.renamed_forward_cycles", self.memory.renamed_forward_cycles, 0, 1000),
+            (
+                "memory.renamed_forward_cycles",
+                self.memory.renamed_forward_cycles,
+                0,
+                1000,
+            ),
             ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
             ("taken_branch.level", self.taken_branch.level, 0, 2),
             ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
@@ -373,7 +383,9 @@ impl Params {
         ];
         for (name, value, least, most) in limited {
             if value < least || value > most {
-                return Err(Error::Parameter(format!("{name} = {value}: must be from {least} to {most}")));
+                return Err(Error::Parameter(format!(
+                    "{name} = {value}: must be from {least} to {most}"
+                )));
             }
         }
         for (name, bytes) in [
@@ -382,7 +394,9 @@ impl Params {
             ("uop_cache.region_bytes", self.uop_cache.region_bytes),
         ] {
             if !bytes.is_power_of_two() || bytes > 4096 {
-                return Err(Error::Parameter(format!("{name} = {bytes}: must be a power of two up to 4096")));
+                return Err(Error::Parameter(format!(
+                    "{name} = {bytes}: must be a power of two up to 4096"
+                )));
             }
         }
         if self.ports.names.is_empty() || self.ports.names.chars().count() > 24 {
@@ -395,7 +409,10 @@ impl Params {
             ("ports.alu", &self.ports.alu),
         ] {
             if list.is_empty() || self.mask(list).is_none() {
-                return Err(Error::Parameter(format!("{name} = {list}: not among {}", self.ports.names)));
+                return Err(Error::Parameter(format!(
+                    "{name} = {list}: not among {}",
+                    self.ports.names
+                )));
             }
         }
         for (name, value, known) in [
@@ -408,20 +425,34 @@ impl Params {
                 return Err(Error::Parameter(format!("{name} = {value}: {}", known.join(" or "))));
             }
         }
-        if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| (b'0'..=b'9').contains(&c)) {
-            return Err(Error::Parameter(format!("ports.slots = {}: four digits", self.ports.slots)));
+        if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| c.is_ascii_digit()) {
+            return Err(Error::Parameter(format!(
+                "ports.slots = {}: four digits",
+                self.ports.slots
+            )));
         }
         if self.predecode.after_cross >= self.predecode.width {
-            return Err(Error::Parameter("predecode.after_cross: must be less than predecode.width".into()));
+            return Err(Error::Parameter(
+                "predecode.after_cross: must be less than predecode.width".into(),
+            ));
         }
         self.assign()?;
         self.fetch_kind()?;
         self.cache_rule()?;
         if !matches!(self.front_end.mode.as_str(), "real" | "ideal") {
-            return Err(Error::Parameter(format!("front_end.mode = {}: real or ideal", self.front_end.mode)));
+            return Err(Error::Parameter(format!(
+                "front_end.mode = {}: real or ideal",
+                self.front_end.mode
+            )));
         }
-        if !matches!(self.macro_fusion.pairs.as_str(), "none" | "table" | "cmp_test" | "flags" | "any") {
-            return Err(Error::Parameter(format!("macro_fusion.pairs = {}: unknown", self.macro_fusion.pairs)));
+        if !matches!(
+            self.macro_fusion.pairs.as_str(),
+            "none" | "table" | "cmp_test" | "flags" | "any"
+        ) {
+            return Err(Error::Parameter(format!(
+                "macro_fusion.pairs = {}: unknown",
+                self.macro_fusion.pairs
+            )));
         }
         Ok(())
     }
@@ -437,7 +468,9 @@ impl Params {
 
     /// Bit mask of the named ports; `None` if one of them does not exist.
     pub fn mask(&self, list: &str) -> Option<u32> {
-        list.chars().try_fold(0, |mask, c| Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?))
+        list.chars().try_fold(0, |mask, c| {
+            Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?)
+        })
     }
 
     /// Choices by issue slot, see `ports.slots`.
@@ -531,13 +564,18 @@ fn get_flag(root: &Table, table: &str, key: &str, default: Option<bool>) -> Resu
 fn get_text(root: &Table, table: &str, key: &str, default: Option<&str>) -> Result<String, Error> {
     match find(root, table, key) {
         Some(Value::Integer(i)) => Ok(i.to_string()),
-        Some(v) => v.as_str().map(str::to_string).ok_or_else(|| wrong(table, key, "must be text")),
+        Some(v) => v
+            .as_str()
+            .map(str::to_string)
+            .ok_or_else(|| wrong(table, key, "must be text")),
         None => default.map(str::to_string).ok_or_else(|| wrong(table, key, "missing")),
     }
 }
 
 fn get_triples(root: &Table, table: &str, key: &str, _: Option<&[[u32; 3]]>) -> Result<Vec<[u32; 3]>, Error> {
-    let Some(value) = find(root, table, key) else { return Ok(Vec::new()) };
+    let Some(value) = find(root, table, key) else {
+        return Ok(Vec::new());
+    };
     let bad = || wrong(table, key, "must be a list of [from, to, times]");
     let rows = value.as_array().ok_or_else(bad)?;
     rows.iter()
@@ -545,7 +583,11 @@ fn get_triples(root: &Table, table: &str, key: &str, _: Option<&[[u32; 3]]>) -> 
             let row = row.as_array().filter(|r| r.len() == 3).ok_or_else(bad)?;
             let mut out = [0; 3];
             for (slot, v) in out.iter_mut().zip(row) {
-                *slot = v.as_integer().and_then(|i| u32::try_from(i).ok()).filter(|i| *i <= 1000).ok_or_else(bad)?;
+                *slot = v
+                    .as_integer()
+                    .and_then(|i| u32::try_from(i).ok())
+                    .filter(|i| *i <= 1000)
+                    .ok_or_else(bad)?;
             }
             Ok(out)
         })

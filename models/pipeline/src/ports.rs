@@ -33,16 +33,31 @@ impl Machine<'_> {
             let high = 31 - ports.leading_zeros() as u8;
             return if self.sched.turn { low } else { high };
         }
-        let mut order = [(u32::MAX, 0u8, 0u8); 24];
+        // Keys order ports by load, then by the rule for ties.
+        let mut order = [u32::MAX; 24];
         let mut count = 0;
-        for p in (0..24u8).filter(|p| ports & 1 << p != 0) {
-            order[count] = (self.sched.seen[usize::from(p)], if self.sched.high { u8::MAX - p } else { p }, p);
+        let mut left = ports;
+        while left != 0 {
+            let p = left.trailing_zeros();
+            left &= left - 1;
+            let tie = if self.sched.high { 31 - p } else { p };
+            let mut key = self.sched.seen[p as usize] << 5 | tie;
+            for place in &mut order[..count] {
+                if key < *place {
+                    std::mem::swap(place, &mut key);
+                }
+            }
+            order[count] = key;
             count += 1;
         }
-        let order = &mut order[..count];
-        order.sort_unstable();
         let rank = self.sched.ranks[position as usize % 4].min(count - 1);
-        let chosen = if order[rank].0 - order[0].0 >= self.params.ports.imbalance { order[0] } else { order[rank] };
-        chosen.2
+        let apart = (order[rank] >> 5) - (order[0] >> 5);
+        let key = if apart >= self.params.ports.imbalance {
+            order[0]
+        } else {
+            order[rank]
+        };
+        let tie = key & 31;
+        (if self.sched.high { 31 - tie } else { tie }) as u8
     }
 }

@@ -20,15 +20,23 @@ pub struct State {
 
 impl Default for State {
     fn default() -> Self {
-        State { next: Position { iteration: 0, inst: 0 }, stall: 0, block: None, running: true, crossed: false }
+        State {
+            next: Position { iteration: 0, inst: 0 },
+            stall: 0,
+            block: None,
+            running: true,
+            crossed: false,
+        }
     }
 }
 
 impl Machine<'_> {
     /// Block of code in which an instruction ends.
     fn end_block(&self, at: Position) -> u32 {
-        let end = self.address(at).wrapping_add(self.block.insts[at.inst as usize].len - 1);
-        end / self.params.predecode.block_bytes
+        let end = self
+            .address(at)
+            .wrapping_add(self.block.insts[at.inst as usize].len - 1);
+        end >> self.mode.block_shift
     }
 
     /// Restart at an instruction after a switch from the uop cache.
@@ -63,7 +71,11 @@ impl Machine<'_> {
             }
         }
         let mut taken = 0;
-        let width = if self.predecode.crossed { width - p.after_cross as usize } else { width };
+        let width = if self.predecode.crossed {
+            width - p.after_cross as usize
+        } else {
+            width
+        };
         self.predecode.crossed = false;
         while taken < width {
             let at = self.predecode.next;
@@ -75,7 +87,13 @@ impl Machine<'_> {
                 iteration: at.iteration,
                 ready: self.now + p.delay as i32,
             });
-            observer.on(self.now, Event::Predecoded { inst: at.inst, iteration: at.iteration });
+            observer.on(
+                self.now,
+                Event::Predecoded {
+                    inst: at.inst,
+                    iteration: at.iteration,
+                },
+            );
             taken += 1;
             let jumps = self.block.insts[at.inst as usize].taken && !self.block.insts[at.inst as usize].head;
             self.predecode.next = self.after(at);
@@ -100,8 +118,10 @@ impl Machine<'_> {
         }
         let next = self.predecode.next;
         if self.end_block(next) != block {
-            let opcode = self.address(next).wrapping_add(self.block.insts[next.inst as usize].opcode_at);
-            if opcode / self.params.predecode.block_bytes == block {
+            let opcode = self
+                .address(next)
+                .wrapping_add(self.block.insts[next.inst as usize].opcode_at);
+            if opcode >> self.mode.block_shift == block {
                 self.predecode.stall = p.cross_cycles;
                 self.predecode.crossed = true;
             }

@@ -82,14 +82,23 @@ const STUCK: i32 = 100_000;
 /// # Errors
 /// The block cannot be decoded or simulated, or an instruction has no figures.
 pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
-    let block =
-        Block::new(request.code, request.offset, request.notion, &core.params, &core.table, request.strings)?;
+    let block = Block::new(
+        request.code,
+        request.offset,
+        request.notion,
+        &core.params,
+        &core.table,
+        request.strings,
+    )?;
     let mut machine = Machine::new(&block, &core.params)?;
     if request.ports {
         machine.usage = Some(vec![[0; 24]; block.uops.len()]);
     }
     if request.timeline > 0 {
-        let mut recorder = Recorder { iterations: request.timeline, ..Recorder::default() };
+        let mut recorder = Recorder {
+            iterations: request.timeline,
+            ..Recorder::default()
+        };
         let (cycles, steady) = run(&mut machine, &mut recorder, request.timeline)?;
         let timeline = crate::timeline::Timeline::new(&block, &core.params, &recorder);
         return Ok(result(&machine, cycles, steady, Some(timeline)));
@@ -98,12 +107,7 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
     Ok(result(&machine, cycles, steady, None))
 }
 
-fn result(
-    machine: &Machine,
-    cycles: f64,
-    steady: bool,
-    timeline: Option<crate::timeline::Timeline>,
-) -> Prediction {
+fn result(machine: &Machine, cycles: f64, steady: bool, timeline: Option<crate::timeline::Timeline>) -> Prediction {
     Prediction {
         cycles,
         bottleneck: bottleneck::name(machine, cycles),
@@ -146,7 +150,7 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
             let apart = complete * DISTANCE / machine.now as usize;
             step = apart.div_ceil(period).max(1) * period;
         }
-        if complete % step != 0 {
+        if !complete.is_multiple_of(step) {
             continue;
         }
         let (exact, rough) = machine.fingerprint();
@@ -155,7 +159,11 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
         let again = seen.insert(exact, now).map(gone);
         // Without the ports a state must repeat several times in the same way.
         let alike = rough_seen.insert(rough, now).map(gone);
-        repeats = if alike.is_some() && alike == last_gap { repeats + 1 } else { 0 };
+        repeats = if alike.is_some() && alike == last_gap {
+            repeats + 1
+        } else {
+            0
+        };
         last_gap = alike;
         let found = again.or(alike.filter(|_| repeats >= REPEATS));
         if let Some((iterations, cycles)) = found {

@@ -61,7 +61,14 @@ impl Core {
         let strings = StringUse { count, destination };
         let jobs: Vec<Job> = blocks
             .into_iter()
-            .map(|(code, offset)| Job { code, offset, notion, strings, ports, timeline: timeline.min(10_000) })
+            .map(|(code, offset)| Job {
+                code,
+                offset,
+                notion,
+                strings,
+                ports,
+                timeline: timeline.min(10_000),
+            })
             .collect();
         let results = py.detach(|| run(&self.model, &jobs, threads));
         let list = PyList::empty(py);

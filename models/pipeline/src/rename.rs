@@ -30,6 +30,8 @@ pub struct State {
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
+    /// Registers to be written by the instruction that is being renamed.
+    pub writes: Vec<(Reg, u32)>,
     /// Computing uops renamed in this cycle.
     pub computing: u32,
 }
@@ -91,7 +93,13 @@ impl Machine<'_> {
             let stalls = self.rename.stall > 0;
             for at in fused.slots.clone() {
                 self.rename_slot(at, head.iteration, used);
-                observer.on(self.now, Event::Renamed { slot: at, iteration: head.iteration });
+                observer.on(
+                    self.now,
+                    Event::Renamed {
+                        slot: at,
+                        iteration: head.iteration,
+                    },
+                );
                 used += 1;
             }
             self.idq.pop_front();
@@ -115,8 +123,15 @@ impl Machine<'_> {
         if alu == 0 {
             return 0;
         }
-        let count = |s: &Slot| (s.uops.start..s.uops.end).filter(|u| self.block.uops[*u as usize].ports & alu != 0).count();
-        slots.iter().map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 }).sum()
+        let count = |s: &Slot| {
+            (s.uops.start..s.uops.end)
+                .filter(|u| self.block.uops[*u as usize].ports & alu != 0)
+                .count()
+        };
+        slots
+            .iter()
+            .map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 })
+            .sum()
     }
 
     fn rename_slot(&mut self, at: u32, iteration: u32, position: u32) {
@@ -138,17 +153,46 @@ impl Machine<'_> {
             }
         }
         let count = executed.end - executed.start;
-        self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
+        self.rob[rob as usize % ROB_SIZE] = RobEntry {
+            slot: at,
+            iteration,
+            left: count as u8,
+            done: self.now,
+        };
         self.rob_tail += 1;
         for uop in executed {
-            self.rename_uop(uop, rob, iteration, if self.mode.computing { self.rename.computing } else { position });
+            self.rename_uop(
+                uop,
+                rob,
+                iteration,
+                if self.mode.computing {
+                    self.rename.computing
+                } else {
+                    position
+                },
+            );
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
+        }
+        if slot.last || slot.inserted {
+            self.apply_writes();
         }
         for &reg in &slot.clears {
             self.set_held(reg, Held::Since(self.now, slot.inst));
             self.unalias(reg);
             self.added[usize::from(reg)] = 0;
         }
+    }
+
+    /// The registers that an instruction writes change hands.
+    fn apply_writes(&mut self) {
+        let mut writes = std::mem::take(&mut self.rename.writes);
+        for (reg, value) in writes.drain(..) {
+            self.set_held(reg, Held::Value(value));
+            self.count(Held::Value(value), -1);
+            self.unalias(reg);
+            self.added[usize::from(reg)] = 0;
+        }
+        self.rename.writes = writes;
     }
 
     /// Try to eliminate a move.
@@ -178,7 +222,10 @@ impl Machine<'_> {
                 }
                 None => {
                     self.unalias(to);
-                    self.rename.aliases.push(Alias { regs: to_bit | from_bit, vector });
+                    self.rename.aliases.push(Alias {
+                        regs: to_bit | from_bit,
+                        vector,
+                    });
                 }
             }
         }
@@ -256,9 +303,9 @@ impl Machine<'_> {
             let value = self.new_value(inst);
             self.flights[index].values[n] = value;
             for &reg in &output.regs {
-                self.set_held(reg, Held::Value(value));
-                self.unalias(reg);
-                self.added[usize::from(reg)] = 0;
+                // Later uops of the instruction still read the old register.
+                self.count(Held::Value(value), 1);
+                self.rename.writes.push((reg, value));
             }
         }
         if let Some(store) = block.store_number[at as usize] {
@@ -323,7 +370,12 @@ impl Machine<'_> {
     }
 
     fn new_value(&mut self, inst: u16) -> u32 {
-        let fresh = Value { ready: LATER, uses: 0, waiting: NONE, inst };
+        let fresh = Value {
+            ready: LATER,
+            uses: 0,
+            waiting: NONE,
+            inst,
+        };
         if let Some(v) = self.free_values.pop() {
             self.values[v as usize] = fresh;
             return v;

@@ -20,7 +20,13 @@ impl Machine<'_> {
             if entry.left > 0 || entry.done > self.now {
                 break;
             }
-            observer.on(self.now, Event::Retired { slot: entry.slot, iteration: entry.iteration });
+            observer.on(
+                self.now,
+                Event::Retired {
+                    slot: entry.slot,
+                    iteration: entry.iteration,
+                },
+            );
             if entry.slot == last_slot {
                 self.retire.completed.push(self.now);
             }

@@ -3,6 +3,8 @@
 use crate::events::{Event, Observer};
 use crate::machine::{Machine, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::params::{Assign, Params};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A uop with all inputs known.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,8 @@ pub struct State {
     pub turn: bool,
     /// Uops with all inputs known, by port; the last list is for any port.
     pub ready: Vec<Vec<Ready>>,
+    /// By port, uops that could start now, the oldest on top.
+    pub startable: Vec<BinaryHeap<Reverse<u32>>>,
     /// First cycle at which a port is free.
     pub port_free: [i32; 24],
     /// First cycle at which the slow unit of a port is free.
@@ -55,14 +59,19 @@ impl State {
             load: [0; 24],
             seen: [0; 24],
             load_mask: params.mask(&params.ports.load).unwrap_or(0),
-            memory_mask: [&params.ports.load, &params.ports.store_address, &params.ports.store_data]
-                .iter()
-                .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
+            memory_mask: [
+                &params.ports.load,
+                &params.ports.store_address,
+                &params.ports.store_data,
+            ]
+            .iter()
+            .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
             streamed: 0,
             ranks: params.ranks(),
             high: params.ports.tie == "high",
             turn: false,
             ready: vec![Vec::new(); ports + 1],
+            startable: vec![BinaryHeap::new(); ports],
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
@@ -79,9 +88,17 @@ impl Machine<'_> {
     /// All inputs of a uop are known.
     pub fn make_ready(&mut self, id: u32) {
         let flight = &self.flights[id as usize % UOP_SIZE];
-        let list = if flight.port == 255 { self.sched.ports } else { usize::from(flight.port) };
+        let list = if flight.port == 255 {
+            self.sched.ports
+        } else {
+            usize::from(flight.port)
+        };
         let slow = self.block.uops[flight.uop as usize].busy > 1;
-        self.sched.ready[list].push(Ready { id, at: flight.ready, slow });
+        self.sched.ready[list].push(Ready {
+            id,
+            at: flight.ready,
+            slow,
+        });
     }
 
     /// Start uops for a cycle.
@@ -90,25 +107,39 @@ impl Machine<'_> {
             self.dispatch_any(observer);
             return;
         }
+        let now = self.now;
         for port in 0..self.sched.ports {
-            if self.sched.port_free[port] > self.now || self.sched.ready[port].is_empty() {
+            let heap = &mut self.sched.startable[port];
+            self.sched.ready[port].retain(|r| {
+                if r.at <= now {
+                    heap.push(Reverse(r.id));
+                }
+                r.at > now
+            });
+            if self.sched.port_free[port] > now {
                 continue;
             }
-            let mut best: Option<(u32, usize)> = None;
-            for (n, r) in self.sched.ready[port].iter().enumerate() {
-                if r.at > self.now || best.is_some_and(|b| b.0.wrapping_sub(r.id) > u32::MAX / 2) {
-                    continue;
-                }
-                if r.slow && self.sched.unit_free[port] > self.now {
-                    continue;
-                }
-                best = Some((r.id, n));
-            }
-            if let Some((id, n)) = best {
-                self.sched.ready[port].swap_remove(n);
+            if let Some(id) = self.oldest(port) {
                 self.start(id, port, observer);
             }
         }
+    }
+
+    /// Take the oldest uop that a port can start; one that needs its busy unit waits.
+    fn oldest(&mut self, port: usize) -> Option<u32> {
+        let mut set_aside = Vec::new();
+        let mut found = None;
+        while let Some(Reverse(id)) = self.sched.startable[port].pop() {
+            let slow = self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize].busy > 1;
+            if slow && self.sched.unit_free[port] > self.now {
+                set_aside.push(Reverse(id));
+                continue;
+            }
+            found = Some(id);
+            break;
+        }
+        self.sched.startable[port].extend(set_aside);
+        found
     }
 
     /// Oldest first, each on the first free port that can take it.
@@ -136,10 +167,9 @@ impl Machine<'_> {
                 continue;
             }
             if r.slow {
-                choice = (0..self.sched.ports as u32)
+                choice &= (0..self.sched.ports as u32)
                     .filter(|p| self.sched.unit_free[*p as usize] <= self.now)
-                    .fold(0, |m, p| m | 1 << p)
-                    & choice;
+                    .fold(0, |m, p| m | 1 << p);
                 if choice == 0 {
                     kept.push(r);
                     continue;
@@ -176,7 +206,14 @@ impl Machine<'_> {
         if let Some(usage) = &mut self.usage {
             usage[flight.uop as usize][port] += 1;
         }
-        observer.on(self.now, Event::Dispatched { uop: flight.uop, iteration: flight.iteration, port: port as u8 });
+        observer.on(
+            self.now,
+            Event::Dispatched {
+                uop: flight.uop,
+                iteration: flight.iteration,
+                port: port as u8,
+            },
+        );
         let mut done = self.now + 1;
         self.flights[index].result = self.now + uop.outputs.first().map_or(1, |o| i32::from(o.latency));
         for (n, output) in uop.outputs.iter().take(4).enumerate() {

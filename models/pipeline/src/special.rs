@@ -23,15 +23,33 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             if cycles == 0 {
                 return Err(Error::Unknown(d.form.clone()));
             }
-            Ok(Some(Figures { shape: Shape { issue: 1, mite: 1, ports: Vec::new() }, ..Figures::default() }))
+            Ok(Some(Figures {
+                shape: Shape {
+                    issue: 1,
+                    mite: 1,
+                    ports: Vec::new(),
+                },
+                ..Figures::default()
+            }))
         }
         Special::RepMovs(bytes) => {
-            let startup = if bytes == 1 { s.movs_startup.max(s.movsb_startup) } else { s.movs_startup };
+            let startup = if bytes == 1 {
+                s.movs_startup.max(s.movsb_startup)
+            } else {
+                s.movs_startup
+            };
             string(d, params, strings, bytes, startup, s.movs_rate, s.movs_rate_unaligned).map(Some)
         }
-        Special::RepStos(bytes) => {
-            string(d, params, strings, bytes, s.stos_startup, s.stos_rate, s.stos_rate_unaligned).map(Some)
-        }
+        Special::RepStos(bytes) => string(
+            d,
+            params,
+            strings,
+            bytes,
+            s.stos_startup,
+            s.stos_rate,
+            s.stos_rate_unaligned,
+        )
+        .map(Some),
     }
 }
 
@@ -49,13 +67,21 @@ fn string(
     let aligned = destination.is_multiple_of(params.string.alignment.max(1));
     let rate = if aligned { rate } else { rate_unaligned };
     if rate <= 0.0 {
-        return Err(Error::Unknown(if aligned { d.form.clone() } else { format!("{} unaligned", d.form) }));
+        return Err(Error::Unknown(if aligned {
+            d.form.clone()
+        } else {
+            format!("{} unaligned", d.form)
+        }));
     }
     let count = f64::from(strings.count.unwrap_or(params.string.count));
     let cycles = (startup + count * f64::from(bytes) / rate).round().clamp(1.0, 60_000.0) as u16;
     let unit = params.mask(&params.ports.alu).unwrap_or(1);
     Ok(Figures {
-        shape: Shape { issue: 1, mite: 1, ports: vec![unit & unit.wrapping_neg()] },
+        shape: Shape {
+            issue: 1,
+            mite: 1,
+            ports: vec![unit & unit.wrapping_neg()],
+        },
         ms: 1,
         latency: vec![(ANY, ANY, cycles)],
         busy: cycles,

@@ -54,7 +54,12 @@ impl Machine<'_> {
             }
             id = id.wrapping_add(1);
         }
-        for held in self.held.iter().chain(self.stores.iter().flatten()).chain(self.stored.iter().flatten()) {
+        for held in self
+            .held
+            .iter()
+            .chain(self.stores.iter().flatten())
+            .chain(self.stored.iter().flatten())
+        {
             let known = match held {
                 Held::Since(t, _) => after(*t),
                 Held::Value(v) => after(self.values[*v as usize].ready),
@@ -90,7 +95,11 @@ impl Machine<'_> {
                     | u64::from(self.predecode.stall) << 1
                     | u64::from(self.predecode.crossed),
             );
-            m.add(self.predecode.block.map_or(0, |b| 1 | u64::from(b.0 & 3) << 32 | ago(b.1) << 1));
+            m.add(
+                self.predecode
+                    .block
+                    .map_or(0, |b| 1 | u64::from(b.0 & 3) << 32 | ago(b.1) << 1),
+            );
         }
         let d = &self.decode;
         m.add(u64::from(d.stall) << 32 | d.microcode.map_or(0xffff_ffff, |x| u64::from(x.0) << 16 | ago(x.2)));

@@ -46,14 +46,23 @@ impl Timeline {
                 Event::Renamed { slot, iteration } => {
                     ("rename", u32::from(block.slots[slot as usize].inst), iteration, None)
                 }
-                Event::Dispatched { uop, iteration, port } => {
-                    ("dispatch", owner[uop as usize], iteration, names.get(usize::from(port)).copied())
-                }
+                Event::Dispatched { uop, iteration, port } => (
+                    "dispatch",
+                    owner[uop as usize],
+                    iteration,
+                    names.get(usize::from(port)).copied(),
+                ),
                 Event::Retired { slot, iteration } => {
                     ("retire", u32::from(block.slots[slot as usize].inst), iteration, None)
                 }
             };
-            Some(Row { cycle: cycle as u32, iteration, inst, what, port })
+            Some(Row {
+                cycle: cycle as u32,
+                iteration,
+                inst,
+                what,
+                port,
+            })
         });
         Timeline { rows: rows.collect() }
     }

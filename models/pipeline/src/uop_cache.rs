@@ -36,10 +36,18 @@ impl CachePlan {
     pub fn new(block: &Block, params: &Params) -> Result<CachePlan, Error> {
         let rule = params.cache_rule()?;
         if block.notion == Notion::Unrolled && rule == CacheRule::Entry && params.uop_cache.unrolled {
-            return Ok(CachePlan { decoded: vec![false; block.insts.len()], lines: Vec::new(), streams: true });
+            return Ok(CachePlan {
+                decoded: vec![false; block.insts.len()],
+                lines: Vec::new(),
+                streams: true,
+            });
         }
         if rule == CacheRule::None || block.notion == Notion::Unrolled {
-            return Ok(CachePlan { decoded: vec![true; block.insts.len()], lines: Vec::new(), streams: false });
+            return Ok(CachePlan {
+                decoded: vec![true; block.insts.len()],
+                lines: Vec::new(),
+                streams: false,
+            });
         }
         let cached = match rule {
             CacheRule::Region => region_rule(block, params),
@@ -56,7 +64,11 @@ impl CachePlan {
                 decoding = false;
             }
         }
-        let mut plan = CachePlan { decoded, lines: Vec::new(), streams: false };
+        let mut plan = CachePlan {
+            decoded,
+            lines: Vec::new(),
+            streams: false,
+        };
         plan.lines = lines(block, params, &plan.decoded);
         Ok(plan)
     }
@@ -169,7 +181,11 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                 room -= need;
             }
             _ => {
-                lines.push(Line { start: inst.fused.start, end: inst.fused.end, region });
+                lines.push(Line {
+                    start: inst.fused.start,
+                    end: inst.fused.end,
+                    region,
+                });
                 room = p.line_uops.saturating_sub(need);
             }
         }
@@ -235,7 +251,9 @@ impl Machine<'_> {
         let mut sent = 0;
         let mut reads = 0;
         while sent < width {
-            let Some(line) = self.plan.lines.get(self.cache.line as usize).cloned() else { return };
+            let Some(line) = self.plan.lines.get(self.cache.line as usize).cloned() else {
+                return;
+            };
             reads += 1;
             if reads > p.reads {
                 return;
@@ -254,8 +272,18 @@ impl Machine<'_> {
                     self.next_line(line.end);
                     return;
                 }
-                self.idq.push_back(Waiting { fused, iteration: self.cache.iteration, wraps: false });
-                observer.on(self.now, Event::Queued { fused, iteration: self.cache.iteration });
+                self.idq.push_back(Waiting {
+                    fused,
+                    iteration: self.cache.iteration,
+                    wraps: false,
+                });
+                observer.on(
+                    self.now,
+                    Event::Queued {
+                        fused,
+                        iteration: self.cache.iteration,
+                    },
+                );
                 self.cache.fused += 1;
                 sent += 1;
             }
@@ -279,8 +307,18 @@ impl Machine<'_> {
             }
             let split = inst.fused.end - inst.ms;
             for fused in inst.fused.start..split {
-                self.idq.push_back(Waiting { fused, iteration: at.iteration, wraps: false });
-                observer.on(self.now, Event::Queued { fused, iteration: at.iteration });
+                self.idq.push_back(Waiting {
+                    fused,
+                    iteration: at.iteration,
+                    wraps: false,
+                });
+                observer.on(
+                    self.now,
+                    Event::Queued {
+                        fused,
+                        iteration: at.iteration,
+                    },
+                );
             }
             sent += uops;
             self.predecode.next = self.after(at);
@@ -297,7 +335,11 @@ impl Machine<'_> {
         if self.cache.fused < end {
             return false;
         }
-        let inst = if end == 0 { 0 } else { u32::from(self.block.fused[end as usize - 1].inst) };
+        let inst = if end == 0 {
+            0
+        } else {
+            u32::from(self.block.fused[end as usize - 1].inst)
+        };
         let mut next = inst + 1;
         while self.block.insts.get(next as usize).is_some_and(|i| i.tail) {
             next += 1;
@@ -306,7 +348,10 @@ impl Machine<'_> {
         if next as usize >= self.block.insts.len() {
             if !self.plan.starts_cached() {
                 self.cache.active = false;
-                self.predecode_from(Position { iteration: iteration + 1, inst: 0 });
+                self.predecode_from(Position {
+                    iteration: iteration + 1,
+                    inst: 0,
+                });
                 return true;
             }
             self.resume_cache(iteration + 1);

@@ -110,18 +110,37 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
     } else {
         d
     };
-    let mut builder = Builder { d, figures, params, uops: Vec::new() };
+    let mut builder = Builder {
+        d,
+        figures,
+        params,
+        uops: Vec::new(),
+    };
     let loads = builder.loads(&roles.loads, case);
     let result = builder.computes(&roles.computes, &loads, drop_sources, !roles.datas.is_empty());
     builder.stores(&roles, result.or(loads.last().copied()));
     if let Some((reg, ports)) = update {
-        let sources = vec![Source { from: From::Reg(reg), extra: 0 }];
-        builder.push(compute(ports, sources, vec![Output { latency: 1, regs: vec![reg] }]));
+        let sources = vec![Source {
+            from: From::Reg(reg),
+            extra: 0,
+        }];
+        builder.push(compute(
+            ports,
+            sources,
+            vec![Output {
+                latency: 1,
+                regs: vec![reg],
+            }],
+        ));
     }
     builder.set_busy();
     let uops = builder.uops;
     let fused = fuse(&uops, shape, figures.ms);
-    Expansion { fused, ms: figures.ms, uops }
+    Expansion {
+        fused,
+        ms: figures.ms,
+        uops,
+    }
 }
 
 /// Label of a base register that the address mode updates.
@@ -138,7 +157,12 @@ fn assign_roles(shape: &Shape, d: &Decoded, params: &Params) -> Roles {
     let load = params.mask(&params.ports.load).unwrap_or(0);
     let address = params.mask(&params.ports.store_address).unwrap_or(0);
     let data = params.mask(&params.ports.store_data).unwrap_or(0);
-    let mut roles = Roles { loads: Vec::new(), computes: Vec::new(), addresses: Vec::new(), datas: Vec::new() };
+    let mut roles = Roles {
+        loads: Vec::new(),
+        computes: Vec::new(),
+        addresses: Vec::new(),
+        datas: Vec::new(),
+    };
     let reads = d.mems.iter().any(|m| m.read);
     let writes = d.mems.iter().any(|m| m.write);
     let mut memory = Vec::new();
@@ -153,7 +177,11 @@ fn assign_roles(shape: &Shape, d: &Decoded, params: &Params) -> Roles {
     }
     // Address uops are the ones that can use a port that does not load.
     memory.sort_by_key(|p| (p & !load != 0, *p));
-    let addresses = if reads { roles.datas.len().min(memory.len()) } else { memory.len() };
+    let addresses = if reads {
+        roles.datas.len().min(memory.len())
+    } else {
+        memory.len()
+    };
     roles.addresses = memory.split_off(memory.len() - addresses);
     roles.loads = memory;
     roles
@@ -179,11 +207,23 @@ impl Builder<'_> {
     }
 
     fn address_sources(mem: &Mem) -> Vec<Source> {
-        [mem.base, mem.index].iter().filter(|r| **r != NO_REG).map(|r| Source { from: From::Reg(*r), extra: 0 }).collect()
+        [mem.base, mem.index]
+            .iter()
+            .filter(|r| **r != NO_REG)
+            .map(|r| Source {
+                from: From::Reg(*r),
+                extra: 0,
+            })
+            .collect()
     }
 
     fn load_latency(&self, mem: &Mem) -> u16 {
-        let vector = self.d.writes.iter().chain(&self.d.reads).any(|w| (VECTOR..VECTOR + 32).contains(&w.1));
+        let vector = self
+            .d
+            .writes
+            .iter()
+            .chain(&self.d.reads)
+            .any(|w| (VECTOR..VECTOR + 32).contains(&w.1));
         let m = &self.params.memory;
         (match (vector, mem.bytes > 16) {
             (_, true) => m.load_256_cycles,
@@ -196,7 +236,9 @@ impl Builder<'_> {
         let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
         let mut out = Vec::new();
         for (n, &mask) in ports.iter().enumerate() {
-            let Some(mem) = read.get(n).or(read.first()) else { continue };
+            let Some(mem) = read.get(n).or(read.first()) else {
+                continue;
+            };
             let mut sources = Self::address_sources(mem);
             let mut latency = self.load_latency(mem);
             if self.pure_load() {
@@ -205,18 +247,41 @@ impl Builder<'_> {
                 }
             }
             if case.chased {
-                latency = latency.saturating_sub(self.params.memory.pointer_chase_gain as u16).max(1);
+                latency = latency
+                    .saturating_sub(self.params.memory.pointer_chase_gain as u16)
+                    .max(1);
             }
             if let Some((store, back)) = self.renamed(mem, case.forwards.get(n).copied().flatten()) {
-                sources = vec![Source { from: From::Stored(store, back), extra: 0 }];
+                sources = vec![Source {
+                    from: From::Stored(store, back),
+                    extra: 0,
+                }];
                 latency = self.params.memory.renamed_forward_cycles as u16;
             } else if let Some(Some((store, back))) = case.forwards.get(n) {
-                sources.push(Source { from: From::Store(*store, *back), extra: 1 });
+                sources.push(Source {
+                    from: From::Store(*store, *back),
+                    extra: 1,
+                });
                 latency = (self.params.memory.forward_cycles as u16).saturating_sub(1).max(1);
             }
-            let port_cycles = if mem.bytes > 16 { self.params.memory.port_cycles_256 as u16 } else { 1 };
-            let outputs = vec![Output { latency, regs: Vec::new() }];
-            let id = self.push(Uop { ports: mask, role: Role::Load, sources, outputs, port_cycles, busy: 0, streamed: 0 });
+            let port_cycles = if mem.bytes > 16 {
+                self.params.memory.port_cycles_256 as u16
+            } else {
+                1
+            };
+            let outputs = vec![Output {
+                latency,
+                regs: Vec::new(),
+            }];
+            let id = self.push(Uop {
+                ports: mask,
+                role: Role::Load,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+            });
             out.push(id);
         }
         out
@@ -240,7 +305,13 @@ impl Builder<'_> {
         let mut inputs: Vec<(Label, Source)> = Vec::new();
         if !drop {
             for &(label, reg) in &self.d.reads {
-                inputs.push((label, Source { from: From::Reg(reg), extra: 0 }));
+                inputs.push((
+                    label,
+                    Source {
+                        from: From::Reg(reg),
+                        extra: 0,
+                    },
+                ));
             }
         }
         for &id in loads {
@@ -274,7 +345,13 @@ impl Builder<'_> {
     }
 
     fn default_latency(&self, to: Label) -> u16 {
-        let listed = self.figures.latency.iter().filter(|l| l.1 == to || l.1 == ANY).map(|l| l.2).max();
+        let listed = self
+            .figures
+            .latency
+            .iter()
+            .filter(|l| l.1 == to || l.1 == ANY)
+            .map(|l| l.2)
+            .max();
         if to == MEM {
             return 1;
         }
@@ -288,15 +365,23 @@ impl Builder<'_> {
             targets.push((MEM, NO_REG));
         }
         for (label, reg) in targets {
-            let from: Vec<(Source, u16)> =
-                inputs.iter().filter_map(|(l, s)| Some((*s, self.latency(*l, label)?))).collect();
+            let from: Vec<(Source, u16)> = inputs
+                .iter()
+                .filter_map(|(l, s)| Some((*s, self.latency(*l, label)?)))
+                .collect();
             let alike = |p: &Profile| {
                 p.from.len() == from.len()
-                    && p.from.iter().zip(&from).all(|(a, b)| a.1 == b.1 && a.0.from == b.0.from)
+                    && p.from
+                        .iter()
+                        .zip(&from)
+                        .all(|(a, b)| a.1 == b.1 && a.0.from == b.0.from)
             };
             match profiles.iter_mut().find(|p| alike(p)) {
                 Some(profile) => profile.outputs.push((label, reg)),
-                None => profiles.push(Profile { outputs: vec![(label, reg)], from }),
+                None => profiles.push(Profile {
+                    outputs: vec![(label, reg)],
+                    from,
+                }),
             }
         }
         profiles.sort_by_key(|p| p.from.iter().map(|f| f.1).max().unwrap_or(0));
@@ -309,13 +394,18 @@ impl Builder<'_> {
             self.load_results(loads);
             return None;
         }
-        let stores_result =
-            to_memory && (self.d.mems.iter().any(|m| m.read && m.write) || self.d.writes.is_empty());
+        let stores_result = to_memory && (self.d.mems.iter().any(|m| m.read && m.write) || self.d.writes.is_empty());
         let inputs = self.inputs(loads, drop);
         let mut profiles = self.profiles(&inputs, stores_result);
         let mut masks = ports.to_vec();
         let slow = profiles.iter().flat_map(|p| &p.from).any(|f| f.1 >= 3);
-        masks.sort_by_key(|m| if slow { m.count_ones() as i32 } else { -(m.count_ones() as i32) });
+        masks.sort_by_key(|m| {
+            if slow {
+                m.count_ones() as i32
+            } else {
+                -(m.count_ones() as i32)
+            }
+        });
         while profiles.len() > masks.len() {
             let Some(extra) = profiles.pop() else { break };
             let Some(last) = profiles.last_mut() else { break };
@@ -338,22 +428,45 @@ impl Builder<'_> {
             let mut latency = least;
             let mut rest = profile.from.clone();
             if let Some((before, inner)) = chain_step(previous.as_ref(), &profile.from) {
-                sources.push(Source { from: From::Inner(before), extra: 0 });
+                sources.push(Source {
+                    from: From::Inner(before),
+                    extra: 0,
+                });
                 rest.retain(|f| !inner.contains(&f.0.from));
-                latency = chain_latency(previous.as_ref(), &profile.from).unwrap_or(latency).min(latency).max(1);
+                latency = chain_latency(previous.as_ref(), &profile.from)
+                    .unwrap_or(latency)
+                    .min(latency)
+                    .max(1);
             } else if spare > 0 && most >= 2 && !rest.is_empty() {
                 spare -= 1;
-                let (early_latency, late_latency) = if most > least { (most - least, least) } else { (most - 1, 1) };
+                let (early_latency, late_latency) = if most > least {
+                    (most - least, least)
+                } else {
+                    (most - 1, 1)
+                };
                 let (early, late): (Vec<_>, Vec<_>) = rest.iter().copied().partition(|f| f.1 == most);
                 let mask = masks.next().unwrap_or(ports[0]);
                 let early = early.iter().map(|f| f.0).collect();
-                let id = self.push(compute(mask, early, vec![Output { latency: early_latency, regs: Vec::new() }]));
-                sources.push(Source { from: From::Inner(id), extra: 0 });
+                let id = self.push(compute(
+                    mask,
+                    early,
+                    vec![Output {
+                        latency: early_latency,
+                        regs: Vec::new(),
+                    }],
+                ));
+                sources.push(Source {
+                    from: From::Inner(id),
+                    extra: 0,
+                });
                 rest = late;
                 latency = late_latency.max(1);
             }
             for (source, cycles) in &rest {
-                sources.push(Source { from: source.from, extra: cycles.saturating_sub(latency) });
+                sources.push(Source {
+                    from: source.from,
+                    extra: cycles.saturating_sub(latency),
+                });
             }
             let regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
             let mask = masks.next().unwrap_or(ports[0]);
@@ -381,24 +494,55 @@ impl Builder<'_> {
     fn stores(&mut self, roles: &Roles, result: Option<u16>) {
         let written: Vec<Mem> = self.d.mems.iter().filter(|m| m.write).copied().collect();
         for n in 0..roles.addresses.len().max(roles.datas.len()) {
-            let Some(mem) = written.get(n).or(written.first()) else { continue };
-            let port_cycles = if mem.bytes > 16 { self.params.memory.port_cycles_256 as u16 } else { 1 };
+            let Some(mem) = written.get(n).or(written.first()) else {
+                continue;
+            };
+            let port_cycles = if mem.bytes > 16 {
+                self.params.memory.port_cycles_256 as u16
+            } else {
+                1
+            };
             if let Some(&ports) = roles.addresses.get(n) {
                 let sources = Self::address_sources(mem);
-                let outputs = vec![Output { latency: 1, regs: Vec::new() }];
-                self.push(Uop { ports, role: Role::StoreAddress, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 });
+                let outputs = vec![Output {
+                    latency: 1,
+                    regs: Vec::new(),
+                }];
+                self.push(Uop {
+                    ports,
+                    role: Role::StoreAddress,
+                    sources,
+                    outputs,
+                    port_cycles: 1,
+                    busy: 0,
+                    streamed: 0,
+                });
             }
             let Some(&ports) = roles.datas.get(n) else { continue };
             let mut sources = match result {
-                Some(id) => vec![Source { from: From::Inner(id), extra: 0 }],
+                Some(id) => vec![Source {
+                    from: From::Inner(id),
+                    extra: 0,
+                }],
                 None => self.stored_registers(mem),
             };
             if roles.addresses.is_empty() {
                 sources.extend(Self::address_sources(mem));
             }
             // A load that reads it starts a cycle later at the earliest.
-            let outputs = vec![Output { latency: 0, regs: Vec::new() }];
-            self.push(Uop { ports, role: Role::StoreData, sources, outputs, port_cycles, busy: 0, streamed: 0 });
+            let outputs = vec![Output {
+                latency: 0,
+                regs: Vec::new(),
+            }];
+            self.push(Uop {
+                ports,
+                role: Role::StoreData,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+            });
         }
     }
 
@@ -407,14 +551,21 @@ impl Builder<'_> {
             .reads
             .iter()
             .filter(|r| r.1 != mem.base && r.1 != mem.index || r.0 < 8)
-            .map(|r| Source { from: From::Reg(r.1), extra: 0 })
+            .map(|r| Source {
+                from: From::Reg(r.1),
+                extra: 0,
+            })
             .collect()
     }
 
     fn set_busy(&mut self) {
         if self.figures.busy > 1 {
             let role = if self.d.locked { Role::StoreData } else { Role::Compute };
-            let narrow = self.uops.iter_mut().filter(|u| u.role == role).min_by_key(|u| u.ports.count_ones());
+            let narrow = self
+                .uops
+                .iter_mut()
+                .filter(|u| u.role == role)
+                .min_by_key(|u| u.ports.count_ones());
             if let Some(uop) = narrow {
                 uop.busy = self.figures.busy;
             }
@@ -423,7 +574,15 @@ impl Builder<'_> {
 }
 
 fn compute(ports: u32, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop { ports, role: Role::Compute, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 }
+    Uop {
+        ports,
+        role: Role::Compute,
+        sources,
+        outputs,
+        port_cycles: 1,
+        busy: 0,
+        streamed: 0,
+    }
 }
 
 /// If every latency is that of the previous profile plus the same number of cycles:
@@ -473,13 +632,13 @@ fn fuse(uops: &[Uop], shape: &Shape, ms: u16) -> Vec<Vec<Vec<u16>>> {
     let mut fused: Vec<Vec<Vec<u16>>> = slots.into_iter().map(|s| vec![s]).collect();
     let first_role = |f: &[Vec<u16>]| f.first().and_then(|s| s.first()).map(|u| uops[usize::from(*u)].role);
     while fused.len() > front {
-        let best = (0..fused.len() - 1).filter(|i| fused[*i].len() == 1 && fused[i + 1].len() == 1).min_by_key(|i| {
-            match (first_role(&fused[*i]), first_role(&fused[i + 1])) {
+        let best = (0..fused.len() - 1)
+            .filter(|i| fused[*i].len() == 1 && fused[i + 1].len() == 1)
+            .min_by_key(|i| match (first_role(&fused[*i]), first_role(&fused[i + 1])) {
                 (Some(Role::Load), Some(Role::Compute)) => 0,
                 (Some(Role::StoreAddress), Some(Role::StoreData)) => 1,
                 _ => 2,
-            }
-        });
+            });
         let at = best.unwrap_or(fused.len() - 2);
         let second = fused.remove(at + 1);
         fused[at].extend(second);

@@ -81,7 +81,11 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         locked: i.has_lock_prefix() || (i.mnemonic() == Mnemonic::Xchg && i.op_kind(0) == OpKind::Memory),
         awkward_pop: i.mnemonic() == Mnemonic::Pop && matches!(i.op0_register(), Register::RSP | Register::R12),
     };
-    d.stack = i64::from(if i.is_stack_instruction() { i.stack_pointer_increment() } else { 0 });
+    d.stack = i64::from(if i.is_stack_instruction() {
+        i.stack_pointer_increment()
+    } else {
+        0
+    });
     if i.mnemonic() == Mnemonic::Leave {
         d.stack = 0;
     }
@@ -91,8 +95,12 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         match i.op_kind(n) {
             OpKind::Register => operand(i, n, label, info.op_access(n), &mut d),
             OpKind::Immediate64 => (d.wide_immediate, d.has_immediate) = (true, true),
-            OpKind::Immediate8 | OpKind::Immediate32 | OpKind::Immediate8to32 | OpKind::Immediate8to64
-            | OpKind::Immediate32to64 | OpKind::Immediate8to16 => d.has_immediate = true,
+            OpKind::Immediate8
+            | OpKind::Immediate32
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+            | OpKind::Immediate8to16 => d.has_immediate = true,
             OpKind::Immediate16 => {
                 d.has_immediate = true;
                 d.lcp = bytes[..usize::from(d.opcode_at)].contains(&0x66);
@@ -135,8 +143,13 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
     } else if !is_nop {
         for m in info.used_memory() {
             let base = address_register(m.base());
-            let stack = base == RSP && d.stack != 0 && (!has_memory || i.memory_base().full_register() != Register::RSP);
-            let disp = if stack && writes(m.access()) { d.stack } else { m.displacement() as i64 };
+            let stack =
+                base == RSP && d.stack != 0 && (!has_memory || i.memory_base().full_register() != Register::RSP);
+            let disp = if stack && writes(m.access()) {
+                d.stack
+            } else {
+                m.displacement() as i64
+            };
             d.mems.push(Mem {
                 base,
                 index: address_register(m.index()),
@@ -168,7 +181,10 @@ fn reads(access: OpAccess) -> bool {
 }
 
 fn writes(access: OpAccess) -> bool {
-    matches!(access, OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite)
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
+    )
 }
 
 fn operand(i: &Instruction, n: u32, label: u8, access: OpAccess, d: &mut Decoded) {
@@ -196,8 +212,10 @@ fn flags(i: &Instruction, d: &mut Decoded) {
         }
     }
     // A shift by a count in cl leaves the flags alone if the count is zero.
-    if matches!(i.mnemonic(), Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar | Mnemonic::Rol | Mnemonic::Ror)
-        && i.op_count() == 2
+    if matches!(
+        i.mnemonic(),
+        Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar | Mnemonic::Rol | Mnemonic::Ror
+    ) && i.op_count() == 2
         && i.op_kind(1) == OpKind::Register
         && !d.reads.iter().any(|r| r.0 == FLAGS)
     {
@@ -208,7 +226,9 @@ fn flags(i: &Instruction, d: &mut Decoded) {
 
 fn branch_of(i: &Instruction) -> Branch {
     match i.flow_control() {
-        FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => Branch::No,
+        FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
+            Branch::No
+        }
         FlowControl::ConditionalBranch => {
             let letter = match i.condition_code() {
                 ConditionCode::a | ConditionCode::be => "a",
@@ -296,7 +316,10 @@ fn arithmetic_effect(i: &Instruction, d: &mut Decoded) {
 fn opcode_position(bytes: &[u8]) -> usize {
     let mut at = 0;
     while at < bytes.len()
-        && matches!(bytes[at], 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 | 0x40..=0x4f)
+        && matches!(
+            bytes[at],
+            0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 | 0x40..=0x4f
+        )
     {
         at += 1;
     }

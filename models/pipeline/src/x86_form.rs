@@ -40,7 +40,9 @@ pub fn form_name(i: &Instruction) -> String {
             break;
         }
         // The implicit mask register of the legacy blends is not part of the form.
-        if i.op_code().op_kind(n) == OpCodeOperandKind::xmm_reg && i.op_kind(n) == OpKind::Register && n == 2
+        if i.op_code().op_kind(n) == OpCodeOperandKind::xmm_reg
+            && i.op_kind(n) == OpKind::Register
+            && n == 2
             && !i.op_code().mnemonic_is_vex(i)
         {
             continue;
@@ -90,22 +92,36 @@ fn operand(i: &Instruction, n: u32, name: &mut String) {
         OpKind::Memory => {
             let prefetch = matches!(
                 i.mnemonic(),
-                Mnemonic::Prefetchnta | Mnemonic::Prefetcht0 | Mnemonic::Prefetcht1 | Mnemonic::Prefetcht2 | Mnemonic::Prefetchw
+                Mnemonic::Prefetchnta
+                    | Mnemonic::Prefetcht0
+                    | Mnemonic::Prefetcht1
+                    | Mnemonic::Prefetcht2
+                    | Mnemonic::Prefetchw
             );
-            let bits = if prefetch { 512 } else { (i.memory_size().size() * 8).max(8) };
+            let bits = if prefetch {
+                512
+            } else {
+                (i.memory_size().size() * 8).max(8)
+            };
             let _ = write!(name, "m{bits}");
         }
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => name.push_str("rel"),
         OpKind::Immediate8 | OpKind::Immediate8_2nd if i.op_code().op_kind(n) == OpCodeOperandKind::imm8_const_1 => {
             name.push('1');
         }
-        OpKind::Immediate8 | OpKind::Immediate8_2nd | OpKind::Immediate8to16 | OpKind::Immediate8to32
+        OpKind::Immediate8
+        | OpKind::Immediate8_2nd
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
         | OpKind::Immediate8to64
             if i.immediate(n) == 0 =>
         {
             name.push('0');
         }
-        OpKind::Immediate8 | OpKind::Immediate8_2nd | OpKind::Immediate8to16 | OpKind::Immediate8to32
+        OpKind::Immediate8
+        | OpKind::Immediate8_2nd
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
         | OpKind::Immediate8to64 => name.push_str("i8"),
         OpKind::Immediate16 => name.push_str("i16"),
         OpKind::Immediate32 | OpKind::Immediate32to64 => name.push_str("i32"),

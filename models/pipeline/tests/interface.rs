@@ -17,14 +17,23 @@ fn an_unknown_instruction_is_an_error_that_names_it() {
 
 #[test]
 fn bad_code_is_an_error() {
-    assert_eq!(run(&core("haswell"), "06", 0, Notion::Unrolled).unwrap_err(), Error::Decode(0));
-    assert_eq!(run(&core("tsv110"), "ffffffff", 0, Notion::Unrolled).unwrap_err(), Error::Decode(0));
+    assert_eq!(
+        run(&core("haswell"), "06", 0, Notion::Unrolled).unwrap_err(),
+        Error::Decode(0)
+    );
+    assert_eq!(
+        run(&core("tsv110"), "ffffffff", 0, Notion::Unrolled).unwrap_err(),
+        Error::Decode(0)
+    );
     assert!(run(&core("haswell"), "", 0, Notion::Unrolled).is_err());
 }
 
 #[test]
 fn a_loop_must_end_in_a_branch() {
-    assert!(matches!(run(&core("haswell"), "90", 0, Notion::Loop), Err(Error::Block(_))));
+    assert!(matches!(
+        run(&core("haswell"), "90", 0, Notion::Loop),
+        Err(Error::Block(_))
+    ));
 }
 
 #[test]
@@ -48,7 +57,9 @@ fn every_parameter_has_a_source() {
         let table: toml::Table = text(name, "core.toml").parse().unwrap();
         for parameter in Params::NAMES {
             let (section, key) = parameter.split_once('.').unwrap();
-            let Some(item) = table.get(section).and_then(|t| t.get(key)) else { continue };
+            let Some(item) = table.get(section).and_then(|t| t.get(key)) else {
+                continue;
+            };
             for part in ["value", "source", "confidence"] {
                 assert!(item.get(part).is_some(), "{name}: {parameter} has no {part}");
             }
@@ -60,8 +71,14 @@ fn every_parameter_has_a_source() {
 fn the_batch_keeps_order_and_agrees_with_single_calls() {
     let core = core("skylake");
     let blocks = ["90", "4801c0", "06", "488b00", "4883c001"];
-    let jobs: Vec<Job> =
-        blocks.iter().map(|h| Job { code: bytes(h), notion: Notion::Unrolled, ..Job::default() }).collect();
+    let jobs: Vec<Job> = blocks
+        .iter()
+        .map(|h| Job {
+            code: bytes(h),
+            notion: Notion::Unrolled,
+            ..Job::default()
+        })
+        .collect();
     for (hex, result) in blocks.iter().zip(batch(&core, &jobs, 2)) {
         let single = run(&core, hex, 0, Notion::Unrolled);
         assert_eq!(result.map(|p| p.cycles), single.map(|p| p.cycles));
@@ -80,9 +97,19 @@ fn the_timeline_is_in_order() {
         timeline: 3,
     };
     let timeline = predict(&core("sandybridge"), &request).unwrap().timeline.unwrap();
-    assert!(timeline.rows.iter().any(|r| r.what == "dispatch" && r.port == Some('4')));
+    assert!(timeline
+        .rows
+        .iter()
+        .any(|r| r.what == "dispatch" && r.port == Some('4')));
     for iteration in 0..3 {
-        let at = |what| timeline.rows.iter().filter(|r| r.what == what && r.iteration == iteration).map(|r| r.cycle).min();
+        let at = |what| {
+            timeline
+                .rows
+                .iter()
+                .filter(|r| r.what == what && r.iteration == iteration)
+                .map(|r| r.cycle)
+                .min()
+        };
         assert!(at("rename") < at("dispatch") && at("dispatch") < at("retire"));
     }
 }

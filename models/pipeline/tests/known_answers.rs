@@ -99,7 +99,10 @@ fn redwood_cove_adds_constants_at_rename() {
 fn sandy_bridge_loop_buffer_issues_whole_groups() {
     // Five fused uops a loop take two cycles, whatever the offset.
     for offset in [0, 7, 31, 50] {
-        close(cycles("sandybridge", "488b064889074883c6084883c708ffc975f0", offset, Loop), 2.0);
+        close(
+            cycles("sandybridge", "488b064889074883c6084883c708ffc975f0", offset, Loop),
+            2.0,
+        );
     }
 }
 
@@ -118,7 +121,13 @@ fn length_changing_prefixes_stall_predecode() {
 fn an_ideal_front_end_is_never_slower() {
     let hex = "6681c001016681c301016681c101016681c20101";
     let real = run(&core("skylake"), hex, 0, Unrolled).unwrap();
-    let ideal = run(&core_with("skylake", &[("front_end", "ideal")]).unwrap(), hex, 0, Unrolled).unwrap();
+    let ideal = run(
+        &core_with("skylake", &[("front_end", "ideal")]).unwrap(),
+        hex,
+        0,
+        Unrolled,
+    )
+    .unwrap();
     assert!(ideal.cycles < real.cycles);
     assert_eq!(real.bottleneck, "predecode");
 }
@@ -128,14 +137,23 @@ fn string_instructions_take_start_up_and_rate() {
     let core = core_with("zen2", &[("string.count", "4096")]).unwrap();
     close(run(&core, "f3a4", 0, Unrolled).unwrap().cycles, 35.0 + 4096.0 / 32.0);
     let unaligned = core_with("zen2", &[("string.destination", "3")]).unwrap();
-    assert!(run(&unaligned, "f3a4", 0, Unrolled).unwrap_err().to_string().contains("unaligned"));
+    assert!(run(&unaligned, "f3a4", 0, Unrolled)
+        .unwrap_err()
+        .to_string()
+        .contains("unaligned"));
 }
 
 #[test]
 fn bottlenecks_are_named() {
     let name = |core: &str, hex: &str, notion| run(&common::core(core), hex, 0, notion).unwrap().bottleneck;
     assert_eq!(name("sandybridge", "488907", Unrolled), "port 4");
-    assert_eq!(name("sandybridge", "488b064889074883c6084883c708ffc975f0", Loop), "loop buffer");
-    assert_eq!(name("sandybridge", "480fafd84801d8", Unrolled), "dependency chain through instructions 0-1");
+    assert_eq!(
+        name("sandybridge", "488b064889074883c6084883c708ffc975f0", Loop),
+        "loop buffer"
+    );
+    assert_eq!(
+        name("sandybridge", "480fafd84801d8", Unrolled),
+        "dependency chain through instructions 0-1"
+    );
     assert_eq!(name("skylake", &"90".repeat(8), Unrolled), "issue");
 }

@@ -16,7 +16,14 @@ fn cores() -> &'static Vec<Core> {
 }
 
 fn check(core: &Core, code: &[u8], offset: u32, notion: Notion) {
-    let request = Request { code, offset, notion, strings: StringUse::default(), ports: true, timeline: 2 };
+    let request = Request {
+        code,
+        offset,
+        notion,
+        strings: StringUse::default(),
+        ports: true,
+        timeline: 2,
+    };
     if let Ok(p) = predict(core, &request) {
         assert!(p.cycles.is_finite() && p.cycles >= 0.0);
     }
@@ -25,10 +32,31 @@ fn check(core: &Core, code: &[u8], offset: u32, notion: Notion) {
 /// Instructions that decode, so that more than the decoder is reached.
 fn snippet() -> impl Strategy<Value = Vec<u8>> {
     let known = prop_oneof![
-        Just("4801d8"), Just("48031e"), Just("480106"), Just("4c8d640a08"), Just("f7e1"), Just("48f7f1"),
-        Just("50"), Just("415c"), Just("f3a4"), Just("48abf3"), Just("c5fc5806"), Just("c5fe6f06"), Just("c5fe7f06"),
-        Just("660fefc0"), Just("0faee8"), Just("f0480fc106"), Just("6681c00101"), Just("48b80102030405060708"),
-        Just("4839d8"), Just("7500"), Just("9090"), Just("89c3"), Just("4883c401"), Just("0fa2"), Just("ffe0"),
+        Just("4801d8"),
+        Just("48031e"),
+        Just("480106"),
+        Just("4c8d640a08"),
+        Just("f7e1"),
+        Just("48f7f1"),
+        Just("50"),
+        Just("415c"),
+        Just("f3a4"),
+        Just("48abf3"),
+        Just("c5fc5806"),
+        Just("c5fe6f06"),
+        Just("c5fe7f06"),
+        Just("660fefc0"),
+        Just("0faee8"),
+        Just("f0480fc106"),
+        Just("6681c00101"),
+        Just("48b80102030405060708"),
+        Just("4839d8"),
+        Just("7500"),
+        Just("9090"),
+        Just("89c3"),
+        Just("4883c401"),
+        Just("0fa2"),
+        Just("ffe0"),
     ];
     prop::collection::vec(known, 1..24).prop_map(|parts| common::bytes(&parts.concat()))
 }

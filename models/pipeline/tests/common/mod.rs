@@ -7,18 +7,32 @@ use loopwright_pipeline::predict::{predict, Core, Prediction, Request};
 use std::path::PathBuf;
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 8] =
-    ["sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove", "zen2", "neoverse-n1", "tsv110"];
+pub const CORES: [&str; 8] = [
+    "sandybridge",
+    "ivybridge",
+    "haswell",
+    "skylake",
+    "redwoodcove",
+    "zen2",
+    "neoverse-n1",
+    "tsv110",
+];
 
 /// Text of a file of a core.
 pub fn text(core: &str, name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(core).join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(core)
+        .join(name);
     std::fs::read_to_string(path).expect("a file of the repository")
 }
 
 /// A core with overrides.
 pub fn core_with(name: &str, overrides: &[(&str, &str)]) -> Result<Core, Error> {
-    let overrides: Vec<_> = overrides.iter().map(|(n, v)| ((*n).to_string(), (*v).to_string())).collect();
+    let overrides: Vec<_> = overrides
+        .iter()
+        .map(|(n, v)| ((*n).to_string(), (*v).to_string()))
+        .collect();
     Core::new(&text(name, "core.toml"), &text(name, "instructions.csv"), &overrides)
 }
 
@@ -29,13 +43,25 @@ pub fn core(name: &str) -> Core {
 
 /// Bytes of hex text.
 pub fn bytes(hex: &str) -> Vec<u8> {
-    (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hex")).collect()
+    (0..hex.len() / 2)
+        .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hex"))
+        .collect()
 }
 
 /// Predict a block.
 pub fn run(core: &Core, hex: &str, offset: u32, notion: Notion) -> Result<Prediction, Error> {
     let code = bytes(hex);
-    predict(core, &Request { code: &code, offset, notion, strings: StringUse::default(), ports: true, timeline: 0 })
+    predict(
+        core,
+        &Request {
+            code: &code,
+            offset,
+            notion,
+            strings: StringUse::default(),
+            ports: true,
+            timeline: 0,
+        },
+    )
 }
 
 /// Cycles per iteration.
