@@ -60,7 +60,11 @@ impl Work {
     /// Signed bits of the word.
     pub fn signed(&self, low: u32, count: u32) -> i64 {
         let value = i64::from(self.bits(low, count));
-        if value >> (count - 1) == 1 { value - (1 << count) } else { value }
+        if value >> (count - 1) == 1 {
+            value - (1 << count)
+        } else {
+            value
+        }
     }
 
     /// Reads a general-purpose register; number 31 is zero.
@@ -106,19 +110,33 @@ impl Work {
 
     /// Names the form.
     pub fn name(&mut self, operands: &str) {
-        self.d.form = if operands.is_empty() { self.mnemonic.into() } else { format!("{} {operands}", self.mnemonic) };
+        self.d.form = if operands.is_empty() {
+            self.mnemonic.into()
+        } else {
+            format!("{} {operands}", self.mnemonic)
+        };
     }
 
     /// Letter of a general-purpose register, by the width bit.
     fn width(&self) -> char {
-        if self.bits(31, 1) == 1 { 'x' } else { 'w' }
+        if self.bits(31, 1) == 1 {
+            'x'
+        } else {
+            'w'
+        }
     }
 }
 
 fn describe(word: u32, at: usize) -> Result<Decoded, Error> {
-    let Some(opcode) = decoder::decode(word) else { return Err(Error::Decode(at)) };
+    let Some(opcode) = decoder::decode(word) else {
+        return Err(Error::Decode(at));
+    };
     let definition = opcode.definition();
-    let mut work = Work { word, mnemonic: definition.mnemonic, d: blank(at) };
+    let mut work = Work {
+        word,
+        mnemonic: definition.mnemonic,
+        d: blank(at),
+    };
     match dispatch(&mut work, definition.class) {
         Ok(()) => Ok(work.d),
         Err(Refused::Invalid) => Err(Error::Decode(at)),
@@ -127,7 +145,11 @@ fn describe(word: u32, at: usize) -> Result<Decoded, Error> {
 }
 
 fn blank(at: usize) -> Decoded {
-    Decoded { offset: at as u32, len: 4, ..Decoded::default() }
+    Decoded {
+        offset: at as u32,
+        len: 4,
+        ..Decoded::default()
+    }
 }
 
 fn dispatch(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
@@ -187,7 +209,11 @@ fn add_immediate(w: &mut Work) -> Result<(), Refused> {
     let amount = i64::from(w.bits(10, 12)) << (12 * w.bits(22, 1));
     let add = if w.bits(30, 1) == 1 { -amount } else { amount };
     if w.bits(31, 1) == 1 && !(sets_flags && to == 31) {
-        w.d.effects.push(Effect::Offset { to, from: w.bits(5, 5) as Reg, add });
+        w.d.effects.push(Effect::Offset {
+            to,
+            from: w.bits(5, 5) as Reg,
+            add,
+        });
     }
     w.d.has_immediate = true;
     w.name(&registers(w, "r,r,i"));
@@ -286,7 +312,11 @@ fn logic_shifted(w: &mut Work) -> Result<(), Refused> {
         w.mnemonic = "mov";
         let (to, from) = (w.bits(0, 5) as Reg, w.bits(16, 5) as Reg);
         if w.bits(31, 1) == 1 && to != 31 {
-            w.d.effects.push(if from == 31 { Effect::Zero { to } } else { Effect::Offset { to, from, add: 0 } });
+            w.d.effects.push(if from == 31 {
+                Effect::Zero { to }
+            } else {
+                Effect::Offset { to, from, add: 0 }
+            });
         }
         let operands = if from == 31 { "r,z" } else { "r,r" };
         w.name(&registers(w, operands));
@@ -353,7 +383,8 @@ fn one_source(w: &mut Work) -> Result<(), Refused> {
 }
 
 fn two_sources(w: &mut Work) -> Result<(), Refused> {
-    let known = ["udiv", "sdiv", "lslv", "lsrv", "asrv", "rorv"].contains(&w.mnemonic) || w.mnemonic.starts_with("crc32");
+    let known =
+        ["udiv", "sdiv", "lslv", "lsrv", "asrv", "rorv"].contains(&w.mnemonic) || w.mnemonic.starts_with("crc32");
     if !known {
         return Err(Refused::Unknown);
     }
@@ -488,7 +519,11 @@ fn moved(w: &Work) -> Option<(char, u16, bool)> {
 
 fn single(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     let prefetch = w.mnemonic.starts_with("prf");
-    let (letter, bytes, loads) = if prefetch { ('p', 8, true) } else { moved(w).ok_or(Refused::Unknown)? };
+    let (letter, bytes, loads) = if prefetch {
+        ('p', 8, true)
+    } else {
+        moved(w).ok_or(Refused::Unknown)?
+    };
     if !prefetch && !known_single(w.mnemonic) {
         return Err(Refused::Unknown);
     }
@@ -529,20 +564,44 @@ fn data(w: &mut Work, label: Label, low: u32, letter: char, loads: bool) {
 fn address(w: &mut Work, disp: i64, bytes: u16, loads: bool) {
     w.read_sp(BASE, 5);
     let base = w.bits(5, 5) as Reg;
-    w.d.mems.push(Mem { base, index: NO_REG, scale: 1, disp, bytes, read: loads, write: !loads, stack: false });
+    w.d.mems.push(Mem {
+        base,
+        index: NO_REG,
+        scale: 1,
+        disp,
+        bytes,
+        read: loads,
+        write: !loads,
+        stack: false,
+    });
 }
 
 /// Moves the base on, before or after the access.
-fn indexed(w: &mut Work, letter: char, disp: i64, add: i64, bytes: u16, loads: bool, before: bool) -> Result<(), Refused> {
+fn indexed(
+    w: &mut Work,
+    letter: char,
+    disp: i64,
+    add: i64,
+    bytes: u16,
+    loads: bool,
+    before: bool,
+) -> Result<(), Refused> {
     let base = w.bits(5, 5) as Reg;
     let pair = w.bits(27, 3) == 5;
-    if base != 31 && matches!(letter, 'w' | 'x') && (base == w.bits(0, 5) as Reg || pair && base == w.bits(10, 5) as Reg) {
+    if base != 31
+        && matches!(letter, 'w' | 'x')
+        && (base == w.bits(0, 5) as Reg || pair && base == w.bits(10, 5) as Reg)
+    {
         // The architecture does not say what happens.
         return Err(Refused::Invalid);
     }
     address(w, if before { disp } else { 0 }, bytes, loads);
     w.d.writes.push((BASE, base));
-    w.d.effects.push(Effect::Offset { to: base, from: base, add });
+    w.d.effects.push(Effect::Offset {
+        to: base,
+        from: base,
+        add,
+    });
     let second = if pair { format!(",{letter}") } else { String::new() };
     let place = if before { "[x,i]!" } else { "[x],i" };
     w.name(&format!("{letter}{second},{place}"));
@@ -584,7 +643,16 @@ fn literal(w: &mut Work) -> Result<(), Refused> {
     };
     data(w, 0, 0, letter, true);
     let disp = i64::from(w.d.offset) + 4 * w.signed(5, 19);
-    w.d.mems.push(Mem { base: NO_REG, index: NO_REG, scale: 1, disp, bytes, read: true, write: false, stack: false });
+    w.d.mems.push(Mem {
+        base: NO_REG,
+        index: NO_REG,
+        scale: 1,
+        disp,
+        bytes,
+        read: true,
+        write: false,
+        stack: false,
+    });
     w.d.ip_relative = true;
     w.name(&format!("{letter},literal"));
     Ok(())

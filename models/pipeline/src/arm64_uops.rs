@@ -19,7 +19,12 @@ struct Builder<'a> {
 
 /// Make the uops of an instruction.
 pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Expansion {
-    let mut builder = Builder { d, figures, params, uops: Vec::new() };
+    let mut builder = Builder {
+        d,
+        figures,
+        params,
+        uops: Vec::new(),
+    };
     match d.mems.first() {
         Some(mem) => builder.memory(mem, case),
         None => builder.computes(),
@@ -30,16 +35,30 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         }
     }
     let uops = builder.uops;
-    Expansion { fused: slots(uops.len(), usize::from(figures.shape.issue.max(1))), ms: 0, uops }
+    Expansion {
+        fused: slots(uops.len(), usize::from(figures.shape.issue.max(1))),
+        ms: 0,
+        uops,
+    }
 }
 
 /// Give uops to issue slots in order, as evenly as it goes.
 fn slots(uops: usize, count: usize) -> Vec<Vec<Vec<u16>>> {
-    (0..count).map(|n| vec![(n * uops / count..(n + 1) * uops / count).map(|u| u as u16).collect()]).collect()
+    (0..count)
+        .map(|n| vec![(n * uops / count..(n + 1) * uops / count).map(|u| u as u16).collect()])
+        .collect()
 }
 
 fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop { ports, role, sources, outputs, port_cycles: 1, busy: 0, streamed: 0 }
+    Uop {
+        ports,
+        role,
+        sources,
+        outputs,
+        port_cycles: 1,
+        busy: 0,
+        streamed: 0,
+    }
 }
 
 fn now(from: From) -> Source {
@@ -58,7 +77,11 @@ impl Builder<'_> {
 
     fn memory(&mut self, mem: &Mem, case: Case) {
         let ports = &self.params.ports;
-        let (load, address, data) = (self.mask(&ports.load), self.mask(&ports.store_address), self.mask(&ports.store_data));
+        let (load, address, data) = (
+            self.mask(&ports.load),
+            self.mask(&ports.store_address),
+            self.mask(&ports.store_data),
+        );
         let (mut loads, mut addresses, mut datas, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for &p in &self.figures.shape.ports {
             match p {
@@ -68,13 +91,24 @@ impl Builder<'_> {
                 _ => others.push(p),
             }
         }
-        let mut place: Vec<Source> =
-            [mem.base, mem.index].iter().filter(|r| **r != NO_REG).map(|r| now(From::Reg(*r))).collect();
+        let mut place: Vec<Source> = [mem.base, mem.index]
+            .iter()
+            .filter(|r| **r != NO_REG)
+            .map(|r| now(From::Reg(*r)))
+            .collect();
         let moved_on = self.d.writes.iter().find(|w| w.0 == BASE).map(|w| w.1);
         let mut before = 0;
         if mem.index != NO_REG && moved_on.is_none() && !others.is_empty() {
             let ports = others.remove(0);
-            let id = self.push(uop(ports, Role::Compute, place, vec![Output { latency: 1, regs: Vec::new() }]));
+            let id = self.push(uop(
+                ports,
+                Role::Compute,
+                place,
+                vec![Output {
+                    latency: 1,
+                    regs: Vec::new(),
+                }],
+            ));
             place = vec![now(From::Inner(id))];
             before = 1;
         }
@@ -85,8 +119,16 @@ impl Builder<'_> {
         }
         if let Some(base) = moved_on {
             let ports = others.pop().unwrap_or_else(|| self.mask(&self.params.ports.alu));
-            let step = self.d.reads.iter().filter(|r| r.0 == BASE || r.0 == crate::arm64::INDEX).map(|r| now(From::Reg(r.1)));
-            let outputs = vec![Output { latency: 1, regs: vec![base] }];
+            let step = self
+                .d
+                .reads
+                .iter()
+                .filter(|r| r.0 == BASE || r.0 == crate::arm64::INDEX)
+                .map(|r| now(From::Reg(r.1)));
+            let outputs = vec![Output {
+                latency: 1,
+                regs: vec![base],
+            }];
             let step = step.collect();
             self.push(uop(ports, Role::Compute, step, outputs));
         }
@@ -105,17 +147,31 @@ impl Builder<'_> {
         let m = &self.params.memory;
         let vector = regs.first().is_some_and(|r| (VECTOR..VECTOR + 32).contains(r));
         let usual = if vector { m.load_vector_cycles } else { m.load_cycles } as u16;
-        let mut latency = self.figures.address.first().map_or(usual, |a| a.1).saturating_sub(before).max(1);
+        let mut latency = self
+            .figures
+            .address
+            .first()
+            .map_or(usual, |a| a.1)
+            .saturating_sub(before)
+            .max(1);
         let mut sources = place.to_vec();
         if let (Some((store, back)), true) = (case.forwards[0], mem.read) {
-            sources.push(Source { from: From::Store(store, back), extra: 1 });
+            sources.push(Source {
+                from: From::Store(store, back),
+                extra: 1,
+            });
             latency = (m.forward_cycles as u16).saturating_sub(1).max(1);
         }
         let count = ports.len().max(1);
         for (n, &ports) in ports.iter().enumerate() {
             // The registers are spread over the uops in order.
             let part = regs[n * regs.len() / count..(n + 1) * regs.len() / count].to_vec();
-            self.push(uop(ports, Role::Load, sources.clone(), vec![Output { latency, regs: part }]));
+            self.push(uop(
+                ports,
+                Role::Load,
+                sources.clone(),
+                vec![Output { latency, regs: part }],
+            ));
         }
     }
 
@@ -123,10 +179,23 @@ impl Builder<'_> {
     fn stores(&mut self, addresses: &[u32], datas: &[u32], place: &[Source]) {
         for (n, &ports) in addresses.iter().enumerate() {
             let role = if n == 0 { Role::StoreAddress } else { Role::Compute };
-            self.push(uop(ports, role, place.to_vec(), vec![Output { latency: 1, regs: Vec::new() }]));
+            self.push(uop(
+                ports,
+                role,
+                place.to_vec(),
+                vec![Output {
+                    latency: 1,
+                    regs: Vec::new(),
+                }],
+            ));
         }
-        let mut sources: Vec<Source> =
-            self.d.reads.iter().filter(|r| r.0 < BASE).map(|r| now(From::Reg(r.1))).collect();
+        let mut sources: Vec<Source> = self
+            .d
+            .reads
+            .iter()
+            .filter(|r| r.0 < BASE)
+            .map(|r| now(From::Reg(r.1)))
+            .collect();
         if addresses.is_empty() {
             sources.extend_from_slice(place);
         }
@@ -135,7 +204,15 @@ impl Builder<'_> {
         for (n, &ports) in datas.iter().enumerate() {
             let role = if n == 0 { Role::StoreData } else { Role::Compute };
             // A load that reads it starts a cycle later at the earliest.
-            self.push(uop(ports, role, sources.clone(), vec![Output { latency: 0, regs: Vec::new() }]));
+            self.push(uop(
+                ports,
+                role,
+                sources.clone(),
+                vec![Output {
+                    latency: 0,
+                    regs: Vec::new(),
+                }],
+            ));
         }
     }
 
@@ -151,32 +228,67 @@ impl Builder<'_> {
 
     fn computes(&mut self) {
         let ports = &self.figures.shape.ports;
-        let inputs: Vec<(Source, u16)> =
-            self.d.reads.iter().filter_map(|r| Some((now(From::Reg(r.1)), self.latency(r.0)?))).collect();
+        let inputs: Vec<(Source, u16)> = self
+            .d
+            .reads
+            .iter()
+            .filter_map(|r| Some((now(From::Reg(r.1)), self.latency(r.0)?)))
+            .collect();
         let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
-        let (Some(&last), count) = (ports.last(), ports.len()) else { return };
+        let (Some(&last), count) = (ports.last(), ports.len()) else {
+            return;
+        };
         if self.d.branch != Branch::No {
             // The link register is written by the uop that is no branch, if there is one.
-            let link = if count == 1 { vec![Output { latency: 1, regs: regs.clone() }] } else { Vec::new() };
+            let link = if count == 1 {
+                vec![Output {
+                    latency: 1,
+                    regs: regs.clone(),
+                }]
+            } else {
+                Vec::new()
+            };
             self.push(uop(ports[0], Role::Compute, inputs.iter().map(|i| i.0).collect(), link));
             for &other in &ports[1..] {
-                self.push(uop(other, Role::Compute, Vec::new(), vec![Output { latency: 1, regs: regs.clone() }]));
+                self.push(uop(
+                    other,
+                    Role::Compute,
+                    Vec::new(),
+                    vec![Output {
+                        latency: 1,
+                        regs: regs.clone(),
+                    }],
+                ));
             }
             return;
         }
         let total = self.figures.longest();
         if count == 1 {
             let least = inputs.iter().map(|i| i.1).min().unwrap_or(total);
-            let sources = inputs.iter().map(|(s, cycles)| Source { from: s.from, extra: cycles - least }).collect();
+            let sources = inputs
+                .iter()
+                .map(|(s, cycles)| Source {
+                    from: s.from,
+                    extra: cycles - least,
+                })
+                .collect();
             self.push(uop(last, Role::Compute, sources, vec![Output { latency: least, regs }]));
             return;
         }
         let all: Vec<Source> = inputs.iter().map(|i| i.0).collect();
-        let early = vec![Output { latency: total.saturating_sub(1).max(1), regs: Vec::new() }];
+        let early = vec![Output {
+            latency: total.saturating_sub(1).max(1),
+            regs: Vec::new(),
+        }];
         let first = self.push(uop(ports[0], Role::Compute, all.clone(), early));
         for &middle in &ports[1..count - 1] {
             self.push(uop(middle, Role::Compute, all.clone(), Vec::new()));
         }
-        self.push(uop(last, Role::Compute, vec![now(From::Inner(first))], vec![Output { latency: 1, regs }]));
+        self.push(uop(
+            last,
+            Role::Compute,
+            vec![now(From::Inner(first))],
+            vec![Output { latency: 1, regs }],
+        ));
     }
 }

@@ -8,19 +8,22 @@ use InsnClass as C;
 /// Instructions of three registers that only write the first.
 const THREE: [&str; 56] = [
     "add", "sub", "and", "bic", "orr", "orn", "eor", "cmeq", "cmgt", "cmge", "cmhi", "cmhs", "cmtst", "smax", "smin",
-    "umax", "umin", "addp", "smaxp", "sminp", "umaxp", "uminp", "mul", "pmul", "sshl", "ushl", "uhadd", "shadd", "urhadd", "srhadd",
-    "uqadd", "sqadd", "uqsub", "sqsub", "uabd", "sabd", "fadd", "fsub", "fmul", "fdiv", "fmax", "fmin", "fmaxnm",
-    "fminnm", "fabd", "fcmeq", "fcmge", "fcmgt", "faddp", "zip1", "zip2", "uzp1", "uzp2", "trn1", "trn2", "fnmul",
+    "umax", "umin", "addp", "smaxp", "sminp", "umaxp", "uminp", "mul", "pmul", "sshl", "ushl", "uhadd", "shadd",
+    "urhadd", "srhadd", "uqadd", "sqadd", "uqsub", "sqsub", "uabd", "sabd", "fadd", "fsub", "fmul", "fdiv", "fmax",
+    "fmin", "fmaxnm", "fminnm", "fabd", "fcmeq", "fcmge", "fcmgt", "faddp", "zip1", "zip2", "uzp1", "uzp2", "trn1",
+    "trn2", "fnmul",
 ];
 /// Instructions of three registers that also read the first.
 const ACCUMULATE: [&str; 9] = ["mla", "mls", "fmla", "fmls", "bsl", "bit", "bif", "saba", "uaba"];
 /// Instructions of two registers.
 const TWO: [&str; 26] = [
-    "not", "neg", "abs", "cnt", "rev64", "rev32", "rev16", "rbit", "cmeq", "cmgt", "cmge", "cmle", "cmlt", "xtn", "fabs",
-    "fneg", "fsqrt", "addv", "uaddlv", "saddlv", "smaxv", "sminv", "umaxv", "uminv", "clz", "cls",
+    "not", "neg", "abs", "cnt", "rev64", "rev32", "rev16", "rbit", "cmeq", "cmgt", "cmge", "cmle", "cmlt", "xtn",
+    "fabs", "fneg", "fsqrt", "addv", "uaddlv", "saddlv", "smaxv", "sminv", "umaxv", "uminv", "clz", "cls",
 ];
 /// Shifts by a constant.
-const SHIFTS: [&str; 9] = ["shl", "sshr", "ushr", "sshll", "sshll2", "ushll", "ushll2", "shrn", "urshr"];
+const SHIFTS: [&str; 9] = [
+    "shl", "sshr", "ushr", "sshll", "sshll2", "ushll", "ushll2", "shrn", "urshr",
+];
 
 /// Fill in what a vector instruction does.
 pub fn describe(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
@@ -213,7 +216,9 @@ fn scalar(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     let letter = precision(w)?;
     let known: &[&str] = match class {
         C::FLOATDP1 => &["fmov", "fabs", "fneg", "fsqrt"],
-        C::FLOATDP2 => &["fadd", "fsub", "fmul", "fnmul", "fdiv", "fmax", "fmin", "fmaxnm", "fminnm"],
+        C::FLOATDP2 => &[
+            "fadd", "fsub", "fmul", "fnmul", "fdiv", "fmax", "fmin", "fmaxnm", "fminnm",
+        ],
         _ => &["fmadd", "fmsub", "fnmadd", "fnmsub"],
     };
     if !known.contains(&w.mnemonic) {
@@ -287,13 +292,26 @@ fn several(w: &mut Work, moves_on: bool) -> Result<(), Refused> {
     let base = w.bits(5, 5) as Reg;
     w.read_sp(BASE, 5);
     let bytes = bytes * count as u16;
-    w.d.mems.push(Mem { base, index: NO_REG, scale: 1, disp: 0, bytes, read: loads, write: !loads, stack: false });
+    w.d.mems.push(Mem {
+        base,
+        index: NO_REG,
+        scale: 1,
+        disp: 0,
+        bytes,
+        read: loads,
+        write: !loads,
+        stack: false,
+    });
     let mut place = "[x]";
     if moves_on {
         w.d.writes.push((BASE, base));
         place = "[x],i";
         if w.bits(16, 5) == 31 {
-            w.d.effects.push(Effect::Offset { to: base, from: base, add: i64::from(bytes) });
+            w.d.effects.push(Effect::Offset {
+                to: base,
+                from: base,
+                add: i64::from(bytes),
+            });
         } else {
             w.read(crate::arm64::INDEX, 16);
             place = "[x],x";

@@ -1,6 +1,7 @@
 //! Names what limits a block, from what the units reported.
 
-use crate::machine::{Machine, Source};
+use crate::flight::Source;
+use crate::machine::Machine;
 
 /// Share of the cycles from which on a resource counts as fully used.
 const FULL: f64 = 0.97;

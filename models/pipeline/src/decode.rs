@@ -1,7 +1,8 @@
 //! The decoders and the microcode sequencer.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, Position, Source, Waiting};
+use crate::flight::{Position, Source, Waiting};
+use crate::machine::Machine;
 
 /// State of the decoders.
 #[derive(Clone, Copy, Debug, Default)]

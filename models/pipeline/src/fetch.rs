@@ -1,7 +1,8 @@
 //! Fetch in aligned blocks, for cores without a predecoder queue.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, Queued};
+use crate::flight::Queued;
+use crate::machine::Machine;
 
 impl Machine<'_> {
     /// Fetch an aligned block for a cycle.

@@ -1,9 +1,10 @@
 //! The loop buffer: a small loop is replayed from the queue in front of rename.
 
 use crate::block::{Block, Notion};
-use crate::machine::{Machine, Position, Source, Waiting};
+use crate::cache_plan::CachePlan;
+use crate::flight::{Position, Source, Waiting};
+use crate::machine::Machine;
 use crate::params::Params;
-use crate::uop_cache::CachePlan;
 
 /// State of the loop buffer.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! The predecoder: finds instructions in aligned blocks of code.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, Position, Queued};
+use crate::flight::{Position, Queued};
+use crate::machine::Machine;
 
 /// State of the predecoder.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,9 @@
 
 use crate::block::{Slot, SlotKind};
 use crate::events::{Event, Observer};
-use crate::inst::{Reg, VECTOR};
-use crate::machine::{Held, Machine, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{Held, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::inst::Reg;
+use crate::machine::Machine;
 use crate::uops::{From, Role};
 
 /// A value shared by registers after an eliminated move.
@@ -26,7 +27,7 @@ pub struct State {
     pub starved: u64,
     /// Cycles in which the reorder buffer or the schedulers were full.
     pub blocked: u64,
-    /// Which unit left rename without work, by [`crate::machine::Source`].
+    /// Which unit left rename without work, by [`crate::flight::Source`].
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
@@ -193,77 +194,6 @@ impl Machine<'_> {
             self.added[usize::from(reg)] = 0;
         }
         self.rename.writes = writes;
-    }
-
-    /// Try to eliminate a move.
-    fn eliminate(&mut self, to: Reg, from: Reg) -> bool {
-        let vector = from >= VECTOR;
-        let p = &self.params.rename;
-        let limit = if vector { p.move_slots_vec } else { p.move_slots_gpr } as usize;
-        if limit == 0 || to >= 64 || from >= 64 {
-            return false;
-        }
-        let (to_bit, from_bit) = (1u64 << to, 1u64 << from);
-        let known = self.rename.aliases.iter().position(|a| a.regs & from_bit != 0);
-        if known.is_none() && self.rename.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
-            return false;
-        }
-        let held = self.held[usize::from(from)];
-        if limit < 1000 {
-            match known {
-                Some(n) => {
-                    let root = self.rename.aliases[n].regs;
-                    if root & to_bit == 0 {
-                        self.unalias(to);
-                    }
-                    if let Some(a) = self.rename.aliases.iter_mut().find(|a| a.regs & from_bit != 0) {
-                        a.regs |= to_bit;
-                    }
-                }
-                None => {
-                    self.unalias(to);
-                    self.rename.aliases.push(Alias {
-                        regs: to_bit | from_bit,
-                        vector,
-                    });
-                }
-            }
-        }
-        self.set_held(to, held);
-        self.added[usize::from(to)] = self.added[usize::from(from)];
-        true
-    }
-
-    /// A register is overwritten: it leaves its alias group, whose slot is freed
-    /// when no member is left.
-    pub fn unalias(&mut self, reg: Reg) {
-        if reg >= 64 || self.rename.aliases.is_empty() {
-            return;
-        }
-        let bit = 1u64 << reg;
-        for a in &mut self.rename.aliases {
-            a.regs &= !bit;
-        }
-        self.rename.aliases.retain(|a| a.regs != 0);
-    }
-
-    /// Try to add a constant at rename.
-    fn add_at_rename(&mut self, to: Reg, from: Reg, add: i32, slot: &Slot) -> bool {
-        let limit = self.params.rename.immediate_add_limit as i32;
-        let sum = self.added[usize::from(from)].saturating_add(add);
-        if sum < -limit || sum >= limit {
-            return false;
-        }
-        let held = self.held[usize::from(from)];
-        self.set_held(to, held);
-        self.added[usize::from(to)] = sum;
-        let uop = &self.block.uops[slot.uops.start as usize];
-        for output in &uop.outputs {
-            for &reg in output.regs.iter().filter(|r| **r != to) {
-                self.set_held(reg, held);
-            }
-        }
-        true
     }
 
     fn rename_uop(&mut self, at: u32, rob: u32, iteration: u32, position: u32) {

@@ -1,7 +1,8 @@
 //! Retirement, in order.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, ROB_SIZE};
+use crate::flight::ROB_SIZE;
+use crate::machine::Machine;
 
 /// State of retirement.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,8 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
 use crate::events::{Event, Observer};
-use crate::machine::{Machine, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::machine::Machine;
 use crate::params::{Assign, Params};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

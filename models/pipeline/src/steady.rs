@@ -1,6 +1,7 @@
 //! A fingerprint of the machine's state, to notice when it repeats.
 
-use crate::machine::{Held, Machine, LATER, ROB_SIZE, UOP_SIZE};
+use crate::flight::{Held, LATER, ROB_SIZE, UOP_SIZE};
+use crate::machine::Machine;
 
 /// Mixes numbers into one.
 struct Mixer(u64);

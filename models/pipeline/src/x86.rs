@@ -1,12 +1,12 @@
 //! x86-64 decoding: what an instruction reads, writes and does to addresses.
 
 use crate::error::Error;
-use crate::figures::{fixed, kind_mask, FLAGS};
-use crate::inst::{Branch, Decoded, Effect, Mem, Reg, Special, ARITH, CARRY, NO_REG, OTHER, VECTOR};
+use crate::figures::{fixed, FLAGS};
+use crate::inst::{Decoded, Mem, Reg, ARITH, CARRY, NO_REG, OTHER, VECTOR};
+use crate::x86_effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
 use crate::x86_form::form_name;
 use iced_x86::{
-    Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register, RflagsBits,
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
 /// Stack pointer.
@@ -34,7 +34,7 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
 }
 
 /// Our number of a register; `None` where it does not matter.
-fn number(register: Register) -> Option<Reg> {
+pub(crate) fn number(register: Register) -> Option<Reg> {
     let full = register.full_register();
     if full.is_gpr() {
         Some(full.number() as Reg)
@@ -49,7 +49,7 @@ fn number(register: Register) -> Option<Reg> {
     }
 }
 
-fn address_register(register: Register) -> Reg {
+pub(crate) fn address_register(register: Register) -> Reg {
     if register.is_ip() {
         return NO_REG;
     }
@@ -221,123 +221,5 @@ fn flags(i: &Instruction, d: &mut Decoded) {
     {
         d.reads.push((FLAGS, CARRY));
         d.reads.push((FLAGS, ARITH));
-    }
-}
-
-fn branch_of(i: &Instruction) -> Branch {
-    match i.flow_control() {
-        FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {
-            Branch::No
-        }
-        FlowControl::ConditionalBranch => {
-            let letter = match i.condition_code() {
-                ConditionCode::a | ConditionCode::be => "a",
-                ConditionCode::b | ConditionCode::ae => "c",
-                ConditionCode::l | ConditionCode::ge | ConditionCode::le | ConditionCode::g => "l",
-                ConditionCode::o | ConditionCode::no => "o",
-                ConditionCode::p | ConditionCode::np => "p",
-                ConditionCode::s | ConditionCode::ns => "s",
-                ConditionCode::e | ConditionCode::ne => "z",
-                ConditionCode::None => "r",
-            };
-            Branch::Conditional(kind_mask(letter).trailing_zeros() as u8)
-        }
-        _ => Branch::Always,
-    }
-}
-
-fn special_of(i: &Instruction) -> Special {
-    let rep = i.has_rep_prefix() || i.has_repne_prefix();
-    match i.mnemonic() {
-        Mnemonic::Movsb if rep => Special::RepMovs(1),
-        Mnemonic::Movsw if rep => Special::RepMovs(2),
-        Mnemonic::Movsd if rep && i.is_string_instruction() => Special::RepMovs(4),
-        Mnemonic::Movsq if rep => Special::RepMovs(8),
-        Mnemonic::Stosb if rep => Special::RepStos(1),
-        Mnemonic::Stosw if rep => Special::RepStos(2),
-        Mnemonic::Stosd if rep => Special::RepStos(4),
-        Mnemonic::Stosq if rep => Special::RepStos(8),
-        Mnemonic::Lfence => Special::Serialise(0),
-        Mnemonic::Mfence => Special::Serialise(1),
-        Mnemonic::Stac | Mnemonic::Clac => Special::Serialise(2),
-        _ => Special::No,
-    }
-}
-
-fn same_sources(i: &Instruction) -> bool {
-    let all_registers = i.op_count() >= 2 && (0..i.op_count()).all(|n| i.op_kind(n) == OpKind::Register);
-    if !all_registers {
-        return false;
-    }
-    let last = i.op_register(i.op_count() - 1);
-    i.op_register(i.op_count() - 2) == last
-}
-
-fn lea_effect(i: &Instruction, d: &mut Decoded) {
-    let to = number(i.op0_register()).unwrap_or(NO_REG);
-    let from = address_register(i.memory_base());
-    if i.op0_register().is_gpr64() && i.memory_index() == Register::None && from != NO_REG {
-        let add = i.memory_displacement64() as i64;
-        d.effects.push(Effect::Offset { to, from, add });
-        d.rename_add = Some(add);
-    }
-}
-
-fn arithmetic_effect(i: &Instruction, d: &mut Decoded) {
-    if i.op_count() == 0 || i.op0_kind() != OpKind::Register || !i.op0_register().is_gpr64() {
-        return;
-    }
-    let Some(to) = number(i.op0_register()) else { return };
-    let immediate = || i.try_immediate(1).ok().map(|v| v as i64);
-    let add = match i.mnemonic() {
-        Mnemonic::Add => immediate(),
-        Mnemonic::Sub if !same_sources(i) => immediate().map(i64::wrapping_neg),
-        Mnemonic::Inc => Some(1),
-        Mnemonic::Dec => Some(-1),
-        Mnemonic::Mov if i.op_kind(1) == OpKind::Register && i.op1_register().is_gpr64() => {
-            if let Some(from) = number(i.op1_register()) {
-                d.effects.push(Effect::Offset { to, from, add: 0 });
-            }
-            return;
-        }
-        Mnemonic::Xor | Mnemonic::Sub if same_sources(i) => {
-            d.effects.push(Effect::Zero { to });
-            return;
-        }
-        _ => None,
-    };
-    if let Some(add) = add {
-        d.effects.push(Effect::Offset { to, from: to, add });
-        d.rename_add = Some(add);
-    }
-}
-
-/// Bytes of prefixes, VEX included, before the primary opcode.
-fn opcode_position(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while at < bytes.len()
-        && matches!(
-            bytes[at],
-            0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65 | 0x40..=0x4f
-        )
-    {
-        at += 1;
-    }
-    match bytes.get(at) {
-        Some(0xc5) => at + 2,
-        Some(0xc4) => at + 3,
-        Some(0x62) => at + 4,
-        Some(0x0f) => at + 1,
-        _ => at,
-    }
-    .min(bytes.len().saturating_sub(1))
-}
-
-/// Text of an instruction for messages.
-pub fn text(code: Code, form: &str) -> String {
-    if form.is_empty() {
-        format!("{code:?}")
-    } else {
-        form.to_string()
     }
 }

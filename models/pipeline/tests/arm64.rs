@@ -15,18 +15,31 @@ fn overrides(set: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn n1(set: &[(&str, &str)]) -> Core {
-    let (core, table) = (include_str!("../../neoverse-n1/core.toml"), include_str!("../../neoverse-n1/instructions.csv"));
+    let (core, table) = (
+        include_str!("../../neoverse-n1/core.toml"),
+        include_str!("../../neoverse-n1/instructions.csv"),
+    );
     Core::new(core, table, &overrides(set)).expect("neoverse-n1")
 }
 
 fn tsv110(set: &[(&str, &str)]) -> Core {
-    let (core, table) = (include_str!("../../tsv110/core.toml"), include_str!("../../tsv110/instructions.csv"));
+    let (core, table) = (
+        include_str!("../../tsv110/core.toml"),
+        include_str!("../../tsv110/instructions.csv"),
+    );
     Core::new(core, table, &overrides(set)).expect("tsv110")
 }
 
 fn cycles(core: &Core, words: &[u32], offset: u32, notion: Notion) -> Result<f64, Error> {
     let code: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let request = Request { code: &code, offset, notion, strings: StringUse::default(), ports: false, timeline: 0 };
+    let request = Request {
+        code: &code,
+        offset,
+        notion,
+        strings: StringUse::default(),
+        ports: false,
+        timeline: 0,
+    };
     predict(core, &request).map(|p| p.cycles)
 }
 
@@ -43,7 +56,9 @@ fn looped(core: &Core, words: &[u32], offset: u32, expected: f64) {
 }
 
 // nop;nop;nop;nop;nop;nop;nop;nop
-const NOPS: [u32; 8] = [0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f];
+const NOPS: [u32; 8] = [
+    0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f, 0xd503201f,
+];
 // stp x0,x1,[x2]
 const STP_X: [u32; 1] = [0xa9000440];
 // ldp x0,x1,[x2]
@@ -87,26 +102,24 @@ const DIV: [u32; 1] = [0x9ac90900];
 
 // The large loops of kernels/arm64/copy_user.
 const TO_USER_PAIRS: [u32; 18] = [
-    0xf80008c7, 0xf80088c8, 0x910040c6, 0xa8c12027, 0xf80008c9, 0xf80088ca, 0x910040c6, 0xa8c12829,
-    0xf80008cb, 0xf80088cc, 0x910040c6, 0xa8c1302b, 0xf80008cd, 0xf80088ce, 0x910040c6, 0xa8c1382d,
-    0xf1010042, 0x54fffdea,
+    0xf80008c7, 0xf80088c8, 0x910040c6, 0xa8c12027, 0xf80008c9, 0xf80088ca, 0x910040c6, 0xa8c12829, 0xf80008cb,
+    0xf80088cc, 0x910040c6, 0xa8c1302b, 0xf80008cd, 0xf80088ce, 0x910040c6, 0xa8c1382d, 0xf1010042, 0x54fffdea,
 ];
 const TO_USER_BATCHED: [u32; 16] = [
-    0xf80008c7, 0xf80088c8, 0xa9402027, 0xf80108c9, 0xf80188ca, 0xa9412829, 0xf80208cb, 0xf80288cc,
-    0xa942302b, 0xf80308cd, 0xf80388ce, 0xa943382d, 0x910100c6, 0x91010021, 0xf1010042, 0x54fffe2a,
+    0xf80008c7, 0xf80088c8, 0xa9402027, 0xf80108c9, 0xf80188ca, 0xa9412829, 0xf80208cb, 0xf80288cc, 0xa942302b,
+    0xf80308cd, 0xf80388ce, 0xa943382d, 0x910100c6, 0x91010021, 0xf1010042, 0x54fffe2a,
 ];
 const NOPAN: [u32; 12] = [
-    0xa90020c7, 0xa9402027, 0xa90128c9, 0xa9412829, 0xa90230cb, 0xa942302b, 0xa90338cd, 0xa943382d,
-    0x910100c6, 0x91010021, 0xf1010042, 0x54fffeaa,
+    0xa90020c7, 0xa9402027, 0xa90128c9, 0xa9412829, 0xa90230cb, 0xa942302b, 0xa90338cd, 0xa943382d, 0x910100c6,
+    0x91010021, 0xf1010042, 0x54fffeaa,
 ];
 const FROM_USER_PAIRS: [u32; 18] = [
-    0xa88120c7, 0xf8400827, 0xf8408828, 0x91004021, 0xa88128c9, 0xf8400829, 0xf840882a, 0x91004021,
-    0xa88130cb, 0xf840082b, 0xf840882c, 0x91004021, 0xa88138cd, 0xf840082d, 0xf840882e, 0x91004021,
-    0xf1010042, 0x54fffdea,
+    0xa88120c7, 0xf8400827, 0xf8408828, 0x91004021, 0xa88128c9, 0xf8400829, 0xf840882a, 0x91004021, 0xa88130cb,
+    0xf840082b, 0xf840882c, 0x91004021, 0xa88138cd, 0xf840082d, 0xf840882e, 0x91004021, 0xf1010042, 0x54fffdea,
 ];
 const FROM_USER_BATCHED: [u32; 16] = [
-    0xa90020c7, 0xf8400827, 0xf8408828, 0xa90128c9, 0xf8410829, 0xf841882a, 0xa90230cb, 0xf842082b,
-    0xf842882c, 0xa90338cd, 0xf843082d, 0xf843882e, 0x910100c6, 0x91010021, 0xf1010042, 0x54fffe2a,
+    0xa90020c7, 0xf8400827, 0xf8408828, 0xa90128c9, 0xf8410829, 0xf841882a, 0xa90230cb, 0xf842082b, 0xf842882c,
+    0xa90338cd, 0xf843082d, 0xf843882e, 0x910100c6, 0x91010021, 0xf1010042, 0x54fffe2a,
 ];
 
 #[test]
@@ -218,8 +231,16 @@ fn tsv110_copies_faster_without_unprivileged_accesses() {
     for offset in (0..64).step_by(16) {
         let at = |words: &[u32]| cycles(&TSV110, words, offset, Notion::Loop).expect("a number");
         let faster = |before: &[u32]| 100.0 * (at(before) / at(&NOPAN) - 1.0);
-        assert!((faster(&TO_USER_PAIRS) - 79.7).abs() < 10.0, "{}", faster(&TO_USER_PAIRS));
-        assert!((faster(&FROM_USER_PAIRS) - 42.3).abs() < 10.0, "{}", faster(&FROM_USER_PAIRS));
+        assert!(
+            (faster(&TO_USER_PAIRS) - 79.7).abs() < 10.0,
+            "{}",
+            faster(&TO_USER_PAIRS)
+        );
+        assert!(
+            (faster(&FROM_USER_PAIRS) - 42.3).abs() < 10.0,
+            "{}",
+            faster(&FROM_USER_PAIRS)
+        );
         assert!(at(&TO_USER_BATCHED) <= at(&TO_USER_PAIRS));
         assert!(at(&FROM_USER_BATCHED) <= at(&FROM_USER_PAIRS));
     }
@@ -236,7 +257,11 @@ fn tsv110_copies_by_port_limits_alone() {
 
 #[test]
 fn what_has_no_figures_is_named() {
-    let name = |word: u32| cycles(&N1, &[word], 0, Notion::Unrolled).expect_err("no number").to_string();
+    let name = |word: u32| {
+        cycles(&N1, &[word], 0, Notion::Unrolled)
+            .expect_err("no number")
+            .to_string()
+    };
     assert_eq!(name(0xd50b_7420), "no figures for dc zva");
     assert_eq!(name(0xd503_3fdf), "no figures for isb");
     assert_eq!(name(0xd503_3b9f), "no figures for dsb");
@@ -252,7 +277,15 @@ fn words_that_are_no_instructions_are_refused() {
     let at_four = Err(Error::Decode(4));
     // Unallocated; add with a reserved shift; 32-bit add shifted by 40; a mask of all ones;
     // bitfield of mixed widths; load whose base is overwritten both ways; ldp of twice the same.
-    for word in [0xffff_ffff, 0x8bc2_0020, 0x0b02_a020, 0x9240_fc20, 0x9300_0020, 0xf840_8421, 0xa940_0440 & !(31 << 10)] {
+    for word in [
+        0xffff_ffff,
+        0x8bc2_0020,
+        0x0b02_a020,
+        0x9240_fc20,
+        0x9300_0020,
+        0xf840_8421,
+        0xa940_0440 & !(31 << 10),
+    ] {
         assert_eq!(two(word), at_four, "{word:08x}");
     }
     assert_eq!(decode(&[0x1f, 0x20, 0x03]).map(|_| ()), Err(Error::Decode(0)));
@@ -261,7 +294,11 @@ fn words_that_are_no_instructions_are_refused() {
 
 #[test]
 fn forms_tell_apart_what_costs_differently() {
-    let form = |word: u32| decode(&word.to_le_bytes()).map(|d| d[0].form.clone()).unwrap_or_default();
+    let form = |word: u32| {
+        decode(&word.to_le_bytes())
+            .map(|d| d[0].form.clone())
+            .unwrap_or_default()
+    };
     assert_eq!(form(0x8b02_1020), "add x,x,x,lsl4");
     assert_eq!(form(0x8b02_1420), "add x,x,x,shift");
     assert_eq!(form(0x8b22_4820), "add x,x,x,ext");
@@ -279,9 +316,19 @@ fn forms_tell_apart_what_costs_differently() {
 
 /// Words near real instructions: the copy loops with some bits changed.
 fn words() -> impl Strategy<Value = Vec<u32>> {
-    let real = [&NOPS[..], &TO_USER_PAIRS, &FROM_USER_BATCHED, &NOPAN, &FLAGS, &BRANCHES, &SHIFTED, &DIV].concat();
-    let near = (0..real.len(), any::<u32>(), any::<u32>(), any::<u32>())
-        .prop_map(move |(n, a, b, c)| real[n] ^ a & b & c);
+    let real = [
+        &NOPS[..],
+        &TO_USER_PAIRS,
+        &FROM_USER_BATCHED,
+        &NOPAN,
+        &FLAGS,
+        &BRANCHES,
+        &SHIFTED,
+        &DIV,
+    ]
+    .concat();
+    let near =
+        (0..real.len(), any::<u32>(), any::<u32>(), any::<u32>()).prop_map(move |(n, a, b, c)| real[n] ^ a & b & c);
     proptest::collection::vec(prop_oneof![near, any::<u32>()], 1..12)
 }
 

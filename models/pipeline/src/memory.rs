@@ -1,0 +1,175 @@
+//! Memory: uops of loads and stores, their latencies and forwarding between them.
+
+use crate::inst::{Mem, Reg, NO_REG, VECTOR};
+use crate::uops::{Builder, Case, From, Output, Role, Roles, Source, Uop};
+
+impl Builder<'_> {
+    pub(crate) fn address_sources(mem: &Mem) -> Vec<Source> {
+        [mem.base, mem.index]
+            .iter()
+            .filter(|r| **r != NO_REG)
+            .map(|r| Source {
+                from: From::Reg(*r),
+                extra: 0,
+            })
+            .collect()
+    }
+
+    pub(crate) fn load_latency(&self, mem: &Mem) -> u16 {
+        let vector = self
+            .d
+            .writes
+            .iter()
+            .chain(&self.d.reads)
+            .any(|w| (VECTOR..VECTOR + 32).contains(&w.1));
+        let m = &self.params.memory;
+        (match (vector, mem.bytes > 16) {
+            (_, true) => m.load_256_cycles,
+            (true, _) => m.load_vector_cycles,
+            _ => m.load_cycles,
+        }) as u16
+    }
+
+    pub(crate) fn loads(&mut self, ports: &[u32], case: Case) -> Vec<u16> {
+        let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
+        let mut out = Vec::new();
+        for (n, &mask) in ports.iter().enumerate() {
+            let Some(mem) = read.get(n).or(read.first()) else {
+                continue;
+            };
+            let mut sources = Self::address_sources(mem);
+            let mut latency = self.load_latency(mem);
+            if self.pure_load() {
+                if let Some(listed) = self.figures.address.first() {
+                    latency = listed.1.max(1);
+                }
+            }
+            if case.chased {
+                latency = latency
+                    .saturating_sub(self.params.memory.pointer_chase_gain as u16)
+                    .max(1);
+            }
+            if let Some((store, back)) = self.renamed(mem, case.forwards.get(n).copied().flatten()) {
+                sources = vec![Source {
+                    from: From::Stored(store, back),
+                    extra: 0,
+                }];
+                latency = self.params.memory.renamed_forward_cycles as u16;
+            } else if let Some(Some((store, back))) = case.forwards.get(n) {
+                sources.push(Source {
+                    from: From::Store(*store, *back),
+                    extra: 1,
+                });
+                latency = (self.params.memory.forward_cycles as u16).saturating_sub(1).max(1);
+            }
+            let port_cycles = if mem.bytes > 16 {
+                self.params.memory.port_cycles_256 as u16
+            } else {
+                1
+            };
+            let outputs = vec![Output {
+                latency,
+                regs: Vec::new(),
+            }];
+            let id = self.push(Uop {
+                ports: mask,
+                role: Role::Load,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+            });
+            out.push(id);
+        }
+        out
+    }
+
+    /// The store that a load is renamed to, on cores that do so.
+    pub(crate) fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
+        let near = mem.index == NO_REG && (0..=0x3f8).contains(&mem.disp) && mem.disp % 8 == 0;
+        forward.filter(|_| near && self.params.memory.renamed_forward_cycles > 0)
+    }
+
+    /// Whether the result comes straight from the load ports.
+    pub(crate) fn pure_load(&self) -> bool {
+        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
+        let shape = self.figures.shape.ports.iter().all(|p| p & !load == 0);
+        shape && !self.figures.shape.ports.is_empty()
+    }
+
+    /// Without computing uops the loads write the registers.
+    pub(crate) fn load_results(&mut self, loads: &[u16]) {
+        let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
+        if let (Some(&id), false) = (loads.last(), regs.is_empty()) {
+            self.uops[usize::from(id)].outputs[0].regs = regs;
+        }
+    }
+
+    pub(crate) fn stores(&mut self, roles: &Roles, result: Option<u16>) {
+        let written: Vec<Mem> = self.d.mems.iter().filter(|m| m.write).copied().collect();
+        for n in 0..roles.addresses.len().max(roles.datas.len()) {
+            let Some(mem) = written.get(n).or(written.first()) else {
+                continue;
+            };
+            let port_cycles = if mem.bytes > 16 {
+                self.params.memory.port_cycles_256 as u16
+            } else {
+                1
+            };
+            if let Some(&ports) = roles.addresses.get(n) {
+                let sources = Self::address_sources(mem);
+                let outputs = vec![Output {
+                    latency: 1,
+                    regs: Vec::new(),
+                }];
+                self.push(Uop {
+                    ports,
+                    role: Role::StoreAddress,
+                    sources,
+                    outputs,
+                    port_cycles: 1,
+                    busy: 0,
+                    streamed: 0,
+                });
+            }
+            let Some(&ports) = roles.datas.get(n) else { continue };
+            let mut sources = match result {
+                Some(id) => vec![Source {
+                    from: From::Inner(id),
+                    extra: 0,
+                }],
+                None => self.stored_registers(mem),
+            };
+            if roles.addresses.is_empty() {
+                sources.extend(Self::address_sources(mem));
+            }
+            // A load that reads it starts a cycle later at the earliest.
+            let outputs = vec![Output {
+                latency: 0,
+                regs: Vec::new(),
+            }];
+            self.push(Uop {
+                ports,
+                role: Role::StoreData,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+            });
+        }
+    }
+
+    pub(crate) fn stored_registers(&self, mem: &Mem) -> Vec<Source> {
+        self.d
+            .reads
+            .iter()
+            .filter(|r| r.1 != mem.base && r.1 != mem.index || r.0 < 8)
+            .map(|r| Source {
+                from: From::Reg(r.1),
+                extra: 0,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! Limits of parameters, so that no value can break the simulation.
+
+use crate::error::Error;
+use crate::params::Params;
+
+impl Params {
+    /// Check all parameters.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of range.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let positive = [
+            ("rename.width", self.rename.width),
+            ("rename.queue", self.rename.queue),
+            ("rename.instructions", self.rename.instructions),
+            ("rename.alu_uops", self.rename.alu_uops),
+            ("scheduler.entries", self.scheduler.entries),
+            ("retire.width", self.retire.width),
+            ("predecode.width", self.predecode.width),
+            ("decode.width", self.decode.width),
+            ("decode.microcode_width", self.decode.microcode_width),
+            ("uop_cache.width", self.uop_cache.width),
+            ("uop_cache.reads", self.uop_cache.reads),
+            ("uop_cache.line_uops", self.uop_cache.line_uops),
+            ("fetch.queue", self.fetch.queue),
+        ];
+        for (name, value) in positive {
+            if value == 0 || value > 4096 {
+                return Err(Error::Parameter(format!("{name} = {value}: must be from 1 to 4096")));
+            }
+        }
+        let limited = [
+            ("scheduler.delay", self.scheduler.delay, 0, 100),
+            (
+                "retire.reorder_buffer",
+                self.retire.reorder_buffer,
+                self.rename.width,
+                1024,
+            ),
+            ("decode.complex_uops", self.decode.complex_uops, 1, 64),
+            ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
+            ("predecode.delay", self.predecode.delay, 0, 100),
+            ("predecode.lcp_cycles", self.predecode.lcp_cycles, 0, 100),
+            ("predecode.cross_cycles", self.predecode.cross_cycles, 0, 100),
+            ("decode.microcode_cycles", self.decode.microcode_cycles, 0, 100),
+            ("uop_cache.microcode_stall", self.uop_cache.microcode_stall, 0, 100),
+            ("fetch.taken_bubble", self.fetch.taken_bubble, 0, 100),
+            ("fetch.dense_bubble", self.fetch.dense_bubble, 0, 100),
+            ("memory.load_cycles", self.memory.load_cycles, 1, 1000),
+            ("memory.load_vector_cycles", self.memory.load_vector_cycles, 1, 1000),
+            ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
+            ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
+            ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
+            ("memory.stream_line_cycles", self.memory.stream_line_cycles, 0, 1000),
+            (
+                "memory.renamed_forward_cycles",
+                self.memory.renamed_forward_cycles,
+                0,
+                1000,
+            ),
+            ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
+            ("taken_branch.level", self.taken_branch.level, 0, 2),
+            ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
+            ("taken_branch.third_bubble", self.taken_branch.third_bubble, 0, 100),
+            ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
+            ("serial.lfence", self.serial.lfence, 0, 10_000),
+            ("serial.mfence", self.serial.mfence, 0, 10_000),
+        ];
+        for (name, value, least, most) in limited {
+            if value < least || value > most {
+                return Err(Error::Parameter(format!(
+                    "{name} = {value}: must be from {least} to {most}"
+                )));
+            }
+        }
+        for (name, bytes) in [
+            ("predecode.block_bytes", self.predecode.block_bytes),
+            ("fetch.block_bytes", self.fetch.block_bytes),
+            ("uop_cache.region_bytes", self.uop_cache.region_bytes),
+        ] {
+            if !bytes.is_power_of_two() || bytes > 4096 {
+                return Err(Error::Parameter(format!(
+                    "{name} = {bytes}: must be a power of two up to 4096"
+                )));
+            }
+        }
+        if self.ports.names.is_empty() || self.ports.names.chars().count() > 24 {
+            return Err(Error::Parameter("ports.names: must name 1 to 24 ports".into()));
+        }
+        for (name, list) in [
+            ("ports.load", &self.ports.load),
+            ("ports.store_address", &self.ports.store_address),
+            ("ports.store_data", &self.ports.store_data),
+            ("ports.alu", &self.ports.alu),
+        ] {
+            if list.is_empty() || self.mask(list).is_none() {
+                return Err(Error::Parameter(format!(
+                    "{name} = {list}: not among {}",
+                    self.ports.names
+                )));
+            }
+        }
+        for (name, value, known) in [
+            ("decode.pop_r12", &self.decode.pop_r12, &["any", "first", "alone"][..]),
+            ("ports.tie", &self.ports.tie, &["high", "low"][..]),
+            ("ports.position", &self.ports.position, &["slots", "computing"][..]),
+            ("ports.counts", &self.ports.counts, &["fresh", "stale"][..]),
+        ] {
+            if !known.contains(&value.as_str()) {
+                return Err(Error::Parameter(format!("{name} = {value}: {}", known.join(" or "))));
+            }
+        }
+        if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| c.is_ascii_digit()) {
+            return Err(Error::Parameter(format!(
+                "ports.slots = {}: four digits",
+                self.ports.slots
+            )));
+        }
+        if self.predecode.after_cross >= self.predecode.width {
+            return Err(Error::Parameter(
+                "predecode.after_cross: must be less than predecode.width".into(),
+            ));
+        }
+        self.assign()?;
+        self.fetch_kind()?;
+        self.cache_rule()?;
+        if !matches!(self.front_end.mode.as_str(), "real" | "ideal") {
+            return Err(Error::Parameter(format!(
+                "front_end.mode = {}: real or ideal",
+                self.front_end.mode
+            )));
+        }
+        if !matches!(
+            self.macro_fusion.pairs.as_str(),
+            "none" | "table" | "cmp_test" | "flags" | "any"
+        ) {
+            return Err(Error::Parameter(format!(
+                "macro_fusion.pairs = {}: unknown",
+                self.macro_fusion.pairs
+            )));
+        }
+        Ok(())
+    }
+}
