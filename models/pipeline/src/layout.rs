@@ -52,10 +52,15 @@ impl<'a> Builder<'a> {
             rows.push(self.figures(d, table, strings)?);
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let cases = analyse(code, self.params.rename.move_slots_gpr > 0, |i| {
-            let ports = &rows[i].shape.ports;
-            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
-        });
+        let cases = analyse(
+            code,
+            self.params.rename.move_slots_gpr > 0,
+            self.params.memory.forward_parts,
+            |i| {
+                let ports = &rows[i].shape.ports;
+                ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+            },
+        );
         if self.block.notion == Notion::Loop {
             for effect in code.iter().flat_map(|d| &d.effects) {
                 if let Effect::Offset { to, from, .. } = *effect {

@@ -226,6 +226,8 @@ params! {
         pointer_chase_gain: int = Some(0),
         /// From the store's data to the load's result, same address.
         forward_cycles: int = Some(5),
+        /// Whether a load of a part of what a store wrote is forwarded too.
+        forward_parts: flag = Some(false),
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.

@@ -207,6 +207,9 @@ fn an_updated_base_is_ready_after_a_cycle() {
 fn a_store_is_forwarded_to_a_load() {
     unrolled(&N1, &FORWARD, 5.0);
     unrolled(&TSV110, &FORWARD, 6.0);
+    // stp x3, x0, [x1]; ldr x0, [x1, #8], then ldr x0, [x1, #16].
+    unrolled(&TSV110, &[0xa900_0023, 0xf940_0420], 6.0);
+    unrolled(&TSV110, &[0xa900_0023, 0xf940_0820], 1.0);
     unrolled(&tsv110(&[("memory.forward_cycles", "9")]), &FORWARD, 9.0);
 }
 
