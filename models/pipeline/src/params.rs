@@ -120,8 +120,6 @@ params! {
     decode {
         /// Instructions per cycle.
         width: int = Some(4),
-        /// Uops that the complex decoder emits per cycle.
-        complex_uops: int = Some(4),
         /// Whether an instruction that could fuse may use the last decoder.
         fusible_last: flag = Some(false),
         /// Pop of rsp or r12: `any` decoder, the `first` of a group, or it is `alone` from there on.

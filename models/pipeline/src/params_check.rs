@@ -37,7 +37,6 @@ impl Params {
                 self.rename.width,
                 1024,
             ),
-            ("decode.complex_uops", self.decode.complex_uops, 1, 64),
             ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
             ("predecode.delay", self.predecode.delay, 0, 100),
             ("predecode.lcp_cycles", self.predecode.lcp_cycles, 0, 100),
