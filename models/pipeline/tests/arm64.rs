@@ -249,6 +249,25 @@ fn tsv110_copies_faster_without_unprivileged_accesses() {
     }
 }
 
+#[test]
+fn the_store_port_limits_copies() {
+    let limit = |core: &Core, words: &[u32]| {
+        let code: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let request = Request {
+            code: &code,
+            offset: 0,
+            notion: Notion::Loop,
+            strings: StringUse::default(),
+            ports: false,
+            timeline: 0,
+        };
+        predict(core, &request).map(|p| p.bottleneck)
+    };
+    assert_eq!(limit(&TSV110, &TO_USER_PAIRS), Ok("port S".into()));
+    assert!(limit(&TSV110, &NOPAN).is_ok_and(|l| l == "port S" || l == "port L"));
+    assert_eq!(limit(&N1, &NOPAN), Ok("port L".into()));
+}
+
 /// Without the assumption on written lines, port limits alone.
 #[test]
 fn tsv110_copies_by_port_limits_alone() {
