@@ -26,6 +26,7 @@ pub mod flight;
 pub mod fusion;
 pub mod inst;
 pub mod layout;
+pub mod layout_slots;
 pub mod loop_buffer;
 pub mod machine;
 pub mod memory;
