@@ -48,9 +48,20 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
     }
 }
 
+/// Whether a store writes all that a load reads.
+fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
+    let within = load.disp.wrapping_sub(store.disp);
+    Key {
+        disp: load.disp,
+        ..store
+    } == load
+        && within >= 0
+        && within.saturating_add(i64::from(loaded)) <= i64::from(stored)
+}
+
 /// For each instruction, where its loads take their data from and whether the
 /// base register came from a load.
-pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
+pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
         *v = Abstract {
@@ -76,7 +87,8 @@ pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bo
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
-                let found = stores.iter().rev().take(STORES).find(|s| s.0 == wanted);
+                let reads = |s: &&(Key, u16, usize, u16)| s.0 == wanted || parts && covers(s.0, s.3, wanted, mem.bytes);
+                let found = stores.iter().rev().take(STORES).find(reads);
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
             }
             for mem in d.mems.iter().filter(|m| m.write) {

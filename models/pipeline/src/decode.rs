@@ -87,7 +87,7 @@ impl Machine<'_> {
                     inst: last,
                 }));
             }
-            if inst.branch {
+            if inst.branch && self.params.decode.branch_ends {
                 break;
             }
         }

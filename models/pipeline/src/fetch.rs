@@ -51,6 +51,7 @@ impl Machine<'_> {
                     } else {
                         p.taken_bubble
                     };
+                    self.predecode.stall += self.params.target_bubble();
                     self.leave_decoders(at);
                     return;
                 }

@@ -58,9 +58,10 @@ pub enum Effect {
 }
 
 /// Kind of branch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Branch {
     /// Not a branch.
+    #[default]
     No,
     /// Conditional; bit of [`crate::figures::BRANCH_KINDS`] it belongs to.
     Conditional(u8),
@@ -69,9 +70,10 @@ pub enum Branch {
 }
 
 /// Special handling outside of the table of figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Special {
     /// None.
+    #[default]
     No,
     /// String copy with a repeat prefix; bytes per element.
     RepMovs(u8),
@@ -82,7 +84,7 @@ pub enum Special {
 }
 
 /// One decoded instruction before its uops are made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Decoded {
     /// Offset in the block, bytes.
     pub offset: u32,

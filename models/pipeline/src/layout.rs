@@ -6,7 +6,7 @@ use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
 use crate::error::Error;
 use crate::figures::{FigureTable, Figures};
 use crate::inst::{Branch, Decoded, Effect};
-use crate::params::Params;
+use crate::params::{Isa, Params};
 use crate::uops::{expand, Expansion, Role};
 use crate::x86;
 use std::borrow::Cow;
@@ -52,10 +52,15 @@ impl<'a> Builder<'a> {
             rows.push(self.figures(d, table, strings)?);
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let cases = analyse(code, self.params.rename.move_slots_gpr > 0, |i| {
-            let ports = &rows[i].shape.ports;
-            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
-        });
+        let cases = analyse(
+            code,
+            self.params.rename.move_slots_gpr > 0,
+            self.params.memory.forward_parts,
+            |i| {
+                let ports = &rows[i].shape.ports;
+                ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+            },
+        );
         if self.block.notion == Notion::Loop {
             for effect in code.iter().flat_map(|d| &d.effects) {
                 if let Effect::Offset { to, from, .. } = *effect {
@@ -81,7 +86,10 @@ impl<'a> Builder<'a> {
                 &rows[at]
             };
             let sync = self.track_stack(&code[at]);
-            let expansion = expand(&code[at], row, cases[at], self.params);
+            let expansion = match self.params.isa {
+                Isa::X86 => expand(&code[at], row, cases[at], self.params),
+                Isa::Arm64 => crate::arm64_uops::expand(&code[at], row, cases[at], self.params),
+            };
             self.instruction(&code[at], row, &expansion, sync);
             if pair.is_some() {
                 let head = self.block.insts.len() - 1;

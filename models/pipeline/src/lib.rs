@@ -9,7 +9,8 @@
 
 pub mod aliasing;
 pub mod arm64;
-pub mod arm64_form;
+pub mod arm64_uops;
+pub mod arm64_vector;
 pub mod batch;
 pub mod block;
 pub mod bottleneck;

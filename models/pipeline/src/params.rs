@@ -124,6 +124,8 @@ params! {
         fusible_last: flag = Some(false),
         /// Pop of rsp or r12: `any` decoder, the `first` of a group, or it is `alone` from there on.
         pop_r12: text = Some("any"),
+        /// Whether a branch ends the group of a cycle.
+        branch_ends: flag = Some(true),
         /// Cycles lost to switch to the microcode sequencer and back.
         microcode_cycles: int = Some(2),
         /// Uops that the microcode sequencer emits per cycle.
@@ -222,6 +224,8 @@ params! {
         pointer_chase_gain: int = Some(0),
         /// From the store's data to the load's result, same address.
         forward_cycles: int = Some(5),
+        /// Whether a load of a part of what a store wrote is forwarded too.
+        forward_parts: flag = Some(false),
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
@@ -244,6 +248,12 @@ params! {
     taken_branch {
         /// Taken branches per cycle in the small target buffer.
         cycles: int = Some(1),
+        /// Target buffer that the branch hits: 0 is the fastest.
+        level: int = Some(0),
+        /// Cycles that the second buffer takes longer than the fastest.
+        second_bubble: int = Some(0),
+        /// Cycles that the third buffer takes longer than the fastest.
+        third_bubble: int = Some(0),
     }
     string {
         /// Copy: cycles before the first byte.
@@ -312,6 +322,15 @@ impl Params {
         let params = Self::read(isa, &root)?;
         params.check()?;
         Ok(params)
+    }
+
+    /// Cycles that a taken branch loses by the target buffer that it hits.
+    pub fn target_bubble(&self) -> u32 {
+        match self.taken_branch.level {
+            0 => 0,
+            1 => self.taken_branch.second_bubble,
+            _ => self.taken_branch.third_bubble,
+        }
     }
 
     /// Bit mask of the named ports; `None` if one of them does not exist.

@@ -196,7 +196,8 @@ impl Machine<'_> {
         self.sched.waiting -= 1;
         let inst = block.slots[self.rob[flight.rob as usize % ROB_SIZE].slot as usize].inst;
         self.critical[usize::from(inst)] = flight.critical;
-        self.sched.port_free[port] = self.now + i32::from(uop.port_cycles.max(1));
+        let until = self.now + i32::from(uop.port_cycles.max(1));
+        self.sched.port_free[port] = self.sched.port_free[port].max(until);
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
         }
@@ -235,6 +236,7 @@ impl Machine<'_> {
             let until = self.now + 1 + self.params.memory.stream_line_cycles as i32;
             for port in (0..self.sched.ports).filter(|p| self.sched.memory_mask & 1 << p != 0) {
                 self.sched.port_free[port] = self.sched.port_free[port].max(until);
+                self.port_uses[port] += u64::from(self.params.memory.stream_line_cycles);
             }
         }
     }
