@@ -12,7 +12,8 @@ NO_PORT = {"nop", "prefetchw"}
 COMPUTES_WITH_LOAD = re.compile(r"^v?(mov|lddqu|broadcast|pop|prefetch|ld)")
 
 
-MOVES = {"mov"} | {f"{v}mov{k}" for v in ("", "v") for k in ["aps", "ups", "apd", "upd", "dqa", "dqu"]}
+KINDS = ("aps", "ups", "apd", "upd", "dqa", "dqu")
+MOVES = {"mov"} | {f"{v}mov{kind}" for v in ("", "v") for kind in KINDS}
 ZEROING = {"xor", "sub"} | {f"{v}{x}" for v in ("", "v") for x in ("pxor", "xorps", "xorpd")}
 
 
