@@ -217,7 +217,11 @@ def test_kernel_from_elsewhere_assembles(family: Path) -> None:
         ('name = "v"', 'name = "w"', "'w' has no w.S or w.c"),
         ('file = "arch/x86/lib/f.S"', 'file = "../f.S"', "leaves the kernel tree"),
         ('file = "arch/x86/lib/f.S"', 'file = "/etc/f.S"', "leaves the kernel tree"),
-        ('summary = "a test"', 'summary = "a test"\nbaseline = "w"', "has no variant 'w', its baseline"),
+        (
+            'summary = "a test"',
+            'summary = "a test"\nbaseline = "w"',
+            "has no variant 'w', its baseline",
+        ),
         ('name = "v"', 'name = "v"\nroutine = "g"', "'v' names none of the routines"),
         ('may_change = ["flags"]', 'may_change = ["flags"', "kernel.toml"),
         (

@@ -1,4 +1,4 @@
-"""The verbs patch and report: what leaves loopwright."""
+"""The verbs that look at a Linux tree: patch, baseline, report."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 import pandas as pd
 
+from loopwright.baseline import run as run_baseline
 from loopwright.cli import output
 from loopwright.patch.verb import patch as make_patches
 from loopwright.report import report as write_report
+from loopwright.report.sides import by_core
 from loopwright.verify import FAIL, TIERS
 
 
@@ -81,6 +83,38 @@ def patch(
 
 
 @click.command()
+@click.argument("kernel", metavar="KERNEL")
+@click.option(
+    "--tree",
+    metavar="LINUX_TREE",
+    required=True,
+    help="A Linux source tree, or debian:6.12 for Debian's package.",
+)
+@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@output.formats
+def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
+    """Compare a tree's own functions, as tree:VERSION, with a kernel's variants.
+
+    They are assembled, predicted, checked and measured as variants are. Exit code 1 where one of
+    them breaks the contract.
+
+    \b
+    loopwright baseline x86_64/copy_user --tree ~/src/linux
+    """
+    found = run_baseline(kernel, tree, quick=no_measure)
+    if as_json or as_csv:
+        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+    else:
+        print(by_core(found.rows))
+    for note in found.notes:
+        _said(f"note: {note}")
+    broken = found.checks[found.checks["variant"].str.startswith("tree:") & ~found.checks["passed"]]
+    for row in broken.to_dict("records"):
+        _said(f"{row['variant']} breaks the contract: {row['failure']}")
+    return 1 if len(broken) else 0
+
+
+@click.command()
 @click.argument("kernel_ids", metavar="[KERNEL ...]", nargs=-1)
 @click.option(
     "-o",
@@ -132,4 +166,4 @@ def report(
         print(f"{row['kernel']} {row['routine']}: {winner} ({row['confidence'] or row['reason']})")
 
 
-VERBS = (patch, report)
+VERBS = (patch, baseline, report)

@@ -7,12 +7,13 @@ import pandas as pd
 
 from loopwright import kernels, verify
 from loopwright.errors import InputError
-from loopwright.histogram import read
-from loopwright.kernels import Variant
-from loopwright.patch import target
+from loopwright.histogram import Histogram, read
+from loopwright.kernels import Kernel, Variant
+from loopwright.patch import baseline, target
 from loopwright.patch import tree as trees
 from loopwright.patch.evidence import Evidence
 from loopwright.patch.make import Result, make
+from loopwright.patch.tree import Tree
 from loopwright.recommend import judge
 from loopwright.study import Study, gather
 
@@ -43,10 +44,12 @@ def patch(
     found = trees.find(tree, whole=tier is not None and tier != "apply")
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
-    study = gather(kernel.id, sizes=histogram, quick=quick)
+    source = trees.read(found.path)
+    study, compared = _study(kernel, source, histogram, quick)
     judged = judge(study, histogram)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
+        judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""
         won = judged[judged["winner"] != ""]
         variants = [kernel.variants[name] for name in won["winner"]]
         rows = [
@@ -64,24 +67,45 @@ def patch(
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), evidence(study, judged))
         done |= {v.id for v in target.together(variant)}
-        checks = _verified(variant, made, found.path, tier, said) if tier else []
+        checks = _verified(variant, made, source, tier, said) if tier else []
         rows.append(
             {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
              "status": made.status, "subject": made.subject,
-             "files": [str(f) for f in made.files], "notes": list(made.notes), "checks": checks}
+             "files": [str(f) for f in made.files],
+             "notes": [*made.notes, compared[variant.routine]], "checks": checks}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _study(
+    kernel: Kernel, tree: Tree, sizes: Histogram | None, quick: bool
+) -> tuple[Study, dict[str, str]]:
+    """Gather the evidence on a kernel against what the tree has; by routine, what that is."""
+    notes, other = {}, False
+    for name, routine in kernel.routines.items():
+        try:
+            own = baseline.like(kernel, routine, tree)
+        except InputError as error:
+            notes[name] = f"Compared with {routine.baseline}, not with the tree's own code: {error}"
+            continue
+        if own and own.name == routine.baseline:
+            notes[name] = f"{own.name} assembles to the code that Linux {tree.version} has."
+        else:
+            notes[name], other = f"The baseline is the code of Linux {tree.version} itself.", True
+    if not other:
+        return gather(kernel.id, sizes=sizes, quick=quick), notes
+    with baseline.beside(kernel.id, tree) as with_own:
+        return gather(with_own.id, sizes=sizes, quick=quick), notes
 
 
 def _verified(
     variant: Variant,
     made: Result,
-    root: Path,
+    tree: Tree,
     tier: str,
     said: Callable[[dict[str, object]], None] | None,
 ) -> list[dict[str, object]]:
     """Verify what was made, or the tree as it is where nothing had to be."""
-    tree = trees.read(root)
     if made.files:
         subject = verify.of_patch(variant, tree, made.files[0])
     else:
@@ -101,4 +125,5 @@ def evidence(study: Study, recommendation: pd.DataFrame) -> Evidence:
         summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
         confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
         unmeasured=study.unmeasured,
+        baselines={r.name: r.baseline for r in study.kernel.routines.values()},
     )

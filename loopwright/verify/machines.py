@@ -60,14 +60,14 @@ def program(isa: str) -> str:
     return found
 
 
-def command(machine: Machine, kernel: Path, initrd: Path, exact: str) -> list[str]:
-    """Return the command that boots a kernel on a machine with its console on stdout."""
+def command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> list[str]:
+    """Return the command that boots a kernel; words go to it, and on to its first program."""
     board = ["-M", "virt"] if machine.isa == "arm64" else []
     console = "ttyAMA0" if machine.isa == "arm64" else "ttyS0"
-    words = ["console=" + console, "panic=-1", "nokaslr", f"lw_exact={exact}", machine.append]
+    line = ["console=" + console, "panic=-1", "nokaslr", *words, machine.append]
     return [
         program(machine.isa), *board, *_COMMON, "-cpu", machine.cpu, "-kernel", str(kernel),
-        "-initrd", str(initrd), "-append", " ".join(filter(None, words)),
+        "-initrd", str(initrd), "-append", " ".join(filter(None, line)),
     ]  # fmt: skip
 
 

@@ -46,14 +46,11 @@ def checks(subject: Subject) -> Tier:
             return
         work = _Work(subject, overlay, prepared[0], Path(scratch))
         places = {v: units.place(v, subject) for v in subject.variants}
-        try:
-            if not (yield Check("build", lambda: _build(work, places))):
-                return
-            yield Check("objtool", lambda: _objtool(work, places))
-            for variant, place in places.items():
-                yield from _routine(work, variant, place)
-        finally:
-            overlay.put({})
+        if not (yield Check("build", lambda: _build(work, places))):
+            return
+        yield Check("objtool", lambda: _objtool(work, places))
+        for variant, place in places.items():
+            yield from _routine(work, variant, place)
 
 
 def _routine(work: _Work, variant: Variant, place: Place) -> Tier:
@@ -71,8 +68,8 @@ def _routine(work: _Work, variant: Variant, place: Place) -> Tier:
 
 
 def _prepare(subject: Subject, overlay: Overlay, prepared: list[Build]) -> str:
-    """Configure the tree as it is, so that what is kept depends on no patch."""
-    overlay.put({})
+    """Configure the tree once; what a patch changes is brought up to date by make."""
+    overlay.put(subject.files)
     name = f"{subject.isa}-objects"
     options = _OPTIONS[subject.isa]
     prepared.append(configured(overlay, subject.isa, name, "defconfig", options, "prepare"))
