@@ -1,6 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
-# Both set up what they need first; a second run does not set up again.
+# make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
+# All set up what they need first; a second run does not set up again.
 # TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
 
 TREE ?=
@@ -8,7 +9,7 @@ OUT ?= out
 LOOPWRIGHT = .venv/bin/loopwright
 C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kernels/*.h')
 
-.PHONY: help setup recommend test test-slow lint format notebooks clean
+.PHONY: help setup recommend test test-slow verify-boot lint format notebooks clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -24,6 +25,10 @@ test: setup
 
 test-slow: setup
 	.venv/bin/python -m pytest
+
+verify-boot: setup
+	@scripts/setup --boot
+	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py
 
 lint: setup
 	.venv/bin/ruff check .

@@ -9,7 +9,7 @@ from pathlib import Path
 from loopwright.errors import InputError
 from loopwright.verify.results import CheckError
 
-TIMEOUT = 120  # seconds; a boot takes 2 to 10
+TIMEOUT = 60  # seconds; a boot takes 2 to 10
 _PROGRAMS = {
     "x86_64": ("qemu-system-x86_64", "qemu-system-x86"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm"),

@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loopwright import assemble, decode
@@ -36,6 +36,7 @@ class _Work:
     overlay: Overlay
     build: Build
     scratch: Path
+    objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
 
 
 def checks(subject: Subject) -> Tier:
@@ -88,11 +89,13 @@ def _build(work: _Work, places: dict[Variant, Place]) -> str:
     command = work.build.command(*wanted)
     if done.returncode:
         raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
-    if done.stdout.strip():
+    lines = [x for x in done.stdout.splitlines() if x.strip()]
+    work.objtool += [x for x in lines if "objtool:" in x]
+    if len(lines) > len(work.objtool):
         raise CheckError(
             f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
         )
-    return f"{', '.join(wanted)} without a word of gcc, as and objtool"
+    return f"{', '.join(wanted)} without a word of the compiler"
 
 
 def _first(output: str, word: str) -> str:
@@ -101,10 +104,13 @@ def _first(output: str, word: str) -> str:
 
 
 def _objtool(work: _Work, places: dict[Variant, Place]) -> str:
-    """Run objtool on copies, which it rewrites, and judge by what it says: it exits with 0."""
+    """Judge by what objtool says, in the build and of copies: it rewrites them and exits with 0."""
     tool = work.build.folder / "tools/objtool/objtool"
     if work.subject.isa != "x86_64":
         raise NotCovered(f"there is no objtool for {work.subject.isa} in {work.subject.tree}")
+    if work.objtool:
+        command = work.build.command(*(o for place in places.values() for o in place.objects))
+        raise CheckError(work.objtool[0].strip(), command, "\n".join(work.objtool))
     looked = []
     for name in dict.fromkeys(o for place in places.values() for o in place.objects):
         copy = work.scratch / Path(name).name
