@@ -28,9 +28,7 @@ _C_FLAGS = [
     "-fomit-frame-pointer",
     "-fno-pic",
     "-fno-pie",
-    "-Wall",
-    "-Werror",
-    "-Wno-address-of-packed-member",
+    "-Werror=implicit-function-declaration",
 ]
 _ISA_FLAGS = {
     "x86_64": [
@@ -88,13 +86,7 @@ def source_code(
         obj, elf = Path(scratch, "variant.o"), Path(scratch, "variant.elf")
         command = [
             tools.gcc,
-            *_C_FLAGS,
-            *_ISA_FLAGS[isa],
-            "-D__KERNEL__",
-            "-nostdinc",
-            f"-I{paths.HARNESS / 'include' / isa}",
-            f"-I{paths.HARNESS / 'include' / 'common'}",
-            f"-I{folder}",
+            *flags(isa, folder),
             *(f"-DLW_TAKE_{name}" for name in alternatives),
             "-c",
             str(source),
@@ -120,6 +112,13 @@ def source_code(
             source,
         )
         return _read(isa, elf, source, symbol)
+
+
+def flags(isa: str, folder: Path) -> list[str]:
+    """Return what a source of a kernel in folder is compiled with, alternatives apart."""
+    include = paths.HARNESS / "include"
+    found = [f"-I{path}" for path in (include / isa, include / "common", folder)]
+    return [*_C_FLAGS, *_ISA_FLAGS[isa], "-D__KERNEL__", "-nostdinc", *found]
 
 
 def _run(command: list[str], source: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from loopwright.code import Flow, Instruction, Loop
 from loopwright.kernels import Contract
 
+STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
 
 

@@ -15,7 +15,6 @@ SIZES = (0, 1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)
 MOST_BYTES = 1 << 20
 _SHORT = 4096  # bytes: the smaller of the two calls of a loop, at least; the other is three times
-_STRING_UNIT = 64  # bytes that the figure of a string instruction is for
 
 
 @dataclass(frozen=True)
@@ -124,10 +123,10 @@ def _slope(contract: Contract, moved: int, string: bool, pair: tuple[int, int]) 
     step = math.lcm(moved, 64 * one) // one
     short = math.ceil(_SHORT / one / step) * step
     counts = (short, 3 * short)
-    unit_bytes = _STRING_UNIT if string else moved
+    unit_bytes = loops.STRING_BYTES if string else moved
     return Goal(
         "loop",
-        f"cycles/{_STRING_UNIT} B" if string else "cycles/iteration",
+        f"cycles/{loops.STRING_BYTES} B" if string else "cycles/iteration",
         tuple(Point(count, *pair) for count in counts),
         unit_bytes,
         (counts[1] - counts[0]) * one / unit_bytes,

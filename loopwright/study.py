@@ -42,7 +42,7 @@ def gather(kernel_id: str, *, sizes: Histogram | None = None, quick: bool = Fals
     cores = [c.id for c in microarchs.targets(kernel.isa)]
     if host and host not in cores and microarchs.load(host).isa == kernel.isa:
         cores.append(host)
-    predictions = predict(kernel_id, microarch=",".join(cores))
+    predictions = predict(kernel_id, microarch=",".join(cores), model="all")
     variants = list(kernel.variants.values())
     checks = run_checks(variants)
     if quick:

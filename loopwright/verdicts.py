@@ -70,7 +70,7 @@ def cases(
         for core in microarchs.targets(found.kernel.isa):
             unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
             if unmet:
-                case.lacking[core.id] = " and ".join(unmet)
+                case.lacking[core.id] = " and ".join(map(_condition, unmet))
         mine = rows[rows["variant"] == variant.name]
         for core_id in mine["microarch"].unique():
             verdict = _measured(found, routine, variant, str(core_id), sizes)
@@ -80,6 +80,11 @@ def cases(
                 case.verdicts[str(core_id)] = verdict
         out.append(case)
     return out
+
+
+def _condition(need: str) -> str:
+    """Return a need in words: "noX" asks for X to be switched off."""
+    return f"{need[2:]} is off" if need.startswith("no") else f"there is {need}"
 
 
 def _measured(

@@ -1,11 +1,12 @@
 """The kernels of this repository: what they say of themselves, and the code they assemble to."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from loopwright import assemble, kernels, paths
+from loopwright import assemble, kernels, paths, toolchain
 from loopwright.code import Flow
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
@@ -242,7 +243,7 @@ def test_wrong_kernel_toml_is_named(family: Path, old: str, new: str, message: s
 
 
 def test_wrong_assembly_names_file_and_line(family: Path) -> None:
-    (family / "v.S").write_text(SOURCE.replace("incq %rdi", "incq %rdx, %rdi"))
+    (family / "v.S").write_text(SOURCE.replace("incq %rdi", "incq $5"))
     with pytest.raises(InputError) as caught:
         assemble.variant_code(kernels.load("x86_64/mine").variants["v"])
     assert f"{family / 'v.S'}:5: " in str(caught.value)
@@ -313,3 +314,23 @@ def test_a_baseline_that_is_not_named_is_what_linux_merged_last(
     )
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
     assert kernels.load("x86_64/mine").routines["mine"].baseline == baseline
+
+
+@pytest.mark.parametrize(
+    "source", sorted(paths.kernels_root().glob("*/*/*.c")), ids=lambda path: path.name
+)
+def test_c_variants_compile_without_a_warning(source: Path, tmp_path: Path) -> None:
+    isa = source.parent.parent.name
+    command = [
+        toolchain.find(isa).gcc,
+        *assemble.flags(isa, source.parent),
+        "-Wall",
+        "-Werror",
+        "-Wno-address-of-packed-member",
+        "-c",
+        str(source),
+        "-o",
+        str(tmp_path / "v.o"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""

@@ -25,7 +25,6 @@ TARGETS = [
     ("x86_64/clear_user/aligned16", "6.12"),
     ("x86_64/clear_user/negative_index_fused", "6.1"),
     ("x86_64/csum/adc4", "6.12"),
-    ("x86_64/csum/adc4", "6.1"),
     ("x86_64/csum/adcx_adox", "6.12"),
     ("x86_64/put_event/write_begin", "6.12"),
     ("x86_64/put_event/write_begin", "6.1"),

@@ -127,7 +127,7 @@ def test_bad_input_is_one_line_that_names_it(given, words):
 
 def test_uica_that_is_not_set_up_is_named_with_the_mend(monkeypatch):
     monkeypatch.delenv("UICA_HOME", raising=False)
-    row = predict(hex=LOAD3, microarch="sandybridge").query("model == 'uica'").iloc[0]
+    row = predict(hex=LOAD3, microarch="sandybridge", model="all").set_index("model").loc["uica"]
     assert "UICA_HOME" in row["error"]
     with pytest.raises(InputError, match="UICA_HOME"):
         predict(hex=LOAD3, microarch="sandybridge", model="uica")

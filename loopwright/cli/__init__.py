@@ -5,7 +5,9 @@ one line on stderr.
 """
 
 import os
+import signal
 import sys
+from typing import NoReturn
 
 import click
 
@@ -37,8 +39,15 @@ for _module in (inventory, predict, evidence, upstream):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit."""
+    """Run the command line and exit. Told to end, it clears away what is half written first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     sys.exit(run(arguments))
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    del frame
+    sys.exit(128 + number)
 
 
 def run(arguments: list[str] | None = None) -> int:

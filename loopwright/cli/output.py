@@ -10,6 +10,7 @@ import click
 import pandas as pd
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -63,7 +64,7 @@ def _table(rows: pd.DataFrame) -> None:
         numeric = pd.api.types.is_numeric_dtype(rows[column])
         table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows[shown].itertuples(index=False):
-        table.add_row(*(_text(v) for v in row))
+        table.add_row(*(escape(_text(v)) for v in row))
     console.print(table)
 
 
@@ -78,7 +79,7 @@ def _text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
-    return str(value).replace("[", r"\[")
+    return str(value)
 
 
 def describe(rows: pd.DataFrame) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from loopwright.cli import output
+from loopwright.errors import InputError
 from loopwright.predict import predict as run
 
 
@@ -22,13 +23,22 @@ from loopwright.predict import predict as run
     metavar="ID[,ID]|all",
     help="Cores to predict for; the targets of the code's ISA where left out.",
 )
-@click.option("--model", metavar="ID[,ID]|all", help="Models to ask; all where left out.")
+@click.option(
+    "--model", metavar="ID[,ID]|all", help="Models to ask; the pipeline simulator where left out."
+)
 @click.option(
     "--notion",
     metavar="loop|unrolled",
     help="loop: it repeats by its own branch. unrolled: copies stand back to back.",
 )
 @click.option("--offset", metavar="N|all", help="Code offset in bytes mod 64.")
+@click.option(
+    "--set",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.",
+)
 @output.formats
 def predict(
     spec: str | None,
@@ -38,6 +48,7 @@ def predict(
     model: str | None,
     notion: str | None,
     offset: str | None,
+    settings: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -47,7 +58,9 @@ def predict(
     loopwright predict x86_64/copy_user
     loopwright predict arm64/copy_user/to_user_batched --microarch tsv110
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
-    loopwright predict --blocks blocks.csv --microarch skylake --model llvm-mca --csv
+    loopwright predict --blocks blocks.csv --microarch skylake --csv
+    loopwright predict x86_64/clear_user --model all
+    loopwright predict x86_64/clear_user --offset all --set front_end=ideal
     """
     rows = run(
         spec,
@@ -57,8 +70,19 @@ def predict(
         model=model,
         notion=notion,
         offset=offset,
+        parameters=_parameters(settings),
     )
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel", "routine"))
+
+
+def _parameters(settings: tuple[str, ...]) -> dict[str, str]:
+    out = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")
+        out[name.strip()] = value.strip()
+    return out
 
 
 VERBS = (predict,)

@@ -114,7 +114,8 @@ def _archive(name: str, folder: Path) -> Path:
             raise UnavailableError(f"Debian's {name} needs {tool}, which is not here")
     listed = _run(["apt-cache", "show", "--no-all-versions", name], folder)
     size = re.search(r"(?m)^Size: (\d+)$", listed.stdout)
-    if listed.returncode or size is None:
+    exact = re.search(rf"(?m)^Package: {re.escape(name)}$", listed.stdout)  # apt takes patterns
+    if listed.returncode or size is None or exact is None:
         raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
     _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
     done = _run(["apt-get", "download", "-q", name], folder)

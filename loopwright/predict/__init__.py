@@ -1,6 +1,6 @@
 """Predict the throughput of code with every model that knows the core."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,11 +12,12 @@ from loopwright.predict import subjects
 from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
 from loopwright.predict.model import Answer, Model
 from loopwright.predict.osaca import Osaca
+from loopwright.predict.pipeline import Pipeline
 from loopwright.predict.subjects import Subject
 from loopwright.predict.uica import Uica
 
 # The order in which models are shown everywhere.
-MODELS: tuple[Model, ...] = (LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
+MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
 NOTIONS = ("loop", "unrolled")
 COLUMNS = (
     "microarch",
@@ -40,11 +41,13 @@ def predict(
     model: str | None = None,
     notion: str | None = None,
     offset: int | str | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Predict KERNEL[/VARIANT], one hex string, or a CSV of blocks (exactly one of them).
 
     microarch and model are "ID[,ID]" or "all"; left out, they are the targets of the code's ISA
-    and all models. offset is a code offset 0..63 or "all"; left out, the code's own.
+    and the pipeline simulator. offset is a code offset 0..63 or "all"; left out, the code's own.
+    parameters set the simulator's, by dotted name, e.g. {"front_end.mode": "ideal"}.
 
     Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
@@ -55,24 +58,26 @@ def predict(
         raise InputError("give one of KERNEL[/VARIANT], --hex HEX or --blocks FILE.csv")
     if notion is not None and notion not in NOTIONS:
         raise unknown("notion", notion, NOTIONS)
-    chosen = select_models(model)
+    chosen = select_models(model or Pipeline.id)
+    if parameters:
+        chosen = [Pipeline(parameters) if m.id == Pipeline.id else m for m in chosen]
     offsets = _offsets(offset)
     rows: list[dict[str, object]] = []
     for core, subject_list in _subjects(spec, hex, blocks, microarch, notion):
         for one in chosen:
-            rows += _ask(one, core, subject_list, offsets, required=model not in (None, "all"))
+            rows += _ask(one, core, subject_list, offsets, required=model != "all")
     key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
     return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype(
         {"cycles": "float64", "least_cycles": "float64"}
     )
 
 
-def select_models(spec: str | None) -> list[Model]:
-    """Resolve "ID[,ID]", "all" or None to models."""
-    if spec in (None, "all"):
+def select_models(spec: str) -> list[Model]:
+    """Resolve "ID[,ID]" or "all" to models."""
+    if spec == "all":
         return list(MODELS)
     by_id = {m.id: m for m in MODELS}
-    names = [name.strip() for name in (spec or "").split(",") if name.strip()]
+    names = [name.strip() for name in spec.split(",") if name.strip()]
     for name in names:
         if name not in by_id:
             raise unknown("model", name, by_id)
@@ -101,8 +106,7 @@ def _subjects(
     if spec is not None:
         kernel, variants = kernels.select(spec)
         for core in microarchs.select(microarch, kernel.isa):
-            found = [subjects.of_variant(v, core) for v in variants]
-            yield core, [s for s in found if notion in (None, s.notion)]
+            yield core, [subjects.of_variant(v, core, notion) for v in variants]
         return
     isa = None if microarch not in (None, "all") else "x86_64"
     for core in microarchs.select(microarch, isa):
@@ -118,7 +122,7 @@ def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:
     try:
         return subjects.of_hex(row.hex, core.isa, notion, key, row.offset)
     except InputError as error:
-        return Subject(key, core.isa, b"", (), notion or "unrolled", row.offset, None, str(error))
+        return Subject(key, core.isa, b"", notion or "unrolled", row.offset, error=str(error))
 
 
 def _ask(
@@ -156,7 +160,7 @@ def _ask(
                 "bottleneck": answer.bottleneck,
                 "error": answer.error,
                 "bytes_per_iteration": subject.moved,
-                "least_cycles": subject.least_cycles(core),
+                "least_cycles": subject.least_cycles,
             }
         )
     return rows

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from loopwright.code import Flow, Instruction
+from loopwright.decode import decode
 from loopwright.microarchs import Microarch
 
 
@@ -18,9 +20,13 @@ class Block:
 
     isa: str
     code: bytes
-    instructions: tuple[Instruction, ...]
     notion: str
     offset: int
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """Return the decoded instructions, addresses counted from its first byte."""
+        return decode(self.isa, self.code)
 
     @property
     def string(self) -> Instruction | None:

@@ -1,7 +1,7 @@
 """What a prediction is about: a variant's main loop, a hex string, or rows of a CSV."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,56 +20,65 @@ class Subject:
     """One thing to predict.
 
     key holds its identifying columns; natural is the code offset it has of itself; moved the
-    bytes that one iteration (or call) copies, clears or reads, None where that is not known;
+    bytes that one iteration (or call, or 64 bytes of a string instruction) copies, clears or
+    reads, and least_cycles what its loads and stores take at the least, None where not known;
     error says why no model is to be asked.
     """
 
     key: dict[str, str]
     isa: str
     code: bytes
-    instructions: tuple[Instruction, ...]
     notion: str
     natural: int
-    moved: int | None
+    moved: int | None = None
+    least_cycles: float | None = None
     error: str = ""
 
     def block(self, offset: int | None) -> Block:
         """Return it as a block at a code offset (its own where None)."""
-        at = self.natural if offset is None else offset
-        return Block(self.isa, self.code, self.instructions, self.notion, at)
-
-    def least_cycles(self, core: Microarch) -> float | None:
-        """Return the cycles that its loads and stores take at the least; None where unknown."""
-        if any(i.string or i.flow is Flow.CALL for i in self.instructions):
-            return None
-        counts = {
-            "loads": sum(i.read_bytes > 0 for i in self.instructions),
-            "stores": sum(i.written_bytes > 0 for i in self.instructions),
-        }
-        needed = [n / rate for kind, n in counts.items() if (rate := core.bound(kind))]
-        return max(needed, default=None)
+        return Block(self.isa, self.code, self.notion, self.natural if offset is None else offset)
 
 
-def of_variant(variant: Variant, core: Microarch) -> Subject:
+def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
     optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
     lacking = frozenset(a for a in optional if feature(a) not in core.features)
     code = assemble.variant_code(variant, lacking)
-    key = {"kernel": kernel.id, "routine": variant.routine, "variant": variant.name}
     missing = [n for n in variant.needs if not provides(core, n)]
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
-        body = straight_call(code)
+        body, start = straight_call(code), code.entry
         moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
-        notion, start = "unrolled", code.entry
+        if notion == "loop":
+            error = "a routine without a loop has calls to predict: the unrolled notion"
     else:
         loop = assemble.main_loop(variant, code)
-        body, notion, start = loop.instructions, "loop", loop.start
-        moved = loops.moved_bytes(loop, contract)
-    raw = b"".join(i.code for i in body)
-    return Subject(key, kernel.isa, raw, body, notion, start % 64, moved, error)
+        body, start = loop.instructions, loop.start
+        moved = loops.STRING_BYTES if loop.kind == "string" else loops.moved_bytes(loop, contract)
+    return Subject(
+        key={"kernel": kernel.id, "routine": variant.routine, "variant": variant.name},
+        isa=kernel.isa,
+        code=b"".join(i.code for i in body),
+        notion=notion or ("unrolled" if contract.unit == "call" else "loop"),
+        natural=start % 64,
+        moved=moved,
+        least_cycles=_least_cycles(body, core),
+        error=error,
+    )
+
+
+def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
+    """Return the cycles that loads and stores take at the least on a core, where known."""
+    if any(i.string or i.flow is Flow.CALL for i in body):
+        return None
+    counts = {
+        "loads": sum(i.read_bytes > 0 for i in body),
+        "stores": sum(i.written_bytes > 0 for i in body),
+    }
+    needed = [n / rate for kind, n in counts.items() if (rate := core.bound(kind))]
+    return max(needed, default=None)
 
 
 def feature(alternative: str) -> str:
@@ -102,13 +111,12 @@ def of_hex(text: str, isa: str, notion: str | None, key: dict[str, str], offset:
     The notion defaults to loop where it ends in a branch, else to unrolled.
     """
     code = decode.parse_hex(text)
-    instructions = decode.decode(isa, code)
-    branch = instructions[-1].flow in (Flow.BRANCH, Flow.JUMP)
+    branch = decode.ends_in_branch(isa, code)
     error = ""
     if notion == "loop" and not branch:
         error = "a loop ends in a branch and this block does not; ask for the unrolled notion"
     chosen = notion or ("loop" if branch else "unrolled")
-    return Subject(key, isa, code, instructions, chosen, offset, None, error)
+    return Subject(key, isa, code, chosen, offset, error=error)
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,11 @@ def _one(program: Path, block: Block, arch: str) -> Answer:
     with tempfile.NamedTemporaryFile(suffix=".bin") as file:
         file.write(block.code)
         file.flush()
+        # Warnings of Python about uiCA's own text say nothing of the block.
         command = [
             _python(program.parent),
+            "-W",
+            "ignore",
             str(program),
             file.name,
             "-raw",

@@ -1,5 +1,6 @@
 """Write what was found about kernels into a folder: a report, its tables, patches."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,10 +25,11 @@ def report(
     tree: str | None = None,
     said: Callable[[str], None] = print,
 ) -> list[Finding]:
-    """Study kernels (all where none is named) and write report.txt and tables into out.
+    """Study kernels (all where none is named); write a report, tables and the host's record.
 
-    With patch, each winner is made into a patch against tree (a path; Debian's package where
-    None) below out/patches. said gets a line about each step. Files appear whole or not at all.
+    All goes into the folder out. With patch, each winner is made into a patch against tree (a
+    path; Debian's package where None) below out/patches. said gets a line about each step. Files
+    appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
     ids = list(kernel_ids) or kernels.ids()
@@ -45,7 +47,9 @@ def report(
                 finding = patches.add(finding, linux, folder, said)
             findings.append(finding)
         _tables(findings, folder)
-        (folder / "report.txt").write_text(text.render(findings, hosts.describe(), linux))
+        host = hosts.describe()
+        (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
+        (folder / "report.txt").write_text(text.render(findings, host, linux))
     said(f"written: {out / 'report.txt'}")
     return findings
 

@@ -4,9 +4,16 @@
 #include <linux/compiler.h>
 #include <linux/export.h>
 
-static inline __wsum csum_finalize_sum(u64 temp64)
+/* Ones' complement addition: what is carried out of the top comes in at the bottom. */
+static inline u64 plus_word(u64 total, u64 word)
 {
-	return (__force __wsum)((temp64 + ror64(temp64, 32)) >> 32);
+	asm("addq %[word],%[total]\n\tadcq $0,%[total]" : [total] "+r"(total) : [word] "r"(word));
+	return total;
+}
+
+static inline __wsum half(u64 total)
+{
+	return (__force __wsum)((total + ror64(total, 32)) >> 32);
 }
 
 /*
@@ -15,7 +22,7 @@ static inline __wsum csum_finalize_sum(u64 temp64)
  */
 __wsum csum_partial(const void *buff, int len, __wsum sum)
 {
-	u64 temp64 = (__force u64)sum;
+	u64 total = (__force u64)sum;
 
 	if (len >= 8) {
 		const void *end = buff + (len & ~7);
@@ -27,20 +34,16 @@ __wsum csum_partial(const void *buff, int len, __wsum sum)
 		    "leaq 8(%[index]),%[index]\n\t"
 		    "jmp 1b\n"
 		    "2:	adcq $0,%[sum]"
-		    : [sum] "+r"(temp64), [index] "+c"(index)
+		    : [sum] "+r"(total), [index] "+c"(index)
 		    : [end] "r"(end), "m"(*(const char(*)[])buff));
 		buff = end;
 	}
 	if (len & 7) {
-		/* The word that starts with the last bytes, without what follows them. */
-		unsigned int shift = (-len << 3) & 63;
-		unsigned long trail = (load_unaligned_zeropad(buff) << shift) >> shift;
+		/* The last bytes as a word: what lies behind them is shifted out and back. */
+		int behind = (-len << 3) & 63;
 
-		asm("addq %[trail],%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [trail] "r"(trail));
+		total = plus_word(total, load_unaligned_zeropad(buff) << behind >> behind);
 	}
-	return csum_finalize_sum(temp64);
+	return half(total);
 }
 EXPORT_SYMBOL(csum_partial);

@@ -4,9 +4,25 @@
 #include <linux/compiler.h>
 #include <linux/export.h>
 
-static inline __wsum csum_finalize_sum(u64 temp64)
+/* Ones' complement addition: what is carried out of the top comes in at the bottom. */
+static inline u64 plus_word(u64 total, u64 word)
 {
-	return (__force __wsum)((temp64 + ror64(temp64, 32)) >> 32);
+	asm("addq %[word],%[total]\n\tadcq $0,%[total]" : [total] "+r"(total) : [word] "r"(word));
+	return total;
+}
+
+static inline u64 plus_8(u64 total, const void *at)
+{
+	asm("addq (%[at]),%[total]\n\t"
+	    "adcq $0,%[total]"
+	    : [total] "+r"(total)
+	    : [at] "r"(at), "m"(*(const u8(*)[8])at));
+	return total;
+}
+
+static inline __wsum half(u64 total)
+{
+	return (__force __wsum)((total + ror64(total, 32)) >> 32);
 }
 
 /*
@@ -16,7 +32,7 @@ static inline __wsum csum_finalize_sum(u64 temp64)
  */
 __wsum csum_partial(const void *buff, int len, __wsum sum)
 {
-	u64 temp64 = (__force u64)sum;
+	u64 total = (__force u64)sum;
 
 	if (len >= 16) {
 		const void *end = buff + (len & ~15);
@@ -31,27 +47,20 @@ __wsum csum_partial(const void *buff, int len, __wsum sum)
 		    "jmp 1b\n"
 		    "2:	adcq %[odd],%[even]\n\t"
 		    "adcq $0,%[even]"
-		    : [even] "+r"(temp64), [odd] "+r"(odd), [index] "+c"(index)
+		    : [even] "+r"(total), [odd] "+r"(odd), [index] "+c"(index)
 		    : [end] "r"(end), "m"(*(const char(*)[])buff));
 		buff = end;
 	}
 	if (len & 8) {
-		asm("addq (%[src]),%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [src] "r"(buff), "m"(*(const char(*)[8])buff));
+		total = plus_8(total, buff);
 		buff += 8;
 	}
 	if (len & 7) {
-		/* The word that starts with the last bytes, without what follows them. */
-		unsigned int shift = (-len << 3) & 63;
-		unsigned long trail = (load_unaligned_zeropad(buff) << shift) >> shift;
+		/* The last bytes as a word: what lies behind them is shifted out and back. */
+		int behind = (-len << 3) & 63;
 
-		asm("addq %[trail],%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [trail] "r"(trail));
+		total = plus_word(total, load_unaligned_zeropad(buff) << behind >> behind);
 	}
-	return csum_finalize_sum(temp64);
+	return half(total);
 }
 EXPORT_SYMBOL(csum_partial);

@@ -5,23 +5,62 @@
 #include <linux/compiler.h>
 #include <linux/export.h>
 
-static inline __wsum csum_finalize_sum(u64 temp64)
+/* Ones' complement addition: what is carried out of the top comes in at the bottom. */
+static inline u64 plus_word(u64 total, u64 word)
 {
-	return (__force __wsum)((temp64 + ror64(temp64, 32)) >> 32);
+	asm("addq %[word],%[total]\n\tadcq $0,%[total]" : [total] "+r"(total) : [word] "r"(word));
+	return total;
 }
 
-/* Add five words and the carry out of them. */
-static inline unsigned long update_csum_40b(unsigned long sum, const unsigned long m[5])
+static inline u64 plus_8(u64 total, const void *at)
 {
-	asm("addq %1,%0\n\t"
-	    "adcq %2,%0\n\t"
-	    "adcq %3,%0\n\t"
-	    "adcq %4,%0\n\t"
-	    "adcq %5,%0\n\t"
-	    "adcq $0,%0"
-	    : "+r"(sum)
-	    : "m"(m[0]), "m"(m[1]), "m"(m[2]), "m"(m[3]), "m"(m[4]));
-	return sum;
+	asm("addq (%[at]),%[total]\n\t"
+	    "adcq $0,%[total]"
+	    : [total] "+r"(total)
+	    : [at] "r"(at), "m"(*(const u8(*)[8])at));
+	return total;
+}
+
+static inline u64 plus_16(u64 total, const void *at)
+{
+	asm("addq (%[at]),%[total]\n\t"
+	    "adcq 8(%[at]),%[total]\n\t"
+	    "adcq $0,%[total]"
+	    : [total] "+r"(total)
+	    : [at] "r"(at), "m"(*(const u8(*)[16])at));
+	return total;
+}
+
+static inline u64 plus_32(u64 total, const void *at)
+{
+	asm("addq (%[at]),%[total]\n\t"
+	    "adcq 8(%[at]),%[total]\n\t"
+	    "adcq 16(%[at]),%[total]\n\t"
+	    "adcq 24(%[at]),%[total]\n\t"
+	    "adcq $0,%[total]"
+	    : [total] "+r"(total)
+	    : [at] "r"(at), "m"(*(const u8(*)[32])at));
+	return total;
+}
+
+/* Each word is an operand of its own, so that the compiler may address it from any base. */
+static inline u64 plus_40(u64 total, const u64 *word)
+{
+	asm("addq %[a],%[total]\n\t"
+	    "adcq %[b],%[total]\n\t"
+	    "adcq %[c],%[total]\n\t"
+	    "adcq %[d],%[total]\n\t"
+	    "adcq %[e],%[total]\n\t"
+	    "adcq $0,%[total]"
+	    : [total] "+r"(total)
+	    : [a] "m"(word[0]), [b] "m"(word[1]), [c] "m"(word[2]), [d] "m"(word[3]),
+	      [e] "m"(word[4]));
+	return total;
+}
+
+static inline __wsum half(u64 total)
+{
+	return (__force __wsum)((total + ror64(total, 32)) >> 32);
 }
 
 /*
@@ -31,7 +70,7 @@ static inline unsigned long update_csum_40b(unsigned long sum, const unsigned lo
  */
 __wsum csum_partial(const void *buff, int len, __wsum sum)
 {
-	u64 temp64 = (__force u64)sum;
+	u64 total = (__force u64)sum;
 
 	if (static_cpu_has(X86_FEATURE_ADX)) {
 		const void *end = buff + (len & ~63);
@@ -56,70 +95,44 @@ __wsum csum_partial(const void *buff, int len, __wsum sum)
 		    "2:	adoxq %[index],%[odd]\n\t"
 		    "adcq %[odd],%[even]\n\t"
 		    "adcq $0,%[even]"
-		    : [even] "+r"(temp64), [odd] "=&r"(odd), [index] "+c"(index), [next] "=&r"(next)
+		    : [even] "+r"(total), [odd] "=&r"(odd), [index] "+c"(index), [next] "=&r"(next)
 		    : [end] "r"(end), "m"(*(const char(*)[])buff));
 		buff = end;
 		len &= 63;
 	} else if (likely(len >= 80)) {
-		u64 temp64_2 = 0;
+		u64 other = 0;
 
-		do {
-			temp64 = update_csum_40b(temp64, buff);
-			temp64_2 = update_csum_40b(temp64_2, buff + 40);
-			buff += 80;
-			len -= 80;
-		} while (len >= 80);
-
-		asm("addq %1,%0\n\t"
-		    "adcq $0,%0"
-		    : "+r"(temp64)
-		    : "r"(temp64_2));
+		for (; len >= 80; len -= 80, buff += 80) {
+			total = plus_40(total, buff);
+			other = plus_40(other, buff + 40);
+		}
+		total = plus_word(total, other);
 	}
-
-	/* An IPv6 header is 40 bytes: no tail then. */
 	if (len >= 40) {
-		temp64 = update_csum_40b(temp64, buff);
+		total = plus_40(total, buff);
 		len -= 40;
-		if (!len)
-			return csum_finalize_sum(temp64);
+		if (len == 0)
+			return half(total);
 		buff += 40;
 	}
-
 	if (len & 32) {
-		asm("addq (%[src]),%[res]\n\t"
-		    "adcq 8(%[src]),%[res]\n\t"
-		    "adcq 16(%[src]),%[res]\n\t"
-		    "adcq 24(%[src]),%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [src] "r"(buff), "m"(*(const char(*)[32])buff));
+		total = plus_32(total, buff);
 		buff += 32;
 	}
 	if (len & 16) {
-		asm("addq (%[src]),%[res]\n\t"
-		    "adcq 8(%[src]),%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [src] "r"(buff), "m"(*(const char(*)[16])buff));
+		total = plus_16(total, buff);
 		buff += 16;
 	}
 	if (len & 8) {
-		asm("addq (%[src]),%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [src] "r"(buff), "m"(*(const char(*)[8])buff));
+		total = plus_8(total, buff);
 		buff += 8;
 	}
 	if (len & 7) {
-		/* The word that starts with the last bytes, without what follows them. */
-		unsigned int shift = (-len << 3) & 63;
-		unsigned long trail = (load_unaligned_zeropad(buff) << shift) >> shift;
+		/* The last bytes as a word: what lies behind them is shifted out and back. */
+		int behind = (-len << 3) & 63;
 
-		asm("addq %[trail],%[res]\n\t"
-		    "adcq $0,%[res]"
-		    : [res] "+r"(temp64)
-		    : [trail] "r"(trail));
+		total = plus_word(total, load_unaligned_zeropad(buff) << behind >> behind);
 	}
-	return csum_finalize_sum(temp64);
+	return half(total);
 }
 EXPORT_SYMBOL(csum_partial);

@@ -80,17 +80,17 @@ static inline void __user *mask_user_address(const void __user *ptr)
 	})
 
 /* A memory operand larger than any store, so that the compiler assumes nothing of the extent. */
-struct __large_struct {
-	unsigned long buf[100];
+struct put_extent {
+	unsigned char bytes[4096];
 };
-#define __m(ptr) (*(struct __large_struct __user *)(ptr))
+#define PUT_EXTENT(ptr) (*(struct put_extent __user *)(ptr))
 
 /* clang-format off */
 #define __put_user_goto(x, ptr, suffix, constraint, label)                                         \
 	asm goto("\n"                                                                              \
 		 "1:	mov" suffix " %0,%1\n"                                                     \
 		 _ASM_EXTABLE_UA(1b, %l2)                                                          \
-		 : : constraint(x), "m"(__m(ptr)) : : label)
+		 : : constraint(x), "m"(PUT_EXTENT(ptr)) : : label)
 /* clang-format on */
 
 extern void __put_user_bad(void);

@@ -1,0 +1,115 @@
+"""Our own pipeline simulator, which sees the front end (models/pipeline, in Rust)."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from loopwright import paths
+from loopwright.errors import InputError, unknown
+from loopwright.loops import STRING_BYTES
+from loopwright.microarchs import Microarch
+from loopwright.predict.model import Answer, Block, unfit
+
+# Bytes of the two string instructions whose difference is the cost of more bytes.
+_SHORT, _LONG = 4096, 12288
+
+
+class Pipeline:
+    """The simulator, with figures from models/<microarch>/core.toml and instructions.csv."""
+
+    id = "pipeline"
+
+    def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
+        """Take values for parameters of the cores, by dotted name (see parameters)."""
+        self.overrides = dict(overrides or {})
+
+    def version(self) -> str:
+        """Return the version; InputError where the simulator has not been built."""
+        return f"loopwright pipeline {_module().__version__}"
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer for all blocks in one call.
+
+        A single repeated string instruction gets cycles per 64 bytes, in a long run.
+        """
+        machine = _core(core.id, tuple(sorted(self.overrides.items())))
+        if machine is None:
+            return [
+                Answer.none(f"the pipeline simulator has no figures for {core.id}") for _ in blocks
+            ]
+        answers = {n: answer for n, b in enumerate(blocks) if (answer := _apart(machine, b))}
+        for notion in ("loop", "unrolled"):
+            chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
+            pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
+            for n, row in zip(chosen, machine.predict(pairs, notion=notion), strict=True):
+                answers[n] = _answer(row)
+        return [answers[n] for n in range(len(blocks))]
+
+
+def parameters() -> list[str]:
+    """Return the dotted names of all parameters that an override may set."""
+    names: list[str] = _module().parameters()
+    return names
+
+
+@cache
+def _module() -> Any:
+    try:
+        return importlib.import_module("loopwright_pipeline")
+    except ImportError:
+        raise InputError("the pipeline simulator is not built: run `make setup`") from None
+
+
+@cache
+def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
+    """Return the simulator's core, None where there are no figures for it."""
+    folder = paths.MODELS / core
+    if not (folder / "instructions.csv").is_file():
+        return None
+    known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
+    for name, _ in overrides:
+        if name not in known:
+            raise unknown("parameter", name, known)
+    texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
+    try:
+        return _module().Core(*texts, dict(overrides))
+    except ValueError as error:
+        raise InputError(f"{core}: {error}") from None
+
+
+# Bytes without which x86 code neither calls, returns nor repeats: most blocks need no decoding.
+_SUSPECT = frozenset(b"\xe8\xff\xc2\xc3\xcb\xf2\xf3")
+
+
+def _apart(machine: Any, block: Block) -> Answer | None:
+    """Return the answer for a block that the simulator cannot take as it is."""
+    if block.isa == "x86_64" and _SUSPECT.isdisjoint(block.code):
+        return None
+    if block.transfer:
+        return Answer.none(unfit(block))
+    if block.string:
+        return _rate(machine, block) if len(block.instructions) == 1 else Answer.none(unfit(block))
+    return None
+
+
+def _answer(row: dict[str, Any]) -> Answer:
+    if row["cycles"] is None:
+        return Answer.none(row["error"])
+    return Answer(round(row["cycles"], 3), row["bottleneck"] or "")
+
+
+def _rate(machine: Any, block: Block) -> Answer:
+    """Return cycles per 64 bytes of a repeated string instruction: a slope, start-up apart."""
+    assert block.string is not None
+    element = max(block.string.read_bytes, block.string.written_bytes)
+    ends = []
+    for size in (_SHORT, _LONG):
+        (row,) = machine.predict(
+            [(block.code, block.offset)], notion="unrolled", count=size // element
+        )
+        if row["cycles"] is None:
+            return _answer(row)
+        ends.append(row["cycles"])
+    slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
+    return Answer(round(slope, 3), "microcode")

@@ -1,0 +1,108 @@
+//! Which loads read what an earlier store of the loop wrote.
+//!
+//! Addresses are followed as a register's unknown value plus a constant, so that
+//! the same expression with an advanced pointer is not taken for the same address.
+
+use crate::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
+use crate::uops::Case;
+
+/// Iterations that are followed; a store further back is not found.
+const ITERATIONS: usize = 4;
+/// Stores that are looked back over.
+const STORES: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Abstract {
+    root: u32,
+    offset: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    base: Abstract,
+    index: Abstract,
+    scale: u8,
+    disp: i64,
+}
+
+const NOTHING: Abstract = Abstract { root: u32::MAX, offset: 0 };
+
+fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
+    let value = |r: Reg| if r == NO_REG { NOTHING } else { values[usize::from(r)] };
+    let mut base = value(mem.base);
+    let disp = mem.disp.wrapping_add(base.offset).wrapping_add(if mem.stack { stack } else { 0 });
+    base.offset = 0;
+    let index = value(mem.index);
+    let scale = if mem.index == NO_REG { 1 } else { mem.scale };
+    Key { base, index, scale, disp }
+}
+
+/// For each instruction, where its loads take their data from and whether the
+/// base register came from a load.
+pub fn analyse(code: &[Decoded], moves: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
+    let mut values = [NOTHING; REGS];
+    for (n, v) in values.iter_mut().enumerate() {
+        *v = Abstract { root: n as u32, offset: 0 };
+    }
+    let mut fresh = REGS as u32;
+    let mut from_load = [false; REGS];
+    let mut stores: Vec<(Key, u16, usize, u16)> = Vec::new();
+    let mut cases = vec![Case::default(); code.len()];
+    let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
+    for iteration in 0..ITERATIONS {
+        let mut number = 0;
+        for (at, d) in code.iter().enumerate() {
+            let mut case = Case::default();
+            for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
+                case.chased |= mem.base != NO_REG && mem.index == NO_REG && (0..2048).contains(&mem.disp) && from_load[usize::from(mem.base)];
+                if !any_store || d.locked {
+                    continue;
+                }
+                let wanted = key(&values, mem, 0);
+                let found = stores.iter().rev().take(STORES).find(|s| s.0 == wanted);
+                case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
+            }
+            for mem in d.mems.iter().filter(|m| m.write) {
+                if d.locked {
+                    number += 1;
+                    continue;
+                }
+                stores.push((key(&values, mem, 0), number, iteration, mem.bytes));
+                number += 1;
+            }
+            cases[at] = case;
+            step(d, &mut values, &mut fresh);
+            let moved = d.effects.iter().find_map(|e| match *e {
+                Effect::Offset { from, add: 0, .. } => Some(from_load[usize::from(from)]),
+                _ => None,
+            });
+            let loads = pointer_load(at) || moves && moved.unwrap_or(false);
+            for w in &d.writes {
+                from_load[usize::from(w.1)] = loads;
+            }
+        }
+    }
+    cases
+}
+
+fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
+    let before = *values;
+    for w in &d.writes {
+        *fresh += 1;
+        values[usize::from(w.1)] = Abstract { root: *fresh, offset: 0 };
+    }
+    for effect in &d.effects {
+        match *effect {
+            Effect::Offset { to, from, add } => {
+                let mut value = before[usize::from(from)];
+                value.offset = value.offset.wrapping_add(add);
+                values[usize::from(to)] = value;
+            }
+            Effect::Zero { to } => values[usize::from(to)] = NOTHING,
+        }
+    }
+    if d.stack != 0 {
+        let sp = &mut values[usize::from(crate::x86::RSP)];
+        sp.offset = sp.offset.wrapping_add(d.stack);
+    }
+}

@@ -1,0 +1,110 @@
+//! Names what limits a block, from what the units reported.
+
+use crate::machine::{Machine, Source};
+
+/// Share of the cycles from which on a resource counts as fully used.
+const FULL: f64 = 0.97;
+
+/// Name of the limiting resource: `port 4`, `divider on port 0`, `loop buffer`,
+/// `issue`, `predecode`, `decode`, `microcode`, `uop cache` or
+/// `dependency chain through instructions 0-3`.
+pub fn name(machine: &Machine, cycles: f64) -> String {
+    let block = machine.block;
+    let full = |used: f64| used >= FULL * cycles;
+    let names: Vec<char> = machine.params.ports.names.chars().collect();
+    if block.slots.iter().any(|s| s.serial.is_some()) {
+        return "serialising instruction".into();
+    }
+    let (port, uses) = busiest_port(machine);
+    let busy: f64 = block.uops.iter().filter(|u| u.busy > 1).map(|u| f64::from(u.busy)).sum();
+    if busy > 0.0 && full(busy) {
+        return if block.insts.iter().any(|i| i.ms > 0) { "microcode".into() } else { format!("divider on port {}", unit(machine)) };
+    }
+    let width = f64::from(machine.params.rename.width);
+    let slots = block.slots.len() as f64;
+    if machine.lsd.active {
+        let copies = f64::from(machine.lsd.copies);
+        let groups = (slots * copies / width).ceil() / copies;
+        if full(groups) && slots / width < FULL * groups {
+            return "loop buffer".into();
+        }
+    }
+    if full(uses) {
+        return format!("port {}", names.get(port).copied().unwrap_or('?'));
+    }
+    if full(slots / width) {
+        return "issue".into();
+    }
+    let by = &machine.rename.starved_by;
+    let total = machine.now.max(1) as f64;
+    let starved: u64 = by.iter().sum();
+    let blocked = machine.rename.blocked as f64 / total;
+    let offered = width - slots / cycles;
+    let missing = starved as f64 / total;
+    if missing > 0.5 * offered && blocked < 0.5 {
+        return front_end(machine, by).into();
+    }
+    chain(machine)
+}
+
+fn busiest_port(machine: &Machine) -> (usize, f64) {
+    let iterations = machine.retire.completed.len().max(1) as f64;
+    (0..machine.sched.ports)
+        .map(|p| (p, machine.port_uses[p] as f64 / iterations))
+        .fold((0, 0.0), |best, next| if next.1 > best.1 { next } else { best })
+}
+
+fn unit(machine: &Machine) -> char {
+    let slow = machine.block.uops.iter().find(|u| u.busy > 1).map_or(0, |u| u.ports.trailing_zeros() as usize);
+    machine.params.ports.names.chars().nth(slow).unwrap_or('?')
+}
+
+fn front_end(machine: &Machine, by: &[u64; 5]) -> &'static str {
+    let units = [Source::Predecode, Source::Decode, Source::Microcode, Source::UopCache, Source::LoopBuffer];
+    let most = units.iter().max_by_key(|u| by[**u as usize]).copied().unwrap_or(Source::Decode);
+    match most {
+        Source::Predecode if machine.mode.predecoded => "predecode",
+        Source::Predecode => "fetch",
+        // Decoders that wait for instructions are not what limits.
+        Source::Decode if machine.queue.len() < machine.params.decode.width as usize && machine.mode.predecoded => {
+            "predecode"
+        }
+        Source::Decode => "decode",
+        Source::Microcode => "microcode",
+        Source::UopCache => "uop cache",
+        Source::LoopBuffer => "loop buffer",
+    }
+}
+
+/// The cycle of instructions that wait for each other.
+fn chain(machine: &Machine) -> String {
+    let mut at = machine.critical.len().saturating_sub(1) as u16;
+    let mut steps = Vec::new();
+    while !steps.contains(&at) {
+        steps.push(at);
+        at = machine.critical[usize::from(at)];
+    }
+    let from = steps.iter().position(|s| *s == at).unwrap_or(0);
+    let cycle = &steps[from..];
+    let (first, last) = (cycle.iter().min().copied().unwrap_or(0), cycle.iter().max().copied().unwrap_or(0));
+    if first == last {
+        format!("dependency chain through instruction {first}")
+    } else {
+        format!("dependency chain through instructions {first}-{last}")
+    }
+}
+
+/// Uses of each port by each instruction, per iteration.
+pub fn by_instruction(machine: &Machine, usage: &[[u32; 24]]) -> Vec<Vec<f64>> {
+    let block = machine.block;
+    let iterations = machine.retire.completed.len().max(1) as f64;
+    let mut out = vec![vec![0.0; machine.sched.ports]; block.insts.len()];
+    for slot in &block.slots {
+        for uop in slot.uops.clone() {
+            for (port, cell) in out[usize::from(slot.inst)].iter_mut().enumerate() {
+                *cell += f64::from(usage[uop as usize][port]) / iterations;
+            }
+        }
+    }
+    out
+}

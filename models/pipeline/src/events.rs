@@ -1,0 +1,84 @@
+//! What happens in the pipeline, for reports that subscribe to it.
+
+/// Something that happens to an instruction's uop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A cycle starts.
+    Cycle,
+    /// An instruction was predecoded or fetched.
+    Predecoded {
+        /// Instruction of the block.
+        inst: u32,
+        /// Iteration.
+        iteration: u32,
+    },
+    /// A fused uop entered the queue in front of rename.
+    Queued {
+        /// Fused uop of the block.
+        fused: u32,
+        /// Iteration.
+        iteration: u32,
+    },
+    /// An issue slot was renamed.
+    Renamed {
+        /// Slot of the block.
+        slot: u32,
+        /// Iteration.
+        iteration: u32,
+    },
+    /// A uop started on a port.
+    Dispatched {
+        /// Uop of the block.
+        uop: u32,
+        /// Iteration.
+        iteration: u32,
+        /// Number of the port.
+        port: u8,
+    },
+    /// An issue slot retired.
+    Retired {
+        /// Slot of the block.
+        slot: u32,
+        /// Iteration.
+        iteration: u32,
+    },
+}
+
+/// Receives events.
+pub trait Observer {
+    /// Called for every event, in order.
+    fn on(&mut self, cycle: i32, event: Event);
+}
+
+/// Ignores everything.
+pub struct Nobody;
+
+impl Observer for Nobody {
+    #[inline(always)]
+    fn on(&mut self, _: i32, _: Event) {}
+}
+
+/// Keeps the events of the first iterations.
+#[derive(Default)]
+pub struct Recorder {
+    /// Iterations to keep.
+    pub iterations: u32,
+    /// Cycle and event, in order.
+    pub events: Vec<(i32, Event)>,
+}
+
+impl Observer for Recorder {
+    fn on(&mut self, cycle: i32, event: Event) {
+        let iteration = match event {
+            Event::Cycle => return,
+            Event::Predecoded { iteration, .. }
+            | Event::Queued { iteration, .. }
+            | Event::Renamed { iteration, .. }
+            | Event::Dispatched { iteration, .. }
+            | Event::Retired { iteration, .. } => iteration,
+        };
+        if iteration < self.iterations && self.events.len() < 200_000 {
+            self.events.push((cycle, event));
+        }
+    }
+}

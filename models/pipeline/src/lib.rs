@@ -1,0 +1,39 @@
+//! A throughput simulator of processor pipelines, front end included.
+//!
+//! A [`predict::Core`] is read from `models/<microarch>/core.toml` and
+//! `instructions.csv`; [`predict::predict`] runs one block on it. Each unit of the
+//! pipeline has a module of its own; all of them share [`machine::Machine`].
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod aliasing;
+pub mod arm64;
+pub mod arm64_form;
+pub mod batch;
+pub mod block;
+pub mod bottleneck;
+pub mod decode;
+pub mod error;
+pub mod events;
+pub mod fetch;
+pub mod figures;
+pub mod inst;
+pub mod loop_buffer;
+pub mod machine;
+pub mod params;
+pub mod ports;
+pub mod predecode;
+pub mod predict;
+#[cfg(feature = "python")]
+mod python;
+pub mod rename;
+pub mod retire;
+pub mod scheduler;
+pub mod special;
+pub mod steady;
+pub mod timeline;
+pub mod uop_cache;
+pub mod uops;
+pub mod x86;
+pub mod x86_form;

@@ -1,0 +1,48 @@
+//! The choice of an execution port.
+
+use crate::machine::Machine;
+use crate::params::Assign;
+
+impl Machine<'_> {
+    /// Give a uop its port, or leave the choice to dispatch.
+    pub fn assign_port(&mut self, index: usize, ports: u32, position: u32, store_address: bool) {
+        let port = match self.assign {
+            Assign::AtDispatch => 255,
+            _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
+            Assign::LeastLoaded => self.least(ports),
+            Assign::IssueSlots => self.by_issue_slot(ports, position, store_address),
+        };
+        self.flights[index].port = port;
+        if port != 255 {
+            self.sched.load[usize::from(port)] += 1;
+        }
+    }
+
+    fn least(&self, ports: u32) -> u8 {
+        (0..24u8)
+            .filter(|p| ports & 1 << p != 0)
+            .min_by_key(|p| (self.sched.load[usize::from(*p)], u8::MAX - p))
+            .unwrap_or(0)
+    }
+
+    fn by_issue_slot(&mut self, ports: u32, position: u32, _store_address: bool) -> u8 {
+        if ports & !self.sched.load_mask == 0 && ports.count_ones() == 2 {
+            // The two load ports take turns.
+            self.sched.turn = !self.sched.turn;
+            let low = ports.trailing_zeros() as u8;
+            let high = 31 - ports.leading_zeros() as u8;
+            return if self.sched.turn { low } else { high };
+        }
+        let mut order = [(u32::MAX, 0u8, 0u8); 24];
+        let mut count = 0;
+        for p in (0..24u8).filter(|p| ports & 1 << p != 0) {
+            order[count] = (self.sched.seen[usize::from(p)], if self.sched.high { u8::MAX - p } else { p }, p);
+            count += 1;
+        }
+        let order = &mut order[..count];
+        order.sort_unstable();
+        let rank = self.sched.ranks[position as usize % 4].min(count - 1);
+        let chosen = if order[rank].0 - order[0].0 >= self.params.ports.imbalance { order[0] } else { order[rank] };
+        chosen.2
+    }
+}

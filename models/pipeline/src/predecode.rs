@@ -1,0 +1,133 @@
+//! The predecoder: finds instructions in aligned blocks of code.
+
+use crate::events::{Event, Observer};
+use crate::machine::{Machine, Position, Queued};
+
+/// State of the predecoder.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    /// Next instruction.
+    pub next: Position,
+    /// Cycles that it still stands still.
+    pub stall: u32,
+    /// Block whose prefixes were paid for.
+    pub block: Option<(u32, u32)>,
+    /// Whether it works at all: the decoders are in use.
+    pub running: bool,
+    /// The last block ended in an instruction that was cut.
+    pub crossed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State { next: Position { iteration: 0, inst: 0 }, stall: 0, block: None, running: true, crossed: false }
+    }
+}
+
+impl Machine<'_> {
+    /// Block of code in which an instruction ends.
+    fn end_block(&self, at: Position) -> u32 {
+        let end = self.address(at).wrapping_add(self.block.insts[at.inst as usize].len - 1);
+        end / self.params.predecode.block_bytes
+    }
+
+    /// Restart at an instruction after a switch from the uop cache.
+    pub fn predecode_from(&mut self, at: Position) {
+        self.predecode.next = at;
+        self.predecode.block = None;
+        self.predecode.running = true;
+    }
+
+    /// Predecode for a cycle.
+    pub fn predecode_cycle<O: Observer>(&mut self, observer: &mut O) {
+        if !self.predecode.running {
+            return;
+        }
+        if self.predecode.stall > 0 {
+            self.predecode.stall -= 1;
+            return;
+        }
+        let p = &self.params.predecode;
+        let (width, queue) = (p.width as usize, p.queue as usize);
+        if self.queue.len() + width > queue {
+            return;
+        }
+        let first = self.predecode.next;
+        let block = self.end_block(first);
+        if self.predecode.block != Some((block, first.iteration)) {
+            self.predecode.block = Some((block, first.iteration));
+            let prefixes = self.count_prefixes(first, block);
+            if prefixes > 0 {
+                self.predecode.stall = (prefixes * p.lcp_cycles).saturating_sub(1);
+                return;
+            }
+        }
+        let mut taken = 0;
+        let width = if self.predecode.crossed { width - p.after_cross as usize } else { width };
+        self.predecode.crossed = false;
+        while taken < width {
+            let at = self.predecode.next;
+            if self.end_block(at) != block {
+                return;
+            }
+            self.queue.push_back(Queued {
+                inst: at.inst,
+                iteration: at.iteration,
+                ready: self.now + p.delay as i32,
+            });
+            observer.on(self.now, Event::Predecoded { inst: at.inst, iteration: at.iteration });
+            taken += 1;
+            let jumps = self.block.insts[at.inst as usize].taken && !self.block.insts[at.inst as usize].head;
+            self.predecode.next = self.after(at);
+            if let (Notion::Unrolled, true) = (self.block.notion, self.predecode.next.iteration != at.iteration) {
+                // The next copy continues in the same block of code.
+                if self.end_block(self.predecode.next) == block {
+                    self.predecode.block = Some((block, self.predecode.next.iteration));
+                }
+            }
+            if jumps {
+                self.predecode.block = None;
+                self.leave_decoders(at);
+                return;
+            }
+            if !self.plan.decoded(self.predecode.next.inst) && self.plan.switches_after(at.inst) {
+                self.predecode.running = false;
+                return;
+            }
+        }
+        if taken < p.width as usize {
+            return;
+        }
+        let next = self.predecode.next;
+        if self.end_block(next) != block {
+            let opcode = self.address(next).wrapping_add(self.block.insts[next.inst as usize].opcode_at);
+            if opcode / self.params.predecode.block_bytes == block {
+                self.predecode.stall = p.cross_cycles;
+                self.predecode.crossed = true;
+            }
+        }
+    }
+
+    fn count_prefixes(&self, first: Position, block: u32) -> u32 {
+        let mut at = first;
+        let mut count = 0;
+        while self.end_block(at) == block {
+            count += u32::from(self.block.insts[at.inst as usize].lcp);
+            let jumps = self.block.insts[at.inst as usize].taken;
+            at = self.after(at);
+            if jumps {
+                break;
+            }
+        }
+        count
+    }
+
+    /// After a taken branch the loop may continue from the uop cache.
+    pub fn leave_decoders(&mut self, _at: Position) {
+        if self.plan.starts_cached() {
+            self.predecode.running = false;
+        }
+    }
+}
+
+use crate::block::Notion;

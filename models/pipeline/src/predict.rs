@@ -1,0 +1,174 @@
+//! One block on one core: from bytes to cycles per iteration.
+
+use crate::block::{Block, Notion, StringUse};
+use crate::bottleneck;
+use crate::error::Error;
+use crate::events::{Nobody, Observer, Recorder};
+use crate::figures::FigureTable;
+use crate::machine::Machine;
+use crate::params::Params;
+use std::collections::HashMap;
+
+/// A core ready to predict: parameters and figures.
+#[derive(Debug)]
+pub struct Core {
+    /// Parameters.
+    pub params: Params,
+    /// Figures.
+    pub table: FigureTable,
+}
+
+impl Core {
+    /// Read a core from the texts of its `core.toml` and `instructions.csv`.
+    ///
+    /// # Errors
+    /// See [`Params::parse`] and [`FigureTable::parse`].
+    pub fn new(core: &str, instructions: &str, overrides: &[(String, String)]) -> Result<Core, Error> {
+        let params = Params::parse(core, overrides)?;
+        let table = FigureTable::parse(instructions, &params)?;
+        Ok(Core { params, table })
+    }
+}
+
+/// What to predict.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Machine code.
+    pub code: &'a [u8],
+    /// Code offset mod 64.
+    pub offset: u32,
+    /// Notion.
+    pub notion: Notion,
+    /// Use of string instructions.
+    pub strings: StringUse,
+    /// Also count uses of ports by instruction.
+    pub ports: bool,
+    /// Also keep the events of that many iterations.
+    pub timeline: u32,
+}
+
+/// A prediction.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// Cycles per iteration.
+    pub cycles: f64,
+    /// What limits it.
+    pub bottleneck: String,
+    /// Whether the state of the machine repeated.
+    pub steady: bool,
+    /// Cycles simulated.
+    pub simulated: u32,
+    /// Uses of each port by each instruction in an iteration.
+    pub ports: Option<Vec<Vec<f64>>>,
+    /// Events of the first iterations.
+    pub timeline: Option<crate::timeline::Timeline>,
+    /// Names of the instructions' forms.
+    pub names: Vec<String>,
+}
+
+/// Cycles after which an undecided simulation is evaluated as it is.
+const CYCLES: i32 = 500;
+/// Iterations that must be complete then.
+const ITERATIONS: usize = 10;
+/// Cycles between fingerprints, about.
+const DISTANCE: usize = 12;
+/// Repetitions after which a state that differs only in ports counts as the same.
+const REPEATS: u32 = 3;
+/// Cycles without retirement that mean a pipeline that cannot move.
+const STUCK: i32 = 100_000;
+
+/// Predict one block.
+///
+/// # Errors
+/// The block cannot be decoded or simulated, or an instruction has no figures.
+pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
+    let block =
+        Block::new(request.code, request.offset, request.notion, &core.params, &core.table, request.strings)?;
+    let mut machine = Machine::new(&block, &core.params)?;
+    if request.ports {
+        machine.usage = Some(vec![[0; 24]; block.uops.len()]);
+    }
+    if request.timeline > 0 {
+        let mut recorder = Recorder { iterations: request.timeline, ..Recorder::default() };
+        let (cycles, steady) = run(&mut machine, &mut recorder, request.timeline)?;
+        let timeline = crate::timeline::Timeline::new(&block, &core.params, &recorder);
+        return Ok(result(&machine, cycles, steady, Some(timeline)));
+    }
+    let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
+    Ok(result(&machine, cycles, steady, None))
+}
+
+fn result(
+    machine: &Machine,
+    cycles: f64,
+    steady: bool,
+    timeline: Option<crate::timeline::Timeline>,
+) -> Prediction {
+    Prediction {
+        cycles,
+        bottleneck: bottleneck::name(machine, cycles),
+        steady,
+        simulated: machine.now as u32,
+        ports: machine.usage.as_ref().map(|u| bottleneck::by_instruction(machine, u)),
+        timeline,
+        names: machine.block.names.clone(),
+    }
+}
+
+fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Result<(f64, bool), Error> {
+    let mut seen: HashMap<u64, (usize, i32)> = HashMap::new();
+    let mut rough_seen: HashMap<u64, (usize, i32)> = HashMap::new();
+    let mut last_gap = None;
+    let mut repeats = 0;
+    let mut last_progress = 0;
+    let period = machine.layout_period() as usize;
+    let mut step = 0;
+    loop {
+        let (before, head) = (machine.retire.completed.len(), machine.rob_head);
+        machine.cycle(observer);
+        let complete = machine.retire.completed.len();
+        if machine.rob_head != head {
+            last_progress = machine.now;
+        } else if machine.now - last_progress > STUCK {
+            return Err(Error::Block("the pipeline does not move with these parameters".into()));
+        }
+        if complete == before {
+            continue;
+        }
+        if machine.now >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
+            return Ok((throughput(&machine.retire.completed), false));
+        }
+        // Fingerprints cost as much as some cycles: take them at some distance.
+        if machine.now < 40 || complete < 2 {
+            continue;
+        }
+        if step == 0 {
+            let apart = complete * DISTANCE / machine.now as usize;
+            step = apart.div_ceil(period).max(1) * period;
+        }
+        if complete % step != 0 {
+            continue;
+        }
+        let (exact, rough) = machine.fingerprint();
+        let now = (complete, machine.now);
+        let gone = |then: (usize, i32)| (complete - then.0, machine.now - then.1);
+        let again = seen.insert(exact, now).map(gone);
+        // Without the ports a state must repeat several times in the same way.
+        let alike = rough_seen.insert(rough, now).map(gone);
+        repeats = if alike.is_some() && alike == last_gap { repeats + 1 } else { 0 };
+        last_gap = alike;
+        let found = again.or(alike.filter(|_| repeats >= REPEATS));
+        if let Some((iterations, cycles)) = found {
+            if complete >= least as usize {
+                return Ok((f64::from(cycles) / iterations as f64, true));
+            }
+        }
+    }
+}
+
+/// Throughput over the second half of the completed iterations.
+fn throughput(completed: &[i32]) -> f64 {
+    let n = completed.len();
+    let half = n / 2;
+    f64::from(completed[n - 1] - completed[half - 1]) / (n - half) as f64
+}

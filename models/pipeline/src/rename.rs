@@ -1,0 +1,351 @@
+//! Rename: fused uops get their registers, ports and places in the queues.
+
+use crate::block::{Slot, SlotKind};
+use crate::events::{Event, Observer};
+use crate::inst::{Reg, VECTOR};
+use crate::machine::{Held, Machine, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::uops::{From, Role};
+
+/// A value shared by registers after an eliminated move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// Registers that hold it, one bit each (general-purpose and vector).
+    pub regs: u64,
+    /// Holds a vector value.
+    pub vector: bool,
+}
+
+/// State of rename.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Values that take a slot for eliminated moves.
+    pub aliases: Vec<Alias>,
+    /// Slots renamed since the start.
+    pub renamed: u64,
+    /// Cycles in which nothing was waiting.
+    pub starved: u64,
+    /// Cycles in which the reorder buffer or the schedulers were full.
+    pub blocked: u64,
+    /// Which unit left rename without work, by [`crate::machine::Source`].
+    pub starved_by: [u64; 5],
+    /// Cycles that rename still stands still.
+    pub stall: u32,
+    /// Computing uops renamed in this cycle.
+    pub computing: u32,
+}
+
+impl Machine<'_> {
+    /// Rename for a cycle.
+    pub fn rename_cycle<O: Observer>(&mut self, observer: &mut O) {
+        if self.rename.stall > 0 {
+            self.rename.stall -= 1;
+            return;
+        }
+        let p = self.params;
+        let width = p.rename.width;
+        let mut used = 0;
+        self.rename.computing = 0;
+        let mut instructions = 0;
+        let mut alu = 0;
+        if p.rename.whole_groups && self.sched.waiting + width > p.scheduler.entries {
+            self.rename.blocked += 1;
+            return;
+        }
+        while used < width {
+            let Some(&head) = self.idq.front() else {
+                self.rename.starved += 1;
+                self.rename.starved_by[self.source as usize] += u64::from(width - used);
+                break;
+            };
+            let fused = &self.block.fused[head.fused as usize];
+            let slots = &self.block.slots[fused.slots.start as usize..fused.slots.end as usize];
+            let count = slots.len() as u32;
+            if used > 0 && used + count > width {
+                break;
+            }
+            if fused.first {
+                instructions += 1;
+                if instructions > p.rename.instructions {
+                    break;
+                }
+            }
+            let uops: u32 = slots.iter().map(|s| s.uops.end - s.uops.start).sum();
+            if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
+                || (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries)
+                || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
+                || self.flights_open() + uops > UOP_SIZE as u32
+            {
+                self.rename.blocked += u64::from(used == 0);
+                break;
+            }
+            alu += self.alu_uops(slots);
+            if alu > p.rename.alu_uops && used > 0 {
+                break;
+            }
+            if let Some(cycles) = slots.iter().find_map(|s| s.serial) {
+                if self.rob_tail != self.rob_head {
+                    break;
+                }
+                self.rename.stall = cycles.saturating_sub(1);
+            }
+            let stalls = self.rename.stall > 0;
+            for at in fused.slots.clone() {
+                self.rename_slot(at, head.iteration, used);
+                observer.on(self.now, Event::Renamed { slot: at, iteration: head.iteration });
+                used += 1;
+            }
+            self.idq.pop_front();
+            if head.wraps || stalls {
+                break;
+            }
+        }
+        self.rename.renamed += u64::from(used);
+    }
+
+    /// Places of uops that may not have started yet.
+    fn flights_open(&mut self) -> u32 {
+        if self.next_flight.wrapping_sub(self.oldest_flight) > UOP_SIZE as u32 / 2 {
+            self.forget_started();
+        }
+        self.next_flight.wrapping_sub(self.oldest_flight)
+    }
+
+    fn alu_uops(&self, slots: &[Slot]) -> u32 {
+        let alu = self.mode.alu;
+        if alu == 0 {
+            return 0;
+        }
+        let count = |s: &Slot| (s.uops.start..s.uops.end).filter(|u| self.block.uops[*u as usize].ports & alu != 0).count();
+        slots.iter().map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 }).sum()
+    }
+
+    fn rename_slot(&mut self, at: u32, iteration: u32, position: u32) {
+        let block = self.block;
+        let slot = &block.slots[at as usize];
+        let rob = self.rob_tail;
+        let mut executed = slot.uops.clone();
+        match slot.kind {
+            SlotKind::Normal => {}
+            SlotKind::Move { to, from } => {
+                if self.eliminate(to, from) {
+                    executed = 0..0;
+                }
+            }
+            SlotKind::Add { to, from, add } => {
+                if self.add_at_rename(to, from, add, slot) {
+                    executed = 0..0;
+                }
+            }
+        }
+        let count = executed.end - executed.start;
+        self.rob[rob as usize % ROB_SIZE] = RobEntry { slot: at, iteration, left: count as u8, done: self.now };
+        self.rob_tail += 1;
+        for uop in executed {
+            self.rename_uop(uop, rob, iteration, if self.mode.computing { self.rename.computing } else { position });
+            self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
+        }
+        for &reg in &slot.clears {
+            self.set_held(reg, Held::Since(self.now, slot.inst));
+            self.unalias(reg);
+            self.added[usize::from(reg)] = 0;
+        }
+    }
+
+    /// Try to eliminate a move.
+    fn eliminate(&mut self, to: Reg, from: Reg) -> bool {
+        let vector = from >= VECTOR;
+        let p = &self.params.rename;
+        let limit = if vector { p.move_slots_vec } else { p.move_slots_gpr } as usize;
+        if limit == 0 || to >= 64 || from >= 64 {
+            return false;
+        }
+        let (to_bit, from_bit) = (1u64 << to, 1u64 << from);
+        let known = self.rename.aliases.iter().position(|a| a.regs & from_bit != 0);
+        if known.is_none() && self.rename.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
+            return false;
+        }
+        let held = self.held[usize::from(from)];
+        if limit < 1000 {
+            match known {
+                Some(n) => {
+                    let root = self.rename.aliases[n].regs;
+                    if root & to_bit == 0 {
+                        self.unalias(to);
+                    }
+                    if let Some(a) = self.rename.aliases.iter_mut().find(|a| a.regs & from_bit != 0) {
+                        a.regs |= to_bit;
+                    }
+                }
+                None => {
+                    self.unalias(to);
+                    self.rename.aliases.push(Alias { regs: to_bit | from_bit, vector });
+                }
+            }
+        }
+        self.set_held(to, held);
+        self.added[usize::from(to)] = self.added[usize::from(from)];
+        true
+    }
+
+    /// A register is overwritten: it leaves its alias group, whose slot is freed
+    /// when no member is left.
+    pub fn unalias(&mut self, reg: Reg) {
+        if reg >= 64 || self.rename.aliases.is_empty() {
+            return;
+        }
+        let bit = 1u64 << reg;
+        for a in &mut self.rename.aliases {
+            a.regs &= !bit;
+        }
+        self.rename.aliases.retain(|a| a.regs != 0);
+    }
+
+    /// Try to add a constant at rename.
+    fn add_at_rename(&mut self, to: Reg, from: Reg, add: i32, slot: &Slot) -> bool {
+        let limit = self.params.rename.immediate_add_limit as i32;
+        let sum = self.added[usize::from(from)].saturating_add(add);
+        if sum < -limit || sum >= limit {
+            return false;
+        }
+        let held = self.held[usize::from(from)];
+        self.set_held(to, held);
+        self.added[usize::from(to)] = sum;
+        let uop = &self.block.uops[slot.uops.start as usize];
+        for output in &uop.outputs {
+            for &reg in output.regs.iter().filter(|r| **r != to) {
+                self.set_held(reg, held);
+            }
+        }
+        true
+    }
+
+    fn rename_uop(&mut self, at: u32, rob: u32, iteration: u32, position: u32) {
+        let block = self.block;
+        let uop = &block.uops[at as usize];
+        let id = self.next_flight;
+        self.next_flight = self.next_flight.wrapping_add(1);
+        let index = id as usize % UOP_SIZE;
+        let inst = block.slots[self.rob[rob as usize % ROB_SIZE].slot as usize].inst;
+        let flight = &mut self.flights[index];
+        flight.uop = at;
+        flight.rob = rob;
+        flight.iteration = iteration;
+        flight.port = 255;
+        flight.pending = 0;
+        flight.critical = inst;
+        flight.ready = self.now + self.params.scheduler.delay as i32;
+        flight.values = [NONE; 4];
+        flight.result = LATER;
+        let base = block.inner_base[at as usize];
+        for (n, source) in uop.sources.iter().take(SOURCES).enumerate() {
+            let held = match source.from {
+                From::Reg(r) => self.held[usize::from(r)],
+                From::Inner(k) => self.inner(id, at, base + u32::from(k)),
+                From::Stored(store, back) => match iteration.checked_sub(u32::from(back)) {
+                    Some(i) => self.stored[usize::from(store)][i as usize % 8],
+                    None => Held::Since(0, inst),
+                },
+                From::Store(store, back) => match iteration.checked_sub(u32::from(back)) {
+                    Some(i) => self.stores[usize::from(store)][i as usize % 8],
+                    None => Held::Since(0, inst),
+                },
+            };
+            self.wait_for(index, n, held, source.extra);
+        }
+        for (n, output) in uop.outputs.iter().take(4).enumerate() {
+            let value = self.new_value(inst);
+            self.flights[index].values[n] = value;
+            for &reg in &output.regs {
+                self.set_held(reg, Held::Value(value));
+                self.unalias(reg);
+                self.added[usize::from(reg)] = 0;
+            }
+        }
+        if let Some(store) = block.store_number[at as usize] {
+            let data = uop.sources.first().map(|s| s.from);
+            let data = match data {
+                Some(From::Reg(r)) => self.held[usize::from(r)],
+                Some(From::Inner(k)) => self.inner(id, at, base + u32::from(k)),
+                _ => Held::Since(self.now, inst),
+            };
+            let old = std::mem::replace(&mut self.stored[usize::from(store)][iteration as usize % 8], data);
+            self.count(data, 1);
+            self.count(old, -1);
+            let held = Held::Value(self.flights[index].values[0]);
+            let place = &mut self.stores[usize::from(store)][iteration as usize % 8];
+            let old = std::mem::replace(place, held);
+            self.count(held, 1);
+            self.count(old, -1);
+        }
+        self.assign_port(index, uop.ports, position, uop.role == Role::StoreAddress);
+        self.sched.waiting += 1;
+        if self.flights[index].pending == 0 {
+            self.make_ready(id);
+        }
+    }
+
+    /// Result of an earlier uop of the same instruction instance.
+    fn inner(&self, id: u32, at: u32, wanted: u32) -> Held {
+        let distance = at.wrapping_sub(wanted);
+        let flight = &self.flights[id.wrapping_sub(distance) as usize % UOP_SIZE];
+        if flight.uop != wanted {
+            return Held::Since(0, 0);
+        }
+        if flight.result != LATER || flight.values[0] == NONE {
+            return Held::Since(if flight.result == LATER { 0 } else { flight.result }, 0);
+        }
+        Held::Value(flight.values[0])
+    }
+
+    fn wait_for(&mut self, index: usize, n: usize, held: Held, extra: u16) {
+        let known = match held {
+            Held::Since(at, inst) => Some((at, inst)),
+            Held::Value(v) => {
+                let value = self.values[v as usize];
+                (value.ready != LATER).then_some((value.ready, value.inst))
+            }
+        };
+        if let Some((at, inst)) = known {
+            let at = at + i32::from(extra);
+            let flight = &mut self.flights[index];
+            if at > flight.ready {
+                flight.ready = at;
+                flight.critical = inst;
+            }
+        } else if let Held::Value(v) = held {
+            let link = (index * SOURCES + n) as u32;
+            let value = &mut self.values[v as usize];
+            self.links[link as usize] = value.waiting;
+            self.extra[link as usize] = extra;
+            value.waiting = link;
+            self.flights[index].pending += 1;
+        }
+    }
+
+    fn new_value(&mut self, inst: u16) -> u32 {
+        let fresh = Value { ready: LATER, uses: 0, waiting: NONE, inst };
+        if let Some(v) = self.free_values.pop() {
+            self.values[v as usize] = fresh;
+            return v;
+        }
+        self.values.push(fresh);
+        (self.values.len() - 1) as u32
+    }
+
+    /// Change what a register holds.
+    pub fn set_held(&mut self, reg: Reg, held: Held) {
+        let old = std::mem::replace(&mut self.held[usize::from(reg)], held);
+        self.count(held, 1);
+        self.count(old, -1);
+    }
+
+    fn count(&mut self, held: Held, change: i32) {
+        if let Held::Value(v) = held {
+            let value = &mut self.values[v as usize];
+            value.uses = (i32::from(value.uses) + change).max(0) as u16;
+            if value.uses == 0 && value.ready != LATER {
+                self.free_values.push(v);
+            }
+        }
+    }
+}

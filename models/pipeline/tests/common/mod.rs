@@ -1,0 +1,50 @@
+//! Cores from the tables beside the crate, and blocks from hex text.
+#![allow(dead_code)]
+
+use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::error::Error;
+use loopwright_pipeline::predict::{predict, Core, Prediction, Request};
+use std::path::PathBuf;
+
+/// Every core with pipeline tables.
+pub const CORES: [&str; 8] =
+    ["sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove", "zen2", "neoverse-n1", "tsv110"];
+
+/// Text of a file of a core.
+pub fn text(core: &str, name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(core).join(name);
+    std::fs::read_to_string(path).expect("a file of the repository")
+}
+
+/// A core with overrides.
+pub fn core_with(name: &str, overrides: &[(&str, &str)]) -> Result<Core, Error> {
+    let overrides: Vec<_> = overrides.iter().map(|(n, v)| ((*n).to_string(), (*v).to_string())).collect();
+    Core::new(&text(name, "core.toml"), &text(name, "instructions.csv"), &overrides)
+}
+
+/// A core as it is.
+pub fn core(name: &str) -> Core {
+    core_with(name, &[]).expect("a core of the repository")
+}
+
+/// Bytes of hex text.
+pub fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hex")).collect()
+}
+
+/// Predict a block.
+pub fn run(core: &Core, hex: &str, offset: u32, notion: Notion) -> Result<Prediction, Error> {
+    let code = bytes(hex);
+    predict(core, &Request { code: &code, offset, notion, strings: StringUse::default(), ports: true, timeline: 0 })
+}
+
+/// Cycles per iteration.
+pub fn cycles(name: &str, hex: &str, offset: u32, notion: Notion) -> f64 {
+    run(&core(name), hex, offset, notion).expect("a prediction").cycles
+}
+
+/// Assert that two numbers of cycles agree within 1 %.
+#[track_caller]
+pub fn close(got: f64, wanted: f64) {
+    assert!((got - wanted).abs() <= 0.01 * wanted, "{got} cycles, not {wanted}");
+}

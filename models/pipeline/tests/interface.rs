@@ -1,0 +1,95 @@
+//! Errors, overrides and reports.
+
+mod common;
+
+use common::{bytes, core, core_with, run, text, CORES};
+use loopwright_pipeline::batch::{run as batch, Job};
+use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::error::Error;
+use loopwright_pipeline::params::Params;
+use loopwright_pipeline::predict::{predict, Core, Request};
+
+#[test]
+fn an_unknown_instruction_is_an_error_that_names_it() {
+    let error = run(&core("sandybridge"), "d9fe", 0, Notion::Unrolled).unwrap_err();
+    assert!(error.to_string().contains("fsin"), "{error}");
+}
+
+#[test]
+fn bad_code_is_an_error() {
+    assert_eq!(run(&core("haswell"), "06", 0, Notion::Unrolled).unwrap_err(), Error::Decode(0));
+    assert_eq!(run(&core("tsv110"), "ffffffff", 0, Notion::Unrolled).unwrap_err(), Error::Decode(0));
+    assert!(run(&core("haswell"), "", 0, Notion::Unrolled).is_err());
+}
+
+#[test]
+fn a_loop_must_end_in_a_branch() {
+    assert!(matches!(run(&core("haswell"), "90", 0, Notion::Loop), Err(Error::Block(_))));
+}
+
+#[test]
+fn a_core_without_tables_has_no_model() {
+    let toml = "name = \"x\"\nisa = \"x86_64\"\n";
+    assert_eq!(Core::new(toml, "", &[]).unwrap_err(), Error::NoModel);
+}
+
+#[test]
+fn overrides_are_checked() {
+    assert!(core_with("zen2", &[("rename.width", "0")]).is_err());
+    assert!(core_with("zen2", &[("rename.wdith", "4")]).is_err());
+    assert!(core_with("zen2", &[("ports.load", "zz")]).is_err());
+    let narrow = core_with("zen2", &[("rename.instructions", "2")]).unwrap();
+    common::close(run(&narrow, &"90".repeat(6), 0, Notion::Unrolled).unwrap().cycles, 3.0);
+}
+
+#[test]
+fn every_parameter_has_a_source() {
+    for name in CORES {
+        let table: toml::Table = text(name, "core.toml").parse().unwrap();
+        for parameter in Params::NAMES {
+            let (section, key) = parameter.split_once('.').unwrap();
+            let Some(item) = table.get(section).and_then(|t| t.get(key)) else { continue };
+            for part in ["value", "source", "confidence"] {
+                assert!(item.get(part).is_some(), "{name}: {parameter} has no {part}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_batch_keeps_order_and_agrees_with_single_calls() {
+    let core = core("skylake");
+    let blocks = ["90", "4801c0", "06", "488b00", "4883c001"];
+    let jobs: Vec<Job> =
+        blocks.iter().map(|h| Job { code: bytes(h), notion: Notion::Unrolled, ..Job::default() }).collect();
+    for (hex, result) in blocks.iter().zip(batch(&core, &jobs, 2)) {
+        let single = run(&core, hex, 0, Notion::Unrolled);
+        assert_eq!(result.map(|p| p.cycles), single.map(|p| p.cycles));
+    }
+}
+
+#[test]
+fn the_timeline_is_in_order() {
+    let code = bytes("488b064889074883c6084883c708ffc975f0");
+    let request = Request {
+        code: &code,
+        offset: 0,
+        notion: Notion::Loop,
+        strings: StringUse::default(),
+        ports: false,
+        timeline: 3,
+    };
+    let timeline = predict(&core("sandybridge"), &request).unwrap().timeline.unwrap();
+    assert!(timeline.rows.iter().any(|r| r.what == "dispatch" && r.port == Some('4')));
+    for iteration in 0..3 {
+        let at = |what| timeline.rows.iter().filter(|r| r.what == what && r.iteration == iteration).map(|r| r.cycle).min();
+        assert!(at("rename") < at("dispatch") && at("dispatch") < at("retire"));
+    }
+}
+
+#[test]
+fn port_uses_add_up() {
+    let p = run(&core("haswell"), "488b0748894608", 0, Notion::Unrolled).unwrap();
+    let uses: f64 = p.ports.unwrap().iter().flatten().sum();
+    assert!((uses - 3.0).abs() < 0.3, "{uses}");
+}

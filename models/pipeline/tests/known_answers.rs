@@ -1,0 +1,141 @@
+//! What is known of the cores, from measurements and vendors' texts.
+
+mod common;
+
+use common::{close, core, core_with, cycles, run};
+use loopwright_pipeline::block::Notion::{Loop, Unrolled};
+
+#[test]
+fn zen2_loads_two_a_cycle_and_stores_one() {
+    close(cycles("zen2", "488b07488b5f08488b4f10", 0, Unrolled), 1.5);
+    close(cycles("zen2", "4889074889470848894710", 0, Unrolled), 3.0);
+    close(cycles("zen2", "488b07488b5f084889471048894718", 0, Unrolled), 2.0);
+}
+
+#[test]
+fn zen2_dispatches_five_nops_a_cycle() {
+    close(cycles("zen2", &"90".repeat(6), 0, Unrolled), 1.2);
+}
+
+#[test]
+fn zen2_fuses_compare_and_branch() {
+    let p = run(&core("zen2"), "4839c375fb", 0, Loop).unwrap();
+    close(p.cycles, 1.0);
+    let uses: f64 = p.ports.unwrap().iter().flatten().sum();
+    assert!((uses - 1.0).abs() < 0.1, "{uses} uops");
+}
+
+#[test]
+fn zen2_scaled_lea_takes_two_cycles() {
+    close(cycles("zen2", "488d0498", 0, Unrolled), 2.0);
+}
+
+#[test]
+fn zen2_zero_idioms_take_an_alu() {
+    close(cycles("zen2", "31c031db31c931d2", 0, Unrolled), 1.0);
+}
+
+#[test]
+fn zen2_renames_memory() {
+    close(cycles("zen2", "480107", 0, Unrolled), 1.0);
+    close(cycles("zen2", "5058", 0, Unrolled), 1.0);
+}
+
+#[test]
+fn zen2_clear_loop_that_straddles_a_line_is_half_as_fast() {
+    let clear = "48c707000000004883c708ffc975f1";
+    let aligned = cycles("zen2", clear, 0, Loop);
+    for offset in [51, 52, 56, 60, 63] {
+        close(cycles("zen2", clear, offset, Loop), 2.0 * aligned);
+    }
+    for offset in [0, 16, 32, 48] {
+        close(cycles("zen2", clear, offset, Loop), aligned);
+    }
+}
+
+#[test]
+fn n1_decodes_four_and_branches_once() {
+    close(cycles("neoverse-n1", &"1f2003d5".repeat(8), 0, Unrolled), 2.0);
+    // Three branches, two of them not taken.
+    close(cycles("neoverse-n1", "010000b4e2ffffb4feffff17", 0, Loop), 3.0);
+}
+
+#[test]
+fn n1_stores_one_pair_a_cycle() {
+    close(cycles("neoverse-n1", "010800a9", 0, Unrolled), 1.0);
+}
+
+#[test]
+fn tsv110_shares_its_store_pipe() {
+    close(cycles("tsv110", "010000f9", 0, Unrolled), 1.0);
+    close(cycles("tsv110", "010040f9020440f9", 0, Unrolled), 1.0);
+    close(cycles("tsv110", "010040f9020400f9", 0, Unrolled), 1.0);
+}
+
+#[test]
+fn tsv110_copy_loops_speed_up_as_published() {
+    // copy_to_user: ldp post-index and sttr; copy_from_user: ldtr and stp post-index;
+    // without PAN: ldp and stp. 64 bytes an iteration.
+    let to = "c70800f8c88800f8c64000912720c1a8c90800f8ca8800f8c64000912928c1a8cb0800f8cc8800f8c64000912b30c1a8\
+              cd0800f8ce8800f8c64000912d38c1a8420001f1eafdff54";
+    let from = "c72081a8270840f8288840f821400091c92881a8290840f82a8840f821400091cb3081a82b0840f82c8840f821400091\
+                cd3881a82d0840f82e8840f821400091420001f1eafdff54";
+    let nopan = "c72000a9272040a9c92801a9292841a9cb3002a92b3042a9cd3803a92d3843a9c600019121000191420001f1aafeff54";
+    let gain = |before: &str| 100.0 * (cycles("tsv110", before, 0, Loop) / cycles("tsv110", nopan, 0, Loop) - 1.0);
+    assert!((gain(to) - 80.0).abs() < 10.0, "copy_to_user +{:.0} %", gain(to));
+    assert!((gain(from) - 42.0).abs() < 10.0, "copy_from_user +{:.0} %", gain(from));
+}
+
+#[test]
+fn redwood_cove_adds_constants_at_rename() {
+    close(cycles("redwoodcove", "4883c001", 0, Unrolled), 1.0 / 6.0);
+    // 32-bit additions are executed.
+    close(cycles("redwoodcove", "83c001", 0, Unrolled), 1.0);
+    // A sum outside [-1024, 1023] needs a real addition now and then.
+    assert!(cycles("redwoodcove", "480500010000", 0, Unrolled) > 1.2 / 6.0);
+}
+
+#[test]
+fn sandy_bridge_loop_buffer_issues_whole_groups() {
+    // Five fused uops a loop take two cycles, whatever the offset.
+    for offset in [0, 7, 31, 50] {
+        close(cycles("sandybridge", "488b064889074883c6084883c708ffc975f0", offset, Loop), 2.0);
+    }
+}
+
+#[test]
+fn sandy_bridge_forwards_stores() {
+    close(cycles("sandybridge", "488907488b07", 0, Unrolled), 5.0);
+}
+
+#[test]
+fn length_changing_prefixes_stall_predecode() {
+    let plain = cycles("skylake", "81c001010101", 0, Unrolled);
+    assert!(cycles("skylake", "6681c00101", 0, Unrolled) > 2.0 * plain);
+}
+
+#[test]
+fn an_ideal_front_end_is_never_slower() {
+    let hex = "6681c001016681c301016681c101016681c20101";
+    let real = run(&core("skylake"), hex, 0, Unrolled).unwrap();
+    let ideal = run(&core_with("skylake", &[("front_end", "ideal")]).unwrap(), hex, 0, Unrolled).unwrap();
+    assert!(ideal.cycles < real.cycles);
+    assert_eq!(real.bottleneck, "predecode");
+}
+
+#[test]
+fn string_instructions_take_start_up_and_rate() {
+    let core = core_with("zen2", &[("string.count", "4096")]).unwrap();
+    close(run(&core, "f3a4", 0, Unrolled).unwrap().cycles, 35.0 + 4096.0 / 32.0);
+    let unaligned = core_with("zen2", &[("string.destination", "3")]).unwrap();
+    assert!(run(&unaligned, "f3a4", 0, Unrolled).unwrap_err().to_string().contains("unaligned"));
+}
+
+#[test]
+fn bottlenecks_are_named() {
+    let name = |core: &str, hex: &str, notion| run(&common::core(core), hex, 0, notion).unwrap().bottleneck;
+    assert_eq!(name("sandybridge", "488907", Unrolled), "port 4");
+    assert_eq!(name("sandybridge", "488b064889074883c6084883c708ffc975f0", Loop), "loop buffer");
+    assert_eq!(name("sandybridge", "480fafd84801d8", Unrolled), "dependency chain through instructions 0-1");
+    assert_eq!(name("skylake", &"90".repeat(8), Unrolled), "issue");
+}

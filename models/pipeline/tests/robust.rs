@@ -1,0 +1,70 @@
+//! Any bytes, tables and parameters give a number or an error, never a panic.
+
+mod common;
+
+use common::{text, CORES};
+use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::figures::FigureTable;
+use loopwright_pipeline::params::Params;
+use loopwright_pipeline::predict::{predict, Core, Request};
+use proptest::prelude::*;
+use std::sync::OnceLock;
+
+fn cores() -> &'static Vec<Core> {
+    static CORES_READ: OnceLock<Vec<Core>> = OnceLock::new();
+    CORES_READ.get_or_init(|| CORES.iter().map(|c| common::core(c)).collect())
+}
+
+fn check(core: &Core, code: &[u8], offset: u32, notion: Notion) {
+    let request = Request { code, offset, notion, strings: StringUse::default(), ports: true, timeline: 2 };
+    if let Ok(p) = predict(core, &request) {
+        assert!(p.cycles.is_finite() && p.cycles >= 0.0);
+    }
+}
+
+/// Instructions that decode, so that more than the decoder is reached.
+fn snippet() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop_oneof![
+        Just("4801d8"), Just("48031e"), Just("480106"), Just("4c8d640a08"), Just("f7e1"), Just("48f7f1"),
+        Just("50"), Just("415c"), Just("f3a4"), Just("48abf3"), Just("c5fc5806"), Just("c5fe6f06"), Just("c5fe7f06"),
+        Just("660fefc0"), Just("0faee8"), Just("f0480fc106"), Just("6681c00101"), Just("48b80102030405060708"),
+        Just("4839d8"), Just("7500"), Just("9090"), Just("89c3"), Just("4883c401"), Just("0fa2"), Just("ffe0"),
+    ];
+    prop::collection::vec(known, 1..24).prop_map(|parts| common::bytes(&parts.concat()))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes(code in prop::collection::vec(any::<u8>(), 0..48), offset in any::<u32>(), which in 0usize..8, looped: bool) {
+        check(&cores()[which], &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
+    }
+
+    #[test]
+    fn any_known_instructions(code in snippet(), offset in 0u32..64, which in 0usize..6, looped: bool) {
+        let mut code = code;
+        if looped {
+            code.extend([0x75, 0x80]);
+        }
+        check(&cores()[which], &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
+    }
+
+    #[test]
+    fn any_parameter(name in prop::sample::select(Params::NAMES), value in "[-a-z0-9.]{0,6}|[0-9]{1,4}|true|false", which in 0usize..8) {
+        let core = CORES[which];
+        let overrides = [(name.to_string(), value)];
+        if let Ok(core) = Core::new(&text(core, "core.toml"), &text(core, "instructions.csv"), &overrides) {
+            let code = if which < 6 { "4801d8480106488b06415c75f2" } else { "c72000a9272040a9420001f1aafeff54" };
+            check(&core, &common::bytes(code), 3, Notion::Loop);
+            check(&core, &common::bytes(code), 3, Notion::Unrolled);
+        }
+    }
+
+    #[test]
+    fn any_table(text in "(mnemonic\n)?[a-z0-9,;:+*>|\" \n]{0,200}") {
+        let params = &cores()[0].params;
+        let _ = FigureTable::parse(&text, params);
+        let _ = Params::parse(&text, &[]);
+    }
+}

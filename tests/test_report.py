@@ -1,0 +1,87 @@
+"""The report: whole or not at all, 72 columns, and it says why there is no number."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from loopwright.errors import InputError
+from loopwright.report import report
+from loopwright.report.files import staged
+
+LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    findings = report(["x86_64/csum"], out, quick=True, said=lambda _: None)
+    return out, findings
+
+
+def test_the_report_fits_a_mailing_list(written):
+    lines = (written[0] / "report.txt").read_text().splitlines()
+    assert max(map(len, lines)) <= 72
+    assert any("x86_64/csum" in line for line in lines)
+
+
+def test_every_variant_and_every_reason_is_in_it(written):
+    text = " ".join((written[0] / "report.txt").read_text().split())
+    for variant in ("two_chains_40", "adc1", "adc2", "adc4", "adcx_adox"):
+        assert variant in text
+    assert "needs adx, which sandybridge lacks" in text
+    assert "measuring was left out" in text
+
+
+def test_the_tables_are_beside_it(written):
+    out, findings = written
+    predictions = pd.read_csv(out / "predictions.csv")
+    assert len(predictions) == len(findings[0].study.predictions)
+    assert set(predictions["microarch"]) >= {"zen2", "sandybridge"}
+    assert json.loads((out / "host.json").read_text())["isa"]
+
+
+def test_an_unknown_kernel_writes_nothing(tmp_path):
+    with pytest.raises(InputError, match="x86_64/csum"):
+        report(["x86_64/csum", "x86_64/cusm"], tmp_path / "out", said=lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file"), staged(tmp_path / "file" / "out"):
+        pass
+
+
+def test_what_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path):
+    (tmp_path / "report.txt").write_text("old")
+
+    def fail_half_way():
+        with staged(tmp_path) as folder:
+            (folder / "report.txt").write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
+    assert [p.name for p in tmp_path.iterdir()] == ["report.txt"]
+    assert (tmp_path / "report.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [LOOPWRIGHT, "report", "x86_64/clear_user", "-o", out], stderr=subprocess.PIPE, text=True
+    )
+    assert "x86_64/clear_user" in process.stderr.readline()
+    time.sleep(0.3)
+    os.kill(process.pid, stop)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not out.exists() or not list(out.iterdir())
