@@ -40,7 +40,9 @@ class Overlay:
         self._link()
         known: list[str] = json.loads(self._state.read_text()) if self._state.exists() else []
         every = sorted({*known, *files})
-        self._state.write_text(json.dumps(every))
+        part = self._state.with_suffix(".part")
+        part.write_text(json.dumps(every))
+        part.replace(self._state)
         for file in every:
             path = self.source / file
             wanted = files.get(file)
@@ -63,6 +65,7 @@ class Overlay:
         mark = self.folder / "linked"
         if mark.exists() and mark.read_text() == digest:
             return
+        mark.unlink(missing_ok=True)
         shutil.rmtree(self.source, ignore_errors=True)
         self._state.unlink(missing_ok=True)
         made: set[Path] = set()
