@@ -23,6 +23,7 @@ COLUMNS = [
     "error_percent",
     "spread_percent",
     "least_cycles",
+    "startup_cycles",
     "clock",
     "machine",
     "error",
@@ -43,6 +44,7 @@ def table(found: Study) -> pd.DataFrame:
     source (above 1: faster). error_percent is a model's error against the measurement, where this
     host is the core; spread_percent how far the models' largest figure lies above the least.
     least_cycles is what the core's loads and stores take: a figure below it is wrong.
+    startup_cycles come once, before a string instruction's first; missing where not known.
     """
     rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
     rows["bytes_per_cycle"] = rows["bytes_per_iteration"] / rows["cycles"]

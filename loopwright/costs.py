@@ -7,8 +7,9 @@ import pandas as pd
 
 from loopwright.histogram import Histogram
 
-# Without a histogram, measured sizes in this range (bytes) count alike.
+# Without a histogram, sizes in this range (bytes) count alike.
 UNWEIGHTED = (64, 4096)
+_OCTAVES = (64, 128, 256, 512, 1024, 2048, 4096)
 
 
 def curve(calls: pd.DataFrame) -> Callable[[float], float]:
@@ -46,6 +47,25 @@ def speedup(
         used = [s for s in measured if low <= s <= high] or sorted(measured)
         ratio = float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in used])))
     return ratio, ratio * (_relative(base) + _relative(other))
+
+
+def predicted_speedup(base: pd.Series, other: pd.Series, sizes: Histogram | None) -> float:
+    """Return how many times faster a model finds calls of other than of base.
+
+    Of rows of the comparison table: the start-up and the main loop. A model of the main loop says
+    nothing of calls below 64 bytes, which a histogram's buckets below leave out here.
+    """
+    slow, fast = (_line(row) for row in (base, other))
+    large = tuple(b for b in sizes.buckets if b.low >= UNWEIGHTED[0]) if sizes else ()
+    if sizes and any(b.count for b in large):
+        kept = Histogram(sizes.name, large)
+        return kept.mean(slow) / kept.mean(fast)
+    return float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in _OCTAVES])))
+
+
+def _line(row: pd.Series) -> Callable[[float], float]:
+    startup, slope = row["startup_cycles"], row["cycles"] / row["bytes_per_iteration"]
+    return lambda size: float(startup + slope * size)
 
 
 def _relative(calls: pd.DataFrame) -> float:

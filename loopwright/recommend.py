@@ -9,7 +9,7 @@ from loopwright.histogram import Histogram, read
 from loopwright.kernels import Routine
 from loopwright.microarchs import Microarch
 from loopwright.study import Study, gather
-from loopwright.verdicts import THRESHOLD, Case, Verdict, cases, sound
+from loopwright.verdicts import MODEL_THRESHOLD, THRESHOLD, Case, Verdict, cases, sound
 
 COLUMNS = [
     "kernel",
@@ -77,18 +77,28 @@ def _routine(
             f"{_elsewhere(known, found)}",
         }
     best, case = max(scored, key=lambda pair: pair[0])
-    if best <= 1 + THRESHOLD:
+    edge = _edge(case, targets)
+    if best <= 1 + edge:
         return {
             **answer,
             "confidence": _confidence(case, targets),
-            "reason": f"none beats {routine.baseline} by more than {100 * THRESHOLD:.0f} %: "
+            "reason": f"none beats {routine.baseline} by more than {100 * edge:.0f} %: "
             f"the best, {case.variant.name}, is at {_percent(best)}; "
             f"{_elsewhere(known, found)}",
+        }
+    silent = [c for c in targets if c.id not in case.verdicts]
+    if silent:
+        led = "; ".join(_said(v) for v in case.verdicts.values())
+        return {
+            **answer,
+            "confidence": _confidence(case, targets),
+            "reason": f"{case.variant.name} leads ({led}), but nothing is known of it and "
+            f"{routine.baseline} on {_names(silent)}",
         }
     slower = [
         f"{v.core} ({_percent(v.ratio)}, {'measured' if v.measured else 'models'})"
         for v in case.verdicts.values()
-        if v.ratio < 1 - THRESHOLD
+        if v.ratio < 1 - (THRESHOLD if v.measured else MODEL_THRESHOLD)
     ]
     return {
         **answer,
@@ -98,6 +108,12 @@ def _routine(
         "slower_on": ", ".join(slower),
         "reason": "; ".join(_said(v) for v in case.verdicts.values()),
     }
+
+
+def _edge(case: Case, targets: list[Microarch]) -> float:
+    """Return the margin below which a variant does not win: models need a larger one."""
+    measured = any(case.verdicts[c.id].measured for c in targets if c.id in case.verdicts)
+    return THRESHOLD if measured else MODEL_THRESHOLD
 
 
 def _confidence(case: Case, targets: list[Microarch]) -> str:
@@ -126,7 +142,7 @@ def _conditional(known: list[Case], targets: list[Microarch]) -> str:
     out = []
     for case in known:
         score = case.score(targets)
-        if case.lacking and score > 1 + THRESHOLD:
+        if case.lacking and score > 1 + _edge(case, targets):
             where = ", ".join(sorted(set(case.lacking.values())))
             out.append(f"{case.variant.name} {_percent(score)} where {where}")
     return "; ".join(out)
@@ -145,10 +161,11 @@ def _elsewhere(known: list[Case], found: Study) -> str:
 
 
 def _basis(found: Study, sizes: Histogram | None) -> str:
-    models = "models: main loop, L1 hits, any size"
+    which = f"{sizes.name} from 64 B on" if sizes else "64 B to 4 KiB weighted alike"
+    models = f"models: start-up and main loop, L1 hits, sizes {which}"
     if found.measurements.empty:
         return f"{models}; not measured: {found.unmeasured}"
-    weights = f"sizes weighted by {sizes.name}" if sizes else "sizes 64 B to 4 KiB weighted alike"
+    weights = f"sizes weighted by {sizes.name}" if sizes else "the same sizes"
     return f"{models}; measured on {found.host or 'this host'}: calls, {weights}"
 
 

@@ -14,8 +14,10 @@ from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
 from loopwright.predict.subjects import provides
 from loopwright.study import Study
 
-# Models and hardware differ by this much for reasons that have nothing to do with a variant.
+# Measurements differ by this much from placement to placement, whatever the variant; models err
+# by more.
 THRESHOLD = 0.02
+MODEL_THRESHOLD = 0.05
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,10 @@ def cases(
             unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
             if unmet:
                 case.lacking[core.id] = " and ".join(map(_condition, unmet))
-        mine = rows[rows["variant"] == variant.name]
-        for core_id in mine["microarch"].unique():
-            verdict = _measured(found, routine, variant, str(core_id), sizes)
-            wrong = _impossible(rows, {variant.name, routine.baseline}, str(core_id))
-            verdict = verdict or _predicted(mine, str(core_id), wrong)
+        for core_id in rows["microarch"].unique():
+            verdict = _measured(found, routine, variant, str(core_id), sizes) or _predicted(
+                rows, variant.name, routine.baseline, str(core_id), sizes
+            )
             if verdict:
                 case.verdicts[str(core_id)] = verdict
         out.append(case)
@@ -102,9 +103,9 @@ def _measured(
     return Verdict(core, ratio, ratio - error, ratio + error, (MEASURED,), True)
 
 
-def _superseded(sources: pd.Series) -> list[str]:
+def _superseded(sources: list[str]) -> set[str]:
     """Return the models that another one, with a known error mended, answers instead of."""
-    return [LlvmMca.id] if CorrectedLlvmMca.id in set(sources) else []
+    return {LlvmMca.id} if CorrectedLlvmMca.id in sources else set()
 
 
 def _impossible(rows: pd.DataFrame, variants: set[str], core: str) -> set[str]:
@@ -113,20 +114,26 @@ def _impossible(rows: pd.DataFrame, variants: set[str], core: str) -> set[str]:
     return set(mine.loc[mine["cycles"] < (1 - THRESHOLD) * mine["least_cycles"], "source"])
 
 
-def _predicted(mine: pd.DataFrame, core: str, impossible: set[str]) -> Verdict | None:
-    """Return the verdict of the models that answer for both: their median."""
-    said = mine[(mine["microarch"] == core) & mine["vs_baseline"].notna()]
-    said = said[~said["source"].isin([MEASURED, *_superseded(said["source"])])]
-    said = said[~said["source"].isin(impossible)]
-    if said.empty:
+def _figures(rows: pd.DataFrame, variant: str, core: str) -> pd.DataFrame:
+    """Return the models' rows of one variant on one core that cost a call of any size."""
+    mine = rows[(rows["variant"] == variant) & (rows["microarch"] == core)]
+    whole = mine["cycles"].notna() & mine["startup_cycles"].notna()
+    return mine[whole & (mine["source"] != MEASURED)].set_index("source")
+
+
+def _predicted(
+    rows: pd.DataFrame, variant: str, baseline: str, core: str, sizes: Histogram | None
+) -> Verdict | None:
+    """Return the verdict of the models that answer for both variants: their median."""
+    base, other = (_figures(rows, name, core) for name in (baseline, variant))
+    both = [s for s in other.index if s in base.index]
+    wrong = _impossible(rows, {variant, baseline}, core) | _superseded(both)
+    used = [source for source in both if source not in wrong]
+    if not used:
         return None
-    ratios = said["vs_baseline"]
-    sides = {1 if r > 1 + THRESHOLD else -1 if r < 1 - THRESHOLD else 0 for r in ratios}
+    ratios = [costs.predicted_speedup(base.loc[s], other.loc[s], sizes) for s in used]
+    edge = MODEL_THRESHOLD
+    sides = {1 if r > 1 + edge else -1 if r < 1 - edge else 0 for r in ratios}
     return Verdict(
-        core,
-        float(ratios.median()),
-        float(ratios.min()),
-        float(ratios.max()),
-        tuple(said["source"]),
-        len(sides) == 1,
+        core, float(np.median(ratios)), min(ratios), max(ratios), tuple(used), len(sides) == 1
     )

@@ -41,6 +41,7 @@ def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
                         "bottleneck": "",
                         "error": "" if value else "no answer",
                         "bytes_per_iteration": moved,
+                        "startup_cycles": 0.0,
                         "least_cycles": least,
                     }
                 )
@@ -205,8 +206,16 @@ def test_a_measurement_on_a_target_core_goes_before_models():
 def test_a_histogram_decides_which_sizes_count(low, high, winner):
     sizes = Histogram("@sizes", (Bucket(low, high, 100),))
     both = pd.concat([calls(MEASURED, "zen2")])
-    found = judge(study(predictions({}, cores=("zen2",)), both, "zen2"), sizes).iloc[0]
+    alike = {"movsq_aligned": 2.0, "loop32": 8.0, "overlapped": 2.0}
+    found = judge(study(predictions(alike), both, "zen2"), sizes).iloc[0]
     assert found["winner"] == winner
+
+
+def test_a_target_of_which_nothing_is_known_leaves_no_winner():
+    found = row(predictions({"movsq_aligned": 2.0, "loop32": 4.0}, cores=("zen2",)))
+    assert found["winner"] == ""
+    assert found["confidence"] == "no model answers on sandybridge: measure there"
+    assert "loop32 leads (zen2: +100.0 %" in found["reason"]
 
 
 def test_the_table_has_errors_for_the_core_that_this_host_is():

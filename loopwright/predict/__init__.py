@@ -29,6 +29,7 @@ COLUMNS = (
     "error",
     "bytes_per_iteration",
     "least_cycles",
+    "startup_cycles",
 )
 
 
@@ -52,7 +53,8 @@ def predict(
     Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
     routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
-    least_cycles (what the core's loads and stores take at the least, by bounds in core.toml).
+    least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
+    and startup_cycles (once, before the first iteration of a string instruction).
     """
     if sum(given is not None for given in (spec, hex, blocks)) != 1:
         raise InputError("give one of KERNEL[/VARIANT], --hex HEX or --blocks FILE.csv")
@@ -68,7 +70,7 @@ def predict(
             rows += _ask(one, core, subject_list, offsets, required=model != "all")
     key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
     return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype(
-        {"cycles": "float64", "least_cycles": "float64"}
+        {"cycles": "float64", "least_cycles": "float64", "startup_cycles": "float64"}
     )
 
 
@@ -161,6 +163,7 @@ def _ask(
                 "error": answer.error,
                 "bytes_per_iteration": subject.moved,
                 "least_cycles": subject.least_cycles,
+                "startup_cycles": None if answer.cycles is None else answer.startup,
             }
         )
     return rows

@@ -42,11 +42,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's answer: cycles an iteration, or None and the error that says why not."""
+    """A model's answer: cycles an iteration, or None and the error that says why not.
+
+    startup is what comes once before the first (of a string instruction), in cycles; None where it
+    is not known.
+    """
 
     cycles: float | None
     bottleneck: str = ""
     error: str = ""
+    startup: float | None = 0.0
 
     @classmethod
     def none(cls, why: str) -> "Answer":

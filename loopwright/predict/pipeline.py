@@ -11,6 +11,8 @@ from loopwright.loops import STRING_BYTES
 from loopwright.microarchs import Microarch
 from loopwright.predict.model import Answer, Block, unfit
 
+SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
+
 # Bytes of the two string instructions whose difference is the cost of more bytes.
 _SHORT, _LONG = 4096, 12288
 
@@ -38,7 +40,7 @@ class Pipeline:
             return [
                 Answer.none(f"the pipeline simulator has no figures for {core.id}") for _ in blocks
             ]
-        answers = {n: answer for n, b in enumerate(blocks) if (answer := _apart(machine, b))}
+        answers = {n: answer for n, b in enumerate(blocks) if (answer := _apart(machine, b, core))}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
@@ -82,14 +84,18 @@ def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
 _SUSPECT = frozenset(b"\xe8\xff\xc2\xc3\xcb\xf2\xf3")
 
 
-def _apart(machine: Any, block: Block) -> Answer | None:
+def _apart(machine: Any, block: Block, core: Microarch) -> Answer | None:
     """Return the answer for a block that the simulator cannot take as it is."""
     if block.isa == "x86_64" and _SUSPECT.isdisjoint(block.code):
         return None
     if block.transfer:
         return Answer.none(unfit(block))
     if block.string:
-        return _rate(machine, block) if len(block.instructions) == 1 else Answer.none(unfit(block))
+        return (
+            _rate(machine, block, core)
+            if len(block.instructions) == 1
+            else Answer.none(unfit(block))
+        )
     return None
 
 
@@ -99,17 +105,25 @@ def _answer(row: dict[str, Any]) -> Answer:
     return Answer(round(row["cycles"], 3), row["bottleneck"] or "")
 
 
-def _rate(machine: Any, block: Block) -> Answer:
+def _sure_of_startup(block: Block, core: Microarch) -> bool:
+    """Say whether the start-up of a string instruction is more than an assumption."""
+    name = "stos" if block.string and not block.string.read_bytes else "movs"
+    entry = core.parameters.get("string", {}).get(f"{name}_startup", {})
+    return entry.get("confidence") in SURE
+
+
+def _rate(machine: Any, block: Block, core: Microarch) -> Answer:
     """Return cycles per 64 bytes of a repeated string instruction: a slope, start-up apart."""
     assert block.string is not None
     element = max(block.string.read_bytes, block.string.written_bytes)
     ends = []
     for size in (_SHORT, _LONG):
-        (row,) = machine.predict(
-            [(block.code, block.offset)], notion="unrolled", count=size // element
-        )
+        blocks = [(block.code, block.offset)]
+        (row,) = machine.predict(blocks, notion="unrolled", count=size // element)
         if row["cycles"] is None:
             return _answer(row)
         ends.append(row["cycles"])
     slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
-    return Answer(round(slope, 3), "microcode")
+    startup = max(round(ends[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)
+    sure = _sure_of_startup(block, core)
+    return Answer(round(slope, 3), "microcode", startup=startup if sure else None)

@@ -4,7 +4,10 @@ import pandas as pd
 
 from loopwright.compare import MEASURED
 from loopwright.predict import MODELS
+from loopwright.predict.llvm_mca import CorrectedLlvmMca
 from loopwright.report.layout import table, wrapped
+
+_HEADS = {CorrectedLlvmMca.id: "mca-mended"}  # as long as its columns need
 
 
 def by_core(rows: pd.DataFrame) -> str:
@@ -27,8 +30,9 @@ def _core(core: str, rows: pd.DataFrame) -> str:
         moved = mine["bytes_per_iteration"].dropna()
         first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
         body.append([*first, *(_cell(mine, source) for source in present)])
-    drawn = table(["variant", "bytes", *present], body)
-    low = ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
+    drawn = table(["variant", "bytes", *(_HEADS.get(s, s) for s in present)], body)
+    low = ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
+    low += ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
     return "\n".join([*wrapped(f"{core}: cycles {unit}"), drawn, *low, *_errors(rows), ""])
 
 
@@ -37,6 +41,11 @@ def _cell(mine: pd.DataFrame, source: str) -> str:
     if pd.isna(cycles):
         return "-"
     mark = "!" if cycles < 0.98 * mine["least_cycles"].get(source, float("nan")) else ""
+    startup = mine["startup_cycles"].get(source)
+    if source != MEASURED and pd.isna(startup):
+        mark += " +?"
+    elif startup and startup > 0:
+        mark += f" +{startup:.0f}"
     return f"{cycles:.2f}{mark} ({error:+.0f} %)" if pd.notna(error) else f"{cycles:.2f}{mark}"
 
 
