@@ -2,7 +2,8 @@
 # make test        the tests
 # make validate    the models against public measurements
 # make bench       how fast the models answer
-# Both set up what they need first; a second run does not set up again.
+# make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
+# All set up what they need first; a second run does not set up again.
 # TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
 
 TREE ?=
@@ -12,7 +13,7 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup recommend test test-slow validate bench lint format notebooks clean
+.PHONY: help setup recommend test test-slow verify-boot validate bench lint format notebooks clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -35,6 +36,10 @@ validate: setup
 
 bench: setup
 	.venv/bin/python benchmarks/models.py
+
+verify-boot: setup
+	@scripts/setup --boot
+	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py
 
 lint: setup
 	.venv/bin/ruff check .

@@ -7,6 +7,7 @@ Each verb of the command line is a function here and returns a tidy pandas DataF
 """
 
 from loopwright.api import check, measure
+from loopwright.baseline import baseline
 from loopwright.compare import compare
 from loopwright.doctor import doctor
 from loopwright.patch.verb import patch
@@ -15,4 +16,4 @@ from loopwright.recommend import recommend
 
 __version__ = "0.1.0"
 
-__all__ = ["check", "compare", "doctor", "measure", "patch", "predict", "recommend"]
+__all__ = ["baseline", "check", "compare", "doctor", "measure", "patch", "predict", "recommend"]

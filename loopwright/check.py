@@ -69,6 +69,20 @@ def contract_of(variant: Variant) -> Contract:
     return replace(contract, may_change=(*contract.may_change, *variant.may_change))
 
 
+def tried(contract: Contract) -> str:
+    """Say which sizes, alignments and positions of faults the harness tries (cases.c)."""
+    sides = {"dst": "the destination", "src": "the source"}
+    where = " and of ".join(sides[side] for side in contract.faulting)
+    if contract.effect == "store_fields":
+        most = "0 to 64 records" if "count" in contract.inputs else "one record"
+        return f"{most}, at 16 by 16 alignments, with a fault at every byte of {where}"
+    both = {"dst", "src"} <= contract.inputs.keys()
+    alignments = "16 by 16 alignments" if both else "64 alignments"
+    faults = f", with a fault at every byte of {where} (at every 61st of the last four)"
+    sizes = "sizes 0 to 512, 777, 1024, 2049 and 4096"
+    return f"{sizes}, at {alignments}{faults if contract.faulting else ''}"
+
+
 def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False) -> dict[str, Any]:
     """Check code against a contract; what the harness says, from the cache where it passed."""
     job = jobs.check("job", code, contract, gated=gated)

@@ -1,4 +1,4 @@
-"""The verbs patch and report: what leaves loopwright."""
+"""The verbs that look at a Linux tree: patch, baseline, report."""
 
 import sys
 from pathlib import Path
@@ -6,13 +6,25 @@ from pathlib import Path
 import click
 import pandas as pd
 
+from loopwright.baseline import run as run_baseline
 from loopwright.cli import output
 from loopwright.patch.verb import patch as make_patches
 from loopwright.report import report as write_report
+from loopwright.report.sides import by_core
+from loopwright.verify import FAIL, TIERS
 
 
 def _said(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def _said_check(row: dict[str, object]) -> None:
+    """Say on stderr what a check of a tier did, and how a failure is repeated."""
+    status = str(row["status"]).upper() if row["status"] == FAIL else row["status"]
+    _said(f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}")
+    if row["status"] == FAIL:
+        _said(f"  repeat it: {row['command']}")
+        _said(f"  all of it: {row['log']}")
 
 
 @click.command()
@@ -33,6 +45,12 @@ def _said(line: str) -> None:
 )
 @click.option("--sizes", metavar="FILE[:MAP]", help="A bpftrace histogram of sizes.")
 @click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@click.option(
+    "--verify",
+    "tier",
+    type=click.Choice(list(TIERS)),
+    help="Apply it; also build its objects and run them; also boot kernels with it.",
+)
 @output.formats
 def patch(
     spec: str,
@@ -40,18 +58,19 @@ def patch(
     out: Path,
     sizes: str | None,
     no_measure: bool,
+    tier: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
     """Make a kernel patch of a variant, or of each routine's winner.
 
-    Exit code 1 where there is no winner to make one of.
+    Exit code 1 where there is no winner to make one of, or a check of --verify fails.
 
     \b
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
-    loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/
+    loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
-    rows = make_patches(spec, tree, out, sizes=sizes, quick=no_measure)
+    rows = make_patches(spec, tree, out, sizes=sizes, quick=no_measure, tier=tier, said=_said_check)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -59,7 +78,40 @@ def patch(
             print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
             for note in row["notes"]:
                 _said(f"note: {note}")
-    return 0 if rows["variant"].ne("").any() else 1
+    failed = [row for checks in rows["checks"] for row in checks if row["status"] == FAIL]
+    return 0 if rows["variant"].ne("").any() and not failed else 1
+
+
+@click.command()
+@click.argument("kernel", metavar="KERNEL")
+@click.option(
+    "--tree",
+    metavar="LINUX_TREE",
+    required=True,
+    help="A Linux source tree, or debian:6.12 for Debian's package.",
+)
+@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@output.formats
+def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
+    """Compare a tree's own functions, as tree:VERSION, with a kernel's variants.
+
+    They are assembled, predicted, checked and measured as variants are. Exit code 1 where one of
+    them breaks the contract.
+
+    \b
+    loopwright baseline x86_64/copy_user --tree ~/src/linux
+    """
+    found = run_baseline(kernel, tree, quick=no_measure)
+    if as_json or as_csv:
+        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+    else:
+        print(by_core(found.rows))
+    for note in found.notes:
+        _said(f"note: {note}")
+    broken = found.checks[found.checks["variant"].str.startswith("tree:") & ~found.checks["passed"]]
+    for row in broken.to_dict("records"):
+        _said(f"{row['variant']} breaks the contract: {row['failure']}")
+    return 1 if len(broken) else 0
 
 
 @click.command()
@@ -114,4 +166,4 @@ def report(
         print(f"{row['kernel']} {row['routine']}: {winner} ({row['confidence'] or row['reason']})")
 
 
-VERBS = (patch, report)
+VERBS = (patch, baseline, report)

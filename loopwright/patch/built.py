@@ -25,20 +25,28 @@ def code(
     InputError where it cannot be assembled outside of the kernel.
     """
     kernel = kernels.load(variant.kernel)
-    beside = _with_included(aim.file, tree, changed)
+    given = sources(variant, aim, tree, changed)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
-        if len(beside) == 1:
-            source, name = Path(folder, variant.source.name), symbol(variant)
-            headers = kernel.folder
-            source.write_text(_excerpt(variant, aim, tree, changed))
-        else:
-            source, name = Path(folder, aim.file), aim.name
-            headers = source.parent
-            for file in beside:
-                path = Path(folder, file)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(changed.get(file) or tree.read(file))
+        for name, content in given.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        source = Path(folder, next(iter(given)))
+        headers = kernel.folder if len(given) == 1 else source.parent
+        name = symbol(variant) if len(given) == 1 else aim.name
         return assemble.source_code(kernel.isa, headers, source, name, taken)
+
+
+def sources(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> dict[str, str]:
+    """Return files (name to text) that assemble to the routine as the tree has it, main one first.
+
+    A file alone is the variant's, with the tree's function in place of its own; files that
+    include each other are the tree's, under their paths there.
+    """
+    beside = _with_included(aim.file, tree, changed)
+    if len(beside) == 1:
+        return {variant.source.name: _excerpt(variant, aim, tree, changed)}
+    return {file: changed.get(file) or tree.read(file) for file in beside}
 
 
 def difference(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str]) -> str:

@@ -58,12 +58,19 @@ def package(series: str) -> str:
     return f"linux-source-{series}"
 
 
-def fetch(series: str) -> Path:
-    """Return the cached tree of a kernel series, fetched before if need be; UnavailableError."""
+def fetch(series: str, *, whole: bool = False) -> Path:
+    """Return the cached tree of a kernel series, fetched before if need be; UnavailableError.
+
+    It holds what patches touch, or all that the package holds (1.7 GB), which builds need.
+    """
     name = package(series)
     cache = paths.cache_dir()
-    tree = cache / name
-    if tree.is_dir():
+    tree, all_of_it = cache / name, cache / f"{name}-whole"
+    if all_of_it.is_dir():
+        return all_of_it
+    if whole:
+        tree = all_of_it
+    elif tree.is_dir():
         return tree
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -77,7 +84,7 @@ def fetch(series: str) -> Path:
         part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=cache))
         try:
             (part / "tree").mkdir()
-            _unpack(_archive(name, part), part / "tree")
+            _unpack(_archive(name, part), part / "tree", whole)
             (part / "tree").rename(tree)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -100,7 +107,7 @@ def _archive(name: str, folder: Path) -> Path:
     """Return the package's source archive: the installed one, else a downloaded one's."""
     installed = _INSTALLED / f"{name}.tar.xz"
     if installed.is_file():
-        _say(f"unpacking the kernel files needed from {installed}")
+        _say(f"unpacking kernel files from {installed}")
         return installed
     for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
@@ -124,10 +131,10 @@ def _archive(name: str, folder: Path) -> Path:
     return inside
 
 
-def _unpack(archive: Path, into: Path) -> None:
-    """Unpack the members that patches need; members that a series lacks are no error."""
+def _unpack(archive: Path, into: Path, whole: bool) -> None:
+    """Unpack all, or the members that patches need; those that a series lacks are no error."""
     top = archive.name.removesuffix(".tar.xz")
-    members = [f"{top}/{member}" for member in _MEMBERS]
+    members = [] if whole else [f"{top}/{member}" for member in _MEMBERS]
     command = ["tar", "-xJf", str(archive), "--strip-components=1", "--wildcards"]
     done = _run([*command, "--no-wildcards-match-slash", "-C", str(into), *members], into)
     missing = "Not found in archive"
@@ -140,7 +147,8 @@ def _unpack(archive: Path, into: Path) -> None:
         raise UnavailableError(
             f"{archive} cannot be unpacked: {(others or ['no Makefile in it'])[0]}"
         )
-    (into / SUBSET).write_text("Only the files that loopwright's patches need.\n")
+    if not whole:
+        (into / SUBSET).write_text("Only the files that loopwright's patches need.\n")
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,8 @@ class Evidence:
     kernel, variant, passed, cases, failure, entries, entries_hit, over_report_bytes, note. Rows of
     other variants than the patch's and its baseline are passed over; an empty table is said to be
     missing, with unmeasured as the reason why there are no measurements. summary is the
-    recommendation's line, confidence its word for how sure it is.
+    recommendation's line, confidence its word for how sure it is. baselines says by routine what
+    the variant is compared with where that is not what its kernel.toml says.
     """
 
     predictions: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -24,3 +25,4 @@ class Evidence:
     summary: str = ""
     confidence: str = ""
     unmeasured: str = ""
+    baselines: dict[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import kernels
+from loopwright.check import contract_of, tried
 from loopwright.errors import InputError
 from loopwright.kernels import Kernel, Variant
 from loopwright.patch import tables
@@ -82,13 +83,16 @@ class Writer:
     def _name(self, one: Variant) -> str:
         return f"{self.names[one.routine]}()"
 
+    def _baseline(self, one: Variant) -> str:
+        own = self.kernel.routines[one.routine].baseline
+        return self.evidence.baselines.get(one.routine, own)
+
     def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the baseline and of the variant."""
         if rows.empty:
             return rows, rows
         rows = rows[rows["kernel"] == self.kernel.id]
-        baseline = self.kernel.routines[one.routine].baseline
-        return rows[rows["variant"] == baseline], rows[rows["variant"] == one.name]
+        return rows[rows["variant"] == self._baseline(one)], rows[rows["variant"] == one.name]
 
     def _predicted(self, one: Variant) -> list[str]:
         base, ours = self._pair(one, self.evidence.predictions)
@@ -101,7 +105,7 @@ class Writer:
         of = "call" if routine.contract.unit == "call" else "iteration of the main loop"
         head = (
             f"Predicted, not measured: cycles per {of} of {self._name(one)}, in brackets bytes per "
-            f"cycle (baseline: {routine.baseline}, patched: {one.name}):"
+            f"cycle (baseline: {self._baseline(one)}, patched: {one.name}):"
         )
         return [_wrap(head), table]
 
@@ -118,8 +122,8 @@ class Writer:
         if not bool(row["passed"]):
             raise InputError(f"{one.id} breaks its contract, no patch: {row['failure']}")
         text = (
-            f"{self._name(one)} was run in user space against its contract, over sizes, alignments "
-            f"and positions of faults, and held it in {_number(row, 'cases')} cases."
+            f"{self._name(one)} was run in user space against its contract, over "
+            f"{tried(contract_of(one))}: it held in all {_number(row, 'cases')} cases."
         )
         if _number(row, "entries"):
             text += (
@@ -154,14 +158,6 @@ def _wrap(text: str) -> str:
 def _number(row: "pd.Series[Any]", column: str) -> int | None:
     value = row.get(column)
     return None if value is None or pd.isna(value) else int(value)
-
-
-def _recommended(evidence: Evidence) -> list[str]:
-    said = evidence.summary.strip()
-    if not said:
-        return []
-    sure = f" (confidence: {evidence.confidence})" if evidence.confidence else ""
-    return [_wrap(f"loopwright's recommendation: {said}{sure}")]
 
 
 def too_wide(lines: Iterable[str]) -> str:

@@ -75,8 +75,10 @@ class Found:
     note: str
 
 
-def find(spec: str | None) -> Found:
+def find(spec: str | None, *, whole: bool = False) -> Found:
     """Return the tree that spec names: a path, debian:VERSION, or None for Debian's default.
+
+    whole asks for all of the sources, which builds need.
 
     Debian's linux-source package is fetched once into the cache. Without a spec, a package that
     cannot be had is no error: path is None and note says why and how to get a tree. InputError
@@ -87,7 +89,7 @@ def find(spec: str | None) -> Found:
         return Found(found.root, str(found))
     series = spec.removeprefix("debian:") if spec else DEFAULT
     try:
-        path = debian.fetch(series)
+        path = debian.fetch(series, whole=whole)
     except debian.UnavailableError as reason:
         note = (
             f"no kernel tree: {reason}; give one with TREE=path (make) or --tree path, "
@@ -96,4 +98,6 @@ def find(spec: str | None) -> Found:
         if spec:
             raise InputError(note) from None
         return Found(None, note)
-    return Found(path, f"{read(path)}, the files of Debian's {debian.package(series)} needed here")
+    what = f"the files of Debian's {debian.package(series)} needed here"
+    found = read(path)
+    return Found(path, f"{found}, {what}" if found.has(debian.SUBSET) else str(found))

@@ -1,58 +1,117 @@
 """The verb patch: from a kernel and a tree to patch files."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
-from loopwright import kernels
+from loopwright import kernels, verify
 from loopwright.errors import InputError
-from loopwright.histogram import read
+from loopwright.histogram import Histogram, read
+from loopwright.kernels import Kernel, Variant
+from loopwright.patch import baseline, target
 from loopwright.patch import tree as trees
 from loopwright.patch.evidence import Evidence
-from loopwright.patch.make import make
+from loopwright.patch.make import Result, make
+from loopwright.patch.tree import Tree
 from loopwright.recommend import judge
 from loopwright.study import Study, gather
 
-COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes"]
+COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes", "checks"]
 NO_WINNER = "no winner"
 
 
 def patch(
-    spec: str, tree: str, out: Path | str, *, sizes: str | None = None, quick: bool = False
+    spec: str,
+    tree: str,
+    out: Path | str,
+    *,
+    sizes: str | None = None,
+    quick: bool = False,
+    tier: str | None = None,
+    said: Callable[[dict[str, object]], None] | None = None,
 ) -> pd.DataFrame:
     """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
 
     tree is a Linux source tree (only read), or debian:6.12; patch files go into the folder out.
     sizes and quick are as for recommend. Returns one row a variant: status is "written", "already
-    there", or "no winner" (notes say why). InputError where no patch can be made, or the variant
-    breaks its contract.
+    there", or "no winner" (notes say why). Variants whose changes are the same patch are one row.
+    tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
+    the variant already: checks holds those rows (see loopwright.verify.run), which also go to said
+    one by one. InputError where no patch can be made, or the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)
-    found = trees.find(tree)
+    found = trees.find(tree, whole=tier is not None and tier != "apply")
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
-    study = gather(kernel.id, sizes=histogram, quick=quick)
+    source = trees.read(found.path)
+    study, compared = _study(kernel, source, histogram, quick)
     judged = judge(study, histogram)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
+        judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""
         won = judged[judged["winner"] != ""]
         variants = [kernel.variants[name] for name in won["winner"]]
         rows = [
             {"kernel": kernel.id, "variant": "", "tree": found.note, "status": NO_WINNER,
-             "subject": "", "files": [], "notes": [f"{row['routine']}: {row['reason']}"]}
+             "subject": "", "files": [], "notes": [f"{row['routine']}: {row['reason']}"],
+             "checks": []}
             for row in judged[judged["winner"] == ""].to_dict("records")
         ]  # fmt: skip
+    done: set[str] = set()
     for variant in variants:
+        if variant.id in done:
+            continue
         check = study.checks.set_index("variant").loc[variant.name]
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), evidence(study, judged))
+        done |= {v.id for v in target.together(variant)}
+        checks = _verified(variant, made, source, tier, said) if tier else []
         rows.append(
             {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
              "status": made.status, "subject": made.subject,
-             "files": [str(f) for f in made.files], "notes": list(made.notes)}
+             "files": [str(f) for f in made.files],
+             "notes": [*made.notes, compared[variant.routine]], "checks": checks}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _study(
+    kernel: Kernel, tree: Tree, sizes: Histogram | None, quick: bool
+) -> tuple[Study, dict[str, str]]:
+    """Gather the evidence on a kernel against what the tree has; by routine, what that is."""
+    notes, other = {}, False
+    for name, routine in kernel.routines.items():
+        try:
+            own = baseline.like(kernel, routine, tree)
+        except InputError as error:
+            notes[name] = f"Compared with {routine.baseline}, not with the tree's own code: {error}"
+            continue
+        if own and own.name == routine.baseline:
+            notes[name] = f"{own.name} assembles to the code that Linux {tree.version} has."
+        else:
+            notes[name], other = f"The baseline is the code of Linux {tree.version} itself.", True
+    if not other:
+        return gather(kernel.id, sizes=sizes, quick=quick), notes
+    with baseline.beside(kernel.id, tree) as with_own:
+        return gather(with_own.id, sizes=sizes, quick=quick), notes
+
+
+def _verified(
+    variant: Variant,
+    made: Result,
+    tree: Tree,
+    tier: str,
+    said: Callable[[dict[str, object]], None] | None,
+) -> list[dict[str, object]]:
+    """Verify what was made, or the tree as it is where nothing had to be."""
+    if made.files:
+        subject = verify.of_patch(variant, tree, made.files[0])
+    else:
+        subject = verify.Subject(tree, (variant,), {}, None)
+    rows = verify.run(subject, tier, said)
+    return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
 
 
 def evidence(study: Study, recommendation: pd.DataFrame) -> Evidence:
@@ -66,4 +125,5 @@ def evidence(study: Study, recommendation: pd.DataFrame) -> Evidence:
         summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
         confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
         unmeasured=study.unmeasured,
+        baselines={r.name: r.baseline for r in study.kernel.routines.values()},
     )

@@ -1,0 +1,63 @@
+"""The verb baseline: a tree's own functions as further variants."""
+
+import os
+
+import pytest
+from test_patch_trees import linux
+
+import loopwright as lw
+from loopwright import kernels
+from loopwright.baseline import run
+from loopwright.errors import InputError
+from loopwright.patch import baseline, tree
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names", "like"),
+    [
+        ("x86_64/copy_user", ["tree:{}"], ["movsq_aligned"]),
+        ("x86_64/clear_user", ["tree:{}"], ["unrolled64"]),
+        (
+            "arm64/copy_user",
+            ["tree:{}:copy_to_user", "tree:{}:copy_from_user"],
+            ["to_user_pairs", "from_user_pairs"],
+        ),
+    ],
+)
+def test_the_trees_function_is_one_more_variant_and_the_baseline(kernel, names, like):
+    root = linux("6.12")
+    version = tree.read(root).version
+    found = run(kernel, str(root), quick=True)
+    for name, twin in zip([n.format(version) for n in names], like, strict=True):
+        assert f"{name} is the code of {twin}" in found.notes
+        row = found.checks.set_index("variant").loc[name]
+        assert row["passed"]
+        assert row["cases"] > 100000
+        mine = found.rows[(found.rows["variant"] == name) & found.rows["cycles"].notna()]
+        assert (mine["vs_baseline"] == 1).all()
+        theirs = found.rows[(found.rows["variant"] == twin) & found.rows["cycles"].notna()]
+        assert list(mine["cycles"]) == list(theirs["cycles"])
+
+
+def test_what_differs_from_all_variants_is_said(tmp_path):
+    root = linux("6.12")
+    file = "arch/x86/lib/copy_user_64.S"
+    for part in ("Makefile", "Kbuild", file):
+        (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
+        text = (root / part).read_text()
+        (tmp_path / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
+    found = run("x86_64/copy_user", str(tmp_path), quick=True)
+    assert found.notes[0].endswith("is the code of none of the variants")
+    with baseline.beside("x86_64/copy_user", tree.read(tmp_path)) as kernel:
+        (routine,) = kernel.routines.values()
+        assert routine.baseline.startswith("tree:6.12")
+        assert kernel.variants[routine.baseline].unpatchable
+    assert "LOOPWRIGHT_KERNELS" not in os.environ
+    assert kernels.load("x86_64/copy_user").routines["copy_user"].baseline == "movsq_aligned"
+
+
+def test_a_tree_without_the_function_is_refused():
+    with pytest.raises(
+        InputError, match=r"has no function rep_movs_alternative; .*since Linux 6\.4"
+    ):
+        lw.baseline("x86_64/copy_user", str(linux("6.1")), quick=True)

@@ -1,0 +1,206 @@
+"""Verification of patches: tiers apply and object on real trees, and the parts they stand on."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwright import kernels, verify
+from loopwright.errors import InputError
+from loopwright.patch import Evidence, Identity, debian, make
+from loopwright.patch import tree as trees
+from loopwright.patch.tree import Tree
+from loopwright.verify import alternatives, overlay, registers
+from loopwright.verify.image import Alternative, Image
+
+SOMEONE = Identity("Some One", "some.one@example.org")
+BOTH = ("6.12", "6.1")
+QUICK = [
+    ("x86_64/copy_user/overlapped", "6.12"),
+    ("x86_64/put_event/masked", "6.12"),
+    ("arm64/copy_user/to_user_nopan", "6.12"),
+]
+SLOW = [
+    ("x86_64/copy_user/unrolled64", "6.12"),
+    ("x86_64/copy_user/negative_index", "6.12"),
+    *(("x86_64/clear_user/aligned16", series) for series in BOTH),
+    *(("x86_64/put_event/write_begin", series) for series in BOTH),
+    ("x86_64/csum/adcx_adox", "6.12"),
+    *(("arm64/copy_user/to_user_batched", series) for series in BOTH),
+    ("arm64/copy_user/from_user_nopan", "6.1"),
+]
+
+
+def whole_tree(series: str) -> Tree:
+    """A whole Linux tree: below LOOPWRIGHT_TREES, else Debian's package, else skipped."""
+    for tool in ("make", "flex", "bison", "bc", "aarch64-linux-gnu-gcc"):
+        if not shutil.which(tool):
+            pytest.skip(f"building kernel objects needs {tool}: install it")
+    if not Path("/usr/include/libelf.h").is_file():
+        pytest.skip("building kernel objects needs libelf: `apt install libelf-dev`")
+    given = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / debian.package(series)
+    if (given / "scripts/Makefile.build").is_file():
+        return trees.read(given)
+    try:
+        return trees.read(debian.fetch(series, whole=True))
+    except debian.UnavailableError as reason:
+        pytest.skip(
+            f"no whole Linux {series} tree: {reason}; set LOOPWRIGHT_TREES to a folder that "
+            f"holds {debian.package(series)}, unpacked from Debian's package of that name"
+        )
+
+
+def patched(spec: str, tree: Tree, folder: Path) -> verify.Subject:
+    """A variant's patch, made in folder."""
+    variant = kernels.select(spec)[1][0]
+    made = make(variant, tree.root, folder, Evidence(), SOMEONE)
+    return verify.of_patch(variant, tree, made.files[0])
+
+
+def holds(spec: str, series: str, folder: Path) -> None:
+    tree = whole_tree(series)
+    before = snapshot(tree.root)
+    rows = verify.run(patched(spec, tree, folder), "object")
+    assert snapshot(tree.root) == before
+    failed = rows[rows["status"] == verify.FAIL]
+    assert failed.empty, failed[["check", "what"]].to_dict("records")
+    passed = set(rows.loc[rows["status"] == "pass", "check"].str.partition(" of ")[0])
+    assert {"git am", "checkpatch", "same code", "build"} <= passed
+    if "csum" in spec:  # it calls into the kernel or has fixups of its own: said, not passed over
+        assert (rows["status"] == "not covered").any()
+    else:
+        assert {"exception table", "alternatives", "registers", "contract"} <= passed
+        contract = rows.loc[rows["check"].str.startswith("contract"), "what"].iloc[0]
+        assert int(re.search(r"(\d+) cases with no feature", contract)[1]) > 40000
+    if spec.startswith("arm64"):
+        over = rows.loc[rows["check"].str.startswith("over-report"), "what"]
+        assert all(re.match(r"up to \d+ bytes .* own object up to \d+", what) for what in over)
+        assert len(over) == 2
+
+
+def snapshot(root: Path) -> set[tuple[str, int, int]]:
+    folders = ("arch/x86/lib", "arch/arm64/lib", "include/linux", "lib", "fs", "scripts")
+    below = [p for part in folders for p in (root / part).iterdir()]
+    return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *below]}
+
+
+@pytest.mark.parametrize(("spec", "series"), QUICK)
+def test_patches_hold_in_tiers_apply_and_object(spec, series, tmp_path):
+    holds(spec, series, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spec", "series"), SLOW)
+def test_more_patches_hold_in_tiers_apply_and_object(spec, series, tmp_path):
+    holds(spec, series, tmp_path)
+
+
+def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
+    tree = whole_tree("6.12")
+    good = patched("x86_64/clear_user/aligned16", tree, tmp_path)
+    (file,) = good.files
+    broken = {file: good.files[file].replace("_ASM_EXTABLE_UA(.Lbytes, .Lexit)", "")}
+    rows = verify.run(verify.Subject(tree, good.variants, broken, good.patch), "object")
+    failed = rows[rows["status"] == verify.FAIL].set_index("check")
+    assert {"git am", "same code", "contract of rep_stos_alternative"} <= set(failed.index)
+    row = failed.loc["contract of rep_stos_alternative"]
+    assert "no exception-table entry" in row["what"]
+    assert "--verify object" in row["command"]
+    assert row["what"] in Path(row["log"]).read_text()
+
+
+def test_the_verb_prints_each_check_and_returns_them_as_rows(tmp_path):
+    tree = whole_tree("6.12")
+    command = [
+        "loopwright", "patch", "x86_64/clear_user/aligned16", "--tree",
+        str(tree.root), "-o", str(tmp_path), "--no-measure", "--verify", "apply", "--json",
+    ]  # fmt: skip
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"PATH": path}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "apply: git am: pass in " in done.stderr
+    assert '"check": "checkpatch"' in done.stdout
+
+
+def test_a_part_of_the_sources_cannot_be_built(tmp_path):
+    for name, text in (("Makefile", "VERSION = 6\nPATCHLEVEL = 12\n"), ("Kbuild", "")):
+        (tmp_path / name).write_text(text)
+    tree = trees.read(tmp_path)
+    with pytest.raises(InputError, match="building needs a whole tree"), overlay.hold(tree):
+        pass
+
+
+def test_the_overlay_follows_changes_and_leaves_the_tree_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
+    root = tmp_path / "linux"
+    files = {"Makefile": "VERSION = 6\nPATCHLEVEL = 12\n", "Kbuild": "", "lib/a.c": "a\n"}
+    files |= {"scripts/Makefile.build": "", ".config": "built\n", "lib/a.o": "built\n"}
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    tree = trees.read(root)
+    with overlay.hold(tree) as held:
+        held.put({"lib/a.c": "changed\n", "lib/b.c": "new\n"})
+        assert (held.source / "lib/a.c").read_text() == "changed\n"
+        assert (held.source / "lib/b.c").read_text() == "new\n"
+        assert not (held.source / ".config").exists()
+        assert not (held.source / "lib/a.o").exists()
+        changed = (held.source / "lib/a.c").stat().st_mtime_ns
+        held.put({})
+        assert (held.source / "lib/a.c").read_text() == "a\n"
+        # make has to see that the file is another one than what was built last.
+        assert (held.source / "lib/a.c").stat().st_mtime_ns >= changed
+        assert not (held.source / "lib/b.c").exists()
+    assert {p: (root / p).read_text() for p in files} == files
+
+
+def image(isa: str, text: str, *patches: Alternative) -> Image:
+    return Image(isa, bytes.fromhex(text), {"f": 0}, {"f": len(text) // 2}, (), patches)
+
+
+def test_alternatives_keep_the_targets_of_branches():
+    jump = Alternative(1, 5, bytes.fromhex("e9 00ffffff"), 0x1000, "X86_FEATURE_A", False, False)
+    code = image("x86_64", "90 9090909090 c3", jump)
+    assert alternatives.resolve(code, frozenset()) == code.text
+    moved = alternatives.resolve(code, frozenset({"X86_FEATURE_A"}))
+    # 0x1000 + 5 - 0x100 is 0xf05: from behind the site at 1 that is 0xeff.
+    assert moved.hex() == "90e9ff0e0000c3"
+    branch = Alternative(0, 4, bytes.fromhex("01000014"), 0x100, "ARM64_HAS_A", False, False)
+    arm = image("arm64", "1f2003d5 c0035fd6", branch)
+    assert alternatives.resolve(arm, frozenset({"ARM64_HAS_A"}))[:4].hex() == "41000014"
+    assert alternatives.sets([jump]) == [frozenset(), frozenset({"X86_FEATURE_A"})]
+
+
+def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_feature():
+    one = Alternative(0, 3, bytes.fromhex("f8"), 0x100, "X86_FEATURE_A", True, False)
+    code = image("x86_64", "909090c3", one)
+    assert alternatives.resolve(code, frozenset()).hex() == "f89090c3"
+    assert alternatives.resolve(code, frozenset({"X86_FEATURE_A"})) == code.text
+
+
+@pytest.mark.parametrize(
+    ("isa", "code", "written"),
+    [
+        ("x86_64", "53 4889fb 5b c3", set()),  # rbx is saved
+        ("x86_64", "4889fb c3", {"rbx"}),
+        ("x86_64", "4989f8 31c0 c3", {"r8", "rax"}),
+        ("arm64", "f30302aa c0035fd6", {"x19"}),  # mov x19, x2
+        ("arm64", "f30f1ff8 f30302aa f30741f8 c0035fd6", set()),  # x19 is saved
+    ],
+)
+def test_registers_that_code_loses(isa, code, written):
+    assert registers.written(isa, bytes.fromhex(code)) == written
+
+
+def test_vector_registers_and_the_direction_flag():
+    assert registers.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
+    assert registers.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
+    assert registers.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
+    assert registers.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
+    assert registers.direction_flag(bytes.fromhex("fdf3a4c3")) == 1

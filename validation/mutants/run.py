@@ -1,0 +1,127 @@
+"""Which tier of verification finds which error: mutants of each target, in a table.
+
+python validation/mutants/run.py --tree TREE [--tier object|boot] [-o validation/mutants/table.md]
+"""
+
+import argparse
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright import kernels, verify
+from loopwright.patch import edits, target
+from loopwright.patch import tree as trees
+from loopwright.patch.scratch import Repository
+from loopwright.patch.tree import Tree
+
+HERE = Path(__file__).resolve().parent
+COLUMNS = ["variant", "kind", "tier", "checks"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A variant's patch with an error: kind says which, replaced is (old, new) in one file."""
+
+    variant: str
+    kind: str
+    file: str
+    replaced: tuple[tuple[str, str], ...]
+
+
+def mutants() -> list[Mutant]:
+    """Return the mutants of mutants.toml."""
+    with (HERE / "mutants.toml").open("rb") as file:
+        entries = tomllib.load(file)["mutant"]
+    return [
+        Mutant(
+            e["variant"],
+            e["kind"],
+            e["file"],
+            tuple((p["old"], p["new"]) for p in (e, e.get("also")) if p),
+        )
+        for e in entries
+    ]
+
+
+def subject(mutant: Mutant, tree: Tree, folder: Path) -> verify.Subject:
+    """Return a patch with the mutant's error, as a file in folder, to be verified."""
+    variant = kernels.select(mutant.variant)[1][0]
+    changes, _ = edits.apply(variant, target.find(variant, tree), tree)
+    files = {c.file: c.new for c in changes if c.new != c.old}
+    for old, new in mutant.replaced:
+        text = files.get(mutant.file) or tree.read(mutant.file)
+        if text.count(old) != 1:
+            raise SystemExit(
+                f"{mutant.variant}, {mutant.kind}: {old!r} is not in {mutant.file} once"
+            )
+        files[mutant.file] = text.replace(old, new)
+    repository = Repository(folder / "work", None)
+    repository.commit({f: tree.read(f) for f in files}, "As they are\n")
+    repository.commit(files, f"{mutant.variant}: {mutant.kind}\n\nA mutant.\n")
+    made = repository.git("format-patch", "-1", "-o", str(folder / "made")).strip()
+    return verify.of_patch(variant, tree, Path(made))
+
+
+def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
+    """Verify mutants; one row for each mutant and tier, checks being those that failed."""
+    rows = []
+    for mutant in wanted:
+        with tempfile.TemporaryDirectory() as folder:
+            found = verify.run(subject(mutant, tree, Path(folder)), tier)
+        for name in dict.fromkeys(found["tier"]):
+            mine = found[(found["tier"] == name) & (found["status"] == verify.FAIL)]
+            rows.append([mutant.variant, mutant.kind, name, tuple(mine["check"])])
+            print(f"{mutant.variant}: {mutant.kind}: {name}: {', '.join(mine['check']) or '-'}",
+                  file=sys.stderr, flush=True)  # fmt: skip
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def table(rows: pd.DataFrame, tree: Tree) -> str:
+    """Return the rows as a table in Markdown: a tier's cell names the checks that failed."""
+    tiers = list(dict.fromkeys(rows["tier"]))
+    lines = [
+        "# Which tier finds which error",
+        "",
+        f"Patches against Linux {tree.version}, each with an error of `mutants.toml`, verified by",
+        "`run.py`. A cell names the checks that failed; `-`: the tier let it pass. Tier apply",
+        "finds them by comparing the patch with the code that `loopwright check` ran (same code).",
+        "",
+        "| variant | error | " + " | ".join(tiers) + " |",
+        "|---|---|" + "---|" * len(tiers),
+    ]
+    for (variant, kind), group in rows.groupby(["variant", "kind"], sort=False):
+        failed = dict(zip(group["tier"], group["checks"], strict=True))
+        cells = [_cell(failed.get(tier, ())) for tier in tiers]
+        lines.append(f"| {variant} | {kind} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(checks: tuple[str, ...]) -> str:
+    short = dict.fromkeys(c.partition(":")[0].partition(" of ")[0] for c in checks)
+    return ", ".join(short) or "-"
+
+
+def main() -> None:
+    """Run the mutants and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tree", required=True)
+    parser.add_argument("--tier", default="object", choices=list(verify.TIERS))
+    parser.add_argument("--only", default="", help="a part of the variants' names")
+    parser.add_argument("-o", "--out", type=Path)
+    given = parser.parse_args()
+    found = trees.find(given.tree, whole=True)
+    assert found.path is not None
+    tree = trees.read(found.path)
+    wanted = [m for m in mutants() if given.only in m.variant]
+    text = table(run(tree, given.tier, wanted), tree)
+    print(text, end="")
+    if given.out:
+        given.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
