@@ -1,11 +1,10 @@
 """The verbs that take a KERNEL[/VARIANT] and are functions of variants inside."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.check import passed
 from loopwright.check import run as run_checks
 from loopwright.errors import InputError
 from loopwright.measure import run as run_measurements
@@ -17,13 +16,20 @@ def check(spec: str) -> pd.DataFrame:
 
 
 def measure(
-    spec: str, *, sizes: Sequence[int] | None = None, offset: int | None = None
+    spec: str,
+    *,
+    sizes: Sequence[int] | None = None,
+    offset: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see loopwright.measure.run).
 
-    InputError where none of the variants honours its contract: what breaks it is never measured.
+    A variant that breaks its contract is never measured; InputError where none honours it.
     """
-    sound = passed(kernels.select(spec)[1])
+    variants = kernels.select(spec)[1]
+    checks = run_checks(variants)
+    sound = [v for v, passed in zip(variants, checks["passed"], strict=True) if passed]
     if not sound:
-        raise InputError(f"{spec} breaks its contract and is not measured; see `check {spec}`")
-    return run_measurements(sound, sizes=sizes, offset=offset)
+        failure = checks["failure"].iloc[0]
+        raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
+    return run_measurements(sound, sizes=sizes, offset=offset, progress=progress)

@@ -3,11 +3,11 @@
 import click
 
 from loopwright import kernels
+from loopwright.api import measure as run_measurements
 from loopwright.check import run as run_checks
 from loopwright.cli import output
 from loopwright.compare import compare as run_comparison
 from loopwright.errors import InputError
-from loopwright.measure import run as run_measurements
 from loopwright.recommend import recommend as run_recommendation
 from loopwright.report.sides import by_core
 
@@ -38,16 +38,9 @@ def measure(spec: str, sizes: str | None, offset: int | None, as_json: bool, as_
 
     A variant that breaks its contract is not measured.
     """
-    _, variants = kernels.select(spec)
-    checks = run_checks(variants)
-    sound = set(checks.loc[checks["passed"], "variant"])
-    if not sound:
-        failure = checks["failure"].iloc[0]
-        raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
     wanted = None if sizes is None else _sizes(sizes)
     with output.progress("measuring") as step:
-        kept = [v for v in variants if v.name in sound]
-        rows = run_measurements(kept, wanted, offset, progress=step)
+        rows = run_measurements(spec, sizes=wanted, offset=offset, progress=step)
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel", "samples", "machine"))
 
 
