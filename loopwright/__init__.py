@@ -13,7 +13,18 @@ from loopwright.doctor import doctor
 from loopwright.patch.verb import patch
 from loopwright.predict import predict
 from loopwright.recommend import recommend
+from loopwright.snippet import read_assembly
 
 __version__ = "0.1.0"
 
-__all__ = ["baseline", "check", "compare", "doctor", "measure", "patch", "predict", "recommend"]
+__all__ = [
+    "baseline",
+    "check",
+    "compare",
+    "doctor",
+    "measure",
+    "patch",
+    "predict",
+    "read_assembly",
+    "recommend",
+]

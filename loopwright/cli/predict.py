@@ -1,6 +1,7 @@
 """The verb predict."""
 
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -17,6 +18,15 @@ from loopwright.predict import predict as run
     type=click.Path(path_type=Path),
     metavar="FILE.csv",
     help="A CSV with the columns id, hex and optionally offset.",
+)
+@click.option(
+    "--asm",
+    type=click.File(errors="replace"),
+    metavar="FILE",
+    help="Assembly text, - for standard input; each loop in it is predicted.",
+)
+@click.option(
+    "--isa", metavar="x86_64|arm64", help="Of --asm; else the one that the text assembles for."
 )
 @click.option(
     "--microarch",
@@ -44,6 +54,8 @@ def predict(
     spec: str | None,
     hex_: str | None,
     blocks: Path | None,
+    asm: TextIO | None,
+    isa: str | None,
     microarch: str | None,
     model: str | None,
     notion: str | None,
@@ -59,6 +71,7 @@ def predict(
     loopwright predict arm64/copy_user/to_user_batched --microarch tsv110
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
+    loopwright predict --asm loop.s --microarch zen2,sandybridge
     loopwright predict x86_64/clear_user --model all
     loopwright predict x86_64/clear_user --offset all --set front_end=ideal
     """
@@ -66,6 +79,8 @@ def predict(
         spec,
         hex=hex_,
         blocks=blocks,
+        asm=asm.read() if asm else None,
+        isa=isa,
         microarch=microarch,
         model=model,
         notion=notion,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import kernels, microarchs
+from loopwright import kernels, microarchs, snippet
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
 from loopwright.predict import subjects
@@ -38,13 +38,18 @@ def predict(
     *,
     hex: str | None = None,
     blocks: Path | str | None = None,
+    asm: str | None = None,
+    isa: str | None = None,
     microarch: str | None = None,
     model: str | None = None,
     notion: str | None = None,
     offset: int | str | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Predict KERNEL[/VARIANT], one hex string, or a CSV of blocks (exactly one of them).
+    """Predict KERNEL[/VARIANT], a hex string, a CSV of blocks, or the loops of assembly text.
+
+    Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
+    named cores, or else the one that the text assembles for (see loopwright.read_assembly).
 
     microarch and model are "ID[,ID]" or "all"; left out, they are the targets of the code's ISA
     and the pipeline simulator. offset is a code offset 0..63 or "all"; left out, the code's own.
@@ -56,8 +61,10 @@ def predict(
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction).
     """
-    if sum(given is not None for given in (spec, hex, blocks)) != 1:
-        raise InputError("give one of KERNEL[/VARIANT], --hex HEX or --blocks FILE.csv")
+    if sum(given is not None for given in (spec, hex, blocks, asm)) != 1:
+        raise InputError("give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv or --asm FILE")
+    if isa is not None and asm is None:
+        raise InputError("--isa is for assembly text: give it with --asm FILE")
     if notion is not None and notion not in NOTIONS:
         raise unknown("notion", notion, NOTIONS)
     chosen = select_models(model or Pipeline.id)
@@ -65,7 +72,12 @@ def predict(
         chosen = [Pipeline(parameters) if m.id == Pipeline.id else m for m in chosen]
     offsets = _offsets(offset)
     rows: list[dict[str, object]] = []
-    for core, subject_list in _subjects(spec, hex, blocks, microarch, notion):
+    asked = (
+        _subjects(spec, hex, blocks, microarch, notion)
+        if asm is None
+        else _of_assembly(asm, isa, microarch, notion)
+    )
+    for core, subject_list in asked:
         for one in chosen:
             rows += _ask(one, core, subject_list, offsets, required=model != "all")
     key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
@@ -116,6 +128,16 @@ def _subjects(
             yield core, [subjects.of_hex(text, core.isa, notion, {"id": "hex"}, 0)]
         elif blocks is not None:
             yield core, [_lenient(row, core, notion) for row in subjects.read_csv(Path(blocks))]
+
+
+def _of_assembly(
+    text: str, isa: str | None, microarch: str | None, notion: str | None
+) -> Iterable[tuple[Microarch, list[Subject]]]:
+    if isa is None and microarch not in (None, "all"):
+        isa = microarchs.select(microarch)[0].isa
+    found = snippet.pieces(text, isa)
+    for core in microarchs.select(microarch, found[0].isa):
+        yield core, [subjects.of_piece(piece, core, notion) for piece in found]
 
 
 def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:

@@ -11,8 +11,10 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
 from loopwright.predict.model import Block
+from loopwright.snippet import Piece
 
 OFFSETS = range(64)
+_NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,25 @@ def of_hex(text: str, isa: str, notion: str | None, key: dict[str, str], offset:
     """
     code = decode.parse_hex(text)
     branch = decode.ends_in_branch(isa, code)
-    error = ""
-    if notion == "loop" and not branch:
-        error = "a loop ends in a branch and this block does not; ask for the unrolled notion"
+    error = _NO_BRANCH if notion == "loop" and not branch else ""
     chosen = notion or ("loop" if branch else "unrolled")
     return Subject(key, isa, code, chosen, offset, error=error)
+
+
+def of_piece(piece: Piece, core: Microarch, notion: str | None) -> Subject:
+    """Return a loop of pasted assembly as the core would run it."""
+    branch = piece.notion == "loop"
+    error = _NO_BRANCH if notion == "loop" and not branch else ""
+    return Subject(
+        key={"id": piece.id},
+        isa=piece.isa,
+        code=piece.code,
+        notion=notion or piece.notion,
+        natural=piece.offset,
+        moved=piece.moved,
+        least_cycles=_least_cycles(piece.instructions, core),
+        error=error,
+    )
 
 
 @dataclass(frozen=True)
