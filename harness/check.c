@@ -30,19 +30,22 @@ static void work(void *data)
 	w->verdict->finished = 1;
 }
 
-void check_job(const struct job *job)
+bool check_job(const struct job *job)
 {
 	size_t size = sizeof(struct verdict) + job->entries * sizeof(uint32_t);
 	struct verdict *verdict = child_share(size);
 	struct work w = {job, verdict};
 	char why[128] = "";
 	struct timespec from, to;
+	bool held;
 
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	child_run(work, &w, SECONDS, why, sizeof(why));
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	json_open();
 	json_string("id", job->id);
+	if (job->object)
+		json_string("object", job->object);
 	json_integer("passed", verdict->finished);
 	json_integer("cases", verdict->cases);
 	json_string("failure", *verdict->failure   ? verdict->failure
@@ -56,5 +59,7 @@ void check_job(const struct job *job)
 	json_array_close();
 	json_number("seconds", to.tv_sec - from.tv_sec + (to.tv_nsec - from.tv_nsec) * 1e-9);
 	json_close();
+	held = verdict->finished;
 	child_unshare(verdict, size);
+	return held;
 }

@@ -5,7 +5,10 @@
 
 #include "job.h"
 
-/* Check one job in a process of its own and print the verdict as one line of JSON. */
-void check_job(const struct job *job);
+/*
+ * Check one job in a process of its own and print the verdict as one line of JSON. Returns whether
+ * the contract held.
+ */
+bool check_job(const struct job *job);
 
 #endif

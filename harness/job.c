@@ -11,7 +11,7 @@
 #define MOST_CODE (1 << 20)
 #define MOST_CHECKED 4096 /* bytes a call, or a record: what the checking memory has room for */
 
-static const char *const kinds[] = {"check", "measure", "clock"};
+static const char *const kinds[] = {"check", "measure", "clock", "facts"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
@@ -117,6 +117,14 @@ static bool read_point(struct job *job, char **word)
 	return true;
 }
 
+static bool read_file(struct job *job, const char *name)
+{
+	if (!name)
+		return false;
+	job->files = realloc(job->files, (job->nfiles + 1) * sizeof(*job->files));
+	return (job->files[job->nfiles++] = strdup(name));
+}
+
 static bool read_side(bool *of_sides, const char *name)
 {
 	int side = name ? INDEX_OF(sides, name) : -1;
@@ -140,6 +148,8 @@ static bool read_line(struct job *job, char **word)
 
 	if (!strcmp(key, "id"))
 		return value && (job->id = strdup(value));
+	if (!strcmp(key, "object"))
+		return value && (job->object = strdup(value));
 	if (!strcmp(key, "isa"))
 		return value && !strcmp(value, machine_isa);
 	if (!strcmp(key, "code"))
@@ -180,6 +190,8 @@ static bool read_line(struct job *job, char **word)
 		return number(value, &job->max_size);
 	if (!strcmp(key, "point"))
 		return read_point(job, word);
+	if (!strcmp(key, "file"))
+		return read_file(job, value);
 	return false;
 }
 
@@ -192,10 +204,10 @@ static const char *lacks(const struct job *job)
 	bool records = job->effect == EFFECT_STORE_FIELDS;
 	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
 
-	if (job->kind == KIND_CLOCK && job->id)
+	if ((job->kind == KIND_CLOCK || job->kind == KIND_FACTS) && job->id)
 		return NULL;
 	if ((int)job->kind < 0)
-		return "a job is check, measure or clock";
+		return "a job is check, measure, clock or facts";
 	if (!job->id || !job->code)
 		return "a job needs an id and code";
 	if (job->entry >= job->code_size)
@@ -281,4 +293,8 @@ void job_free(struct job *job)
 	free(job->table);
 	free(job->fields);
 	free(job->points);
+	free(job->object);
+	for (size_t i = 0; i < job->nfiles; i++)
+		free(job->files[i]);
+	free(job->files);
 }

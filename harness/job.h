@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum kind { KIND_CHECK, KIND_MEASURE, KIND_CLOCK };
+enum kind { KIND_CHECK, KIND_MEASURE, KIND_CLOCK, KIND_FACTS };
 enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
 enum side { SIDE_DST, SIDE_SRC, SIDES };
 enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED, ROLES };
@@ -45,6 +45,7 @@ struct point {
 struct job {
 	enum kind kind;
 	char *id;
+	char *object; /* a hash of the code, repeated in answers, or NULL */
 	uint8_t *code;
 	size_t code_size;
 	size_t entry;
@@ -67,6 +68,8 @@ struct job {
 	size_t max_size;
 	struct point *points;
 	size_t npoints;
+	char **files; /* that facts consist of */
+	size_t nfiles;
 };
 
 /*

@@ -16,10 +16,16 @@ static void quote(const char *text)
 {
 	putchar('"');
 	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		if ((unsigned char)*text >= ' ')
-			putchar(*text);
+		unsigned char c = *text;
+
+		if (c == '"' || c == '\\')
+			printf("\\%c", c);
+		else if (c == '\n' || c == '\t')
+			fputs(c == '\n' ? "\\n" : "\\t", stdout);
+		else if (c >= ' ' && c < 127)
+			putchar(c);
+		else
+			printf("\\u%04x", c);
 	}
 	putchar('"');
 }
@@ -60,6 +66,19 @@ void json_number(const char *key, double value)
 	put_key(key);
 	separator = "";
 	json_item_number(value);
+}
+
+void json_object_open(const char *key)
+{
+	put_key(key);
+	putchar('{');
+	separator = "";
+}
+
+void json_object_close(void)
+{
+	putchar('}');
+	separator = ", ";
 }
 
 void json_array_open(const char *key)

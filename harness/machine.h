@@ -25,6 +25,9 @@ extern const uint8_t machine_padding;	 /* a byte that as code raises a signal */
 int machine_register(const char *name, struct operand *reg);
 const char *machine_register_name(int index);
 
+/* Say key and value of each register that identifies the CPU; the same on all of its cores. */
+void machine_identify(void (*say)(void *data, const char *key, const char *value), void *data);
+
 /* Prepare vector registers with known values; -1 and why where the CPU cannot be checked. */
 int machine_init(char *why, size_t size);
 

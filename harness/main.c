@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Read jobs from standard input, or from the files named, and print one line of JSON for each. */
 #include "check.h"
+#include "facts.h"
 #include "job.h"
 #include "json.h"
 #include "machine.h"
@@ -16,6 +17,13 @@ static void run_job(const struct job *job)
 
 	if (job->kind == KIND_CHECK) {
 		check_job(job);
+		return;
+	}
+	if (job->kind == KIND_FACTS) {
+		json_open();
+		json_string("id", job->id);
+		facts_print(job);
+		json_close();
 		return;
 	}
 	if (!open)

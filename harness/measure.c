@@ -81,6 +81,9 @@ static void print(const struct work *w)
 
 	json_open();
 	json_string("id", w->job->id);
+	if (w->job->object)
+		json_string("object", w->job->object);
+	json_integer("point", p - w->job->points);
 	json_integer("offset", w->job->offset);
 	json_integer("count", p->count);
 	json_integer("dst_align", p->dst_align);
@@ -98,18 +101,20 @@ static void print(const struct work *w)
 	json_close();
 }
 
-void measure_job(const struct job *job, const struct meter *meter)
+void measure_point(const struct job *job, size_t point, const struct meter *meter)
 {
 	struct reading *reading = child_share(sizeof(*reading));
+	struct work w = {job, &job->points[point], meter, reading};
+	char why[128];
 
-	for (size_t i = 0; i < job->npoints; i++) {
-		struct work w = {job, &job->points[i], meter, reading};
-		char why[128];
-
-		memset(reading, 0, sizeof(*reading));
-		if (child_run(work, &w, SECONDS, why, sizeof(why)))
-			snprintf(reading->refused, sizeof(reading->refused), "%s", why);
-		print(&w);
-	}
+	if (child_run(work, &w, SECONDS, why, sizeof(why)))
+		snprintf(reading->refused, sizeof(reading->refused), "%s", why);
+	print(&w);
 	child_unshare(reading, sizeof(*reading));
+}
+
+void measure_job(const struct job *job, const struct meter *meter)
+{
+	for (size_t i = 0; i < job->npoints; i++)
+		measure_point(job, i, meter);
 }

@@ -6,7 +6,10 @@
 #include "job.h"
 #include "meter.h"
 
-/* Measure every point of a job, each in a process of its own; a line of JSON for each. */
+/* Measure one point of a job in a process of its own; prints a line of JSON. */
+void measure_point(const struct job *job, size_t point, const struct meter *meter);
+
+/* Measure every point of a job. */
 void measure_job(const struct job *job, const struct meter *meter);
 
 #endif

@@ -40,9 +40,9 @@ static void count_interrupts(uint64_t counts[CPU_SETSIZE])
 	fclose(file);
 }
 
-int pin(void)
+int pin_choice(void)
 {
-	static uint64_t counts[CPU_SETSIZE];
+	uint64_t counts[CPU_SETSIZE] = {0};
 	cpu_set_t set;
 	int best = -1;
 
@@ -52,6 +52,16 @@ int pin(void)
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &set) && (best < 0 || counts[cpu] < counts[best]))
 			best = cpu;
+	return best;
+}
+
+int pin(void)
+{
+	cpu_set_t set;
+	int best = pin_choice();
+
+	if (best < 0)
+		return -1;
 	CPU_ZERO(&set);
 	CPU_SET(best, &set);
 	return sched_setaffinity(0, sizeof(set), &set) ? -1 : best;

@@ -165,7 +165,7 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
         symbols=symbols,
         exceptions=exceptions,
         loops=loops.find(instructions),
-        sha256=hashlib.sha256(data + repr(exceptions).encode()).hexdigest(),
+        sha256=hashlib.sha256(data + repr((start, exceptions)).encode()).hexdigest(),
     )
 
 

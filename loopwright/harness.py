@@ -32,6 +32,13 @@ def version(isa: str) -> str:
     return digest.hexdigest()[:16]
 
 
+@cache
+def protocol() -> int:
+    """Return the version of the protocol by which cycles are measured (harness/protocol.h)."""
+    text = (paths.HARNESS / "protocol.h").read_text()
+    return int(text.split("#define PROTOCOL ")[1].split()[0])
+
+
 def build(isa: str) -> Path:
     """Return the harness for an ISA, compiled now if it is not there yet."""
     program = paths.build_dir() / "harness" / f"{isa}-{version(isa)}"

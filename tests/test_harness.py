@@ -77,3 +77,23 @@ def test_code_of_another_isa_is_refused():
         list(harness.run(HOST, _job(other, f"code {RETURN[other]}")))
     assert "isa" in str(error.value)
     assert "nothing" in str(error.value)
+
+
+@pytest.mark.parametrize("isa", kernels.ISAS)
+def test_facts_are_what_the_cpu_and_the_files_say(isa, tmp_path):
+    file = tmp_path / "said"
+    file.write_text('one\t"two"\\\nthree\n\nnot this\n')
+    jobs = f"job facts\nid f\nfile {file}\nfile {tmp_path}/absent\nend\n"
+    [first], [again] = _answers(isa, jobs), _answers(isa, jobs)
+    assert first["files"] == {str(file): 'one\t"two"\\\nthree'}
+    assert first["isa"] == isa
+    assert first["protocol"] == harness.protocol()
+    # The same on whichever CPU it runs: what differs between CPUs is left out.
+    assert first["identity"] == again["identity"]
+    assert first["fingerprint"] == again["fingerprint"]
+    assert any(key in first["identity"] for key in ("cpuid_00000001_0", "midr_el1"))
+
+
+def test_answers_carry_the_hash_of_the_code():
+    [answer] = _answers(HOST, _job(HOST, f"code {RETURN[HOST]}", "object 0123abcd"))
+    assert answer["object"] == "0123abcd"
