@@ -12,6 +12,7 @@ from loopwright.compare import compare
 from loopwright.doctor import doctor
 from loopwright.patch.verb import patch
 from loopwright.predict import predict
+from loopwright.published import published
 from loopwright.recommend import recommend
 from loopwright.snippet import read_assembly
 
@@ -25,6 +26,7 @@ __all__ = [
     "measure",
     "patch",
     "predict",
+    "published",
     "read_assembly",
     "recommend",
 ]
