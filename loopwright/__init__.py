@@ -12,6 +12,7 @@ from loopwright.compare import compare
 from loopwright.doctor import doctor
 from loopwright.patch.verb import patch
 from loopwright.predict import predict
+from loopwright.predict.inside import ports, timeline
 from loopwright.published import published
 from loopwright.recommend import recommend
 from loopwright.snippet import read_assembly
@@ -25,8 +26,10 @@ __all__ = [
     "doctor",
     "measure",
     "patch",
+    "ports",
     "predict",
     "published",
     "read_assembly",
     "recommend",
+    "timeline",
 ]

@@ -33,7 +33,7 @@ def emit(rows: pd.DataFrame, *, as_json: bool, as_csv: bool, hide: tuple[str, ..
         rows.to_csv(sys.stdout, index=False)
     else:
         notes = [n for n in rows.get("note", pd.Series(dtype=str)).unique() if not _blank(n)]
-        _table(rows.drop(columns=[c for c in (*hide, "note") if c in rows.columns]))
+        table(rows.drop(columns=[c for c in (*hide, "note") if c in rows.columns]))
         for note in notes:
             print(f"note: {note}")
 
@@ -54,18 +54,24 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _table(rows: pd.DataFrame) -> None:
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=max(console.width, 200))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+def console() -> Console:
+    """Return the console of standard output; without a terminal it is wide."""
+    found = Console(highlight=False, soft_wrap=False)
+    if found.is_terminal:
+        return found
+    return Console(highlight=False, width=max(found.width, 200))
+
+
+def table(rows: pd.DataFrame) -> None:
+    """Print rows as a table, without the columns that say nothing."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     shown = [c for c in rows.columns if rows[c].map(lambda v: not _blank(v)).any()]
     for column in shown:
         numeric = pd.api.types.is_numeric_dtype(rows[column])
-        table.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
+        grid.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
     for row in rows[shown].itertuples(index=False):
-        table.add_row(*(escape(_text(v)) for v in row))
-    console.print(table)
+        grid.add_row(*(escape(_text(v)) for v in row))
+    console().print(grid)
 
 
 def _blank(value: object) -> bool:

@@ -1,17 +1,18 @@
 """The verb predict."""
 
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
-from loopwright.cli import output
+from loopwright.cli import inside, output
 from loopwright.errors import InputError
 from loopwright.predict import predict as run
+from loopwright.predict.inside import ports, timeline
 
 
 @click.command()
-@click.argument("spec", metavar="[KERNEL[/VARIANT]]", required=False)
+@click.argument("spec", metavar="[KERNEL[/VARIANT]|all]", required=False)
 @click.option("--hex", "hex_", metavar="HEX", help="Machine code to predict.")
 @click.option(
     "--blocks",
@@ -49,6 +50,14 @@ from loopwright.predict import predict as run
     multiple=True,
     help="A parameter of the simulator, e.g. front_end=ideal or uop_cache.lines=2.",
 )
+@click.option(
+    "--timeline",
+    "iterations",
+    type=int,
+    metavar="N",
+    help="Show what every uop of the first N iterations does in which cycle.",
+)
+@click.option("--ports", "ports_", is_flag=True, help="Show which ports each instruction uses.")
 @output.formats
 def predict(
     spec: str | None,
@@ -61,6 +70,8 @@ def predict(
     notion: str | None,
     offset: str | None,
     settings: tuple[str, ...],
+    iterations: int | None,
+    ports_: bool,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -74,20 +85,34 @@ def predict(
     loopwright predict --asm loop.s --microarch zen2,sandybridge
     loopwright predict x86_64/clear_user --model all
     loopwright predict x86_64/clear_user --offset all --set front_end=ideal
+    loopwright predict x86_64/clear_user/stores --microarch zen2 --timeline 3
+    loopwright predict x86_64/copy_user/loop32 --microarch sandybridge --ports
+    loopwright predict all --microarch all --offset all --csv
     """
-    rows = run(
-        spec,
-        hex=hex_,
-        blocks=blocks,
-        asm=asm.read() if asm else None,
-        isa=isa,
-        microarch=microarch,
-        model=model,
-        notion=notion,
-        offset=offset,
-        parameters=_parameters(settings),
-    )
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel", "routine"))
+    what: dict[str, Any] = {
+        "hex": hex_,
+        "blocks": blocks,
+        "asm": asm.read() if asm else None,
+        "isa": isa,
+        "microarch": microarch,
+        "model": model,
+        "notion": notion,
+        "offset": offset,
+        "parameters": _parameters(settings),
+    }
+    if iterations is not None and ports_:
+        raise InputError("--timeline and --ports exclude each other")
+    if iterations is not None:
+        rows, view = timeline(spec, **what, iterations=iterations), inside.timeline
+    elif ports_:
+        rows, view = ports(spec, **what), inside.ports
+    else:
+        output.emit(run(spec, **what), as_json=as_json, as_csv=as_csv, hide=("kernel", "routine"))
+        return
+    if as_json or as_csv:
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    else:
+        view(rows)
 
 
 def _parameters(settings: tuple[str, ...]) -> dict[str, str]:

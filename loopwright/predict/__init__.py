@@ -1,14 +1,13 @@
 """Predict the throughput of code with every model that knows the core."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from loopwright import kernels, microarchs, snippet
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predict import subjects
+from loopwright.predict import selection
 from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
 from loopwright.predict.model import Answer, Model
 from loopwright.predict.osaca import Osaca
@@ -18,7 +17,6 @@ from loopwright.predict.uica import Uica
 
 # The order in which models are shown everywhere.
 MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
-NOTIONS = ("loop", "unrolled")
 COLUMNS = (
     "microarch",
     "model",
@@ -46,7 +44,7 @@ def predict(
     offset: int | str | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Predict KERNEL[/VARIANT], a hex string, a CSV of blocks, or the loops of assembly text.
+    """Predict KERNEL[/VARIANT] or "all", a hex string, a CSV of blocks, or loops of assembly text.
 
     Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
     named cores, or else the one that the text assembles for (see loopwright.read_assembly).
@@ -61,27 +59,16 @@ def predict(
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction).
     """
-    if sum(given is not None for given in (spec, hex, blocks, asm)) != 1:
-        raise InputError("give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv or --asm FILE")
-    if isa is not None and asm is None:
-        raise InputError("--isa is for assembly text: give it with --asm FILE")
-    if notion is not None and notion not in NOTIONS:
-        raise unknown("notion", notion, NOTIONS)
+    selected = selection.select(spec, hex, blocks, asm, isa, microarch, notion)
     chosen = select_models(model or Pipeline.id)
     if parameters:
         chosen = [Pipeline(parameters) if m.id == Pipeline.id else m for m in chosen]
-    offsets = _offsets(offset)
+    offsets = selection.offsets(offset)
     rows: list[dict[str, object]] = []
-    asked = (
-        _subjects(spec, hex, blocks, microarch, notion)
-        if asm is None
-        else _of_assembly(asm, isa, microarch, notion)
-    )
-    for core, subject_list in asked:
+    for core, subject_list in selected:
         for one in chosen:
             rows += _ask(one, core, subject_list, offsets, required=model != "all")
-    key = ["kernel", "routine", "variant"] if spec is not None else ["id"]
-    return pd.DataFrame(rows, columns=[*key, *COLUMNS]).astype(
+    return pd.DataFrame(rows, columns=[*selection.key(spec), *COLUMNS]).astype(
         {"cycles": "float64", "least_cycles": "float64", "startup_cycles": "float64"}
     )
 
@@ -98,55 +85,6 @@ def select_models(spec: str) -> list[Model]:
     if not names:
         raise InputError("no model named; give --model ID[,ID] or all")
     return [by_id[name] for name in names]
-
-
-def _offsets(offset: int | str | None) -> list[int | None]:
-    if offset is None:
-        return [None]
-    if offset == "all":
-        return list(subjects.OFFSETS)
-    if str(offset).isdecimal() and int(offset) in subjects.OFFSETS:
-        return [int(offset)]
-    raise InputError(f"offset {offset!r} is not in 0..63; give a number of bytes mod 64, or all")
-
-
-def _subjects(
-    spec: str | None,
-    text: str | None,
-    blocks: Path | str | None,
-    microarch: str | None,
-    notion: str | None,
-) -> Iterable[tuple[Microarch, list[Subject]]]:
-    if spec is not None:
-        kernel, variants = kernels.select(spec)
-        for core in microarchs.select(microarch, kernel.isa):
-            yield core, [subjects.of_variant(v, core, notion) for v in variants]
-        return
-    isa = None if microarch not in (None, "all") else "x86_64"
-    for core in microarchs.select(microarch, isa):
-        if text is not None:
-            yield core, [subjects.of_hex(text, core.isa, notion, {"id": "hex"}, 0)]
-        elif blocks is not None:
-            yield core, [_lenient(row, core, notion) for row in subjects.read_csv(Path(blocks))]
-
-
-def _of_assembly(
-    text: str, isa: str | None, microarch: str | None, notion: str | None
-) -> Iterable[tuple[Microarch, list[Subject]]]:
-    if isa is None and microarch not in (None, "all"):
-        isa = microarchs.select(microarch)[0].isa
-    found = snippet.pieces(text, isa)
-    for core in microarchs.select(microarch, found[0].isa):
-        yield core, [subjects.of_piece(piece, core, notion) for piece in found]
-
-
-def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:
-    """Return a row's subject; one that is no code stays in the table, with the error."""
-    key = {"id": row.id}
-    try:
-        return subjects.of_hex(row.hex, core.isa, notion, key, row.offset)
-    except InputError as error:
-        return Subject(key, core.isa, b"", notion or "unrolled", row.offset, error=str(error))
 
 
 def _ask(

@@ -38,9 +38,7 @@ class Pipeline:
         """
         machine = _core(core.id, tuple(sorted(self.overrides.items())))
         if machine is None:
-            return [
-                Answer.none(f"the pipeline simulator has no figures for {core.id}") for _ in blocks
-            ]
+            return [Answer.none(_no_figures(core)) for _ in blocks]
         answers = {n: answer for n, b in enumerate(blocks) if (answer := _apart(machine, b, core))}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
@@ -48,6 +46,30 @@ class Pipeline:
             for n, row in zip(chosen, machine.predict(pairs, notion=notion), strict=True):
                 answers[n] = _answer(row)
         return [answers[n] for n in range(len(blocks))]
+
+    def inside(
+        self, blocks: Sequence[Block], core: Microarch, *, iterations: int = 0
+    ) -> list[dict[str, Any]]:
+        """Say for each block what its uops do: "ports" and "port_names", or an "error".
+
+        With iterations, "timeline" holds that many; models/pipeline/README.md names its keys.
+        """
+        machine = _core(core.id, tuple(sorted(self.overrides.items())))
+        if machine is None:
+            return [{"error": _no_figures(core)} for _ in blocks]
+        rows: list[dict[str, Any]] = []
+        for block in blocks:
+            if not straight(block.isa, block.code):
+                rows.append({"error": _rate_alone(block) or unfit(block)})
+                continue
+            (row,) = machine.predict(
+                [(block.code, block.offset)],
+                notion=block.notion,
+                ports=not iterations,
+                timeline=iterations,
+            )
+            rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
+        return rows
 
 
 def parameters() -> list[str]:
@@ -81,6 +103,10 @@ def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
         raise InputError(f"{core}: {error}") from None
 
 
+def _no_figures(core: Microarch) -> str:
+    return f"the pipeline simulator has no figures for {core.id}"
+
+
 def _apart(machine: Any, block: Block, core: Microarch) -> Answer | None:
     """Return the answer for a block that the simulator cannot take as it is."""
     if straight(block.isa, block.code):
@@ -94,6 +120,13 @@ def _answer(row: dict[str, Any]) -> Answer:
     if row["cycles"] is None:
         return Answer.none(row["error"])
     return Answer(round(row["cycles"], 3), row["bottleneck"] or "")
+
+
+def _rate_alone(block: Block) -> str:
+    """Say why a repeated string instruction has no uops to show, or nothing."""
+    if block.string is None:
+        return ""
+    return f"{block.string.mnemonic}: microcode, which the simulator knows by its rate alone"
 
 
 def _sure_of_startup(block: Block, core: Microarch) -> bool:

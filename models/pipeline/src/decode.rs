@@ -69,6 +69,7 @@ impl Machine<'_> {
                     Event::Queued {
                         fused,
                         iteration: head.iteration,
+                        from: Source::Decode,
                     },
                 );
             }
@@ -108,7 +109,14 @@ impl Machine<'_> {
                 iteration,
                 wraps: false,
             });
-            observer.on(self.now, Event::Queued { fused: next, iteration });
+            observer.on(
+                self.now,
+                Event::Queued {
+                    fused: next,
+                    iteration,
+                    from: Source::Microcode,
+                },
+            );
             next += 1;
             sent += 1;
         }

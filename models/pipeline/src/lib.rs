@@ -47,6 +47,7 @@ pub mod steady;
 pub mod timeline;
 pub mod uop_cache;
 pub mod uops;
+pub mod usage;
 pub mod x86;
 pub mod x86_effects;
 pub mod x86_form;

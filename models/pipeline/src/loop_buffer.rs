@@ -2,6 +2,7 @@
 
 use crate::block::{Block, Notion};
 use crate::cache_plan::CachePlan;
+use crate::events::{Event, Observer};
 use crate::flight::{Position, Source, Waiting};
 use crate::machine::Machine;
 use crate::params::Params;
@@ -46,7 +47,7 @@ impl State {
 
 impl Machine<'_> {
     /// Hand over uops for a cycle.
-    pub fn loop_buffer_cycle(&mut self) {
+    pub fn loop_buffer_cycle<O: Observer>(&mut self, observer: &mut O) {
         self.source = Source::LoopBuffer;
         let end = self.block.fused.len() as u32;
         let room = (self.params.rename.queue as usize).min(4 * self.params.rename.width as usize);
@@ -59,6 +60,14 @@ impl Machine<'_> {
                 iteration: at.iteration,
                 wraps,
             });
+            observer.on(
+                self.now,
+                Event::Queued {
+                    fused: at.inst,
+                    iteration: at.iteration,
+                    from: Source::LoopBuffer,
+                },
+            );
             self.lsd.next = if last {
                 Position {
                     iteration: at.iteration + 1,

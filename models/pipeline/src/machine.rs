@@ -111,7 +111,7 @@ pub struct Machine<'a> {
     /// For each instruction, the one whose result it waited for last.
     pub critical: Vec<u16>,
     /// Uses by uop and port; filled only if asked for.
-    pub usage: Option<Vec<[u32; 24]>>,
+    pub usage: Option<crate::usage::Usage>,
 }
 
 impl<'a> Machine<'a> {
@@ -192,7 +192,7 @@ impl<'a> Machine<'a> {
             return;
         }
         if self.lsd.active {
-            self.loop_buffer_cycle();
+            self.loop_buffer_cycle(observer);
             return;
         }
         self.uop_cache_cycle(observer);

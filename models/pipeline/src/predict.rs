@@ -7,6 +7,8 @@ use crate::events::{Nobody, Observer, Recorder};
 use crate::figures::FigureTable;
 use crate::machine::Machine;
 use crate::params::Params;
+use crate::timeline::{Timeline, ROWS};
+use crate::usage::{by_instruction, Usage};
 use std::collections::HashMap;
 
 /// A core ready to predict: parameters and figures.
@@ -61,7 +63,7 @@ pub struct Prediction {
     /// Uses of each port by each instruction in an iteration.
     pub ports: Option<Vec<Vec<f64>>>,
     /// Events of the first iterations.
-    pub timeline: Option<crate::timeline::Timeline>,
+    pub timeline: Option<Timeline>,
     /// Names of the instructions' forms.
     pub names: Vec<String>,
 }
@@ -92,28 +94,32 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
     )?;
     let mut machine = Machine::new(&block, &core.params)?;
     if request.ports {
-        machine.usage = Some(vec![[0; 24]; block.uops.len()]);
+        machine.usage = Some(Usage::new(block.uops.len(), block.slots.len()));
     }
     if request.timeline > 0 {
+        let rows = Timeline::rows_per_iteration(&block).saturating_mul(request.timeline as usize);
+        if rows > ROWS {
+            return Err(Error::Block(format!("a timeline of {rows} rows: at most {ROWS}")));
+        }
         let mut recorder = Recorder {
             iterations: request.timeline,
             ..Recorder::default()
         };
         let (cycles, steady) = run(&mut machine, &mut recorder, request.timeline)?;
-        let timeline = crate::timeline::Timeline::new(&block, &core.params, &recorder);
+        let timeline = Timeline::new(&block, &core.params, machine.assign, &recorder);
         return Ok(result(&machine, cycles, steady, Some(timeline)));
     }
     let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
     Ok(result(&machine, cycles, steady, None))
 }
 
-fn result(machine: &Machine, cycles: f64, steady: bool, timeline: Option<crate::timeline::Timeline>) -> Prediction {
+fn result(machine: &Machine, cycles: f64, steady: bool, timeline: Option<Timeline>) -> Prediction {
     Prediction {
         cycles,
         bottleneck: bottleneck::name(machine, cycles),
         steady,
         simulated: machine.now as u32,
-        ports: machine.usage.as_ref().map(|u| bottleneck::by_instruction(machine, u)),
+        ports: machine.usage.as_ref().map(|u| by_instruction(machine, u)),
         timeline,
         names: machine.block.names.clone(),
     }

@@ -7,6 +7,7 @@ use crate::batch::{run, Job};
 use crate::block::{Notion, StringUse};
 use crate::params::Params;
 use crate::predict::{Core as Model, Prediction};
+use crate::timeline::Row;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -67,7 +68,7 @@ impl Core {
                 notion,
                 strings,
                 ports,
-                timeline: timeline.min(10_000),
+                timeline,
             })
             .collect();
         let results = py.detach(|| run(&self.model, &jobs, threads));
@@ -106,14 +107,37 @@ fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction) -> PyResult<()>
         row.set_item("ports", ports.clone())?;
     }
     if let Some(timeline) = &p.timeline {
-        let rows: Vec<(u32, u32, u32, &str, Option<String>)> = timeline
-            .rows
-            .iter()
-            .map(|r| (r.cycle, r.iteration, r.inst, r.what, r.port.map(String::from)))
-            .collect();
+        let rows = PyList::empty(py);
+        for r in &timeline.rows {
+            rows.append(timed(py, r)?)?;
+        }
         row.set_item("timeline", rows)?;
     }
     Ok(())
+}
+
+fn timed<'py>(py: Python<'py>, r: &Row) -> PyResult<Bound<'py, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("iteration", r.iteration)?;
+    row.set_item("instruction", r.inst)?;
+    row.set_item("uop", r.uop)?;
+    row.set_item("role", r.role)?;
+    row.set_item("how", r.how)?;
+    row.set_item("port", r.port)?;
+    let cycles = [
+        ("fetched_cycle", r.fetched),
+        ("decoded_cycle", r.decoded),
+        ("issued_cycle", r.issued),
+        ("ready_cycle", r.ready),
+        ("dispatched_cycle", r.dispatched),
+        ("executed_cycle", r.executed),
+        ("retired_cycle", r.retired),
+    ];
+    for (name, cycle) in cycles {
+        row.set_item(name, cycle)?;
+    }
+    row.set_item("waited_for", &r.waited_for)?;
+    Ok(row)
 }
 
 /// Names of all parameters that an override may set.

@@ -1,7 +1,7 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
 use crate::block::{Slot, SlotKind};
-use crate::events::{Event, Observer};
+use crate::events::{Event, Hold, Observer};
 use crate::flight::{Held, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::inst::Reg;
 use crate::machine::Machine;
@@ -40,9 +40,15 @@ pub struct State {
 impl Machine<'_> {
     /// Rename for a cycle.
     pub fn rename_cycle<O: Observer>(&mut self, observer: &mut O) {
+        let why = self.rename_until(observer);
+        observer.on(self.now, Event::Held { why });
+    }
+
+    /// Rename until something ends it.
+    fn rename_until<O: Observer>(&mut self, observer: &mut O) -> Hold {
         if self.rename.stall > 0 {
             self.rename.stall -= 1;
-            return;
+            return Hold::Serial;
         }
         let p = self.params;
         let width = p.rename.width;
@@ -52,12 +58,14 @@ impl Machine<'_> {
         let mut alu = 0;
         if p.rename.whole_groups && self.sched.waiting + width > p.scheduler.entries {
             self.rename.blocked += 1;
-            return;
+            return Hold::Scheduler;
         }
+        let mut why = Hold::Width;
         while used < width {
             let Some(&head) = self.idq.front() else {
                 self.rename.starved += 1;
                 self.rename.starved_by[self.source as usize] += u64::from(width - used);
+                why = Hold::Empty;
                 break;
             };
             let fused = &self.block.fused[head.fused as usize];
@@ -69,24 +77,24 @@ impl Machine<'_> {
             if fused.first {
                 instructions += 1;
                 if instructions > p.rename.instructions {
+                    why = Hold::Window;
                     break;
                 }
             }
             let uops: u32 = slots.iter().map(|s| s.uops.end - s.uops.start).sum();
-            if self.rob_tail - self.rob_head + count > p.retire.reorder_buffer
-                || (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries)
-                || self.rob_tail - self.rob_head + count > ROB_SIZE as u32
-                || self.flights_open() + uops > UOP_SIZE as u32
-            {
+            if let Some(full) = self.full(count, uops) {
                 self.rename.blocked += u64::from(used == 0);
+                why = full;
                 break;
             }
             alu += self.alu_uops(slots);
             if alu > p.rename.alu_uops && used > 0 {
+                why = Hold::Window;
                 break;
             }
             if let Some(cycles) = slots.iter().find_map(|s| s.serial) {
                 if self.rob_tail != self.rob_head {
+                    why = Hold::Serial;
                     break;
                 }
                 self.rename.stall = cycles.saturating_sub(1);
@@ -105,10 +113,22 @@ impl Machine<'_> {
             }
             self.idq.pop_front();
             if head.wraps || stalls {
+                why = if stalls { Hold::Serial } else { Hold::LoopEnd };
                 break;
             }
         }
         self.rename.renamed += u64::from(used);
+        why
+    }
+
+    /// Which buffer has no room for so many slots and uops.
+    fn full(&mut self, slots: u32, uops: u32) -> Option<Hold> {
+        let p = self.params;
+        let reordered = self.rob_tail - self.rob_head + slots;
+        if reordered > p.retire.reorder_buffer.min(ROB_SIZE as u32) || self.flights_open() + uops > UOP_SIZE as u32 {
+            return Some(Hold::ReorderBuffer);
+        }
+        (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries).then_some(Hold::Scheduler)
     }
 
     /// Places of uops that may not have started yet.
@@ -151,6 +171,11 @@ impl Machine<'_> {
                 if self.add_at_rename(to, from, add, slot) {
                     executed = 0..0;
                 }
+            }
+        }
+        if executed.is_empty() {
+            if let Some(usage) = &mut self.usage {
+                usage.eliminated[at as usize] += 1;
             }
         }
         let count = executed.end - executed.start;

@@ -206,16 +206,8 @@ impl Machine<'_> {
         }
         self.port_uses[port] += 1;
         if let Some(usage) = &mut self.usage {
-            usage[flight.uop as usize][port] += 1;
+            usage.started[flight.uop as usize][port] += 1;
         }
-        observer.on(
-            self.now,
-            Event::Dispatched {
-                uop: flight.uop,
-                iteration: flight.iteration,
-                port: port as u8,
-            },
-        );
         let mut done = self.now + 1;
         self.flights[index].result = self.now + uop.outputs.first().map_or(1, |o| i32::from(o.latency));
         for (n, output) in uop.outputs.iter().take(4).enumerate() {
@@ -226,6 +218,17 @@ impl Machine<'_> {
         let entry = &mut self.rob[flight.rob as usize % ROB_SIZE];
         entry.left = entry.left.saturating_sub(1);
         entry.done = entry.done.max(done);
+        observer.on(
+            self.now,
+            Event::Dispatched {
+                uop: flight.uop,
+                iteration: flight.iteration,
+                port: port as u8,
+                ready: flight.ready,
+                critical: flight.critical,
+                done,
+            },
+        );
     }
 
     /// Loads and stores pause for each full line that is written to new addresses.

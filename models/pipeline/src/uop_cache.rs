@@ -92,6 +92,7 @@ impl Machine<'_> {
                     Event::Queued {
                         fused,
                         iteration: self.cache.iteration,
+                        from: Source::UopCache,
                     },
                 );
                 self.cache.fused += 1;
@@ -127,6 +128,7 @@ impl Machine<'_> {
                     Event::Queued {
                         fused,
                         iteration: at.iteration,
+                        from: Source::UopCache,
                     },
                 );
             }
