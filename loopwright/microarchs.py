@@ -34,7 +34,7 @@ class Microarch:
 @cache
 def load(microarch_id: str) -> Microarch:
     """Read one core; InputError where it is unknown or its core.toml is wrong."""
-    path = paths.MODELS / microarch_id / "core.toml"
+    path = paths.models_root() / microarch_id / "core.toml"
     if microarch_id not in ids():
         raise unknown("microarch", microarch_id, ids())
     try:
@@ -57,7 +57,7 @@ def load(microarch_id: str) -> Microarch:
 @cache
 def ids() -> list[str]:
     """Return the ids of all cores, sorted."""
-    return sorted(p.parent.name for p in paths.MODELS.glob("*/core.toml"))
+    return sorted(p.parent.name for p in paths.models_root().glob("*/core.toml"))
 
 
 def targets(isa: str | None = None) -> list[Microarch]:

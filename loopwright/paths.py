@@ -4,13 +4,17 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MODELS = ROOT / "models"
 HARNESS = ROOT / "harness"
 
 
 def kernels_root() -> Path:
     """Return the folder that holds the kernels: $LOOPWRIGHT_KERNELS or the checkout's."""
     return Path(os.environ.get("LOOPWRIGHT_KERNELS") or ROOT / "kernels")
+
+
+def models_root() -> Path:
+    """Return the folder that holds the cores: $LOOPWRIGHT_MODELS or the checkout's."""
+    return Path(os.environ.get("LOOPWRIGHT_MODELS") or ROOT / "models")
 
 
 def build_dir() -> Path:

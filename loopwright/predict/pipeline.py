@@ -89,7 +89,7 @@ def _module() -> Any:
 @cache
 def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
     """Return the simulator's core, None where there are no figures for it."""
-    folder = paths.MODELS / core
+    folder = paths.models_root() / core
     if not (folder / "instructions.csv").is_file():
         return None
     known = [*parameters(), "front_end"]  # front_end is short for front_end.mode

@@ -1,0 +1,102 @@
+"""The documents: every command in them runs, and what they show is what it prints."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docs import Step, differs, steps
+
+from loopwright.paths import ROOT
+
+DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
+LONG = [path for path in DOCUMENTS if any("slow" in step.tags for step in steps(path))]
+
+
+class Reader:
+    """Somebody who does what a document says, in a folder; exports and cd carry over."""
+
+    def __init__(self, folder: Path, home: Path, environment: dict[str, str]) -> None:
+        self.folder, self.state = folder, home / "state.sh"
+        self.state.write_text(f"cd {shlex.quote(str(folder))}\n")
+        self.environment = {**os.environ, "HOME": str(home), **environment}
+
+    def do(self, step: Step) -> None:
+        if step.file:
+            path = self.folder / step.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(step.text)
+            return
+        keep = f"{{ export -p; printf 'cd %q\\n' \"$PWD\"; }} >{shlex.quote(str(self.state))}"
+        script = f". {self.state}\n{step.command}\nlw_exit=$?\n{keep}\nexit $lw_exit\n"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+            check=False,
+        )
+        said = f"line {step.line}: $ {step.command}\n{done.stdout}"
+        assert done.returncode == step.exit_code, said
+        wrong = differs(step.output, done.stdout, exact="exact" in step.tags)
+        assert not (step.output and wrong), f"{wrong}\n{said}"
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """Return a reader in a copy of the checkout whose kernels may be changed."""
+    folder, home = tmp_path / "loopwright", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    for entry in ROOT.iterdir():
+        if entry.name not in ("kernels", "out", "build", ".git"):
+            (folder / entry.name).symlink_to(entry)
+    shutil.copytree(ROOT / "kernels", folder / "kernels")
+    # The .venv of this interpreter, whichever checkout it stands in, with the code of this one.
+    (folder / ".venv").unlink(missing_ok=True)
+    (folder / ".venv").symlink_to(Path(sys.prefix))
+    places = {"LOOPWRIGHT_KERNELS": str(folder / "kernels"), "PYTHONPATH": str(ROOT)}
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Reader(folder, home, {**places, "XDG_CACHE_HOME": cache})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_quick_commands_do_what_the_document_shows(document, reader):
+    for step in steps(document):
+        if not {"slow", "clone"} & set(step.tags):
+            reader.do(step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", LONG, ids=lambda path: path.stem)
+def test_all_commands_do_what_the_document_shows(document, reader):
+    for step in steps(document):
+        if "clone" not in step.tags:
+            reader.do(step)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_links_lead_somewhere_and_blocks_say_what_they_are(document):
+    text = document.read_text()
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#]+)", prose):
+        assert target.startswith("https://") or (document.parent / target).exists(), target
+    opened = re.findall(r"^```(.*)$", text, flags=re.M)[::2]
+    assert all(info.strip() for info in opened), "a block without a kind"
+    assert not [info for info in opened if info.split()[0] in ("sh", "bash", "shell")]
+
+
+def test_the_reader_notices_what_is_not_so():
+    assert differs(["a 1", "b"], "a 2\nb\n") == ""
+    assert differs(["a 1"], "a 2\n", exact=True)
+    assert differs(["a 1", "..."], "a 2\nb\nc\n") == ""
+    assert differs(["a 1"], "a 2\nb\n") == "no line for 'b'"
+    assert "nothing more" in differs(["a", "b"], "a\n")
+    assert differs(["id  cycles", "────"], "id     cycles\n──────────\n") == ""
+    assert differs(["x..., end"], "x and more, end\n") == ""
+    assert differs(["x"], "y\n")
