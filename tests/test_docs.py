@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs import Step, differs, steps
+from documents import Step, differs, steps
 
 from loopwright.paths import ROOT
 
