@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Loops whose cost in cycles is known. */
+/* Loops of CHAIN_LENGTH instructions an iteration; known.h has what they cost. */
 #ifndef HARNESS_CHAINS_H
 #define HARNESS_CHAINS_H
 
@@ -9,15 +9,20 @@
 
 /*
  * Dependent register additions, 1 cycle each on every core: the calibrator. An addition of a
- * constant would be folded at rename on some.
+ * small constant would be folded at rename on some.
  */
 void chain_add(uint64_t iterations);
+void chain_xor(uint64_t iterations);
+void chain_multiply(uint64_t iterations);
 
-/* Another chain, chain_cross_cycles each: the two must agree. */
-void chain_cross(uint64_t iterations);
-extern const double chain_cross_cycles;
+/* A load of an address from that address: the latency of L1. */
+void chain_load(uint64_t iterations);
 
-/* Independent loads of one line: slow where another thread shares the core. */
+/* Independent instructions that one kind of unit limits; loads and stores are of one line. */
 void stream_load(uint64_t iterations);
+void stream_store(uint64_t iterations);
+
+/* A loop of two instructions, entered CHAIN_LENGTH times an iteration: a taken branch each. */
+void taken_branches(uint64_t iterations);
 
 #endif

@@ -11,7 +11,7 @@
 #define MOST_CODE (1 << 20)
 #define MOST_CHECKED 4096 /* bytes a call, or a record: what the checking memory has room for */
 
-static const char *const kinds[] = {"check", "measure", "clock", "facts"};
+static const char *const kinds[] = {"check", "measure", "clock", "facts", "self_test"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
@@ -204,10 +204,10 @@ static const char *lacks(const struct job *job)
 	bool records = job->effect == EFFECT_STORE_FIELDS;
 	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
 
-	if ((job->kind == KIND_CLOCK || job->kind == KIND_FACTS) && job->id)
-		return NULL;
 	if ((int)job->kind < 0)
-		return "a job is check, measure, clock or facts";
+		return "a job is check, measure, clock, facts or self_test";
+	if (job->kind >= KIND_CLOCK && job->id)
+		return NULL;
 	if (!job->id || !job->code)
 		return "a job needs an id and code";
 	if (job->entry >= job->code_size)

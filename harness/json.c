@@ -94,6 +94,13 @@ void json_array_close(void)
 	separator = ", ";
 }
 
+void json_item_open(void)
+{
+	next();
+	putchar('{');
+	separator = "";
+}
+
 void json_item_integer(int64_t value)
 {
 	next();

@@ -10,8 +10,9 @@ void json_close(void);
 void json_string(const char *key, const char *value);
 void json_integer(const char *key, int64_t value);
 void json_number(const char *key, double value);
-/* An object that is a member of the one open. */
+/* An object that is a member of the one open, or an item of the array that is open. */
 void json_object_open(const char *key);
+void json_item_open(void);
 void json_object_close(void);
 void json_array_open(const char *key);
 void json_array_close(void);

@@ -6,6 +6,7 @@
 #include "json.h"
 #include "machine.h"
 #include "measure.h"
+#include "self_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,8 @@ static void run_job(const struct job *job)
 		measure_job(job, &meter);
 		return;
 	}
+	if (job->kind == KIND_SELF_TEST)
+		self_test_rest(&meter);
 	json_open();
 	json_string("id", job->id);
 	meter_print(&meter);

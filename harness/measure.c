@@ -74,7 +74,7 @@ static void work(void *data)
 	*w->reading = meter_read(w->meter, calls);
 }
 
-static void print(const struct work *w)
+static void print(const struct work *w, double seconds)
 {
 	const struct point *p = w->point;
 	const struct reading *r = w->reading;
@@ -92,8 +92,12 @@ static void print(const struct work *w)
 	json_number("cycles", r->median);
 	json_number("p10", r->p10);
 	json_number("p90", r->p90);
-	json_integer("samples", r->samples);
+	json_array_open("samples");
+	for (int i = 0; i < r->samples; i++)
+		json_item_number(r->sample[i]);
+	json_array_close();
 	json_integer("attempts", r->attempts);
+	json_number("milliseconds", seconds * 1e3);
 	json_number("core_hz", r->core_hz);
 	json_string("clock", w->meter->clock ? w->meter->clock->name : "");
 	json_integer("cpu", w->meter->cpu);
@@ -105,11 +109,12 @@ void measure_point(const struct job *job, size_t point, const struct meter *mete
 {
 	struct reading *reading = child_share(sizeof(*reading));
 	struct work w = {job, &job->points[point], meter, reading};
+	double began = clock_seconds();
 	char why[128];
 
 	if (child_run(work, &w, SECONDS, why, sizeof(why)))
 		snprintf(reading->refused, sizeof(reading->refused), "%s", why);
-	print(&w);
+	print(&w, clock_seconds() - began);
 	child_unshare(reading, sizeof(*reading));
 }
 

@@ -4,13 +4,14 @@
 #include "chains.h"
 #include "json.h"
 #include "pin.h"
+#include "self_test.h"
 #include "statistics.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SAMPLES 64
+#define SAMPLES METER_SAMPLES
 #define ATTEMPTS 6
 #define LEAST_SAMPLES 12
 #define PERIOD 32e-6	 /* s: bursts are whole periods of a spread-spectrum clock */
@@ -110,7 +111,8 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 		if (!acceptable(s, i, SLOW_CLOCK * quick))
 			continue;
 		hz[accepted] = known / calibration * meter->ticks_a_second;
-		cycles[accepted++] = s->target[i] / calibration * known / times;
+		r->sample[accepted] = cycles[accepted] = s->target[i] / calibration * known / times;
+		accepted++;
 	}
 	if (accepted < LEAST_ACCEPTED * SAMPLES) {
 		snprintf(r->refused, sizeof(r->refused),
@@ -121,8 +123,9 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 	sort(cycles, accepted);
 	sort(hz, accepted);
 	quick = quantile(cycles, accepted, 0.1);
-	while (kept < accepted && cycles[kept] <= INTERRUPTED * quick)
-		kept++;
+	for (int i = 0; i < accepted; i++)
+		if (r->sample[i] <= INTERRUPTED * quick)
+			r->sample[kept++] = r->sample[i];
 	if (kept < LEAST_KEPT * accepted || kept < LEAST_SAMPLES) {
 		snprintf(r->refused, sizeof(r->refused),
 			 "disturbed: %d of %d samples are not interrupted", kept, accepted);
@@ -208,46 +211,6 @@ static void size_bursts(struct meter *meter)
 	meter->calibrations *= 100 * meter->burst_seconds / (clock_seconds() - began);
 }
 
-static bool near(const struct reading *reading, double known, double tolerance)
-{
-	return !*reading->refused && fabs(reading->median / known - 1) <= tolerance;
-}
-
-/* A load stream runs at a whole number of loads a cycle unless something shares the core. */
-static bool whole_rate(const struct reading *stream)
-{
-	double rate = CHAIN_LENGTH / stream->median;
-
-	return !*stream->refused && rate > 0.9 && fabs(rate / round(rate) - 1) <= 0.02;
-}
-
-static void self_check(struct meter *meter)
-{
-	struct reading add, cross, stream;
-
-	for (int i = 0; i < ATTEMPTS; i++) {
-		meter->refused[0] = 0;
-		add = meter_read(meter, chain_add);
-		cross = meter_read(meter, chain_cross);
-		stream = meter_read(meter, stream_load);
-		if (!near(&add, CHAIN_LENGTH, 1e-3) ||
-		    !near(&cross, CHAIN_LENGTH * chain_cross_cycles, 1e-3))
-			snprintf(
-			    meter->refused, sizeof(meter->refused),
-			    "self-check failed: chains of %.4f and %.4f cycles, not 1 and %.0f%s%s",
-			    add.median / CHAIN_LENGTH, cross.median / CHAIN_LENGTH,
-			    chain_cross_cycles, *cross.refused ? "; " : "", cross.refused);
-		else if (!whole_rate(&stream))
-			snprintf(
-			    meter->refused, sizeof(meter->refused),
-			    "self-check failed: %.3f loads a cycle: something shares the core%s%s",
-			    CHAIN_LENGTH / stream.median, *stream.refused ? "; " : "",
-			    stream.refused);
-		else
-			return;
-	}
-}
-
 void meter_open(struct meter *meter)
 {
 	memset(meter, 0, sizeof(*meter));
@@ -263,7 +226,7 @@ void meter_open(struct meter *meter)
 	}
 	probe(meter);
 	size_bursts(meter);
-	self_check(meter);
+	self_test_open(meter);
 }
 
 void meter_print(const struct meter *meter)
@@ -275,4 +238,5 @@ void meter_print(const struct meter *meter)
 	json_number("burst_us", meter->burst_seconds * 1e6);
 	json_string("passed_over", meter->passed_over);
 	json_string("refused", meter->refused);
+	self_test_print(meter);
 }

@@ -4,9 +4,19 @@
 #define HARNESS_METER_H
 
 #include "clock.h"
+#include "known.h"
+
+#define METER_SAMPLES 64
 
 /* Code that repeats something so many times. */
 typedef void (*repeat)(uint64_t times);
+
+/* What was measured of a loop that is known. */
+struct self_test {
+	struct known known;
+	double cycles; /* an instruction; not finite where refused */
+	bool held;
+};
 
 struct meter {
 	const struct clock *clock;
@@ -16,17 +26,23 @@ struct meter {
 	double overhead;       /* ticks that reading the clock twice takes */
 	double burst_seconds;
 	uint64_t calibrations; /* chain iterations in a burst */
+	struct self_test tests[KNOWN_LOOPS];
+	int ntests;
 	char passed_over[320]; /* why better clocks cannot be used */
 	char refused[320];     /* why nothing is measured here, or empty */
 };
 
-/* Cycles for one repetition. refused says why there is no number, or is empty. */
+/*
+ * Cycles for one repetition. refused says why there is no number, or is empty. Samples are those
+ * that the figures are of, in the order in which they were taken.
+ */
 struct reading {
 	double median;
 	double p10;
 	double p90;
+	double sample[METER_SAMPLES];
 	int samples;
-	int attempts;
+	int attempts;	/* series taken; all but the last were refused */
 	double core_hz; /* the core's clock during it; 0 where the clock counts cycles */
 	char refused[160];
 };

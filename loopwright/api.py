@@ -1,6 +1,6 @@
 """The verbs that take a KERNEL[/VARIANT] and are functions of variants inside."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -8,6 +8,7 @@ from loopwright import kernels
 from loopwright.check import run as run_checks
 from loopwright.errors import InputError
 from loopwright.measure import run as run_measurements
+from loopwright.rounds import Progress
 
 
 def check(spec: str) -> pd.DataFrame:
@@ -19,8 +20,8 @@ def measure(
     spec: str,
     *,
     sizes: Sequence[int] | None = None,
-    offset: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    offset: int | str | Iterable[int] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see loopwright.measure.run).
 

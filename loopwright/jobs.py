@@ -36,6 +36,16 @@ def measure(
     return "\n".join([*lines, "end", ""])
 
 
+def clock(job_id: str) -> str:
+    """Return the job that describes the clock, with the self-test that measuring rests on."""
+    return f"job clock\nid {job_id}\nend\n"
+
+
+def self_test(job_id: str) -> str:
+    """Return the job that measures every loop whose cost is known."""
+    return f"job self_test\nid {job_id}\nend\n"
+
+
 def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
     """Return the lines on code and contract."""
     lines = [f"id {job_id}", f"isa {code.isa}", f"code {code.text.hex()}", f"entry {code.entry}"]

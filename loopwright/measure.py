@@ -3,26 +3,22 @@
 The protocol, its acceptance rules and what it refuses are described in harness/README.md.
 """
 
-import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, jobs, kernels, points
+from loopwright import assemble, harness, hosts, kernels, points, rounds
 from loopwright.check import contract_of, user_space_note
 from loopwright.check import run as run_checks
-from loopwright.code import Code
 from loopwright.errors import InputError
-from loopwright.jobs import Point
-from loopwright.kernels import Contract, Variant
-from loopwright.points import Goal, Placement
-from loopwright.readings import Reading, Result
+from loopwright.kernels import Variant
+from loopwright.points import Placement
+from loopwright.readings import Result
+from loopwright.rounds import Progress, Rounds, Subject
 
 ALIGNMENTS = ((0, 0), (1, 0), (0, 1))
 PROCESSES = 3
-_SPARE = 2  # further processes for points that were refused in one
 
 COLUMNS = [
     "kernel",
@@ -45,44 +41,37 @@ COLUMNS = [
     "reason",
     "microarch",
     "machine",
+    "self_test",
+    "milliseconds",
     "note",
 ]
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """A variant that can be measured, with what is wanted of it."""
-
-    variant: Variant
-    code: Code
-    contract: Contract
-    place: Placement
-    goals: tuple[Goal, ...]
 
 
 def run(
     variants: Iterable[Variant],
     sizes: Sequence[int] | None = None,
-    offset: int | None = None,
+    offset: int | str | Iterable[int] | None = None,
     alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
     processes: int = PROCESSES,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure variants; rows of quantity "loop" and "call", tidy.
 
-    sizes are bytes a call (records, where the effect is store_fields). offset (0 to 63) is where
-    the main loop starts, mod 64; by default it stands where its own alignment directives put it.
-    For a routine without a loop it is that of the entry. alignments are pairs of destination and
+    sizes are bytes a call (records, where the effect is store_fields). offset (0 to 63), or each
+    of several, or "all", is where the main loop starts, mod 64; by default it stands where its own
+    alignment directives put it. For a routine without a loop it is that of the entry. At several
+    offsets calls are measured of the sizes given alone. alignments are pairs of destination and
     source offsets from a page start; loops are measured at the first.
 
     size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
     instruction. cycles is the median: for a loop per unit, for a call in a row of independent
     ones, with call, return and the loading of arguments. p10 and p90 are of the samples;
-    uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096. A
-    row with status "refused" has a reason and no number, as that of a variant that breaks its
-    contract; "bimodal" says that samples differ by more than 0.3 %. progress is called with
-    measured points and all points. The table's attrs["host"] is the record of hosts.describe, with
-    the ticks that a hypervisor took meanwhile. InputError for settings that make no sense.
+    uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096.
+    self_test says what the loops read whose cost is known, in all processes; milliseconds is what
+    the row took. A row with status "refused" has a reason and no number, as that of a variant that
+    breaks its contract; "bimodal" says that samples differ by more than 0.3 %. progress is called
+    with measured points and all points. The table's attrs["host"] is the record of hosts.describe,
+    with the ticks that a hypervisor took meanwhile. InputError for settings that make no sense.
     """
     wanted = list(variants)
     _validate(alignments, processes, sizes)
@@ -94,22 +83,21 @@ def run(
         for v, passed, failure in zip(native, held["passed"], held["failure"], strict=True)
     }
     stolen = hosts.steal()
-    results: dict[str, list[Result]] = {}
-    offsets: dict[str, int] = {}
-    subjects: list[_Subject] = []
-    for variant in wanted:
-        code = assemble.user_code(variant)
-        contract = contract_of(variant)
-        goals = points.goals(variant, code, contract, sizes, alignments)
-        place = points.Placement.of(code, contract, offset)
-        if refused[variant.id]:
-            results[variant.id] = [Result.refusal(goal, refused[variant.id]) for goal in goals]
-        else:
-            subjects.append(_Subject(variant, code, contract, place, goals))
-        offsets[variant.id] = place.offset
-    if subjects:
-        results |= _measure(subjects, processes, progress)
-    rows = [_row(v, offsets[v.id], r) for v in wanted for r in results[v.id]]
+    places = {v.id: _offsets(v, offset) for v in wanted}
+    subjects = [
+        _subject(v, at, sizes, alignments, sizes is not None or len(places[v.id]) == 1)
+        for v in wanted
+        for at in places[v.id]
+    ]
+    sound = [s for s in subjects if not refused[s.variant.id]]
+    found = rounds.measure(sound, processes, progress) if sound else Rounds([], [])
+    measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}
+    self_test = _self_test(found.self_tests)
+    rows = [
+        {**_row(s, r), "self_test": self_test if not refused[s.variant.id] else ""}
+        for s in subjects
+        for r in measured.get(id(s)) or [Result.refusal(g, refused[s.variant.id]) for g in s.goals]
+    ]
     table = pd.DataFrame(rows, columns=COLUMNS)
     stolen_now = hosts.steal()
     lost = None if stolen is None or stolen_now is None else stolen_now - stolen
@@ -137,60 +125,57 @@ def _emulated(variant: Variant) -> str:
     return harness.emulator(kernels.load(variant.kernel).isa)
 
 
-def _measure(
-    subjects: Sequence[_Subject],
-    processes: int,
-    progress: Callable[[int, int], None] | None,
-) -> dict[str, list[Result]]:
-    """Measure the points of all subjects, in random order, in several processes."""
-    readings: dict[tuple[str, Point], list[Reading]] = {
-        (s.variant.id, p): [] for s in subjects for g in s.goals for p in g.points
-    }
-    total = len(readings) * processes
-    done = 0
-    for turn in range(processes + _SPARE):
-        missing = [key for key, got in readings.items() if _accepted(got) < processes]
-        if not missing or (turn >= processes and not any(map(_accepted, readings.values()))):
-            break
-        for key, reading in _process(subjects, missing):
-            readings[key].append(reading)
-            done = min(done + 1, total)
-            if progress:
-                progress(done, total)
-    return {
-        s.variant.id: [
-            Result.of(goal, [readings[s.variant.id, p] for p in goal.points], processes)
-            for goal in s.goals
-        ]
-        for s in subjects
-    }
+def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[int | None]:
+    """Return the offsets to place a variant at, each once; None is where the code puts itself."""
+    if asked is None or isinstance(asked, int):
+        return [asked]
+    if asked == "all":
+        return list(range(0, 64, 4 if kernels.load(variant.kernel).isa == "arm64" else 1))
+    if isinstance(asked, str):
+        raise InputError(f"offset {asked!r} is no number from 0 to 63, and not all")
+    several: list[int | None] = list(dict.fromkeys(asked))
+    if not several:
+        raise InputError("no offset given; give numbers from 0 to 63, or all")
+    return several
 
 
-def _accepted(readings: Sequence[Reading]) -> int:
-    return sum(not r.refused for r in readings)
+def _subject(
+    variant: Variant,
+    offset: int | None,
+    sizes: Sequence[int] | None,
+    alignments: Sequence[tuple[int, int]],
+    calls: bool,
+) -> Subject:
+    code = assemble.user_code(variant)
+    contract = contract_of(variant)
+    goals = points.goals(variant, code, contract, sizes, alignments)
+    if not calls:
+        goals = tuple(g for g in goals if g.quantity == "loop") or goals
+    return Subject(variant, code, contract, Placement.of(code, contract, offset), goals)
 
 
-def _process(
-    subjects: Sequence[_Subject], keys: Sequence[tuple[str, Point]]
-) -> Iterable[tuple[tuple[str, Point], Reading]]:
-    """Measure points once, interleaved in random order, in one process of the harness."""
-    by_id = {s.variant.id: s for s in subjects}
-    order = random.sample(keys, len(keys))
-    text = ""
-    for n, (variant_id, point) in enumerate(order):
-        s = by_id[variant_id]
-        text += jobs.measure(str(n), s.code, s.contract, [point], s.place.shift)
-    isa = by_id[order[0][0]].code.isa
-    for record in harness.run(isa, text):
-        yield order[int(record["id"])], Reading.of(record)
+def _self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Say in a line what each known loop read, from the least to the most of the processes."""
+    read: dict[str, list[float]] = {}
+    for tests in processes:
+        for test in tests:
+            cycles = test["cycles"]
+            read.setdefault(test["name"], []).append(float("nan") if cycles is None else cycles)
+    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in read.items())
 
 
-def _row(variant: Variant, offset: int, result: Result) -> dict[str, Any]:
+def _span(values: Sequence[float]) -> str:
+    low, high = (f"{v:.4f}" for v in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _row(subject: Subject, result: Result) -> dict[str, Any]:
+    variant = subject.variant
     left_out = user_space_note(variant)
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
-        "offset": offset,
+        "offset": subject.place.offset,
         "microarch": "" if _emulated(variant) else hosts.microarch() or "",
         "machine": hosts.machine(),
         **result.columns(),

@@ -14,15 +14,20 @@ _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at
 
 @dataclass(frozen=True)
 class Reading:
-    """One point in one process: cycles per call, or the reason why there is no number."""
+    """One point in one process: cycles per call, or the reason why there is no number.
+
+    samples are those that were accepted, in the order in which they were taken; cycles is their
+    median. milliseconds is what the reading took.
+    """
 
     cycles: float
     p10: float
     p90: float
-    samples: int
+    samples: tuple[float, ...]
     skew: int
     clock: str
     refused: str
+    milliseconds: float
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
@@ -31,10 +36,11 @@ class Reading:
             record["cycles"],
             record["p10"],
             record["p90"],
-            record["samples"],
+            tuple(record["samples"]),
             record["skew"],
             record["clock"],
             record["refused"],
+            record["milliseconds"],
         )
 
     @property
@@ -58,12 +64,13 @@ class Result:
     clock: str
     status: str
     reason: str
+    milliseconds: float
 
     @classmethod
-    def refusal(cls, goal: Goal, reason: str, clock: str = "") -> Self:
+    def refusal(cls, goal: Goal, reason: str, clock: str = "", milliseconds: float = 0.0) -> Self:
         """Return a result without a number."""
         nan = float("nan")
-        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason)
+        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason, milliseconds)
 
     @classmethod
     def of(cls, goal: Goal, readings: Sequence[Sequence[Reading]], processes: int) -> Self:
@@ -72,11 +79,13 @@ class Result:
         A goal of which fewer processes than asked for accepted a point is refused.
         """
         accepted = [[r for r in point if not r.refused] for point in readings]
+        took = sum(r.milliseconds for point in readings for r in point)
         for all_of_point, kept in zip(readings, accepted, strict=True):
             if len(kept) < processes:
                 last = [r for r in all_of_point if r.refused][-1]
                 reason = f"{last.refused} (in {len(all_of_point) - len(kept)} of "
-                return cls.refusal(goal, f"{reason}{len(all_of_point)} processes)", last.clock)
+                reason += f"{len(all_of_point)} processes)"
+                return cls.refusal(goal, reason, last.clock, took)
         joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
         cycles = median(j.cycles for j in joined)
         spread = max(abs(j.cycles - cycles) for j in joined)
@@ -89,12 +98,13 @@ class Result:
             p10=median(j.p10 for j in joined),
             p90=median(j.p90 for j in joined),
             uncertainty=max(j.error for j in joined) + spread,
-            samples=sum(r.samples for r in every),
+            samples=sum(len(r.samples) for r in every),
             processes=len(joined),
             skew=every[0].skew if goal.both_sides else None,
             clock=every[0].clock,
             status="bimodal" if wide or apart else "ok",
             reason=_bimodal(wide) if wide or apart else "",
+            milliseconds=took,
         )
 
     @property
@@ -121,6 +131,7 @@ class Result:
             "clock": self.clock,
             "status": self.status,
             "reason": self.reason,
+            "milliseconds": self.milliseconds,
         }
 
 

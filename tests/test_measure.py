@@ -3,13 +3,15 @@
 import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from loopwright import harness, hosts, kernels, toolchain
+from loopwright import assemble, harness, hosts, jobs, kernels, toolchain
+from loopwright.check import contract_of
 from loopwright.errors import InputError
 from loopwright.jobs import Point
 from loopwright.measure import COLUMNS, run
@@ -106,6 +108,39 @@ def test_rows_say_how_they_were_measured():
     assert set(records["size_bytes"]) == {0, 3 * 20, 64 * 20}
 
 
+@X86_ONLY
+def test_loops_stand_at_each_offset_asked_for():
+    variants = kernels.select("x86_64/fixture/copy_words")[1]
+    rows = run(variants, offset=(60, 3, 3), processes=2)
+    assert list(zip(rows["quantity"], rows["offset"], strict=True)) == [("loop", 60), ("loop", 3)]
+    with_calls = run(variants, sizes=(8,), alignments=((0, 0),), offset=(60, 3), processes=1)
+    assert list(with_calls["quantity"]) == ["call", "loop"] * 2
+
+
+@X86_ONLY
+def test_rows_carry_the_self_test_they_rest_on():
+    rows = run(kernels.select("x86_64/chains/xor")[1], sizes=(0,), processes=1)
+    read = dict(part.rsplit(" ", 1) for part in rows["self_test"].iloc[0].split(", "))
+    assert list(read) == ["add chain", "imul chain", "load stream", "taken branches"]
+    if (rows["status"] != "refused").all():
+        assert float(read["add chain"]) == pytest.approx(1, rel=1e-3)
+        assert float(read["imul chain"]) == pytest.approx(3, rel=1e-3)
+        assert (rows["milliseconds"] > 0).all()
+
+
+@X86_ONLY
+def test_raw_samples_are_those_that_the_figures_are_of():
+    [chain] = kernels.select("x86_64/chains/xor")[1]
+    code, contract = assemble.user_code(chain), contract_of(chain)
+    text = jobs.measure("a", code, contract, [Point(64, 0, 0)], 0)
+    [record] = harness.run("x86_64", text)
+    if not record["refused"]:
+        assert record["cycles"] == pytest.approx(statistics.median(record["samples"]), rel=1e-8)
+        assert 12 <= len(record["samples"]) <= 64
+        assert max(record["samples"]) <= 1.03 * record["p10"] * (1 + 1e-8)
+    assert record["milliseconds"] > 0
+
+
 def test_emulated_code_is_never_timed():
     other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
     rows = run(kernels.select(f"{other}/fixture/copy_words")[1])
@@ -140,6 +175,9 @@ def test_what_breaks_its_contract_is_not_measured(tmp_path, monkeypatch):
     [
         ({"offset": 64}, "offset 64"),
         ({"offset": -1}, "offset -1"),
+        ({"offset": (0, 64)}, "offset 64"),
+        ({"offset": ()}, "no offset"),
+        ({"offset": "every"}, "offset 'every'"),
         ({"sizes": (-5,)}, "size -5"),
         ({"sizes": (1 << 40,)}, "size 1099511627776"),
         ({"alignments": ()}, "no alignment"),
@@ -161,7 +199,9 @@ def test_arm64_code_stands_at_multiples_of_four():
 
 
 def _reading(cycles, spread=0.0, refused=""):
-    return Reading(cycles, cycles - spread, cycles + spread, 64, 2048, "clock", refused)
+    return Reading(
+        cycles, cycles - spread, cycles + spread, (cycles,) * 64, 2048, "clock", refused, 10.0
+    )
 
 
 SLOPE = Goal("loop", "cycles/iteration", (Point(1, 0, 0), Point(2, 0, 0)), 8, 100.0, True)

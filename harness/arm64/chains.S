@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * See chains.h. The count arrives in x0. The other chain is one of exclusive or: the latency of a
- * multiplication differs between cores.
- */
-	.macro	LOOP name, instruction:vararg
+/* See ../chains.h. The count arrives in x0. */
+	.macro	FUNCTION name
 	.globl	\name
 	.type	\name, %function
 	.balign	64
 \name:
+	.endm
+
+	.macro	LOOP name, instruction:vararg
+	FUNCTION \name
 	adrp	x1, line
 	add	x1, x1, :lo12:line
-	mov	x2, #3
+	mov	x2, x1
 	mov	x3, #5
 	.balign	64
 .L\name:
@@ -25,15 +26,25 @@
 
 	.text
 	LOOP	chain_add, add x2, x2, x3
-	LOOP	chain_cross, eor x2, x2, x3
+	LOOP	chain_xor, eor x2, x2, x3
+	LOOP	chain_multiply, mul w2, w2, w2
+	LOOP	chain_load, ldr x2, [x2]
 	LOOP	stream_load, ldr x4, [x1]
+	LOOP	stream_store, str x3, [x1, #8]
 
-	.section .rodata
-	.globl	chain_cross_cycles
+	FUNCTION taken_branches
+	lsl	x0, x0, #6
+	.balign	64
+.Ltaken:
+	subs	x0, x0, #1
+	b.ne	.Ltaken
+	ret
+	.size	taken_branches, . - taken_branches
+
+	.data
 	.balign	64
 line:
-	.skip	64
-chain_cross_cycles:
-	.double	1.0
+	.quad	line
+	.skip	56
 
 	.section .note.GNU-stack, "", %progbits

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* See chains.h. The count arrives in rdi. */
-	.macro	LOOP name, instruction:vararg
+/* See ../chains.h and chains.h. The count arrives in rdi. */
+	.macro	FUNCTION name
 	.globl	\name
 	.type	\name, @function
 	.balign	64
 \name:
+	.endm
+
+	.macro	LOOP name, instruction:vararg
+	FUNCTION \name
 	lea	line(%rip), %rsi
-	mov	$3, %eax
+	mov	%rsi, %rax
 	mov	$5, %ecx
 	.balign	64
 .L\name:
@@ -21,15 +25,29 @@
 
 	.text
 	LOOP	chain_add, add %rcx, %rax
-	LOOP	chain_cross, imul %rax, %rax
+	LOOP	chain_xor, xor %rcx, %rax
+	LOOP	chain_multiply, imul %eax, %eax
+	LOOP	chain_load, mov (%rax), %rax
+	LOOP	chain_adc, adc %rcx, %rax
+	LOOP	chain_lea, lea (%rax, %rcx), %rax
+	LOOP	chain_add_constant, add $0x12345, %rax
 	LOOP	stream_load, mov (%rsi), %rax
+	LOOP	stream_store, mov %rcx, 8(%rsi)
+	LOOP	stream_multiply, imul $7, %ecx, %eax
 
-	.section .rodata
-	.globl	chain_cross_cycles
+	FUNCTION taken_branches
+	shl	$6, %rdi
+	.balign	64
+.Ltaken:
+	dec	%rdi
+	jnz	.Ltaken
+	ret
+	.size	taken_branches, . - taken_branches
+
+	.data
 	.balign	64
 line:
-	.skip	64
-chain_cross_cycles:
-	.double	3.0
+	.quad	line
+	.skip	56
 
 	.section .note.GNU-stack, "", @progbits

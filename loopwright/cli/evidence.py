@@ -1,13 +1,11 @@
-"""The verbs check, measure, compare and recommend."""
+"""The verbs check, compare and recommend."""
 
 import click
 
 from loopwright import kernels
-from loopwright.api import measure as run_measurements
 from loopwright.check import run as run_checks
 from loopwright.cli import output
 from loopwright.compare import compare as run_comparison
-from loopwright.errors import InputError
 from loopwright.recommend import recommend as run_recommendation
 from loopwright.report.sides import by_core
 
@@ -26,29 +24,6 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
         rows = run_checks(variants, lambda _: step(next(done), len(variants)))
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel",))
     return 0 if bool(rows["passed"].all()) else 1
-
-
-@click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]")
-@click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
-@click.option("--offset", type=click.IntRange(0, 63), help="Code offset of the loop, mod 64.")
-@output.formats
-def measure(spec: str, sizes: str | None, offset: int | None, as_json: bool, as_csv: bool) -> None:
-    """Measure variants on this host: cycles an iteration and cycles a call over sizes.
-
-    A variant that breaks its contract is not measured.
-    """
-    wanted = None if sizes is None else _sizes(sizes)
-    with output.progress("measuring") as step:
-        rows = run_measurements(spec, sizes=wanted, offset=offset, progress=step)
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel", "samples", "machine"))
-
-
-def _sizes(text: str) -> list[int]:
-    parts = [p.strip() for p in text.split(",") if p.strip()]
-    if not parts or not all(p.isdecimal() for p in parts):
-        raise InputError(f"sizes {text!r} are no numbers of bytes; give them as 64,256,4096")
-    return [int(p) for p in parts]
 
 
 @click.command()
@@ -84,4 +59,4 @@ def recommend(
         output.describe(rows)
 
 
-VERBS = (check, measure, compare, recommend)
+VERBS = (check, compare, recommend)

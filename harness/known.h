@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Loops whose cost is known: what a meter is checked by. */
+#ifndef HARNESS_KNOWN_H
+#define HARNESS_KNOWN_H
+
+#include "chains.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define KNOWN_LOOPS 16 /* room */
+
+struct known {
+	const char *name;
+	void (*code)(uint64_t iterations); /* of CHAIN_LENGTH instructions */
+	double cycles;			   /* an instruction; 0: not known of this core */
+	double tolerance;		   /* relative */
+	bool required;			   /* nothing is measured where it does not hold */
+};
+
+/* Fill in this ISA's loops, the required ones first, for the core that this is; how many. */
+size_t known_loops(struct known *loops);
+
+/*
+ * Whether measured cycles an instruction are the known ones. Where those are not known of the
+ * core, whole cycles an instruction hold, or whole instructions a cycle: all latencies are such,
+ * and all streams that units of one kind limit, unless a neighbour shares the core.
+ */
+bool known_holds(const struct known *known, double cycles);
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "self_test.h"
+
+#include "json.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define ATTEMPTS 6
+
+/* Measure a known loop; what was refused is not a number. */
+static struct self_test test(const struct meter *meter, const struct known *known)
+{
+	struct reading reading = meter_read(meter, known->code);
+	double cycles = *reading.refused ? NAN : reading.median / CHAIN_LENGTH;
+
+	return (struct self_test){*known, cycles, known_holds(known, cycles)};
+}
+
+static bool complain(struct meter *meter)
+{
+	const char *between = "self-test failed: ";
+	size_t size = sizeof(meter->refused), used = 0;
+	char known[32];
+
+	meter->refused[0] = 0;
+	for (int i = 0; i < meter->ntests; i++) {
+		const struct self_test *t = &meter->tests[i];
+
+		if (t->held || used >= size)
+			continue;
+		snprintf(known, sizeof(known), t->known.cycles ? "%.4g" : "whole", t->known.cycles);
+		used += snprintf(meter->refused + used, size - used,
+				 "%s%s at %.4f cycles an instruction, not %s", between,
+				 t->known.name, t->cycles, known);
+		between = "; ";
+	}
+	return used;
+}
+
+void self_test_open(struct meter *meter)
+{
+	struct known loops[KNOWN_LOOPS];
+	int required = 0;
+
+	known_loops(loops);
+	while (loops[required].required)
+		required++;
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+		meter->refused[0] = 0;
+		for (meter->ntests = 0; meter->ntests < required; meter->ntests++)
+			meter->tests[meter->ntests] = test(meter, &loops[meter->ntests]);
+		if (!complain(meter))
+			return;
+	}
+}
+
+void self_test_rest(struct meter *meter)
+{
+	struct known loops[KNOWN_LOOPS];
+	int known = known_loops(loops);
+
+	for (; meter->ntests && meter->ntests < known; meter->ntests++)
+		meter->tests[meter->ntests] = test(meter, &loops[meter->ntests]);
+}
+
+void self_test_print(const struct meter *meter)
+{
+	json_array_open("self_test");
+	for (int i = 0; i < meter->ntests; i++) {
+		const struct self_test *t = &meter->tests[i];
+
+		json_item_open();
+		json_string("name", t->known.name);
+		json_number("cycles", t->cycles);
+		json_number("known", t->known.cycles ? t->known.cycles : NAN);
+		json_number("tolerance", t->known.tolerance);
+		json_integer("held", t->held);
+		json_object_close();
+	}
+	json_array_close();
+}
