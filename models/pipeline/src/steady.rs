@@ -88,7 +88,7 @@ impl Machine<'_> {
         m.add(u64::from(self.rename.stall));
         let ago = |iteration: u32| u64::from(iteration.wrapping_sub(base) & 0xffff);
         let streaming = self.plan.streams;
-        if self.predecode.running || streaming {
+        if (self.predecode.running || streaming) && !self.mode.ideal && !self.lsd.active {
             let next = self.predecode.next;
             m.add(
                 u64::from(next.inst) << 24
