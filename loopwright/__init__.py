@@ -15,6 +15,7 @@ from loopwright.predict import predict
 from loopwright.predict.inside import ports, timeline
 from loopwright.published import published
 from loopwright.recommend import recommend
+from loopwright.results import results
 from loopwright.snippet import read_assembly
 
 __version__ = "0.1.0"
@@ -31,5 +32,6 @@ __all__ = [
     "published",
     "read_assembly",
     "recommend",
+    "results",
     "timeline",
 ]

@@ -1,6 +1,7 @@
 """The verbs that take a KERNEL[/VARIANT] and are functions of variants inside."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 import pandas as pd
 
@@ -8,7 +9,9 @@ from loopwright import kernels
 from loopwright.check import run as run_checks
 from loopwright.errors import InputError
 from loopwright.measure import run as run_measurements
+from loopwright.recorder import Recorder
 from loopwright.rounds import Progress
+from loopwright.store import Store
 
 
 def check(spec: str) -> pd.DataFrame:
@@ -21,11 +24,14 @@ def measure(
     *,
     sizes: Sequence[int] | None = None,
     offset: int | str | Iterable[int] | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see loopwright.measure.run).
 
-    A variant that breaks its contract is never measured; InputError where none honours it.
+    A variant that breaks its contract is never measured; InputError where none honours it. Every
+    point is kept in the results store; resume goes on with the newest run of this machine and
+    measures what it lacks.
     """
     variants = kernels.select(spec)[1]
     checks = run_checks(variants)
@@ -33,4 +39,8 @@ def measure(
     if not sound:
         failure = checks["failure"].iloc[0]
         raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
-    return run_measurements(sound, sizes=sizes, offset=offset, progress=progress)
+    with closing(Store.open()) as store:
+        recorder = Recorder(store, resume=resume)
+        return run_measurements(
+            sound, sizes=sizes, offset=offset, progress=progress, recorder=recorder
+        )

@@ -1,7 +1,8 @@
 """Write jobs for the harness: code and contract as its text format has them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from loopwright.code import Code
 from loopwright.kernels import Contract
@@ -14,6 +15,11 @@ class Point:
     count: int
     dst_align: int
     src_align: int
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """Return the point that an answer of the harness is about."""
+        return cls(answer["count"], answer["dst_align"], answer["src_align"])
 
 
 def check(job_id: str, code: Code, contract: Contract, *, gated: bool = False) -> str:
@@ -41,6 +47,11 @@ def clock(job_id: str) -> str:
     return f"job clock\nid {job_id}\nend\n"
 
 
+def facts(job_id: str, files: Sequence[str]) -> str:
+    """Return the job that asks what the machine says of itself."""
+    return "\n".join(["job facts", f"id {job_id}", *(f"file {f}" for f in files), "end", ""])
+
+
 def self_test(job_id: str) -> str:
     """Return the job that measures every loop whose cost is known."""
     return f"job self_test\nid {job_id}\nend\n"
@@ -48,7 +59,13 @@ def self_test(job_id: str) -> str:
 
 def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
     """Return the lines on code and contract."""
-    lines = [f"id {job_id}", f"isa {code.isa}", f"code {code.text.hex()}", f"entry {code.entry}"]
+    lines = [
+        f"id {job_id}",
+        f"object {code.sha256}",
+        f"isa {code.isa}",
+        f"code {code.text.hex()}",
+        f"entry {code.entry}",
+    ]
     lines += [f"exception {e.insn} {e.fixup}" for e in code.exceptions]
     lines += [f"effect {contract.effect}"]
     lines += [f"in {role} {register}" for role, register in contract.inputs.items()]

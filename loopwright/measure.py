@@ -15,6 +15,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.points import Placement
 from loopwright.readings import Result
+from loopwright.recorder import Recorder
 from loopwright.rounds import Progress, Rounds, Subject
 
 ALIGNMENTS = ((0, 0), (1, 0), (0, 1))
@@ -54,6 +55,7 @@ def run(
     alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
     processes: int = PROCESSES,
     progress: Progress | None = None,
+    recorder: Recorder | None = None,
 ) -> pd.DataFrame:
     """Measure variants; rows of quantity "loop" and "call", tidy.
 
@@ -70,8 +72,10 @@ def run(
     self_test says what the loops read whose cost is known, in all processes; milliseconds is what
     the row took. A row with status "refused" has a reason and no number, as that of a variant that
     breaks its contract; "bimodal" says that samples differ by more than 0.3 %. progress is called
-    with measured points and all points. The table's attrs["host"] is the record of hosts.describe,
-    with the ticks that a hypervisor took meanwhile. InputError for settings that make no sense.
+    with measured points and all points. recorder keeps every answer of the harness as it comes;
+    points that it knows already are not measured again. The table's attrs["host"] is the record of
+    hosts.describe, with the ticks that a hypervisor took meanwhile. InputError for settings that
+    make no sense.
     """
     wanted = list(variants)
     _validate(alignments, processes, sizes)
@@ -90,11 +94,17 @@ def run(
         for at in places[v.id]
     ]
     sound = [s for s in subjects if not refused[s.variant.id]]
-    found = rounds.measure(sound, processes, progress) if sound else Rounds([], [])
+    found = rounds.measure(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}
-    self_test = _self_test(found.self_tests)
+    tested = self_test(found.self_tests)
     rows = [
-        {**_row(s, r), "self_test": self_test if not refused[s.variant.id] else ""}
+        row(
+            s.variant,
+            s.place.offset,
+            r,
+            *_where(s.variant),
+            "" if refused[s.variant.id] else tested,
+        )
         for s in subjects
         for r in measured.get(id(s)) or [Result.refusal(g, refused[s.variant.id]) for g in s.goals]
     ]
@@ -154,7 +164,7 @@ def _subject(
     return Subject(variant, code, contract, Placement.of(code, contract, offset), goals)
 
 
-def _self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
+def self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
     """Say in a line what each known loop read, from the least to the most of the processes."""
     read: dict[str, list[float]] = {}
     for tests in processes:
@@ -169,15 +179,23 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _row(subject: Subject, result: Result) -> dict[str, Any]:
-    variant = subject.variant
+def _where(variant: Variant) -> tuple[str, str]:
+    """Return the core and the machine that run a variant here."""
+    return "" if _emulated(variant) else hosts.microarch() or "", hosts.machine()
+
+
+def row(
+    variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
+) -> dict[str, Any]:
+    """Return the columns of a result of a variant on a machine that was tested so."""
     left_out = user_space_note(variant)
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
-        "offset": subject.place.offset,
-        "microarch": "" if _emulated(variant) else hosts.microarch() or "",
-        "machine": hosts.machine(),
+        "offset": offset,
+        "microarch": microarch,
+        "machine": machine,
+        "self_test": tested,
         **result.columns(),
         "note": "; ".join(note for note in (left_out, result.note) if note),
     }

@@ -22,6 +22,21 @@ def build_dir() -> Path:
     return Path(os.environ.get("LOOPWRIGHT_BUILD") or ROOT / "build")
 
 
+def sysroot() -> Path:
+    """Return where /proc and /sys lie: $LOOPWRIGHT_SYSROOT, or /."""
+    return Path(os.environ.get("LOOPWRIGHT_SYSROOT") or "/")
+
+
+def data_dir() -> Path:
+    """Return the folder for what was measured and cannot be had again."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "loopwright"
+
+
+def state_dir() -> Path:
+    """Return the folder for what must be remembered until it is put right."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "loopwright"
+
+
 def cache_dir() -> Path:
     """Return the folder for downloads that outlive a checkout's build, e.g. kernel trees."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

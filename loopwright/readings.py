@@ -1,6 +1,6 @@
 """Turn what the harness read in several processes into a figure with an uncertainty."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Self
@@ -30,7 +30,7 @@ class Reading:
     milliseconds: float
 
     @classmethod
-    def of(cls, record: dict[str, Any]) -> Self:
+    def of(cls, record: Mapping[str, Any]) -> Self:
         """Return the reading that a line of the harness's output is."""
         return cls(
             record["cycles"],

@@ -149,7 +149,7 @@ def _conditional(known: list[Case], targets: list[Microarch]) -> str:
 
 
 def _elsewhere(known: list[Case], found: Study) -> str:
-    """Say what this host shows, which is none of the targets or does not change the answer."""
+    """Say what was measured, on no target or without changing the answer."""
     seen = [(v, case) for case in known for v in case.verdicts.values() if v.measured]
     if not seen:
         return found.unmeasured or "nothing was measured"
@@ -157,7 +157,8 @@ def _elsewhere(known: list[Case], found: Study) -> str:
     upstream = found.kernel.routines[case.variant.routine].upstream
     spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
     aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
-    return f"on this host the best is {case.variant.name}: {_said(verdict)}{aside}"
+    where = "this host" if verdict.core == found.host else verdict.core
+    return f"on {where} the best is {case.variant.name}: {_said(verdict)}{aside}"
 
 
 def _basis(found: Study, sizes: Histogram | None) -> str:
@@ -166,7 +167,9 @@ def _basis(found: Study, sizes: Histogram | None) -> str:
     if found.measurements.empty:
         return f"{models}; not measured: {found.unmeasured}"
     weights = f"sizes weighted by {sizes.name}" if sizes else "the same sizes"
-    return f"{models}; measured on {found.host or 'this host'}: calls, {weights}"
+    where = [] if found.unmeasured else [found.host or "this host"]
+    where += [str(source) for source in found.sources]
+    return f"{models}; measured on {' and '.join(where)}: calls, {weights}"
 
 
 def _said(verdict: Verdict) -> str:

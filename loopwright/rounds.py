@@ -11,6 +11,7 @@ from loopwright.jobs import Point
 from loopwright.kernels import Contract, Variant
 from loopwright.points import Goal, Placement
 from loopwright.readings import Reading, Result
+from loopwright.recorder import Recorder
 
 _SPARE = 2  # further processes for points that were refused in one
 _CLOCK = "clock"
@@ -44,17 +45,26 @@ class Rounds:
 _Key = tuple[int, Point]  # of a subject
 
 
-def measure(subjects: Sequence[Subject], processes: int, progress: Progress | None) -> Rounds:
+def measure(
+    subjects: Sequence[Subject],
+    processes: int,
+    progress: Progress | None,
+    recorder: Recorder | None = None,
+) -> Rounds:
     """Measure the goals of all subjects in so many processes, and spare ones for what is refused.
 
-    progress is called with measured points and all points.
+    progress is called with measured points and all points. recorder keeps what the harness says,
+    and what it knows already is not measured again.
     """
     readings: dict[_Key, list[Reading]] = {
         (n, p): [] for n, s in enumerate(subjects) for g in s.goals for p in g.points
     }
-    self_tests: list[list[dict[str, Any]]] = []
+    self_tests = recorder.self_tests() if recorder else []
     total = len(readings) * processes
-    done = 0
+    for n, s in enumerate(subjects if recorder else ()):
+        for answer in recorder.known(s.variant, s.code, s.place.shift) if recorder else ():
+            readings.get((n, Point.of(answer)), []).append(Reading.of(answer))
+    done = sum(min(_accepted(got), processes) for got in readings.values())
     for turn in range(processes + _SPARE):
         missing = [key for key, got in readings.items() if _accepted(got) < processes]
         if not missing or (turn >= processes and not any(map(_accepted, readings.values()))):
@@ -62,7 +72,11 @@ def measure(subjects: Sequence[Subject], processes: int, progress: Progress | No
         for key, record in _process(subjects, missing):
             if key is None:
                 self_tests.append(record["self_test"])
+                if recorder:
+                    recorder.begin_process(record)
                 continue
+            if recorder:
+                recorder.keep(subjects[key[0]].variant, subjects[key[0]].code, record)
             readings[key].append(Reading.of(record))
             done = min(done + 1, total)
             if progress:

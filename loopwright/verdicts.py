@@ -91,10 +91,11 @@ def _condition(need: str) -> str:
 def _measured(
     found: Study, routine: Routine, variant: Variant, core: str, sizes: Histogram | None
 ) -> Verdict | None:
-    """Return the verdict of calls measured on this host, where it is that core."""
+    """Return the verdict of calls measured on that core."""
     rows = found.measurements
-    if core != found.host or rows.empty:
+    if rows.empty:
         return None
+    rows = rows[rows["microarch"] == core]
     good = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
     base, other = (good[good["variant"] == n] for n in (routine.baseline, variant.name))
     if not set(base["size_bytes"]) & set(other["size_bytes"]):

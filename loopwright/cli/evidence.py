@@ -28,7 +28,7 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 
 @click.command()
 @click.argument("kernel", metavar="KERNEL")
-@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@click.option("--no-measure", is_flag=True, help="Measure nothing now; use what is stored.")
 @output.formats
 def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
     """Put predictions and this host's measurement side by side, with errors and spread."""
@@ -46,7 +46,7 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
     metavar="FILE[:MAP]",
     help="A bpftrace histogram of sizes that weighs the measured costs.",
 )
-@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@click.option("--no-measure", is_flag=True, help="Measure nothing now; use what is stored.")
 @output.formats
 def recommend(
     kernel: str, sizes: str | None, no_measure: bool, as_json: bool, as_csv: bool

@@ -17,11 +17,15 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds")
     metavar="N[,N...]|all",
     help="Code offsets of the loop, mod 64. At several, calls of the --sizes given alone.",
 )
+@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @output.formats
-def measure(spec: str, sizes: str | None, offset: str | None, as_json: bool, as_csv: bool) -> None:
+def measure(
+    spec: str, sizes: str | None, offset: str | None, resume: bool, as_json: bool, as_csv: bool
+) -> None:
     """Measure variants on this host: cycles an iteration and cycles a call over sizes.
 
-    A variant that breaks its contract is not measured.
+    A variant that breaks its contract is not measured. Every point is kept in the results store
+    as soon as it is measured (`loopwright results`).
 
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096
@@ -32,6 +36,7 @@ def measure(spec: str, sizes: str | None, offset: str | None, as_json: bool, as_
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32"),
+            resume=resume,
             progress=step,
         )
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)

@@ -33,7 +33,16 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     drawn = table(["variant", "bytes", *(_HEADS.get(s, s) for s in present)], body)
     low = ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
     low += ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
-    return "\n".join([*wrapped(f"{core}: cycles {unit}"), drawn, *low, *_errors(rows), ""])
+    return "\n".join(
+        [*wrapped(f"{core}: cycles {unit}"), drawn, *low, *_origin(rows), *_errors(rows), ""]
+    )
+
+
+def _origin(rows: pd.DataFrame) -> list[str]:
+    """Return where the measured column comes from: machine and clock."""
+    mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
+    pairs = mine[["machine", "clock"]].drop_duplicates().itertuples(index=False)
+    return [line for m, c in pairs for line in wrapped(f"measured: {m}, clock {c}", "  ")]
 
 
 def _cell(mine: pd.DataFrame, source: str) -> str:

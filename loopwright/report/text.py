@@ -96,12 +96,12 @@ def _calls(rows: pd.DataFrame) -> list[str]:
     calls = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
     sizes = [s for s in _SHOWN_SIZES if s in set(calls["size_bytes"])]
     out: list[str] = []
-    for align, group in calls.groupby("dst_align"):
+    for (core, align), group in calls.groupby(["microarch", "dst_align"], sort=False):
         body = []
         for variant in group["variant"].unique():
             mine = group[group["variant"] == variant].groupby("size_bytes")["cycles"].mean()
             body.append([str(variant), *(f"{mine[s]:.0f}" if s in mine else "-" for s in sizes)])
-        where = group["microarch"].iloc[0] or "this host"
+        where = core or "this host"
         error = 100 * (group["uncertainty"] / group["cycles"]).median()
         out += wrapped(
             f"{where}, measured: cycles a call, destination at {align} mod 64, "

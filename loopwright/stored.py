@@ -1,0 +1,122 @@
+"""Measurements out of the results store: of each core, what its best run says of today's code."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+
+import pandas as pd
+
+from loopwright import assemble, harness, hosts, points
+from loopwright.check import contract_of
+from loopwright.code import Code
+from loopwright.facts import Facts
+from loopwright.jobs import Point
+from loopwright.kernels import Kernel, Variant
+from loopwright.measure import COLUMNS, PROCESSES, row, self_test
+from loopwright.points import Placement
+from loopwright.readings import Reading, Result
+from loopwright.recognise import recognise
+from loopwright.store import Record, Run, Store
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where measurements of a core come from."""
+
+    core: str
+    machine: str
+    clock: str
+    started: int
+
+    def __str__(self) -> str:
+        return f"{self.core} ({self.machine}, {self.clock}, {day(self.started)})"
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A run on a core, with its records of today's code by one clock, by variant."""
+
+    run: Run
+    source: Source
+    records: dict[str, list[Record]]
+    tested: str
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """A PMU goes before other clocks, then what covers more variants, then the newest."""
+        return self.source.clock == hosts.PMU, len(self.records), self.run.started
+
+
+def day(started: int) -> str:
+    """Return a day as 2026-11-21 (UTC)."""
+    return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d}"
+
+
+@cache
+def code_hash(variant: Variant) -> str:
+    """Return the hash of the code that a variant has today."""
+    return assemble.user_code(variant).sha256
+
+
+def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
+    """Return rows as measure.run has them, of other machines and days, and where they come from.
+
+    For each core one run by one clock: figures of different clocks are not put together. A row's
+    microarch is what its machine is recognised as now. What another protocol measured, and other
+    code than today's, is left out.
+    """
+    best: dict[str, _Candidate] = {}
+    for candidate in _candidates(kernel, store):
+        core = candidate.source.core
+        if core not in best or candidate.rank > best[core].rank:
+            best[core] = candidate
+    found = [best[core] for core in sorted(best)]
+    rows = [r for candidate in found for r in _rows(kernel, candidate)]
+    return pd.DataFrame(rows, columns=COLUMNS), [c.source for c in found]
+
+
+def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
+    for run in store.runs():
+        facts = Facts.of(run.banner)
+        core = recognise(facts).core
+        if core is None or facts.isa != kernel.isa or run.protocol != harness.protocol():
+            continue
+        by_clock: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+        for record in store.records(run, kernel.id):
+            variant = kernel.variants.get(record.variant)
+            if variant and record.object == code_hash(variant):
+                by_clock[record.answer["clock"]][record.variant].append(record)
+        for clock, records in by_clock.items():
+            if any(not r.answer["refused"] for of in records.values() for r in of):
+                source = Source(core, hosts.machine(facts), clock, run.started)
+                tests = [p["self_test"] for p in store.processes(run).values()]
+                yield _Candidate(run, source, records, self_test(tests))
+
+
+def _rows(kernel: Kernel, candidate: _Candidate) -> Iterator[dict[str, object]]:
+    source = candidate.source
+    for variant in kernel.variants.values():
+        if variant.name not in candidate.records:
+            continue
+        code = assemble.user_code(variant)
+        place = Placement.of(code, contract_of(variant), None)
+        readings: dict[Point, list[Reading]] = defaultdict(list)
+        for record in candidate.records[variant.name]:
+            if record.answer["offset"] == place.shift:
+                readings[Point.of(record.answer)].append(Reading.of(record.answer))
+        for result in _results(variant, code, readings):
+            yield row(variant, place.offset, result, source.core, source.machine, candidate.tested)
+
+
+def _results(
+    variant: Variant, code: Code, readings: dict[Point, list[Reading]]
+) -> Iterator[Result]:
+    """Yield what comes of every goal whose points were measured often enough."""
+    counts = sorted({p.count for p in readings})
+    pairs = sorted({(p.dst_align, p.src_align) for p in readings})
+    for goal in points.goals(variant, code, contract_of(variant), counts, pairs):
+        of_points: Sequence[list[Reading]] = [readings.get(p, []) for p in goal.points]
+        if all(len(of_point) >= PROCESSES for of_point in of_points):
+            yield Result.of(goal, of_points, PROCESSES)

@@ -1,0 +1,17 @@
+"""Keep what tests measure, and what they change of settings, out of the user's own files."""
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_files(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("own")
+        patch.setenv("LOOPWRIGHT_RESULTS", str(folder / "results.sqlite"))
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _fresh_results(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "results.sqlite"))

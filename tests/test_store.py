@@ -1,0 +1,170 @@
+"""What was measured stays, comes once, and is gone on with."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from loopwright import api, toolchain
+from loopwright.cli import run as run_cli
+from loopwright.errors import InputError
+from loopwright.store import SCHEMA, Record, Run, Store
+
+MAIN = "from loopwright.cli import main; main()"
+FIXTURES = Path(__file__).parent / "data" / "kernels"
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
+BANNER = {
+    "isa": "x86_64",
+    "protocol": 1,
+    "time": 1_700_000_000,
+    "cpu": 3,
+    "identity": {
+        "cpuid_00000000_0": "00000010 68747541 444d4163 69746e65",
+        "cpuid_00000001_0": "00830f10 00800800 7ed8320b 178bfbff",
+        "cpuid_00000007_0": "00000000 219c91a9 00400004 00000000",
+    },
+    "fingerprint": "0123456789abcdef",
+    "files": {},
+}
+
+
+def a_run(uid="u", started=1_700_000_000):
+    return Run(uid, BANNER["fingerprint"], started, 1, "kit", BANNER)
+
+
+def a_record(process=1, size=64, cycles=10.0, refused=""):
+    answer = {
+        "count": size,
+        "dst_align": 0,
+        "src_align": 0,
+        "skew": 2048,
+        "offset": 0,
+        "cycles": cycles,
+        "clock": "tsc-calibrated",
+        "refused": refused,
+    }
+    return Record(process, "x86_64/copy_user", "movsq", "abc", answer)
+
+
+def test_a_record_comes_once():
+    store = Store.open()
+    records = [a_record(), a_record(process=2), a_record(size=128), a_record(refused="noise")]
+    assert store.add(a_run(), records) == 4
+    assert store.add(a_run(), records) == 0
+    assert store.add(a_run("v"), records) == 4
+    assert [r.process for r in store.records(a_run())] == [1, 2, 1, 1]
+    assert list(store.records(a_run(), "x86_64/csum")) == []
+    [machine] = store._database.execute("SELECT microarch FROM machine").fetchall()
+    assert machine == ("zen2",)
+
+
+def test_runs_come_newest_first():
+    store = Store.open()
+    for uid, started in (("old", 1), ("new", 3), ("between", 2)):
+        store.add(a_run(uid, started), [a_record()])
+    assert [run.uid for run in store.runs()] == ["new", "between", "old"]
+    assert store.runs()[0] == a_run("new", 3)
+
+
+@pytest.mark.parametrize("table", ["machine", "run", "process", "record"])
+@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET id = 77"])
+def test_nothing_is_changed_or_deleted(table, change):
+    store = Store.open()
+    store.add(a_run(), [a_record()], {1: {"self_test": []}})
+    with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
+        sqlite3.connect(store.path).execute(change.format(table))
+
+
+def test_a_batch_is_kept_whole_or_not_at_all():
+    store = Store.open()
+    wrong = Record(1, "x86_64/copy_user", "movsq", "abc", {**a_record().answer, "clock": None})
+    with pytest.raises(InputError):
+        store.add(a_run(), [a_record(), wrong])
+    assert store.runs() == []
+
+
+def test_a_store_of_a_newer_loopwright_is_left_alone(capsys):
+    store = Store.open()
+    store._database.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    with pytest.raises(InputError, match=f"is of schema {SCHEMA + 1}.*update it"):
+        Store.open()
+    assert run_cli(["results"]) == 2
+    assert "schema" in capsys.readouterr().err
+
+
+def test_what_is_no_store_is_named(tmp_path, monkeypatch):
+    text, other, folder = tmp_path / "text", tmp_path / "other", tmp_path / "folder"
+    text.write_text("not a database at all, and long enough to be looked at" * 10)
+    sqlite3.connect(other).execute("CREATE TABLE t (x)")
+    folder.mkdir()
+    for path in (text, other, folder, text / "below"):
+        monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(path))
+        with pytest.raises(InputError) as error:
+            Store.open()
+        assert str(path) in str(error.value)
+        assert "LOOPWRIGHT_RESULTS" in str(error.value)
+    assert text.read_text().startswith("not a database")
+
+
+def _write(uid):
+    store = Store.open()
+    return sum(store.add(a_run(uid), [a_record(size=size)]) for size in range(50))
+
+
+def test_many_write_at_once():
+    with ProcessPoolExecutor(4) as pool:
+        assert list(pool.map(_write, ["a", "b", "a", "b"])).count(0) <= 2
+    assert len(Store.open().runs()) == 2
+    assert [len(list(Store.open().records(a_run(uid)))) for uid in "ab"] == [50, 50]
+
+
+@X86_ONLY
+def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+    first = api.measure("x86_64/fixture/copy_words", sizes=(0, 64))
+    store = Store.open()
+    [run] = store.runs()
+    kept = list(store.records(run))
+    assert {r.answer["clock"] for r in kept} == set(first["clock"])
+    assert all(r.variant == "copy_words" and len(r.object) == 64 for r in kept)
+    accepted = [r for r in kept if not r.answer["refused"]]
+    again = api.measure("x86_64/fixture/copy_words", sizes=(0, 64), resume=True)
+    now = list(store.records(run))
+    assert store.runs() == [run]
+    # Only what was refused is tried again.
+    assert sum(not r.answer["refused"] for r in now[: len(kept)]) == len(accepted)
+    if len(accepted) == len(kept):
+        assert len(now) == len(kept)
+        assert again["cycles"].tolist() == first["cycles"].tolist()
+    # Other sizes are measured beside, in the same run; without resume it is another.
+    api.measure("x86_64/fixture/copy_words", sizes=(128,), resume=True)
+    assert store.runs() == [run]
+    assert {r.answer["count"] for r in store.records(run)} > {r.answer["count"] for r in kept}
+    api.measure("x86_64/fixture/copy_words", sizes=(0,))
+    assert len(store.runs()) == 2
+
+
+@X86_ONLY
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_keeps_what_it_measured(number):
+    command = [sys.executable, "-c", MAIN, "measure", "x86_64/copy_user/loop32", "--sizes=64"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    while process.poll() is None:
+        if Path(os.environ["LOOPWRIGHT_RESULTS"]).exists():
+            runs = Store.open().runs()
+            if runs and len(list(Store.open().records(runs[0]))) > 5:
+                break
+    process.send_signal(number)
+    process.communicate()
+    [run] = Store.open().runs()
+    kept = [json.dumps(r.answer) for r in Store.open().records(run)]
+    assert len(kept) > 5
+    api.measure("x86_64/copy_user/loop32", sizes=(64,), resume=True)
+    assert Store.open().runs() == [run]
+    assert [json.dumps(r.answer) for r in Store.open().records(run)][: len(kept)] == kept

@@ -1,0 +1,121 @@
+"""Results from elsewhere land in the column of the core that their machine is."""
+
+import pytest
+from test_store import BANNER
+
+from loopwright import assemble, kernels, points
+from loopwright.check import contract_of
+from loopwright.cli import run as run_cli
+from loopwright.compare import MEASURED, compare
+from loopwright.recommend import recommend
+from loopwright.results import results
+from loopwright.store import Record, Run, Store
+
+KERNEL = "x86_64/copy_user"
+FAST = "overlapped"  # in the made-up results
+ROME = {**BANNER, "fingerprint": "rome"}
+
+
+def records(cost, clock="tsc-calibrated", variants=(), code=""):
+    """Made-up answers of three processes: cost maps variant and bytes to cycles a call."""
+    kernel = kernels.load(KERNEL)
+    for variant in kernel.variants.values():
+        if variants and variant.name not in variants:
+            continue
+        object_ = code or assemble.user_code(variant).sha256
+        goals = points.goals(
+            variant, assemble.user_code(variant), contract_of(variant), None, ((0, 0), (1, 0))
+        )
+        for point in {p for goal in goals for p in goal.points}:
+            cycles = cost(variant.name, point.count)
+            answer = {
+                "count": point.count,
+                "dst_align": point.dst_align,
+                "src_align": point.src_align,
+                "skew": 2048,
+                "offset": 0,
+                "cycles": cycles,
+                "p10": 0.999 * cycles,
+                "p90": 1.001 * cycles,
+                "samples": [cycles] * 20,
+                "milliseconds": 5.0,
+                "clock": clock,
+                "refused": "",
+            }
+            for process in (1, 2, 3):
+                yield Record(process, KERNEL, variant.name, object_, answer)
+
+
+def cost(variant, size):
+    return 10 + size / (32 if variant == FAST else 8)
+
+
+def add(uid="u", started=1_700_000_000, banner=ROME, protocol=1, **made_up):
+    run = Run(uid, banner["fingerprint"], started, protocol, "kit", banner)
+    made_up = {"cost": cost, **made_up}
+    Store.open().add(run, list(records(**made_up)))
+
+
+def measured(core="zen2"):
+    rows = compare(KERNEL, quick=True)
+    return rows[(rows["source"] == MEASURED) & (rows["microarch"] == core)].set_index("variant")
+
+
+def test_a_zen2_machine_lands_in_the_zen2_column(capsys):
+    add()
+    loops = measured()
+    assert loops.loc["loop32", "cycles"] == pytest.approx(32 / 8)
+    assert loops.loc[FAST, "cycles"] == pytest.approx(loops.loc[FAST, "bytes_per_iteration"] / 32)
+    assert set(loops["clock"]) == {"tsc-calibrated"}
+    rows = compare(KERNEL, quick=True)
+    models = rows[(rows["source"] != MEASURED) & rows["cycles"].notna()].set_index("microarch")
+    assert models.loc["zen2", "error_percent"].notna().any()
+    assert models.loc["sandybridge", "error_percent"].isna().all()
+    assert run_cli(["compare", KERNEL, "--no-measure"]) == 0
+    assert "clock tsc-calibrated" in capsys.readouterr().out
+
+
+def test_recommend_rests_on_it_and_says_so():
+    without = recommend(KERNEL, quick=True).iloc[0]
+    add()
+    found = recommend(KERNEL, quick=True).iloc[0]
+    assert "zen2 (x86_64 part 0x31, tsc-calibrated, 2023-11-14)" in found["basis"]
+    assert found["winner"] == FAST
+    assert found["confidence"].startswith("measured on zen2, models agree")
+    assert "zen2: +161.1 % (measured)" in found["reason"]
+    assert "measured" not in without["reason"].replace("not measured", "").replace("measuring", "")
+
+
+def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
+    add("calibrated", 3_000, cost=lambda *_: 3000.0)
+    assert set(measured()["clock"]) == {"tsc-calibrated"}
+    add("counted", 1_000, clock="perf-rdpmc")
+    assert set(measured()["clock"]) == {"perf-rdpmc"}
+    add("recounted", 2_000, clock="perf-rdpmc", cost=lambda v, n: 2 * cost(v, n))
+    assert measured().loc["loop32", "cycles"] == pytest.approx(8)
+    # One variant alone, though newer, does not hide a run of all.
+    add("single", 4_000, clock="perf-rdpmc", variants=("loop32",))
+    assert measured().loc["loop32", "cycles"] == pytest.approx(8)
+
+
+def test_other_code_and_other_protocols_count_for_nothing():
+    add("other code", code="0" * 64)
+    add("other protocol", protocol=0)
+    assert measured().empty
+    listed = results()
+    assert set(listed["code"]) == {"other", "today's"}
+    assert len(results(f"{KERNEL}/loop32")) == 2
+    assert results("x86_64/csum").empty
+
+
+def test_a_machine_that_no_core_describes_is_listed_and_not_used():
+    leaves = {**ROME["identity"], "cpuid_00000001_0": "00800f12 00800800 7ed8320b 178bfbff"}
+    add(banner={**ROME, "identity": leaves, "fingerprint": "naples"})
+    assert measured().empty
+    assert set(results()["microarch"]) == {""}
+
+
+def test_points_of_too_few_processes_are_left_out():
+    run = Run("cut", "rome", 1, 1, "kit", ROME)
+    Store.open().add(run, [r for r in records(cost) if r.process < 3])
+    assert measured().empty
