@@ -20,6 +20,8 @@
 # **What to change:** `KERNEL` below. `lw list kernels` on the command line names the others.
 
 # %%
+from IPython.display import display
+
 import loopwright as lw
 from loopwright.report import plots
 
@@ -54,7 +56,7 @@ answers[
 
 # %%
 for core in table["microarch"].unique():
-    plots.cycles(table, core)
+    display(plots.cycles(table, core))
 
 # %% [markdown]
 # ## Bytes a cycle
@@ -62,7 +64,7 @@ for core in table["microarch"].unique():
 
 # %%
 for core in table["microarch"].unique():
-    plots.bytes_per_cycle(table, core)
+    display(plots.bytes_per_cycle(table, core))
 
 # %% [markdown]
 # ## Where there is no answer, and why

@@ -1,0 +1,56 @@
+"""How far predictions lie from measurements: errors, MAPE, Kendall's tau, the worst loops."""
+
+import pandas as pd
+
+from loopwright.compare import MEASURED
+
+_KEY = ["kernel", "variant", "microarch"]
+
+
+def pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """Pair every prediction with the measurement of the same variant on the same core.
+
+    table is what compare returns, or several of them one below the other. Returns one row for
+    each variant, core and model that has both: kernel, variant, microarch, source,
+    predicted_cycles and measured_cycles an iteration, uncertainty_cycles, error_percent, clock,
+    machine. A string instruction is counted in units of 64 bytes.
+    """
+    truth = table[(table["source"] == MEASURED) & table["cycles"].notna()]
+    truth = truth.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
+    guess = table[(table["source"] != MEASURED) & table["cycles"].notna()]
+    guess = guess.rename(columns={"cycles": "predicted_cycles"})
+    both = guess[[*_KEY, "source", "predicted_cycles"]].merge(
+        truth[[*_KEY, "measured_cycles", "uncertainty_cycles", "clock", "machine"]], on=_KEY
+    )
+    both["error_percent"] = 100 * (both["predicted_cycles"] / both["measured_cycles"] - 1)
+    return both
+
+
+def summary(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a core and model: loops, mape_percent, kendall_tau and worst_percent.
+
+    mape_percent is the mean of the absolute errors; kendall_tau is tau-b, missing for fewer than
+    three loops or where one side does not vary; worst_percent the error farthest from 0.
+    """
+    rows = []
+    for (core, source), mine in pairs.groupby(["microarch", "source"], sort=False):
+        error = mine["error_percent"]
+        tau = mine["predicted_cycles"].corr(mine["measured_cycles"], "kendall", min_periods=3)
+        rows.append(
+            {
+                "microarch": core,
+                "source": source,
+                "loops": len(mine),
+                "mape_percent": error.abs().mean(),
+                "kendall_tau": tau,
+                "worst_percent": max(error, key=abs),
+            }
+        )
+    columns = ["microarch", "source", "loops", "mape_percent", "kendall_tau", "worst_percent"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def worst(pairs: pd.DataFrame, count: int = 10) -> pd.DataFrame:
+    """Return the pairs whose predictions are farthest off, worst first."""
+    order = pairs["error_percent"].abs().sort_values(ascending=False, kind="stable").index
+    return pairs.loc[order[:count]].reset_index(drop=True)

@@ -1,0 +1,13 @@
+"""Figures, in plain matplotlib: each function takes a table and returns a Figure.
+
+The tables come from the verbs of the package and from the modules beside this one: alignment,
+sizes, accuracy. A figure is not pyplot's any more: in a notebook it is shown where it is the last
+value of a cell, or by display(figure).
+"""
+
+from loopwright.report.plots.accuracy import scatter
+from loopwright.report.plots.alignment import heat_map
+from loopwright.report.plots.bars import bytes_per_cycle, cycles
+from loopwright.report.plots.sizes import size_curves
+
+__all__ = ["bytes_per_cycle", "cycles", "heat_map", "scatter", "size_curves"]

@@ -1,0 +1,140 @@
+"""Tables behind the figures, and the figures: what they say is what the models say."""
+
+import io
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+
+from loopwright import kernels
+from loopwright.histogram import Bucket, Histogram
+from loopwright.report import accuracy, alignment, palette, plots, sizes
+
+
+@pytest.fixture(scope="module")
+def swept():
+    return alignment.sweep("x86_64/clear_user", "zen2,sandybridge")
+
+
+def test_a_sweep_covers_every_offset_of_every_variant(swept):
+    counts = swept.groupby(["variant", "microarch"])["offset_bytes"].nunique()
+    assert set(counts) == {64}
+    assert (swept["slowdown_percent"].dropna() >= 0).all()
+
+
+def test_arm64_code_is_swept_where_it_can_stand():
+    rows = alignment.sweep("arm64/copy_user/to_user_pairs", "neoverse-n1")
+    assert sorted(rows["offset_bytes"]) == list(range(0, 64, 4))
+
+
+def test_the_boundary_that_hurts_is_found(swept):
+    words = alignment.boundaries(swept).set_index(["microarch", "variant"])
+    row = words.loc[("zen2", "immediates")]
+    assert row["boundary_bytes"] == 64
+    assert row["worst_cycles"] == pytest.approx(2 * row["best_cycles"], rel=0.02)
+    assert "a 64-byte boundary" in row["words"]
+    assert row["slow_offsets"].endswith("-63")
+    steady = words.loc[("zen2", "unrolled64")]
+    assert pd.isna(steady["boundary_bytes"])
+    assert "every offset" in steady["words"]
+
+
+def test_offsets_are_written_as_ranges():
+    assert alignment.ranges([3, 4, 5, 9]) == "3-5, 9"
+    assert alignment.ranges([0, 4, 8, 40]) == "0-8, 40"
+    assert alignment.ranges([]) == ""
+
+
+def costs(**lines):
+    rows = [
+        {"variant": name, "microarch": "zen2", "source": "measured", "size_bytes": size,
+         "cost_cycles": cycles, "uncertainty_cycles": 1.0}
+        for name, points in lines.items() for size, cycles in points.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_lines_that_cross_cross_where_they_cross():
+    found = sizes.crossovers(costs(a={0: 0, 100: 100}, b={0: 40, 100: 60}))
+    assert list(found["cheapest"]) == ["a", "b"]
+    assert found["to_bytes"].iloc[0] == pytest.approx(50)
+    assert found["from_bytes"].iloc[1] == found["to_bytes"].iloc[0]
+
+
+def test_a_difference_within_the_uncertainty_is_no_crossover():
+    found = sizes.crossovers(costs(a={0: 10, 100: 100}, b={0: 10.5, 100: 99}))
+    assert list(found["cheapest"]) == ["a = b"]
+
+
+def test_a_histogram_weighs_the_costs():
+    calls = Histogram("@sizes", (Bucket(0, 1, 3), Bucket(100, 101, 1)))
+    found = sizes.weighted(costs(a={0: 0, 101: 101}, b={0: 40, 101: 60}), calls)
+    assert list(found["variant"]) == ["a", "b"]
+    assert found["mean_cost_cycles"].iloc[0] == pytest.approx((3 * 0.5 + 100.5) / 4)
+    assert set(found["sizes_known_percent"]) == {100}
+
+
+def table():
+    rows = [("a", 1.0, 1.0), ("b", 2.0, 4.0), ("c", 3.0, 3.0)]
+    return pd.DataFrame(
+        [
+            {"kernel": "k", "variant": name, "microarch": "zen4", "source": source,
+             "cycles": cycles, "uncertainty": 0.01, "clock": "c", "machine": "m"}
+            for name, real, guess in rows
+            for source, cycles in (("measured", real), ("osaca", guess))
+        ]
+    )  # fmt: skip
+
+
+def test_errors_are_those_of_the_pairs():
+    pairs = accuracy.pairs(table())
+    [row] = accuracy.summary(pairs).to_dict("records")
+    assert row["loops"] == 3
+    assert row["mape_percent"] == pytest.approx(100 / 3)
+    assert row["kendall_tau"] == pytest.approx(1 / 3)
+    assert accuracy.worst(pairs, 1)["variant"].tolist() == ["b"]
+
+
+def test_models_and_variants_look_the_same_everywhere_and_differ():
+    for kernel in kernels.every():
+        styles = [palette.variant(name, kernel.id) for name in kernel.variants]
+        assert len({(s.colour, s.marker, s.line) for s in styles}) == len(styles)
+        assert len({(s.marker, s.line) for s in styles}) == len(styles)
+    assert palette.source("measured").colour == palette.INK
+    assert palette.variant("mine") == palette.variant("mine", "x86_64/nothing")
+
+
+def pixels(figure):
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    png.seek(0)
+    return (255 * imread(png)[:, :, :3]).round().astype(int)
+
+
+def colour(style):
+    return [int(style.colour[n : n + 2], 16) for n in (1, 3, 5)]
+
+
+def test_each_figure_shows_what_it_is_given(swept):
+    heat = plots.heat_map(swept, "zen2")
+    assert (pixels(heat) == [0xD5, 0x5E, 0x00]).all(axis=2).sum() > 1000
+    curves = plots.size_curves(
+        costs(plain={8: 9, 64: 60}, rep_stosq={8: 40, 64: 50}), kernel="x86_64/clear_user",
+        histogram=Histogram("@sizes", (Bucket(8, 16, 3), Bucket(32, None, 1))),
+    )  # fmt: skip
+    shown = pixels(curves)
+    for name in ("plain", "rep_stosq"):
+        mine = colour(palette.variant(name, "x86_64/clear_user"))
+        assert (shown == mine).all(axis=2).any()
+    dots = plots.scatter(accuracy.pairs(table()))
+    assert any("MAPE 33.3 %" in t.get_text() for t in dots.axes[0].get_legend().get_texts())
+
+
+def test_a_figure_without_rows_says_so(tmp_path: Path):
+    empty = sizes.measured(pd.DataFrame())
+    figure = plots.size_curves(empty)
+    assert "nothing was measured" in figure.axes[0].texts[0].get_text()
+    figure.savefig(tmp_path / "empty.svg")
+    assert math.isclose(figure.get_size_inches()[0], 8)
