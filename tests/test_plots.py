@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
+import loopwright as lw
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
 from loopwright.report import accuracy, alignment, palette, plots, sizes
@@ -130,6 +131,23 @@ def test_each_figure_shows_what_it_is_given(swept):
         assert (shown == mine).all(axis=2).any()
     dots = plots.scatter(accuracy.pairs(table()))
     assert any("MAPE 33.3 %" in t.get_text() for t in dots.axes[0].get_legend().get_texts())
+
+
+def test_the_timeline_and_the_ports_name_every_instruction():
+    where = {"microarch": "zen2", "offset": 0}
+    life = lw.timeline("x86_64/copy_user/loop32", **where, iterations=2)
+    labels = [t.get_text() for t in plots.timeline(life).axes[0].get_yticklabels()]
+    assert len(labels) == len(life)
+    assert labels[0].startswith("0.0 movq")
+    use = lw.ports("x86_64/copy_user/loop32", **where)
+    legend = plots.ports(use).axes[0].get_legend().get_texts()
+    busy = use[use["uops_per_iteration"] > 0]
+    assert len(legend) == busy["instruction"].nunique()
+
+
+def test_a_block_without_an_answer_is_a_figure_that_says_why():
+    rows = lw.timeline(hex="0f01cb", microarch="zen2")
+    assert "no timeline" in plots.timeline(rows).axes[0].texts[0].get_text()
 
 
 def test_a_figure_without_rows_says_so(tmp_path: Path):

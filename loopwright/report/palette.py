@@ -66,6 +66,11 @@ def variant(name: str, kernel: str | None = None) -> Style:
     return _style(TOL_MUTED, known.index(name) if name in known else crc32(name.encode()))
 
 
+def numbered(number: int) -> Style:
+    """Return the style of what only has a number: an instruction of a block."""
+    return _style(TOL_MUTED, number)
+
+
 def _style(colours: tuple[str, ...], at: int) -> Style:
     """Return the style at a place; past the last colour the lines' dashes tell them apart."""
     turn, place = divmod(at, len(colours))
