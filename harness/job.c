@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS 5
+#define WORDS 7
 #define MOST_CODE (1 << 20)
 #define MOST_CHECKED 4096 /* bytes a call, or a record: what the checking memory has room for */
 
@@ -107,10 +107,15 @@ static bool read_field(struct job *job, char **word)
 
 static bool read_point(struct job *job, char **word)
 {
-	struct point point;
+	struct point point = {0};
 
 	if (!number(word[1], &point.count) || !number(word[2], &point.dst_align) ||
-	    !number(word[3], &point.src_align))
+	    !number(word[3], &point.src_align) || !number(word[4], &point.skew) || !word[5])
+		return false;
+	point.cold = !strcmp(word[5], "cold");
+	/* The skew places the source: it must say the same of a line as its alignment. */
+	if ((!point.cold && strcmp(word[5], "hot")) ||
+	    (point.dst_align - point.src_align - point.skew) % 64)
 		return false;
 	job->points = realloc(job->points, (job->npoints + 1) * sizeof(point));
 	job->points[job->npoints++] = point;

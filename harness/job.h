@@ -33,13 +33,15 @@ struct field {
 };
 
 /*
- * One measurement: a call with count (bytes, or records) at these alignments (offsets from a page
- * start); skew is (dst - src) mod 4096.
+ * One measurement: a call with count (bytes, or records) at these alignments; skew is
+ * (dst - src) mod 4096. cold: the buffers are in no cache.
  */
 struct point {
 	size_t count;
 	size_t dst_align;
 	size_t src_align;
+	size_t skew;
+	bool cold;
 };
 
 struct job {

@@ -49,6 +49,10 @@ const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_sta
 enum { MACHINE_GATE_BYTES = 3 };
 int machine_gate(const uint8_t *code, size_t size);
 
+/* Write memory back and drop it from all caches; it has left them once machine_flushed returns. */
+void machine_flush(uintptr_t from, size_t size);
+void machine_flushed(void);
+
 uintptr_t machine_pc(const ucontext_t *context);
 void machine_set_pc(ucontext_t *context, uintptr_t pc);
 

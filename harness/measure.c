@@ -5,12 +5,11 @@
 #include "caller.h"
 #include "child.h"
 #include "json.h"
+#include "placement.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 4096
-#define SKEW 2048 /* (dst - src) mod 4096, but for the alignments: far from aliasing */
 #define SECONDS 30
 
 struct work {
@@ -20,29 +19,6 @@ struct work {
 	struct reading *reading;
 };
 
-static size_t side_bytes(const struct job *job, enum side side, size_t count)
-{
-	return job->effect == EFFECT_STORE_FIELDS ? count * job->record[side] : count;
-}
-
-/* Where the buffers stand: the destination page-aligned, the source half a page off. */
-static void place(const struct work *w, uint64_t *values)
-{
-	const struct point *p = w->point;
-	size_t dst = side_bytes(w->job, SIDE_DST, p->count),
-	       src = side_bytes(w->job, SIDE_SRC, p->count);
-	struct arena arena;
-
-	arena = arena_open(dst + p->dst_align + PAGE);
-	memset(arena.start, 0x55, arena.size);
-	values[ROLE_DST] = (uintptr_t)arena.start + p->dst_align;
-	arena = arena_open(src + p->src_align + SKEW + PAGE);
-	memset(arena.start, 0xaa, arena.size);
-	values[ROLE_SRC] = (uintptr_t)arena.start + SKEW + p->src_align;
-	values[ROLE_COUNT] = p->count;
-	values[ROLE_SUM] = 0;
-}
-
 static void work(void *data)
 {
 	struct work *w = data;
@@ -50,19 +26,19 @@ static void work(void *data)
 	/* The caller stands behind the code, on a line of its own. */
 	size_t gap = (job->offset + job->code_size + 127) / 64 * 64 - job->offset, used;
 	uint8_t *blob = malloc(gap + CALLER_BYTES), *caller, *code;
-	uint64_t values[ROLES] = {0};
+	struct placement placement;
+	struct target target = {0};
 	struct arena arena;
-	repeat calls;
 
 	/* A process must open its own counter. */
 	if (w->meter->clock &&
 	    w->meter->clock->open(w->reading->refused, sizeof(w->reading->refused)))
 		return;
-	place(w, values);
+	placement = placement_open(job, w->point);
 	memset(blob, 0, gap);
 	memcpy(blob, job->code, job->code_size);
 	/* Relative to the blob, and to any other 64-byte boundary, the same bytes. */
-	used = caller_emit(blob + gap, 64, job, values, 64 - gap + job->entry);
+	used = caller_emit(blob + gap, 64, job, &placement, 64 - gap + job->entry);
 	if (!used) {
 		snprintf(w->reading->refused, sizeof(w->reading->refused),
 			 "the contract leaves no register for a loop counter");
@@ -70,8 +46,13 @@ static void work(void *data)
 	}
 	code = arena_code(&arena, blob, gap + used, job->offset);
 	caller = code + gap;
-	memcpy(&calls, &caller, sizeof(calls));
-	*w->reading = meter_read(w->meter, calls);
+	memcpy(&target.code, &caller, sizeof(target.code));
+	if (w->point->cold) {
+		target.prepare = placement_flush;
+		target.data = &placement;
+		target.most = placement.most;
+	}
+	*w->reading = meter_read(w->meter, &target);
 }
 
 static void print(const struct work *w, double seconds)
@@ -88,7 +69,8 @@ static void print(const struct work *w, double seconds)
 	json_integer("count", p->count);
 	json_integer("dst_align", p->dst_align);
 	json_integer("src_align", p->src_align);
-	json_integer("skew", (p->dst_align - SKEW - p->src_align) % PAGE);
+	json_integer("skew", p->skew);
+	json_string("cache", p->cold ? "cold" : "hot");
 	json_number("cycles", r->median);
 	json_number("p10", r->p10);
 	json_number("p90", r->p90);

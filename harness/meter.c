@@ -20,6 +20,7 @@
 #define SAME_CLOCK 1e-3	 /* most that the calibrations around a sample may differ */
 #define SLOW_CLOCK 1.06	 /* most that a calibration may be above the quick ones */
 #define INTERRUPTED 1.03 /* most that a sample may be above the quick ones */
+#define FROM_MEMORY 1.10 /* the same where samples wait for memory, which varies by itself */
 #define LEAST_ACCEPTED 0.3
 #define LEAST_KEPT (1.0 / 3)
 
@@ -31,39 +32,48 @@ static double burst(const struct meter *meter, repeat code, uint64_t times)
 	return meter->clock->end() - from - meter->overhead;
 }
 
-static double quickest(const struct meter *meter, repeat code, uint64_t times)
+static double target_burst(const struct meter *meter, const struct target *target, uint64_t times)
+{
+	if (target->prepare)
+		target->prepare(target->data, times);
+	return burst(meter, target->code, times);
+}
+
+static double quickest(const struct meter *meter, const struct target *target, uint64_t times)
 {
 	double best = INFINITY;
 
 	for (int i = 0; i < 3; i++)
-		best = fmin(best, burst(meter, code, times));
+		best = fmin(best, target_burst(meter, target, times));
 	return fmax(best, 1);
 }
 
-/* Repetitions that fill a burst; at least one. */
-static uint64_t times_for(const struct meter *meter, repeat code, double ticks)
+/* Repetitions that fill a burst, as far as they can be prepared; at least one. */
+static uint64_t times_for(const struct meter *meter, const struct target *target, double ticks)
 {
-	uint64_t times = 1;
+	uint64_t most = target->prepare ? target->most : UINT64_MAX, times = 1;
 	double took;
 
-	while ((took = quickest(meter, code, times)) < ticks / 8)
+	while ((took = quickest(meter, target, times)) < ticks / 8 && times <= most / 2)
 		times *= 2;
-	return fmax(1, round(times * ticks / took));
+	return fmin(most, fmax(1, round(times * ticks / took)));
 }
 
-static void warm_up(repeat code, uint64_t times)
+static void warm_up(const struct target *target, uint64_t times)
 {
 	double end = clock_seconds() + WARM_UP;
 
 	do
-		code(times);
+		target->code(times);
 	while (clock_seconds() < end);
 }
 
+/* Calibrations before and behind each sample; what the clock saw disturb it before, between, at. */
 struct series {
 	double target[SAMPLES];
-	double calibration[SAMPLES + 1];
-	uint64_t disturbed[2 * SAMPLES + 1]; /* after each calibration and each sample */
+	double before[SAMPLES];
+	double behind[SAMPLES];
+	uint64_t disturbed[SAMPLES][3];
 };
 
 static double calibrate(const struct meter *meter)
@@ -73,40 +83,44 @@ static double calibrate(const struct meter *meter)
 	return burst(meter, chain_add, meter->calibrations);
 }
 
-static void sample(const struct meter *meter, repeat code, uint64_t times, struct series *s)
+static void sample(const struct meter *meter, const struct target *target, uint64_t times,
+		   struct series *s)
 {
-	s->calibration[0] = calibrate(meter);
-	s->disturbed[0] = meter->clock->disturbed();
 	for (int i = 0; i < SAMPLES; i++) {
-		s->target[i] = burst(meter, code, times);
-		s->disturbed[2 * i + 1] = meter->clock->disturbed();
-		s->calibration[i + 1] = calibrate(meter);
-		s->disturbed[2 * i + 2] = meter->clock->disturbed();
+		if (target->prepare)
+			target->prepare(target->data, times);
+		/* Neighbours share a calibration, unless something was done between them. */
+		s->before[i] = i && !target->prepare ? s->behind[i - 1] : calibrate(meter);
+		s->disturbed[i][0] = meter->clock->disturbed();
+		s->target[i] = burst(meter, target->code, times);
+		s->disturbed[i][1] = meter->clock->disturbed();
+		s->behind[i] = calibrate(meter);
+		s->disturbed[i][2] = meter->clock->disturbed();
 	}
 }
 
 static bool acceptable(const struct series *s, int i, double slowest)
 {
-	double before = s->calibration[i], behind = s->calibration[i + 1];
-	const uint64_t *disturbed = s->disturbed + 2 * i;
+	double before = s->before[i], behind = s->behind[i];
+	const uint64_t *disturbed = s->disturbed[i];
 
 	return disturbed[0] == disturbed[1] && disturbed[1] == disturbed[2] &&
 	       fabs(before - behind) < SAME_CLOCK * before && fmax(before, behind) <= slowest;
 }
 
 /* Turn a series into a reading; false, with the reason, where too little of it is acceptable. */
-static bool judge(const struct meter *meter, const struct series *s, uint64_t times,
+static bool judge(const struct meter *meter, const struct series *s, uint64_t times, double most,
 		  struct reading *r)
 {
-	double sorted[SAMPLES + 1], cycles[SAMPLES], hz[SAMPLES];
+	double sorted[SAMPLES], cycles[SAMPLES], hz[SAMPLES];
 	double known = meter->calibrations * CHAIN_LENGTH, quick;
 	int accepted = 0, kept = 0;
 
-	memcpy(sorted, s->calibration, sizeof(sorted));
-	sort(sorted, SAMPLES + 1);
-	quick = quantile(sorted, SAMPLES + 1, 0.1);
+	memcpy(sorted, s->behind, sizeof(sorted));
+	sort(sorted, SAMPLES);
+	quick = quantile(sorted, SAMPLES, 0.1);
 	for (int i = 0; i < SAMPLES; i++) {
-		double calibration = (s->calibration[i] + s->calibration[i + 1]) / 2;
+		double calibration = (s->before[i] + s->behind[i]) / 2;
 
 		if (!acceptable(s, i, SLOW_CLOCK * quick))
 			continue;
@@ -124,7 +138,7 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 	sort(hz, accepted);
 	quick = quantile(cycles, accepted, 0.1);
 	for (int i = 0; i < accepted; i++)
-		if (r->sample[i] <= INTERRUPTED * quick)
+		if (r->sample[i] <= most * quick)
 			r->sample[kept++] = r->sample[i];
 	if (kept < LEAST_KEPT * accepted || kept < LEAST_SAMPLES) {
 		snprintf(r->refused, sizeof(r->refused),
@@ -140,11 +154,13 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 	return true;
 }
 
-struct reading meter_read(const struct meter *meter, repeat code)
+struct reading meter_read(const struct meter *meter, const struct target *target)
 {
+	const struct target chain = {.code = chain_add};
 	struct reading reading = {0};
 	struct series series;
 	struct meter own = *meter;
+	double most = target->prepare ? FROM_MEMORY : INTERRUPTED;
 	uint64_t times;
 	double ticks;
 
@@ -152,15 +168,15 @@ struct reading meter_read(const struct meter *meter, repeat code)
 		snprintf(reading.refused, sizeof(reading.refused), "%.150s", meter->refused);
 		return reading;
 	}
-	ticks = quickest(meter, chain_add, meter->calibrations);
-	times = times_for(meter, code, ticks);
+	ticks = quickest(meter, &chain, meter->calibrations);
+	times = times_for(meter, target, ticks);
 	/* One repetition may be longer than a burst: calibrate as long. */
 	if (times == 1)
-		own.calibrations *= fmax(1, round(quickest(meter, code, 1) / ticks));
+		own.calibrations *= fmax(1, round(quickest(meter, target, 1) / ticks));
 	while (reading.attempts++ < ATTEMPTS) {
-		warm_up(code, times);
-		sample(&own, code, times, &series);
-		if (judge(&own, &series, times, &reading))
+		warm_up(target, times);
+		sample(&own, target, times, &series);
+		if (judge(&own, &series, times, most, &reading))
 			return reading;
 	}
 	reading.attempts = ATTEMPTS;

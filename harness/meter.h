@@ -18,6 +18,14 @@ struct self_test {
 	bool held;
 };
 
+/* What is measured, and where every burst wants something done before it. */
+struct target {
+	repeat code;
+	void (*prepare)(const void *data, uint64_t times); /* or NULL */
+	const void *data;
+	uint64_t most; /* repetitions that prepare can prepare */
+};
+
 struct meter {
 	const struct clock *clock;
 	int cpu;
@@ -50,7 +58,7 @@ struct reading {
 /* Pin this process, find a clock, and check it on loops that are known. */
 void meter_open(struct meter *meter);
 
-struct reading meter_read(const struct meter *meter, repeat code);
+struct reading meter_read(const struct meter *meter, const struct target *target);
 
 /* Print what the meter is, as members of a JSON object. */
 void meter_print(const struct meter *meter);

@@ -24,6 +24,9 @@ def measure(
     *,
     sizes: Sequence[int] | None = None,
     offset: int | str | Iterable[int] | None = None,
+    alignments: Sequence[tuple[int, int]] | None = None,
+    skews: Sequence[int] | None = None,
+    caches: Sequence[str] = ("hot",),
     resume: bool = False,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
@@ -40,7 +43,13 @@ def measure(
         failure = checks["failure"].iloc[0]
         raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
     with closing(Store.open()) as store:
-        recorder = Recorder(store, resume=resume)
         return run_measurements(
-            sound, sizes=sizes, offset=offset, progress=progress, recorder=recorder
+            sound,
+            sizes=sizes,
+            offset=offset,
+            alignments=alignments,
+            skews=skews,
+            caches=caches,
+            progress=progress,
+            recorder=Recorder(store, resume=resume),
         )

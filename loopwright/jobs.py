@@ -10,16 +10,23 @@ from loopwright.kernels import Contract
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement: count in bytes or records, alignments in bytes from a page start."""
+    """One measurement: count in bytes or records, alignments in bytes from a page start.
+
+    skew is (dst - src) mod 4096; it places the source, and says the same as the alignments mod 64.
+    cold: the buffers are in no cache.
+    """
 
     count: int
     dst_align: int
     src_align: int
+    skew: int
+    cold: bool = False
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Return the point that an answer of the harness is about."""
-        return cls(answer["count"], answer["dst_align"], answer["src_align"])
+        cold = answer["cache"] == "cold"
+        return cls(answer["count"], answer["dst_align"], answer["src_align"], answer["skew"], cold)
 
 
 def check(job_id: str, code: Code, contract: Contract, *, gated: bool = False) -> str:
@@ -38,7 +45,10 @@ def measure(
 ) -> str:
     """Return the job that measures calls; offset is that of the code from a 64-byte boundary."""
     lines = ["job measure", *_lines(job_id, code, contract), f"offset {offset}"]
-    lines += [f"point {p.count} {p.dst_align} {p.src_align}" for p in points]
+    lines += [
+        f"point {p.count} {p.dst_align} {p.src_align} {p.skew} {'cold' if p.cold else 'hot'}"
+        for p in points
+    ]
     return "\n".join([*lines, "end", ""])
 
 

@@ -4,6 +4,7 @@ The protocol, its acceptance rules and what it refuses are described in harness/
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,12 +14,11 @@ from loopwright.check import contract_of, user_space_note
 from loopwright.check import run as run_checks
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.points import Placement
+from loopwright.points import Placement, Sweep
 from loopwright.readings import Result
 from loopwright.recorder import Recorder
 from loopwright.rounds import Progress, Rounds, Subject
 
-ALIGNMENTS = ((0, 0), (1, 0), (0, 1))
 PROCESSES = 3
 
 COLUMNS = [
@@ -30,6 +30,7 @@ COLUMNS = [
     "dst_align",
     "src_align",
     "skew_bytes",
+    "cache",
     "offset",
     "cycles",
     "p10",
@@ -52,7 +53,9 @@ def run(
     variants: Iterable[Variant],
     sizes: Sequence[int] | None = None,
     offset: int | str | Iterable[int] | None = None,
-    alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
+    alignments: Sequence[tuple[int, int]] | None = None,
+    skews: Sequence[int] | None = None,
+    caches: Sequence[str] = ("hot",),
     processes: int = PROCESSES,
     progress: Progress | None = None,
     recorder: Recorder | None = None,
@@ -63,7 +66,10 @@ def run(
     of several, or "all", is where the main loop starts, mod 64; by default it stands where its own
     alignment directives put it. For a routine without a loop it is that of the entry. At several
     offsets calls are measured of the sizes given alone. alignments are pairs of destination and
-    source offsets from a page start; loops are measured at the first.
+    source offsets from a page start. skews are (dst - src) mod 4096, which place the source; where
+    none is given it is half a page, but for the alignments, far from 4 KiB aliasing. Loops are
+    measured at the first alignment of each skew. caches are "hot" or "cold": buffers flushed before
+    every burst, each call with its own and behind a fence.
 
     size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
     instruction. cycles is the median: for a loop per unit, for a call in a row of independent
@@ -78,7 +84,9 @@ def run(
     make no sense.
     """
     wanted = list(variants)
-    _validate(alignments, processes, sizes)
+    if processes < 1:
+        raise InputError(f"{processes} processes measure nothing; give at least 1")
+    sweep = Sweep(sizes, alignments, skews, caches)
     native = [v for v in wanted if not _emulated(v)]
     held = run_checks(native)
     refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
@@ -88,11 +96,9 @@ def run(
     }
     stolen = hosts.steal()
     places = {v.id: _offsets(v, offset) for v in wanted}
-    subjects = [
-        _subject(v, at, sizes, alignments, sizes is not None or len(places[v.id]) == 1)
-        for v in wanted
-        for at in places[v.id]
-    ]
+    if sizes is None and any(len(asked) > 1 for asked in places.values()):
+        sweep = replace(sweep, calls=False)
+    subjects = [_subject(v, at, sweep) for v in wanted for at in places[v.id]]
     sound = [s for s in subjects if not refused[s.variant.id]]
     found = rounds.measure(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}
@@ -115,21 +121,6 @@ def run(
     return table
 
 
-def _validate(
-    alignments: Sequence[tuple[int, int]], processes: int, sizes: Sequence[int] | None
-) -> None:
-    if not alignments:
-        raise InputError("no alignment given; give pairs of destination and source, as (0, 0)")
-    if processes < 1:
-        raise InputError(f"{processes} processes measure nothing; give at least 1")
-    for size in sizes or ():
-        if not 0 <= size <= points.MOST_BYTES:
-            raise InputError(f"size {size} is not from 0 to {points.MOST_BYTES}")
-    for pair in alignments:
-        if any(not 0 <= a < 4096 for a in pair):
-            raise InputError(f"alignment {pair} is not from 0 to 4095")
-
-
 def _emulated(variant: Variant) -> str:
     """Return the name of the emulator that runs a variant here, or nothing."""
     return harness.emulator(kernels.load(variant.kernel).isa)
@@ -149,18 +140,10 @@ def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[
     return several
 
 
-def _subject(
-    variant: Variant,
-    offset: int | None,
-    sizes: Sequence[int] | None,
-    alignments: Sequence[tuple[int, int]],
-    calls: bool,
-) -> Subject:
+def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> Subject:
     code = assemble.user_code(variant)
     contract = contract_of(variant)
-    goals = points.goals(variant, code, contract, sizes, alignments)
-    if not calls:
-        goals = tuple(g for g in goals if g.quantity == "loop") or goals
+    goals = points.goals(variant, code, contract, sweep)
     return Subject(variant, code, contract, Placement.of(code, contract, offset), goals)
 
 

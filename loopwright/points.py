@@ -13,7 +13,12 @@ from loopwright.kernels import Contract, Variant
 
 SIZES = (0, 1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)
+ALIGNMENTS = ((0, 0), (1, 0), (0, 1))  # destination and source, bytes from a page start
+CACHES = ("hot", "cold")
 MOST_BYTES = 1 << 20
+_PAGE = 4096
+_LINE = 64
+_APART = _PAGE // 2  # so far apart loads and stores do not alias
 _SHORT = 4096  # bytes: the smaller of the two calls of a loop, at least; the other is three times
 
 
@@ -39,6 +44,61 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """Which calls are wanted of every variant.
+
+    sizes in bytes (records, where the effect is store_fields; None: those that suit), alignments
+    as pairs of destination and source offsets (None: ALIGNMENTS), skews as (dst - src) mod 4096
+    (None: half a page, but for the alignments), caches "hot" or "cold". Where calls is False only
+    loops are. InputError for what makes no sense.
+    """
+
+    sizes: Sequence[int] | None = None
+    alignments: Sequence[tuple[int, int]] | None = None
+    skews: Sequence[int] | None = None
+    caches: Sequence[str] = ("hot",)
+    calls: bool = True
+
+    def __post_init__(self) -> None:
+        for size in self.sizes or ():
+            if not 0 <= size <= MOST_BYTES:
+                raise InputError(f"size {size} is not from 0 to {MOST_BYTES}")
+        if self.alignments is not None and not self.alignments:
+            raise InputError("no alignment given; give pairs of destination and source, as (0, 0)")
+        for pair in self.alignments or ():
+            if any(not 0 <= a < _PAGE for a in pair):
+                raise InputError(f"alignment {pair} is not from 0 to 4095")
+        for skew in self.skews or ():
+            if not 0 <= skew < _PAGE:
+                raise InputError(f"skew {skew} is not from 0 to 4095")
+        for cache in self.caches:
+            if cache not in CACHES:
+                raise InputError(f"cache {cache!r} is not {' or '.join(CACHES)}")
+        for skew in self.skews or ():
+            for dst, src in self.alignments or ():
+                if (dst - src - skew) % _LINE:
+                    raise InputError(
+                        f"alignment {dst}:{src} and skew {skew} contradict each other: "
+                        f"destination minus source is {(dst - src) % _LINE} mod {_LINE}; "
+                        "leave the alignments out, or the skew"
+                    )
+
+    def places(self, contract: Contract) -> list[tuple[int, int, int]]:
+        """Return alignments of destination and source with skews.
+
+        A side that the routine has not is left alone. A skew asked for moves the source, to an
+        alignment that follows from it where none is asked for.
+        """
+        if self.skews and _both(contract):
+            dsts = [d for d, _ in self.alignments or ALIGNMENTS]
+            found = [(d, (d - k) % _LINE, k) for k in self.skews for d in dsts]
+            return list(dict.fromkeys(found))
+        has_dst, has_src = ("dst" in contract.inputs), ("src" in contract.inputs)
+        pairs = [(d * has_dst, s * has_src) for d, s in self.alignments or ALIGNMENTS]
+        return [(d, s, (d - s - _APART) % _PAGE) for d, s in dict.fromkeys(pairs)]
+
+
+@dataclass(frozen=True)
 class Goal:
     """A figure that is wanted: from one point a call, from two the slope between them.
 
@@ -53,17 +113,17 @@ class Goal:
     divisor: float
     both_sides: bool
 
+    @property
+    def cache(self) -> str:
+        """Return where the buffers are: "hot" or "cold"."""
+        return "cold" if self.points[0].cold else "hot"
 
-def goals(
-    variant: Variant,
-    code: Code,
-    contract: Contract,
-    sizes: Sequence[int] | None,
-    alignments: Sequence[tuple[int, int]],
-) -> tuple[Goal, ...]:
+
+def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tuple[Goal, ...]:
     """Return what is to be measured of a variant.
 
-    InputError where its contract counts iterations and it has no loop.
+    Loops are measured hot, at the first alignment of each skew. InputError where its contract
+    counts iterations and it has no loop.
     """
     loop = loops.main_loop(code.loops, contract)
     if loop is None and contract.unit == "iteration":
@@ -71,11 +131,25 @@ def goals(
             f"{variant.source}: no loop that moves data; a routine without one says "
             'unit = "call" in its contract'
         )
-    pairs = _alignments(contract, alignments)
-    wanted = [_call(contract, count, pair) for count in _counts(contract, sizes) for pair in pairs]
+    places = sweep.places(contract)
+    slopes = []
     if loop is not None and contract.unit == "iteration" and "count" in contract.inputs:
-        wanted.append(_slope(contract, _moved(contract, loop), loop.kind == "string", pairs[0]))
-    return tuple(wanted)
+        asked = places if sweep.skews and _both(contract) else places[:1]
+        first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}
+        moved = _moved(contract, loop)
+        slopes = [
+            _slope(contract, moved, loop.kind == "string", place)
+            for place in reversed(first.values())
+        ]
+    if not sweep.calls and slopes:
+        return tuple(slopes)
+    calls = [
+        _call(contract, Point(count, *place, cold=cache == "cold"))
+        for count in _counts(contract, sweep.sizes)
+        for place in places
+        for cache in sweep.caches
+    ]
+    return (*calls, *slopes)
 
 
 def _moved(contract: Contract, loop: Loop) -> int:
@@ -84,13 +158,6 @@ def _moved(contract: Contract, loop: Loop) -> int:
     if contract.effect == "store_fields":
         return moved // sum(f.size for f in contract.fields) * contract.dst_record
     return moved
-
-
-def _alignments(contract: Contract, alignments: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the pairs of alignments without those of a side that the routine has not."""
-    kept = [(d if "dst" in contract.inputs else 0, s if "src" in contract.inputs else 0)
-            for d, s in alignments]  # fmt: skip
-    return list(dict.fromkeys(kept))
 
 
 def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:
@@ -104,9 +171,8 @@ def _bytes(contract: Contract, count: int) -> int:
     return count * contract.dst_record if contract.effect == "store_fields" else count
 
 
-def _call(contract: Contract, count: int, pair: tuple[int, int]) -> Goal:
-    point = Point(count, *pair)
-    size = _bytes(contract, count)
+def _call(contract: Contract, point: Point) -> Goal:
+    size = _bytes(contract, point.count)
     return Goal("call", "cycles/call", (point,), size, 1.0, _both(contract))
 
 
@@ -114,20 +180,20 @@ def _both(contract: Contract) -> bool:
     return contract.inputs.keys() >= {"dst", "src"}
 
 
-def _slope(contract: Contract, moved: int, string: bool, pair: tuple[int, int]) -> Goal:
+def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, int]) -> Goal:
     """Return the goal for a loop that moves so many bytes an iteration.
 
     Both calls are whole numbers of iterations and of lines, so that their tails are alike.
     """
     one = _bytes(contract, 1)
-    step = math.lcm(moved, 64 * one) // one
+    step = math.lcm(moved, _LINE * one) // one
     short = math.ceil(_SHORT / one / step) * step
     counts = (short, 3 * short)
     unit_bytes = loops.STRING_BYTES if string else moved
     return Goal(
         "loop",
         f"cycles/{loops.STRING_BYTES} B" if string else "cycles/iteration",
-        tuple(Point(count, *pair) for count in counts),
+        tuple(Point(count, *place) for count in counts),
         unit_bytes,
         (counts[1] - counts[0]) * one / unit_bytes,
         _both(contract),

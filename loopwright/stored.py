@@ -15,7 +15,7 @@ from loopwright.facts import Facts
 from loopwright.jobs import Point
 from loopwright.kernels import Kernel, Variant
 from loopwright.measure import COLUMNS, PROCESSES, row, self_test
-from loopwright.points import Placement
+from loopwright.points import Placement, Sweep
 from loopwright.readings import Reading, Result
 from loopwright.recognise import recognise
 from loopwright.store import Record, Run, Store
@@ -116,7 +116,7 @@ def _results(
     """Yield what comes of every goal whose points were measured often enough."""
     counts = sorted({p.count for p in readings})
     pairs = sorted({(p.dst_align, p.src_align) for p in readings})
-    for goal in points.goals(variant, code, contract_of(variant), counts, pairs):
+    for goal in points.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
         of_points: Sequence[list[Reading]] = [readings.get(p, []) for p in goal.points]
         if all(len(of_point) >= PROCESSES for of_point in of_points):
             yield Result.of(goal, of_points, PROCESSES)

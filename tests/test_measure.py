@@ -118,6 +118,39 @@ def test_loops_stand_at_each_offset_asked_for():
 
 
 @X86_ONLY
+def test_buffers_stand_as_far_apart_as_asked_for():
+    variants = kernels.select("x86_64/fixture/copy_words")[1]
+    rows = run(variants, sizes=(64,), skews=(0, 3, 4095), processes=1)
+    assert list(rows["quantity"]) == ["call"] * 6 + ["loop"] * 3
+    assert list(zip(rows["dst_align"], rows["src_align"], strict=True)) == [
+        (0, 0), (1, 1), (0, 61), (1, 62), (0, 1), (1, 2), (0, 0), (0, 61), (0, 1)
+    ]  # fmt: skip
+    measured = rows[rows["status"] != "refused"]
+    asked = (measured["dst_align"] - measured["src_align"] - measured["skew_bytes"]) % 64
+    assert (asked == 0).all()
+    assert set(measured["skew_bytes"]) <= {0, 3, 4095}
+
+
+@X86_ONLY
+def test_cold_calls_wait_for_memory():
+    variants = kernels.select("x86_64/fixture/copy_words")[1]
+    rows = run(variants, sizes=(64,), alignments=((0, 0),), caches=("hot", "cold"), processes=1)
+    assert list(rows["cache"]) == ["hot", "cold", "hot"]
+    hot, cold, _ = rows["cycles"]
+    if not (math.isnan(hot) or math.isnan(cold)):
+        assert cold > 2 * hot
+
+
+@X86_ONLY
+def test_a_skew_that_contradicts_its_alignments_is_named():
+    [chain] = kernels.select("x86_64/fixture/copy_words")[1]
+    code, contract = assemble.user_code(chain), contract_of(chain)
+    with pytest.raises(InputError) as error:
+        list(harness.run("x86_64", jobs.measure("a", code, contract, [Point(8, 1, 0, 0)], 0)))
+    assert "not understood: point 8 1" in str(error.value)
+
+
+@X86_ONLY
 def test_rows_carry_the_self_test_they_rest_on():
     rows = run(kernels.select("x86_64/chains/xor")[1], sizes=(0,), processes=1)
     read = dict(part.rsplit(" ", 1) for part in rows["self_test"].iloc[0].split(", "))
@@ -132,7 +165,7 @@ def test_rows_carry_the_self_test_they_rest_on():
 def test_raw_samples_are_those_that_the_figures_are_of():
     [chain] = kernels.select("x86_64/chains/xor")[1]
     code, contract = assemble.user_code(chain), contract_of(chain)
-    text = jobs.measure("a", code, contract, [Point(64, 0, 0)], 0)
+    text = jobs.measure("a", code, contract, [Point(64, 0, 0, 0)], 0)
     [record] = harness.run("x86_64", text)
     if not record["refused"]:
         assert record["cycles"] == pytest.approx(statistics.median(record["samples"]), rel=1e-8)
@@ -182,6 +215,9 @@ def test_what_breaks_its_contract_is_not_measured(tmp_path, monkeypatch):
         ({"sizes": (1 << 40,)}, "size 1099511627776"),
         ({"alignments": ()}, "no alignment"),
         ({"alignments": ((0, 4096),)}, "(0, 4096)"),
+        ({"skews": (4096,)}, "skew 4096"),
+        ({"skews": (3,), "alignments": ((0, 0),)}, "alignment 0:0 and skew 3"),
+        ({"caches": ("warm",)}, "cache 'warm'"),
         ({"processes": 0}, "0 processes"),
     ],
 )
@@ -204,8 +240,8 @@ def _reading(cycles, spread=0.0, refused=""):
     )
 
 
-SLOPE = Goal("loop", "cycles/iteration", (Point(1, 0, 0), Point(2, 0, 0)), 8, 100.0, True)
-CALL = Goal("call", "cycles/call", (Point(1, 0, 0),), 8, 1.0, True)
+SLOPE = Goal("loop", "cycles/iteration", (Point(1, 0, 0, 0), Point(2, 0, 0, 0)), 8, 100.0, True)
+CALL = Goal("call", "cycles/call", (Point(1, 0, 0, 0),), 8, 1.0, True)
 
 
 def test_slope_and_its_uncertainty():

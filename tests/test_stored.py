@@ -3,15 +3,17 @@
 import pytest
 from test_store import BANNER
 
-from loopwright import assemble, kernels, points
+from loopwright import assemble, harness, kernels, points
 from loopwright.check import contract_of
 from loopwright.cli import run as run_cli
 from loopwright.compare import MEASURED, compare
+from loopwright.points import Sweep
 from loopwright.recommend import recommend
 from loopwright.results import results
 from loopwright.store import Record, Run, Store
 
 KERNEL = "x86_64/copy_user"
+PROTOCOL = harness.protocol()
 FAST = "overlapped"  # in the made-up results
 ROME = {**BANNER, "fingerprint": "rome"}
 
@@ -23,16 +25,16 @@ def records(cost, clock="tsc-calibrated", variants=(), code=""):
         if variants and variant.name not in variants:
             continue
         object_ = code or assemble.user_code(variant).sha256
-        goals = points.goals(
-            variant, assemble.user_code(variant), contract_of(variant), None, ((0, 0), (1, 0))
-        )
+        sweep = Sweep(alignments=((0, 0), (1, 0)))
+        goals = points.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
         for point in {p for goal in goals for p in goal.points}:
             cycles = cost(variant.name, point.count)
             answer = {
                 "count": point.count,
                 "dst_align": point.dst_align,
                 "src_align": point.src_align,
-                "skew": 2048,
+                "skew": point.skew,
+                "cache": "hot",
                 "offset": 0,
                 "cycles": cycles,
                 "p10": 0.999 * cycles,
@@ -50,7 +52,7 @@ def cost(variant, size):
     return 10 + size / (32 if variant == FAST else 8)
 
 
-def add(uid="u", started=1_700_000_000, banner=ROME, protocol=1, **made_up):
+def add(uid="u", started=1_700_000_000, banner=ROME, protocol=PROTOCOL, **made_up):
     run = Run(uid, banner["fingerprint"], started, protocol, "kit", banner)
     made_up = {"cost": cost, **made_up}
     Store.open().add(run, list(records(**made_up)))

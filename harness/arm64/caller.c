@@ -29,6 +29,20 @@ static void load(struct emitter *e, int reg, uint64_t value)
 	}
 }
 
+/* Replace the tables by what they have for the calls left, once the last call has ended. */
+static void take_buffers(struct emitter *e, const struct job *job, int counter)
+{
+	word(e, 0xd5033d9f); /* dsb ld */
+	word(e, 0xd5033fdf); /* isb */
+	for (int role = ROLE_DST; role <= ROLE_SRC; role++) {
+		int reg = job->in[role].index;
+
+		/* ldr reg, [reg, counter, lsl #3] */
+		if (job->in[role].bits)
+			word(e, 0xf8607800 | counter << 16 | reg << 5 | reg);
+	}
+}
+
 static int counter_register(const struct job *job)
 {
 	for (int reg = 28; reg >= 0; reg--)
@@ -44,8 +58,8 @@ static void pairs(struct emitter *e, uint32_t encoding)
 		word(e, encoding | (reg - 19) << 15 | (reg + 1) << 10 | 31 << 5 | reg);
 }
 
-size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uint64_t *values,
-		   uintptr_t target)
+size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job,
+		   const struct placement *placement, uintptr_t target)
 {
 	struct emitter e = {into};
 	int counter = counter_register(job);
@@ -64,7 +78,9 @@ size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uin
 			load(&e, reg, 0);
 	for (int role = 0; role < ROLES; role++)
 		if (job->in[role].bits)
-			load(&e, job->in[role].index, values[role]);
+			load(&e, job->in[role].index, placement->values[role]);
+	if (placement->most)
+		take_buffers(&e, job, counter);
 	word(&e, 0x94000000 | ((int64_t)(target - (at + (e.at - into))) >> 2 & 0x3ffffff));
 	word(&e, 0xf1000400 | counter << 5 | counter);		    /* subs counter, counter, #1 */
 	word(&e, 0x54000001 | ((loop - e.at) >> 2 & 0x7ffff) << 5); /* b.ne loop */

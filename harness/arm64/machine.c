@@ -93,6 +93,21 @@ int machine_gate(const uint8_t *code, size_t size)
 	return 0;
 }
 
+void machine_flush(uintptr_t from, size_t size)
+{
+	uint64_t type, step;
+
+	__asm__("mrs %0, ctr_el0" : "=r"(type));
+	step = 4 << (type >> 16 & 15); /* the smallest line of any data cache */
+	for (uintptr_t line = from & -step; line < from + size; line += step)
+		__asm__ volatile("dc civac, %0" ::"r"(line) : "memory");
+}
+
+void machine_flushed(void)
+{
+	__asm__ volatile("dsb sy\n\tisb" ::: "memory");
+}
+
 uintptr_t machine_pc(const ucontext_t *context)
 {
 	return context->uc_mcontext.pc;

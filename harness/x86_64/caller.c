@@ -36,6 +36,26 @@ static void load(struct emitter *e, int reg, uint64_t value)
 	bytes(e, &value, wide ? 8 : 4);
 }
 
+/* Replace the tables by what they have for the calls left, once the last call has ended. */
+static void take_buffers(struct emitter *e, const struct job *job, int counter)
+{
+	static const uint8_t lfence[] = {0x0f, 0xae, 0xe8};
+
+	bytes(e, lfence, sizeof(lfence));
+	for (int role = ROLE_DST; role <= ROLE_SRC; role++) {
+		int reg = job->in[role].index;
+
+		if (!job->in[role].bits)
+			continue;
+		/* mov 0(%reg,%counter,8), %reg */
+		byte(e, 0x48 | reg >> 3 << 2 | counter >> 3 << 1 | reg >> 3);
+		byte(e, 0x8b);
+		byte(e, 0x44 | (reg & 7) << 3);
+		byte(e, 3 << 6 | (counter & 7) << 3 | (reg & 7));
+		byte(e, 0);
+	}
+}
+
 static int counter_register(const struct job *job)
 {
 	for (int reg = 15; reg >= 0; reg--)
@@ -60,8 +80,8 @@ static void preserved(struct emitter *e, bool pop)
 	}
 }
 
-size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uint64_t *values,
-		   uintptr_t target)
+size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job,
+		   const struct placement *placement, uintptr_t target)
 {
 	struct emitter e = {into};
 	int counter = counter_register(job);
@@ -82,7 +102,9 @@ size_t caller_emit(uint8_t *into, uintptr_t at, const struct job *job, const uin
 			load(&e, reg, 0);
 	for (int role = 0; role < ROLES; role++)
 		if (job->in[role].bits)
-			load(&e, job->in[role].index, values[role]);
+			load(&e, job->in[role].index, placement->values[role]);
+	if (placement->most)
+		take_buffers(&e, job, counter);
 	/* call target */
 	byte(&e, 0xe8);
 	word(&e, target - (at + (e.at - into) + 4));

@@ -158,6 +158,17 @@ int machine_gate(const uint8_t *code, size_t size)
 	return code[2] == 0xcb ? 1 : code[2] == 0xca ? -1 : 0; /* stac, clac */
 }
 
+void machine_flush(uintptr_t from, size_t size)
+{
+	for (uintptr_t line = from & ~63ull; line < from + size; line += 64)
+		__builtin_ia32_clflush((void *)line);
+}
+
+void machine_flushed(void)
+{
+	__builtin_ia32_mfence();
+}
+
 uintptr_t machine_pc(const ucontext_t *context)
 {
 	return context->uc_mcontext.gregs[REG_RIP];

@@ -5,6 +5,7 @@ import click
 from loopwright.api import measure as run_measurements
 from loopwright.cli import output
 from loopwright.errors import InputError
+from loopwright.points import CACHES
 
 _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds")
 
@@ -17,10 +18,33 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds")
     metavar="N[,N...]|all",
     help="Code offsets of the loop, mod 64. At several, calls of the --sizes given alone.",
 )
+@click.option(
+    "--align",
+    metavar="D:S[,D:S...]",
+    help="Alignments of destination and source, in bytes from a page start.",
+)
+@click.option(
+    "--skew",
+    metavar="N[,N...]",
+    help="(destination - source) mod 4096; 0 and small ones are where loads and stores alias.",
+)
+@click.option(
+    "--cache",
+    metavar="hot|cold|all",
+    help="cold: buffers in no cache, each call with its own, behind a fence.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @output.formats
 def measure(
-    spec: str, sizes: str | None, offset: str | None, resume: bool, as_json: bool, as_csv: bool
+    spec: str,
+    sizes: str | None,
+    offset: str | None,
+    align: str | None,
+    skew: str | None,
+    cache: str | None,
+    resume: bool,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Measure variants on this host: cycles an iteration and cycles a call over sizes.
 
@@ -30,12 +54,17 @@ def measure(
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096
     loopwright measure x86_64/clear_user/plain --offset all --csv
+    loopwright measure x86_64/copy_user --sizes 4096 --skew 0,8,2048
+    loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
     """
     with output.progress("measuring") as step:
         rows = run_measurements(
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32"),
+            alignments=None if align is None else _pairs(align),
+            skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
+            caches=CACHES if cache == "all" else (cache or "hot",),
             resume=resume,
             progress=step,
         )
@@ -50,6 +79,13 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
     if not parts or not all(p.isdecimal() for p in parts):
         raise InputError(f"{option} {text!r} is no list of numbers; give it as {example}")
     return [int(p) for p in parts]
+
+
+def _pairs(text: str) -> list[tuple[int, int]]:
+    pairs = [part.split(":") for part in text.split(",") if part.strip()]
+    if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
+        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
+    return [(int(d), int(s)) for d, s in pairs]
 
 
 VERBS = (measure,)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE
+#include "placement.h"
+
+#include "arena.h"
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE 4096
+#define MOST_CALLS 1024	      /* of a cold burst */
+#define MOST_BYTES (64 << 20) /* of a side's buffers */
+
+static size_t side_bytes(const struct job *job, enum side side, size_t count)
+{
+	return job->effect == EFFECT_STORE_FIELDS ? count * job->record[side] : count;
+}
+
+/* A buffer for each call, at the same place of a page: whole pages lie between them. */
+static uint8_t *open_side(const struct placement *p, enum side side, size_t at, uint64_t calls)
+{
+	size_t stride = (p->bytes[side] + 2 * PAGE) / PAGE * PAGE;
+	struct arena arena = arena_open(calls * stride + PAGE);
+
+	/* Fewer pages, so that calls find their translations; no matter where there are none. */
+	if (p->tables[side])
+		madvise(arena.start, arena.size, MADV_HUGEPAGE);
+	memset(arena.start, side == SIDE_DST ? 0x55 : 0xaa, arena.size);
+	for (uint64_t i = 0; p->tables[side] && i < calls; i++)
+		p->tables[side][i + 1] = (uintptr_t)arena.start + i * stride + at;
+	return arena.start + at;
+}
+
+/* Prefetchers are not to guess the next call's buffers. The order is the same every time. */
+static void shuffle(struct placement *p)
+{
+	uint64_t random = 1;
+
+	for (uint64_t i = p->most; i > 1; i--) {
+		uint64_t j;
+
+		random = random * 6364136223846793005 + 1442695040888963407;
+		j = 1 + (random >> 33) % i;
+		for (int side = 0; side < SIDES; side++) {
+			uint64_t *table = p->tables[side], other = table[i];
+
+			table[i] = table[j];
+			table[j] = other;
+		}
+	}
+}
+
+struct placement placement_open(const struct job *job, const struct point *point)
+{
+	size_t at[SIDES] = {point->dst_align % PAGE, (point->dst_align - point->skew) % PAGE};
+	struct placement p = {.values[ROLE_COUNT] = point->count};
+	size_t longest;
+
+	for (int side = 0; side < SIDES; side++)
+		p.bytes[side] = side_bytes(job, side, point->count);
+	longest = p.bytes[SIDE_DST] > p.bytes[SIDE_SRC] ? p.bytes[SIDE_DST] : p.bytes[SIDE_SRC];
+	if (point->cold) {
+		p.most = MOST_BYTES / (longest + 2 * PAGE);
+		p.most = p.most > MOST_CALLS ? MOST_CALLS : p.most ? p.most : 1;
+		for (int side = 0; side < SIDES; side++)
+			p.tables[side] = malloc((p.most + 1) * sizeof(*p.tables[side]));
+	}
+	for (int side = 0; side < SIDES; side++) {
+		uint8_t *first = open_side(&p, side, at[side], p.most ? p.most : 1);
+
+		p.values[side == SIDE_DST ? ROLE_DST : ROLE_SRC] =
+		    (uintptr_t)(p.tables[side] ? (void *)p.tables[side] : first);
+	}
+	if (p.most)
+		shuffle(&p);
+	return p;
+}
+
+void placement_flush(const void *placement, uint64_t calls)
+{
+	const struct placement *p = placement;
+
+	for (int side = 0; side < SIDES; side++)
+		for (uint64_t i = 1; i <= calls; i++)
+			machine_flush(p->tables[side][i], p->bytes[side]);
+	machine_flushed();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Where the buffers of measured calls stand, and how they leave the caches. */
+#ifndef HARNESS_PLACEMENT_H
+#define HARNESS_PLACEMENT_H
+
+#include "job.h"
+
+struct placement {
+	uint64_t values[ROLES];	 /* what inputs are loaded with */
+	uint64_t *tables[SIDES]; /* cold: each call's buffer, by the calls that are left */
+	size_t bytes[SIDES];	 /* of a buffer */
+	uint64_t most;		 /* cold: calls in a burst that have buffers of their own */
+};
+
+/*
+ * Hot: one pair of buffers, the destination behind a page start by its alignment. Cold: a pair for
+ * each call of a burst, all alike, in random order.
+ */
+struct placement placement_open(const struct job *job, const struct point *point);
+
+/* Flush the buffers of the calls of a burst from all caches. */
+void placement_flush(const void *placement, uint64_t calls);
+
+#endif
