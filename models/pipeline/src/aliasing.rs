@@ -100,7 +100,9 @@ pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn
                 number = number.saturating_add(1);
             }
             cases[at] = case;
-            step(d, &mut values, &mut fresh);
+            if any_store {
+                step(d, &mut values, &mut fresh);
+            }
             let moved = d.effects.iter().find_map(|e| match *e {
                 Effect::Offset { from, add: 0, .. } => Some(from_load[usize::from(from)]),
                 _ => None,
@@ -115,7 +117,19 @@ pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn
 }
 
 fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
-    let before = *values;
+    let mut moved = [(0, NOTHING); 4];
+    let mut count = 0;
+    for (effect, place) in d.effects.iter().zip(&mut moved) {
+        *place = match *effect {
+            Effect::Offset { to, from, add } => {
+                let mut value = values[usize::from(from)];
+                value.offset = value.offset.wrapping_add(add);
+                (to, value)
+            }
+            Effect::Zero { to } => (to, NOTHING),
+        };
+        count += 1;
+    }
     for w in &d.writes {
         *fresh += 1;
         values[usize::from(w.1)] = Abstract {
@@ -123,15 +137,8 @@ fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
             offset: 0,
         };
     }
-    for effect in &d.effects {
-        match *effect {
-            Effect::Offset { to, from, add } => {
-                let mut value = before[usize::from(from)];
-                value.offset = value.offset.wrapping_add(add);
-                values[usize::from(to)] = value;
-            }
-            Effect::Zero { to } => values[usize::from(to)] = NOTHING,
-        }
+    for (to, value) in &moved[..count] {
+        values[usize::from(*to)] = *value;
     }
     if d.stack != 0 {
         let sp = &mut values[usize::from(crate::x86::RSP)];

@@ -53,7 +53,7 @@ pub struct Slot {
     pub inst: u16,
     /// Inserted by rename, not by the front end.
     pub inserted: bool,
-    /// Waits until everything before it has retired, then takes that many cycles.
+    /// Serialises; cycles.
     pub serial: Option<u32>,
     /// Last slot of its instruction.
     pub last: bool,
@@ -68,6 +68,12 @@ pub struct Fused {
     pub inst: u16,
     /// First of its instruction.
     pub first: bool,
+    /// Uops in its slots.
+    pub uops: u32,
+    /// Uops that the limit of arithmetic uops a cycle counts.
+    pub alu: u32,
+    /// Waits until everything before it has retired, then takes that many cycles.
+    pub serial: Option<u32>,
 }
 
 /// An instruction as the front end sees it.
@@ -120,8 +126,12 @@ pub struct Block {
     pub slots: Vec<Slot>,
     /// Uops of one iteration.
     pub uops: Vec<Uop>,
+    /// Instruction of each uop.
+    pub owner: Vec<u16>,
     /// Number of stores.
     pub stores: usize,
+    /// Whether a load takes its data from a store.
+    pub forwards: bool,
     /// Store number of each uop that stores data.
     pub store_number: Vec<Option<u16>>,
     /// First uop of the instruction of each uop, for inner sources.

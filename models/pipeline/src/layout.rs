@@ -7,9 +7,12 @@ use crate::error::Error;
 use crate::figures::{FigureTable, Figures};
 use crate::inst::{Branch, Decoded, Effect};
 use crate::params::{Isa, Params};
-use crate::uops::{expand, Expansion, Role};
+use crate::uops::{expand, Expansion, From, Role};
 use crate::x86;
 use std::borrow::Cow;
+
+/// More arithmetic uops a cycle than any core renames: no limit.
+const NO_LIMIT: u32 = 1000;
 
 /// Makes a block.
 pub(crate) struct Builder<'a> {
@@ -31,7 +34,9 @@ impl<'a> Builder<'a> {
             fused: Vec::new(),
             slots: Vec::new(),
             uops: Vec::new(),
+            owner: Vec::new(),
             stores: 0,
+            forwards: false,
             store_number: Vec::new(),
             inner_base: Vec::new(),
             names: Vec::new(),
@@ -113,7 +118,41 @@ impl<'a> Builder<'a> {
         if self.block.fused.len() > 20_000 {
             return Err(Error::Block("more than 20000 uops".into()));
         }
+        self.sum_up();
         Ok(self.block)
+    }
+
+    /// Work out once what the cycles ask for again and again.
+    fn sum_up(&mut self) {
+        let block = &mut self.block;
+        let limited = self.params.rename.alu_uops < NO_LIMIT;
+        let alu = if limited {
+            self.params.mask(&self.params.ports.alu).unwrap_or(0)
+        } else {
+            0
+        };
+        for fused in &mut block.fused {
+            for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+                fused.uops += slot.uops.len() as u32;
+                fused.serial = fused.serial.or(slot.serial);
+                if slot.kind == SlotKind::Normal {
+                    let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
+                    fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;
+                }
+            }
+        }
+        block.owner = vec![0; block.uops.len()];
+        for slot in &block.slots {
+            block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
+        }
+        block.forwards = block
+            .uops
+            .iter()
+            .flat_map(|u| &u.sources)
+            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..)));
+        if !block.forwards {
+            block.store_number.fill(None);
+        }
     }
 
     fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
@@ -206,6 +245,9 @@ impl<'a> Builder<'a> {
                 slots,
                 inst: index,
                 first: n == 0,
+                uops: 0,
+                alu: 0,
+                serial: None,
             });
         }
         self.rename_cases(d, row, expansion);

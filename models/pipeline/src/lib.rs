@@ -38,6 +38,7 @@ pub mod predecode;
 pub mod predict;
 #[cfg(feature = "python")]
 mod python;
+pub mod ready;
 pub mod rename;
 pub mod retire;
 pub mod scheduler;

@@ -20,26 +20,18 @@ pub struct Mode {
     pub stale_counts: bool,
     /// Only computing uops advance the issue slot.
     pub computing: bool,
-    /// Ports of arithmetic, if rename limits it.
-    pub alu: u32,
     /// Bits of an address within a block of the predecoder.
     pub block_shift: u32,
 }
 
 impl Mode {
     fn new(params: &Params) -> Mode {
-        let limited = params.rename.alu_uops < 1000;
         Mode {
             ideal: params.front_end.mode == "ideal",
             predecoded: params.fetch_kind() == Ok(FetchKind::Predecoded),
             stale_counts: params.ports.counts == "stale",
             computing: params.ports.position == "computing",
             block_shift: params.predecode.block_bytes.trailing_zeros(),
-            alu: if limited {
-                params.mask(&params.ports.alu).unwrap_or(0)
-            } else {
-                0
-            },
         }
     }
 }
@@ -81,17 +73,17 @@ pub struct Machine<'a> {
     /// Unused entries of `values`.
     pub free_values: Vec<u32>,
     /// Links between waiting inputs.
-    pub links: Vec<u32>,
+    pub links: Box<[u32; UOP_SIZE * SOURCES]>,
     /// Additional cycles of each waiting input.
-    pub extra: Vec<u16>,
+    pub extra: Box<[u16; UOP_SIZE * SOURCES]>,
     /// Uops in flight.
-    pub flights: Vec<Flight>,
+    pub flights: Box<[Flight; UOP_SIZE]>,
     /// Number of the next uop.
     pub next_flight: u32,
     /// No uop before this number waits.
     pub oldest_flight: u32,
     /// Reorder buffer.
-    pub rob: Vec<RobEntry>,
+    pub rob: Box<[RobEntry; ROB_SIZE]>,
     /// Number of the oldest entry.
     pub rob_head: u32,
     /// Number of the next entry.
@@ -129,11 +121,11 @@ impl<'a> Machine<'a> {
         } else {
             Source::Predecode
         };
-        let mut scratch = crate::scratch::SCRATCH.take().unwrap_or_default();
-        scratch.values.clear();
-        let stores = block.stores;
+        let assign = params.assign()?;
+        let scratch = crate::scratch::SCRATCH.take().unwrap_or_default();
+        let stores = if block.forwards { block.stores } else { 0 };
         Ok(Machine {
-            assign: params.assign()?,
+            assign,
             mode: Mode::new(params),
             now: 0,
             predecode: crate::predecode::State::default(),
@@ -141,13 +133,13 @@ impl<'a> Machine<'a> {
             cache: crate::uop_cache::State::default(),
             plan,
             lsd,
-            queue: VecDeque::with_capacity(64),
-            idq: VecDeque::with_capacity(256),
+            queue: scratch.queue,
+            idq: scratch.idq,
             source,
             held: [Held::Since(0, 0); REGS],
             added: [0; REGS],
             values: scratch.values,
-            free_values: Vec::new(),
+            free_values: scratch.free_values,
             links: scratch.links,
             extra: scratch.extra,
             flights: scratch.flights,
@@ -156,7 +148,7 @@ impl<'a> Machine<'a> {
             rob: scratch.rob,
             rob_head: 0,
             rob_tail: 0,
-            sched: crate::scheduler::State::new(params),
+            sched: crate::scheduler::State::new(block, params, assign, scratch.ready),
             rename: crate::rename::State::default(),
             stores: vec![[Held::Since(0, 0); 8]; stores],
             stored: vec![[Held::Since(0, 0); 8]; stores],

@@ -9,7 +9,6 @@ use crate::machine::Machine;
 use crate::params::Params;
 use crate::timeline::{Timeline, ROWS};
 use crate::usage::{by_instruction, Usage};
-use std::collections::HashMap;
 
 /// A core ready to predict: parameters and figures.
 #[derive(Debug)]
@@ -75,7 +74,7 @@ const ITERATIONS: usize = 10;
 /// Cycles between fingerprints, about.
 const DISTANCE: usize = 12;
 /// Repetitions after which a state that differs only in ports counts as the same.
-const REPEATS: u32 = 3;
+const REPEATS: u32 = 6;
 /// Cycles without retirement that mean a pipeline that cannot move.
 const STUCK: i32 = 100_000;
 
@@ -107,27 +106,37 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
         };
         let (cycles, steady) = run(&mut machine, &mut recorder, request.timeline)?;
         let timeline = Timeline::new(&block, &core.params, machine.assign, &recorder);
-        return Ok(result(&machine, cycles, steady, Some(timeline)));
+        return Ok(result(machine, cycles, steady, Some(timeline)));
     }
     let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
-    Ok(result(&machine, cycles, steady, None))
+    Ok(result(machine, cycles, steady, None))
 }
 
-fn result(machine: &Machine, cycles: f64, steady: bool, timeline: Option<Timeline>) -> Prediction {
-    Prediction {
+fn result(machine: Machine, cycles: f64, steady: bool, timeline: Option<Timeline>) -> Prediction {
+    let prediction = Prediction {
         cycles,
-        bottleneck: bottleneck::name(machine, cycles),
+        bottleneck: bottleneck::name(&machine, cycles),
         steady,
         simulated: machine.now as u32,
-        ports: machine.usage.as_ref().map(|u| by_instruction(machine, u)),
+        ports: machine.usage.as_ref().map(|u| by_instruction(&machine, u)),
         timeline,
         names: machine.block.names.clone(),
-    }
+    };
+    machine.recycle();
+    prediction
+}
+
+/// Where a simulation stood when its state was taken: iterations and cycles.
+#[derive(Clone, Copy)]
+struct Mark {
+    exact: u64,
+    rough: u64,
+    iterations: usize,
+    cycle: i32,
 }
 
 fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Result<(f64, bool), Error> {
-    let mut seen: HashMap<u64, (usize, i32)> = HashMap::new();
-    let mut rough_seen: HashMap<u64, (usize, i32)> = HashMap::new();
+    let mut marks: Vec<Mark> = Vec::with_capacity(64);
     let mut last_gap = None;
     let mut repeats = 0;
     let mut last_progress = 0;
@@ -160,11 +169,17 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
             continue;
         }
         let (exact, rough) = machine.fingerprint();
-        let now = (complete, machine.now);
-        let gone = |then: (usize, i32)| (complete - then.0, machine.now - then.1);
-        let again = seen.insert(exact, now).map(gone);
+        let mark = Mark {
+            exact,
+            rough,
+            iterations: complete,
+            cycle: machine.now,
+        };
+        let gone = |then: &Mark| (complete - then.iterations, mark.cycle - then.cycle);
+        let again = marks.iter().rev().find(|m| m.exact == exact).map(gone);
         // Without the ports a state must repeat several times in the same way.
-        let alike = rough_seen.insert(rough, now).map(gone);
+        let alike = marks.iter().rev().find(|m| m.rough == rough).map(gone);
+        marks.push(mark);
         repeats = if alike.is_some() && alike == last_gap {
             repeats + 1
         } else {

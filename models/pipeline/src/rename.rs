@@ -1,6 +1,6 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
-use crate::block::{Slot, SlotKind};
+use crate::block::SlotKind;
 use crate::events::{Event, Hold, Observer};
 use crate::flight::{Held, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::inst::Reg;
@@ -69,8 +69,7 @@ impl Machine<'_> {
                 break;
             };
             let fused = &self.block.fused[head.fused as usize];
-            let slots = &self.block.slots[fused.slots.start as usize..fused.slots.end as usize];
-            let count = slots.len() as u32;
+            let count = fused.slots.end - fused.slots.start;
             if used > 0 && used + count > width {
                 break;
             }
@@ -81,18 +80,17 @@ impl Machine<'_> {
                     break;
                 }
             }
-            let uops: u32 = slots.iter().map(|s| s.uops.end - s.uops.start).sum();
-            if let Some(full) = self.full(count, uops) {
+            if let Some(full) = self.full(count, fused.uops) {
                 self.rename.blocked += u64::from(used == 0);
                 why = full;
                 break;
             }
-            alu += self.alu_uops(slots);
+            alu += fused.alu;
             if alu > p.rename.alu_uops && used > 0 {
                 why = Hold::Window;
                 break;
             }
-            if let Some(cycles) = slots.iter().find_map(|s| s.serial) {
+            if let Some(cycles) = fused.serial {
                 if self.rob_tail != self.rob_head {
                     why = Hold::Serial;
                     break;
@@ -137,22 +135,6 @@ impl Machine<'_> {
             self.forget_started();
         }
         self.next_flight.wrapping_sub(self.oldest_flight)
-    }
-
-    fn alu_uops(&self, slots: &[Slot]) -> u32 {
-        let alu = self.mode.alu;
-        if alu == 0 {
-            return 0;
-        }
-        let count = |s: &Slot| {
-            (s.uops.start..s.uops.end)
-                .filter(|u| self.block.uops[*u as usize].ports & alu != 0)
-                .count()
-        };
-        slots
-            .iter()
-            .map(|s| if s.kind == SlotKind::Normal { count(s) as u32 } else { 0 })
-            .sum()
     }
 
     fn rename_slot(&mut self, at: u32, iteration: u32, position: u32) {
@@ -227,7 +209,7 @@ impl Machine<'_> {
         let id = self.next_flight;
         self.next_flight = self.next_flight.wrapping_add(1);
         let index = id as usize % UOP_SIZE;
-        let inst = block.slots[self.rob[rob as usize % ROB_SIZE].slot as usize].inst;
+        let inst = block.owner[at as usize];
         let flight = &mut self.flights[index];
         flight.uop = at;
         flight.rob = rob;

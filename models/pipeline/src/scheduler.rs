@@ -1,22 +1,11 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
+use crate::block::Block;
 use crate::events::{Event, Observer};
 use crate::flight::{LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::machine::Machine;
 use crate::params::{Assign, Params};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// A uop with all inputs known.
-#[derive(Clone, Copy, Debug)]
-pub struct Ready {
-    /// Number of the uop.
-    pub id: u32,
-    /// Earliest start.
-    pub at: i32,
-    /// Needs a unit that stays busy.
-    pub slow: bool,
-}
+use crate::ready::Ready;
 
 /// State of schedulers and ports.
 #[derive(Clone, Debug)]
@@ -39,10 +28,11 @@ pub struct State {
     pub high: bool,
     /// Which of two load ports is next.
     pub turn: bool,
-    /// Uops with all inputs known, by port; the last list is for any port.
-    pub ready: Vec<Vec<Ready>>,
-    /// By port, uops that could start now, the oldest on top.
-    pub startable: Vec<BinaryHeap<Reverse<u32>>>,
+    /// Uops with all inputs known. If rename chose their ports, each port has two queues: of
+    /// uops that need its busy unit, and before it of all others.
+    pub ready: Ready,
+    /// If dispatch chooses the ports: the queue of each uop of the block.
+    pub queue_of: Vec<u16>,
     /// First cycle at which a port is free.
     pub port_free: [i32; 24],
     /// First cycle at which the slow unit of a port is free.
@@ -53,8 +43,23 @@ pub struct State {
 
 impl State {
     /// Empty schedulers.
-    pub fn new(params: &Params) -> State {
+    pub fn new(block: &Block, params: &Params, assign: Assign, mut ready: Ready) -> State {
         let ports = params.ports.names.chars().count();
+        let mut queue_of = Vec::new();
+        if assign == Assign::AtDispatch {
+            let mut kinds: Vec<(u32, bool)> = Vec::new();
+            for uop in &block.uops {
+                let kind = (uop.ports, uop.busy > 1);
+                let known = kinds.iter().position(|k| *k == kind);
+                queue_of.push(known.unwrap_or(kinds.len()) as u16);
+                if known.is_none() {
+                    kinds.push(kind);
+                }
+            }
+            ready.reset(kinds.into_iter());
+        } else {
+            ready.reset((0..2 * ports as u32).map(|n| (1 << (n / 2), n % 2 == 1)));
+        }
         State {
             waiting: 0,
             load: [0; 24],
@@ -71,8 +76,8 @@ impl State {
             ranks: params.ranks(),
             high: params.ports.tie == "high",
             turn: false,
-            ready: vec![Vec::new(); ports + 1],
-            startable: vec![BinaryHeap::new(); ports],
+            ready,
+            queue_of,
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
@@ -89,100 +94,66 @@ impl Machine<'_> {
     /// All inputs of a uop are known.
     pub fn make_ready(&mut self, id: u32) {
         let flight = &self.flights[id as usize % UOP_SIZE];
-        let list = if flight.port == 255 {
-            self.sched.ports
-        } else {
-            usize::from(flight.port)
+        let queue = match self.sched.queue_of.get(flight.uop as usize) {
+            Some(&queue) => queue,
+            None => 2 * u16::from(flight.port) + u16::from(self.block.uops[flight.uop as usize].busy > 1),
         };
-        let slow = self.block.uops[flight.uop as usize].busy > 1;
-        self.sched.ready[list].push(Ready {
-            id,
-            at: flight.ready,
-            slow,
-        });
+        self.sched.ready.push(self.now, id, flight.ready, queue);
     }
 
     /// Start uops for a cycle.
     pub fn dispatch_cycle<O: Observer>(&mut self, observer: &mut O) {
+        self.sched.ready.arrive(self.now);
         if self.assign == Assign::AtDispatch {
             self.dispatch_any(observer);
             return;
         }
-        let now = self.now;
         for port in 0..self.sched.ports {
-            let heap = &mut self.sched.startable[port];
-            self.sched.ready[port].retain(|r| {
-                if r.at <= now {
-                    heap.push(Reverse(r.id));
-                }
-                r.at > now
-            });
-            if self.sched.port_free[port] > now {
+            if self.sched.port_free[port] > self.now {
                 continue;
             }
-            if let Some(id) = self.oldest(port) {
-                self.start(id, port, observer);
-            }
+            let first = 2 * port;
+            let slow = if self.sched.unit_free[port] > self.now {
+                None
+            } else {
+                self.sched.ready.queues[first + 1].oldest()
+            };
+            let quick = self.sched.ready.queues[first].oldest();
+            let (id, queue) = match (quick, slow) {
+                (None, None) => continue,
+                (Some(id), None) => (id, first),
+                (Some(id), Some(other)) if id < other => (id, first),
+                (_, Some(id)) => (id, first + 1),
+            };
+            self.sched.ready.queues[queue].pop();
+            self.start(id, port, observer);
         }
-    }
-
-    /// Take the oldest uop that a port can start; one that needs its busy unit waits.
-    fn oldest(&mut self, port: usize) -> Option<u32> {
-        let mut set_aside = Vec::new();
-        let mut found = None;
-        while let Some(Reverse(id)) = self.sched.startable[port].pop() {
-            let slow = self.block.uops[self.flights[id as usize % UOP_SIZE].uop as usize].busy > 1;
-            if slow && self.sched.unit_free[port] > self.now {
-                set_aside.push(Reverse(id));
-                continue;
-            }
-            found = Some(id);
-            break;
-        }
-        self.sched.startable[port].extend(set_aside);
-        found
     }
 
     /// Oldest first, each on the first free port that can take it.
     fn dispatch_any<O: Observer>(&mut self, observer: &mut O) {
-        let list = self.sched.ports;
-        if self.sched.ready[list].is_empty() {
-            return;
-        }
-        let mut ready = std::mem::take(&mut self.sched.ready[list]);
-        ready.sort_unstable_by_key(|r| r.id);
-        let mut free = 0u32;
+        let (mut free, mut idle) = (0u32, 0u32);
         for port in 0..self.sched.ports {
             free |= u32::from(self.sched.port_free[port] <= self.now) << port;
+            idle |= u32::from(self.sched.unit_free[port] <= self.now) << port;
         }
-        let mut kept = Vec::with_capacity(ready.len());
-        for r in ready {
-            if r.at > self.now || free == 0 {
-                kept.push(r);
-                continue;
-            }
-            let uop = &self.block.uops[self.flights[r.id as usize % UOP_SIZE].uop as usize];
-            let mut choice = uop.ports & free;
-            if choice == 0 {
-                kept.push(r);
-                continue;
-            }
-            if r.slow {
-                choice &= (0..self.sched.ports as u32)
-                    .filter(|p| self.sched.unit_free[*p as usize] <= self.now)
-                    .fold(0, |m, p| m | 1 << p);
-                if choice == 0 {
-                    kept.push(r);
-                    continue;
+        loop {
+            let can = |ports: u32, slow: bool| ports & free & if slow { idle } else { u32::MAX };
+            let mut best: Option<(u32, usize)> = None;
+            for (n, queue) in self.sched.ready.queues.iter().enumerate() {
+                if let Some(id) = queue.oldest() {
+                    if best.is_none_or(|b| id < b.0) && can(queue.ports, queue.slow) != 0 {
+                        best = Some((id, n));
+                    }
                 }
             }
-            let port = choice.trailing_zeros() as usize;
+            let Some((id, n)) = best else { break };
+            let queue = &mut self.sched.ready.queues[n];
+            queue.pop();
+            let port = can(queue.ports, queue.slow).trailing_zeros();
             free &= !(1 << port);
-            self.start(r.id, port, observer);
+            self.start(id, port as usize, observer);
         }
-        // Uops that became ready in this cycle are already in the list.
-        kept.append(&mut self.sched.ready[list]);
-        self.sched.ready[list] = kept;
     }
 
     fn start<O: Observer>(&mut self, id: u32, port: usize, observer: &mut O) {
@@ -194,8 +165,7 @@ impl Machine<'_> {
             self.sched.load[port] = self.sched.load[port].saturating_sub(1);
         }
         self.sched.waiting -= 1;
-        let inst = block.slots[self.rob[flight.rob as usize % ROB_SIZE].slot as usize].inst;
-        self.critical[usize::from(inst)] = flight.critical;
+        self.critical[usize::from(block.owner[flight.uop as usize])] = flight.critical;
         let until = self.now + i32::from(uop.port_cycles.max(1));
         self.sched.port_free[port] = self.sched.port_free[port].max(until);
         if uop.busy > 1 {

@@ -1,16 +1,22 @@
 //! Large arrays that simulations on a thread use one after the other.
 
-use crate::flight::{Flight, RobEntry, Value, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{Flight, Queued, RobEntry, Value, Waiting, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::machine::Machine;
+use crate::ready::Ready;
 use std::cell::Cell;
+use std::collections::VecDeque;
 
-/// The arrays; their content is written before it is read.
+/// The arrays; the content of those of fixed size is written before it is read.
 pub(crate) struct Scratch {
-    pub(crate) links: Vec<u32>,
-    pub(crate) extra: Vec<u16>,
-    pub(crate) flights: Vec<Flight>,
-    pub(crate) rob: Vec<RobEntry>,
+    pub(crate) links: Box<[u32; UOP_SIZE * SOURCES]>,
+    pub(crate) extra: Box<[u16; UOP_SIZE * SOURCES]>,
+    pub(crate) flights: Box<[Flight; UOP_SIZE]>,
+    pub(crate) rob: Box<[RobEntry; ROB_SIZE]>,
     pub(crate) values: Vec<Value>,
+    pub(crate) free_values: Vec<u32>,
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) idq: VecDeque<Waiting>,
+    pub(crate) ready: Ready,
 }
 
 impl Default for Scratch {
@@ -26,20 +32,22 @@ impl Default for Scratch {
             values: [NONE; 4],
             result: LATER,
         };
+        let entry = RobEntry {
+            slot: 0,
+            iteration: 0,
+            left: 0,
+            done: 0,
+        };
         Scratch {
-            links: vec![NONE; UOP_SIZE * SOURCES],
-            extra: vec![0; UOP_SIZE * SOURCES],
-            flights: vec![flight; UOP_SIZE],
-            rob: vec![
-                RobEntry {
-                    slot: 0,
-                    iteration: 0,
-                    left: 0,
-                    done: 0
-                };
-                ROB_SIZE
-            ],
+            links: Box::new([NONE; UOP_SIZE * SOURCES]),
+            extra: Box::new([0; UOP_SIZE * SOURCES]),
+            flights: Box::new([flight; UOP_SIZE]),
+            rob: Box::new([entry; ROB_SIZE]),
             values: Vec::with_capacity(1024),
+            free_values: Vec::with_capacity(1024),
+            queue: VecDeque::with_capacity(64),
+            idq: VecDeque::with_capacity(256),
+            ready: Ready::default(),
         }
     }
 }
@@ -48,16 +56,24 @@ thread_local! {
     pub(crate) static SCRATCH: Cell<Option<Scratch>> = const { Cell::new(None) };
 }
 
-impl Drop for Machine<'_> {
-    fn drop(&mut self) {
-        let scratch = Scratch {
-            links: std::mem::take(&mut self.links),
-            extra: std::mem::take(&mut self.extra),
-            flights: std::mem::take(&mut self.flights),
-            rob: std::mem::take(&mut self.rob),
-            values: std::mem::take(&mut self.values),
+impl Machine<'_> {
+    /// Leave the arrays to the next simulation on this thread.
+    pub fn recycle(self) {
+        let mut scratch = Scratch {
+            links: self.links,
+            extra: self.extra,
+            flights: self.flights,
+            rob: self.rob,
+            values: self.values,
+            free_values: self.free_values,
+            queue: self.queue,
+            idq: self.idq,
+            ready: self.sched.ready,
         };
-        // The thread may be ending.
-        let _ = SCRATCH.try_with(|place| place.set(Some(scratch)));
+        scratch.values.clear();
+        scratch.free_values.clear();
+        scratch.queue.clear();
+        scratch.idq.clear();
+        SCRATCH.set(Some(scratch));
     }
 }

@@ -1,0 +1,84 @@
+//! Uops with all inputs known: each waits for its cycle, then in a queue for a port.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Cycles that are looked ahead; what comes later is looked at again then.
+const HORIZON: usize = 128;
+
+/// A uop whose first possible cycle has not come.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    id: u32,
+    at: i32,
+    queue: u16,
+}
+
+/// Uops that could start now, for the same ports; the oldest is first.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// Ports that can execute them.
+    pub ports: u32,
+    /// They need a unit that stays busy.
+    pub slow: bool,
+    waiting: BinaryHeap<Reverse<u32>>,
+}
+
+impl Queue {
+    /// Number of the oldest uop.
+    pub fn oldest(&self) -> Option<u32> {
+        self.waiting.peek().map(|id| id.0)
+    }
+
+    /// Take the oldest uop out.
+    pub fn pop(&mut self) {
+        self.waiting.pop();
+    }
+}
+
+/// All uops with known inputs.
+#[derive(Clone, Debug, Default)]
+pub struct Ready {
+    /// By cycle mod [`HORIZON`].
+    coming: Vec<Vec<Coming>>,
+    /// The queues in use.
+    pub queues: Vec<Queue>,
+}
+
+impl Ready {
+    /// Forget all uops and make queues for these ports; keeps the memory it has.
+    pub fn reset(&mut self, kinds: impl Iterator<Item = (u32, bool)>) {
+        self.coming.resize_with(HORIZON, Vec::new);
+        self.coming.iter_mut().for_each(Vec::clear);
+        let mut count = 0;
+        for (ports, slow) in kinds {
+            if count == self.queues.len() {
+                self.queues.push(Queue::default());
+            }
+            let queue = &mut self.queues[count];
+            (queue.ports, queue.slow) = (ports, slow);
+            queue.waiting.clear();
+            count += 1;
+        }
+        self.queues.truncate(count);
+    }
+
+    /// A uop may start at a cycle, from the next one on.
+    pub fn push(&mut self, now: i32, id: u32, at: i32, queue: u16) {
+        let cycle = at.clamp(now + 1, now + HORIZON as i32 - 1);
+        self.coming[cycle as usize % HORIZON].push(Coming { id, at, queue });
+    }
+
+    /// Move the uops whose cycle has come to their queues; to be called in every cycle.
+    pub fn arrive(&mut self, now: i32) {
+        let mut due = std::mem::take(&mut self.coming[now as usize % HORIZON]);
+        for uop in due.drain(..) {
+            if uop.at > now {
+                self.push(now, uop.id, uop.at, uop.queue);
+            } else {
+                self.queues[usize::from(uop.queue)].waiting.push(Reverse(uop.id));
+            }
+        }
+        self.coming[now as usize % HORIZON] = due;
+    }
+}
