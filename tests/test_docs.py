@@ -47,6 +47,10 @@ class Reader:
         assert not (step.output and wrong), f"{wrong}\n{said}"
 
 
+def _path() -> list[str]:
+    return [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
 @pytest.fixture
 def reader(tmp_path):
     """Return a reader in a copy of the checkout whose kernels may be changed."""
@@ -60,7 +64,10 @@ def reader(tmp_path):
     # The .venv of this interpreter, whichever checkout it stands in, with the code of this one.
     (folder / ".venv").unlink(missing_ok=True)
     (folder / ".venv").symlink_to(Path(sys.prefix))
-    places = {"LOOPWRIGHT_KERNELS": str(folder / "kernels"), "PYTHONPATH": str(ROOT)}
+    places = {"LOOPWRIGHT_KERNELS": str(folder / "kernels"), "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()])}
+    # What `git am` needs, and a cache that holds the kernel sources.
+    places |= {"GIT_AUTHOR_NAME": "A Reader", "GIT_AUTHOR_EMAIL": "reader@example.org"}
+    places |= {"GIT_COMMITTER_NAME": "A Reader", "GIT_COMMITTER_EMAIL": "reader@example.org"}
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Reader(folder, home, {**places, "XDG_CACHE_HOME": cache})
 

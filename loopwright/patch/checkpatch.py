@@ -52,6 +52,7 @@ def run(tree: Tree, patch: Path, *, signed: bool) -> tuple[Finding, ...]:
 
     signed says whether the patch has a Signed-off-by: some findings are allowed only without.
     """
+    patch = patch.resolve()
     script = tree.path(SCRIPT)
     if not script.is_file():
         raise InputError(f"{tree} has no {SCRIPT}, which every patch is held to")
