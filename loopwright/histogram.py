@@ -58,30 +58,37 @@ def read(spec: str) -> Histogram:
 
     InputError where the file holds no histogram, or several and none or no single one is meant.
     """
-    path, maps = _open(spec)
-    wanted = spec[len(str(path)) + 1 :]
+    path, text = _open(spec)
+    return parse(text, spec[len(str(path)) + 1 :], str(path))
+
+
+def parse(text: str, wanted: str = "", where: str = "the text") -> Histogram:
+    """Read what bpftrace printed: the map whose name has wanted in it. InputError as read."""
+    maps = _maps(text)
     if not maps:
-        raise InputError(f"{path}: no bpftrace histogram in it; its rows look like [64, 576) 9 |@|")
+        raise InputError(
+            f"{where}: no bpftrace histogram in it; its rows look like [64, 576) 9 |@|"
+        )
     found = [h for h in maps if wanted in h.name]
     if len(found) != 1:
         names = ", ".join(h.name or "(no name)" for h in maps)
-        raise InputError(f"{path}: name one of its histograms as FILE:NAME; it holds {names}")
+        raise InputError(f"{where}: name one of its histograms as FILE:NAME; it holds {names}")
     if not found[0].total:
-        raise InputError(f"{path}: histogram {found[0].name} counts no calls")
+        raise InputError(f"{where}: histogram {found[0].name} counts no calls")
     return found[0]
 
 
-def _open(spec: str) -> tuple[Path, list[Histogram]]:
+def _open(spec: str) -> tuple[Path, str]:
     candidates = [spec]
     candidates += [spec[:n] for n, char in enumerate(spec) if char == ":"]
     for name in candidates:
         path = Path(name)
         if path.is_file():
-            return path, _parse(path.read_text(errors="replace"))
+            return path, path.read_text(errors="replace")
     raise InputError(f"{spec}: no such file; give a file with a bpftrace histogram")
 
 
-def _parse(text: str) -> list[Histogram]:
+def _maps(text: str) -> list[Histogram]:
     out: list[Histogram] = []
     name, rows = "", list[Bucket]()
     for line in text.splitlines():

@@ -15,69 +15,100 @@
 # # Compare loops
 #
 # **What this answers:** for one kernel, how many cycles an iteration does each model give each
-# variant, on each microarchitecture; what does this machine measure; and where do they disagree?
-#
-# **What to change:** `KERNEL` below. `lw list kernels` on the command line names the others.
+# variant, on each core; what does this machine measure; where do the models disagree, and why?
 
 # %%
-from IPython.display import display
+from functools import cache
 
 import loopwright as lw
-from loopwright.report import plots
-
-KERNEL = "x86_64/copy_user"
+from loopwright import hosts, kernels, microarchs
+from loopwright.errors import InputError
+from loopwright.report import plots, tables
+from loopwright.report.choices import Choices, Several
+from loopwright.report.disagreements import disagreements
 
 # %% [markdown]
-# ## One tidy table
-# A row for each variant, core and source (a model, or `measured` on this machine). `cycles` is per
-# iteration of the main loop; `vs_baseline` is the speed relative to what Linux has today (above 1:
-# faster); `spread_percent` how far the models lie apart; `error` why a source has no number.
+# ## What to compare
+# A kernel is a routine of Linux with several variants of its loop. The cores are those that
+# recommendations are made for, and this machine's if it is another one. What follows is drawn
+# again when you choose.
 
 # %%
-table = lw.compare(KERNEL)
-answers = table[table["cycles"].notna()]
-answers[
-    [
-        "variant",
-        "microarch",
-        "source",
-        "cycles",
-        "uncertainty",
-        "bytes_per_cycle",
-        "vs_baseline",
-        "error_percent",
-        "spread_percent",
+CORES = [*(core.id for core in microarchs.targets()), hosts.microarch() or "zen2"]
+pick = Choices(
+    kernel=["x86_64/clear_user", *kernels.ids()],
+    microarchs=Several(CORES, chosen=len(CORES)),
+)
+
+
+@cache
+def compared(kernel):
+    return lw.compare(kernel)
+
+
+def chosen(kernel, microarchs):
+    rows = compared(kernel)
+    rows = rows[rows["microarch"].isin(microarchs)]
+    if rows.empty:
+        raise InputError(f"{kernel} runs on none of these cores: choose another")
+    return rows
+
+
+# %% [markdown]
+# ## Cycles an iteration, side by side
+# A row for each variant and core; empty where a source has no figure. `spread_percent` says how
+# far the models' largest figure lies above the least.
+
+# %%
+pick.show(lambda kernel, microarchs: tables.side_by_side(chosen(kernel, microarchs)))
+
+# %% [markdown]
+# ## The same as figures, core by core
+# Shorter is faster. A variant without a bar has no answer. `measured` is this machine's, with its
+# uncertainty, and only in the column of the core that this machine is.
+
+# %%
+pick.show(
+    lambda kernel, microarchs: [
+        plots.cycles(rows, core)
+        for rows in [chosen(kernel, microarchs)]
+        for core in rows["microarch"].unique()
     ]
-].round(3)
-
-# %% [markdown]
-# ## Cycles an iteration, core by core
-# Black is measured, with its uncertainty. A variant without a bar has no answer.
-
-# %%
-for core in table["microarch"].unique():
-    display(plots.cycles(table, core))
+)
 
 # %% [markdown]
 # ## Bytes a cycle
-# Variants with different strides compare by what they move.
+# Variants that move different amounts an iteration compare by what they move. Longer is faster.
 
 # %%
-for core in table["microarch"].unique():
-    display(plots.bytes_per_cycle(table, core))
+pick.show(
+    lambda kernel, microarchs: [
+        plots.bytes_per_cycle(rows, core)
+        for rows in [chosen(kernel, microarchs)]
+        for core in rows["microarch"].unique()
+    ]
+)
 
 # %% [markdown]
-# ## Where there is no answer, and why
+# ## Where the models disagree, and why
+# A wide spread means that a model is wrong: measure there. A model is not believed where it gives
+# less than the core's loads and stores take. Models without a front end miss what fetching,
+# decoding and the uop cache cost; `offset_bytes` is where the loop stands in its 64-byte line.
 
 # %%
-silent = table[table["cycles"].isna() & table["error"].fillna("").ne("")]
-silent.groupby(["source", "error"])["variant"].unique().map(", ".join).to_frame("variants")
+pick.show(lambda kernel, microarchs: disagreements(kernel, microarchs))
 
 # %% [markdown]
-# ## Where the models disagree most
-# A spread above a few percent means that a model is wrong: measure on that core.
+# ## Who has no answer, and why
+# A model that would have to guess gives no number.
 
 # %%
-answers[answers["source"] != "measured"].drop_duplicates(["variant", "microarch"]).nlargest(
-    5, "spread_percent"
-)[["variant", "microarch", "spread_percent"]].round(1)
+pick.show(lambda kernel, microarchs: tables.unanswered(chosen(kernel, microarchs)))
+
+# %% [markdown]
+# ## What to change
+# - Choose another kernel or other cores above; several cores by Ctrl or Shift.
+# - `CORES` takes any of `loopwright list microarchs`.
+# - A variant of your own: copy a `.S` of `kernels/`, add a `[[variant]]` to the `kernel.toml`
+#   beside it, and run this again. A loop that is no kernel yet: `your_own_loop`.
+# - What one loop does inside, cycle by cycle: `pipeline_timeline`.

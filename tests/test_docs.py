@@ -64,7 +64,10 @@ def reader(tmp_path):
     # The .venv of this interpreter, whichever checkout it stands in, with the code of this one.
     (folder / ".venv").unlink(missing_ok=True)
     (folder / ".venv").symlink_to(Path(sys.prefix))
-    places = {"LOOPWRIGHT_KERNELS": str(folder / "kernels"), "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()])}
+    places = {
+        "LOOPWRIGHT_KERNELS": str(folder / "kernels"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()]),
+    }
     # What `git am` needs, and a cache that holds the kernel sources.
     places |= {"GIT_AUTHOR_NAME": "A Reader", "GIT_AUTHOR_EMAIL": "reader@example.org"}
     places |= {"GIT_COMMITTER_NAME": "A Reader", "GIT_COMMITTER_EMAIL": "reader@example.org"}

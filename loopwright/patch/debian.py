@@ -58,6 +58,12 @@ def package(series: str) -> str:
     return f"linux-source-{series}"
 
 
+def cached(series: str) -> Path | None:
+    """Return the tree of a kernel series that was fetched before, the whole one if there is."""
+    tree = paths.cache_dir() / package(series)
+    return next((p for p in (tree.with_name(f"{tree.name}-whole"), tree) if p.is_dir()), None)
+
+
 def fetch(series: str, *, whole: bool = False) -> Path:
     """Return the cached tree of a kernel series, fetched before if need be; UnavailableError.
 

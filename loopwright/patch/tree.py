@@ -75,6 +75,16 @@ class Found:
     note: str
 
 
+def at_hand(spec: str = "") -> Found:
+    """Return the tree at the path spec, or else one that was fetched before; none is fetched."""
+    if spec:
+        return find(spec)
+    cached = debian.cached(DEFAULT)
+    if cached is None:
+        return Found(None, "no kernel tree at hand: give one, or run `make recommend` once")
+    return Found(cached, str(read(cached)))
+
+
 def find(spec: str | None, *, whole: bool = False) -> Found:
     """Return the tree that spec names: a path, debian:VERSION, or None for Debian's default.
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from loopwright import kernels, microarchs
+from loopwright import microarchs
 from loopwright.code import Instruction
 from loopwright.decode import decode
-from loopwright.predict import predict
-from loopwright.predict.subjects import of_variant
+from loopwright.predict import predict, selection
 
 BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or uop-cache set, fetch block
 SLOW = 0.02  # relative: above the best offset by more than that is slow
@@ -17,25 +16,34 @@ _FITS = 0.9  # of slow and explained offsets, the share that are both
 KEY = ["kernel", "variant", "microarch"]
 
 
-def sweep(spec: str, microarch: str, *, model: str | None = None) -> pd.DataFrame:
-    """Predict KERNEL[/VARIANT] on cores ("ID[,ID]") at every code offset it can stand at.
+def sweep(
+    spec: str | None, microarch: str, *, model: str | None = None, asm: str | None = None
+) -> pd.DataFrame:
+    """Predict KERNEL[/VARIANT], or the loops of assembly text asm, at every code offset on cores.
 
-    Returns one row for each variant, core and offset: kernel, routine, variant, microarch, model,
-    notion, offset_bytes (mod 64; multiples of 4 on arm64), cycles_per_iteration (a call, where the
-    notion is unrolled), slowdown_percent (over the best offset), code_bytes and error.
+    microarch is "ID[,ID]". Returns one row for each variant, core and offset: kernel, variant (a
+    loop's label, without a kernel, where it is text), microarch, model, notion, offset_bytes (mod
+    64; multiples of 4 on arm64), cycles_per_iteration (a call, where the notion is unrolled),
+    slowdown_percent (over the best offset), code (its hex) and error.
     """
-    rows = predict(spec, microarch=microarch, model=model, offset="all")
-    if microarchs.select(microarch)[0].isa == "arm64":
-        rows = rows[rows["offset"] % 4 == 0]
+    rows = predict(spec, asm=asm, microarch=microarch, model=model, offset="all")
     rows = rows.rename(columns={"offset": "offset_bytes", "cycles": "cycles_per_iteration"})
+    if asm is not None:
+        rows = rows.rename(columns={"id": "variant"}).assign(kernel="")
+    if microarchs.select(microarch)[0].isa == "arm64":
+        rows = rows[rows["offset_bytes"] % 4 == 0]
     best = rows.groupby(KEY)["cycles_per_iteration"].transform("min")
     rows["slowdown_percent"] = 100 * (rows["cycles_per_iteration"] / best - 1)
-    sizes = {key: len(_code(*key)) for key in set(rows[KEY].itertuples(index=False, name=None))}
-    keys = rows[KEY].itertuples(index=False, name=None)
-    rows["code_bytes"] = [sizes[key] for key in keys]
+    codes = {
+        (core.id, list(one.key.values())[-1]): one.code.hex()
+        for core, about in selection.select(spec, None, None, asm, None, microarch, None)
+        for one in about
+    }
+    pairs = zip(rows["microarch"], rows["variant"], strict=True)
+    rows["code"] = [codes[pair] for pair in pairs]
     kept = [
-        "kernel", "routine", "variant", "microarch", "model", "notion", "offset_bytes",
-        "cycles_per_iteration", "slowdown_percent", "code_bytes", "error",
+        "kernel", "variant", "microarch", "model", "notion", "offset_bytes",
+        "cycles_per_iteration", "slowdown_percent", "code", "error",
     ]  # fmt: skip
     return rows[kept].reset_index(drop=True)
 
@@ -54,7 +62,7 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
         limit = cycles.min() * (1 + SLOW)
         slow = [o for o, value in zip(offsets, cycles, strict=True) if value > limit]
         kernel, variant, core = map(str, key)
-        code = decode(kernels.load(kernel).isa, _code(kernel, variant, core))
+        code = decode(microarchs.load(core).isa, bytes.fromhex(mine["code"].iloc[0]))
         boundary, why = _explain(slow, offsets, code)
         low, high = cycles.min(), cycles.max()
         words = (
@@ -92,10 +100,6 @@ def ranges(offsets: Sequence[int]) -> str:
         else:
             spans.append([offset, offset])
     return ", ".join(f"{a}-{b}" if a != b else str(a) for a, b in spans)
-
-
-def _code(kernel: str, variant: str, core: str) -> bytes:
-    return of_variant(kernels.load(kernel).variants[variant], microarchs.load(core)).code
 
 
 def _explain(

@@ -9,6 +9,7 @@ from loopwright.report.plots.accuracy import scatter
 from loopwright.report.plots.alignment import heat_map
 from loopwright.report.plots.bars import bytes_per_cycle, cycles
 from loopwright.report.plots.ports import ports
+from loopwright.report.plots.published import published_over_size
 from loopwright.report.plots.sizes import size_curves
 from loopwright.report.plots.timeline import timeline
 
@@ -17,6 +18,7 @@ __all__ = [
     "cycles",
     "heat_map",
     "ports",
+    "published_over_size",
     "scatter",
     "size_curves",
     "timeline",

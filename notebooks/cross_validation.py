@@ -1,0 +1,92 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Cross-validation
+#
+# **What this answers:** how far are the models' predictions from what this machine measures, and
+# from what others have published about the same loops?
+
+# %%
+import pandas as pd
+
+import loopwright as lw
+from loopwright import hosts, kernels
+from loopwright.report import accuracy, plots
+from loopwright.toolchain import host_isa
+
+# %% [markdown]
+# ## Predicted against measured
+# Every loop of every kernel that this machine can run, measured and predicted for the core that it
+# is. The band is 10 % to either side. Kendall's tau is 1 where a model ranks all loops as the
+# measurement does.
+
+# %%
+host = hosts.microarch()
+print(f"This machine is {host or 'no core of ours: models cannot be held against it'}.")
+native = [k.id for k in kernels.every() if k.isa == host_isa()]
+rows = pd.concat([lw.compare(kernel) for kernel in native], ignore_index=True)
+pairs = accuracy.pairs(rows)
+plots.scatter(pairs)
+
+# %%
+accuracy.summary(pairs).round(2)
+
+# %% [markdown]
+# ## The loops that models miss most
+
+# %%
+accuracy.worst(pairs)[
+    ["kernel", "variant", "source", "predicted_cycles", "measured_cycles", "error_percent"]
+].round(2)
+
+# %% [markdown]
+# ## Published figures beside predictions
+# What the threads say, from `validation/published.csv`, which names the message of each figure. A
+# prediction is of the main loop with all data in the L1 cache. It is the same thing as a published
+# figure of a loop; calls, system calls and workloads do other things besides, so that their gain
+# is smaller, and nearer to the loop's the longer the call. `fitted` names the simulator's
+# parameter that was set by this very figure, which is no test of it then.
+
+# %%
+published = lw.published()
+published[
+    [
+        "variant",
+        "baseline",
+        "quantity",
+        "scope",
+        "size_bytes",
+        "microarch",
+        "published",
+        "predicted_on",
+        "predicted",
+        "fitted",
+        "error",
+    ]
+].round(1)
+
+# %% [markdown]
+# ## Copies without PAN on Kunpeng 920, over size
+# Points are published, lines are what the simulator predicts of the loop. Short calls gain less:
+# entry and exit are the same in both. Beyond the L1 cache (64 KiB) other things decide.
+
+# %%
+plots.published_over_size(published[published["microarch"] == "tsv110"])
+
+# %% [markdown]
+# ## What to change
+# - `lw.published(model="all")` asks every model.
+# - `lw.compare(kernel)` takes any kernel, `accuracy.pairs` any rows of it.
+# - More figures: add rows to `validation/published.csv`, each with its source.
+# - `make validate` holds the simulator against public measurements of thousands of blocks.

@@ -1,0 +1,43 @@
+"""Run notebooks from top to bottom and keep what they show: NAME.py into NAME.ipynb.
+
+usage: python notebooks/execute.py [NAME ...]   (make notebooks-executed: all of them)
+"""
+
+import sys
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+FOLDER = Path(__file__).resolve().parent
+NOTEBOOKS = sorted(p for p in FOLDER.glob("*.py") if p.name != Path(__file__).name)
+LIMIT = 300  # s for one cell
+
+
+def execute(source: Path, folder: Path, extra: str = "") -> NotebookNode:
+    """Run a notebook's text in a folder, and extra as one more cell; return it with outputs."""
+    book = jupytext.read(source)
+    if extra:
+        book.cells.append(nbformat.v4.new_code_cell(extra))
+    resources = {"metadata": {"path": str(folder)}}
+    client = NotebookClient(
+        book, timeout=LIMIT, kernel_name="python3", resources=resources, record_timing=False
+    )
+    client.execute()
+    for number, cell in enumerate(book.cells):
+        cell["id"] = f"cell-{number}"  # the same each time, so that a new run changes outputs alone
+    return book
+
+
+def main(names: list[str]) -> None:
+    """Run the named notebooks, or all, and write their .ipynb halves."""
+    for source in NOTEBOOKS:
+        if not names or source.stem in names:
+            print(source.stem, flush=True)
+            nbformat.write(execute(source, FOLDER), source.with_suffix(".ipynb"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

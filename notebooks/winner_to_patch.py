@@ -1,0 +1,98 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # From winner to patch
+#
+# **What this answers:** which variant should Linux have, on what evidence, what is the patch, and
+# how far is it proven?
+
+# %%
+import tempfile
+from pathlib import Path
+
+import loopwright as lw
+from loopwright.patch import tree as trees
+
+KERNEL = "arm64/copy_user"
+TREE = ""  # a Linux source tree; left empty, the one that `make recommend` has fetched, if any
+
+# %% [markdown]
+# ## The recommendation
+# One column a routine. No winner is an answer too: `reason` says what leads, `confidence` where to
+# measure before anybody is asked to merge anything.
+
+# %%
+recommendation = lw.recommend(KERNEL)
+recommendation.set_index("routine").T
+
+# %% [markdown]
+# ## The evidence
+# `vs_baseline` is speed relative to what Linux has: above 1 is faster. The contract check runs
+# each variant with a fault at every position; one that breaks it is never recommended.
+
+# %%
+evidence = lw.compare(KERNEL)
+evidence[evidence["cycles"].notna()].pivot_table(
+    index=["routine", "variant"], columns=["microarch", "source"], values="vs_baseline", sort=False
+).round(3)
+
+# %%
+lw.check(KERNEL)[["variant", "passed", "cases", "entries", "entries_hit", "failure"]]
+
+# %% [markdown]
+# ## The patch
+# Made against a tree, which is only read, and verified: it applies with `git am`, `checkpatch.pl`
+# passes, and what was applied assembles to the code that was checked.
+
+# %%
+tree = trees.at_hand(TREE)
+made = None
+if tree.path is None:
+    print(f"Skipped, the patch and its verification: {tree.note}.")
+else:
+    out = Path(tempfile.mkdtemp(prefix="patch-"))
+    made = lw.patch(KERNEL, str(tree.path), out, tier="apply")
+    for row in made.to_dict("records"):
+        print(
+            f"{row['variant'] or KERNEL}: {row['status']} for Linux {trees.read(tree.path).version}"
+        )
+        for note in row["notes"]:
+            print(f"  {note}")
+
+# %%
+if made is not None:
+    for files in made["files"]:
+        for file in files:
+            print(Path(file).read_text())
+
+# %% [markdown]
+# ## How far it is proven
+
+# %%
+if made is not None:
+    for row in made.to_dict("records"):
+        for check in row["checks"]:
+            what = check["what"].replace(str(tree.path), "the tree")
+            print(f"{check['tier']}: {check['check']}: {check['status']}: {what}")
+
+# %% [markdown]
+# ## What to change
+# - `KERNEL`: any of `loopwright list`; `KERNEL/VARIANT` makes a patch of one variant, winner or
+#   not.
+# - `TREE`: a path to your own tree.
+# - `tier="object"` builds the kernel's objects and runs the contract on them (under a minute once
+#   it has been done), `tier="boot"` boots kernels with the patch under QEMU; both need a whole
+#   tree.
+# - On the command line: `loopwright patch arm64/copy_user --tree ~/src/linux -o patches --verify
+#   apply`.
