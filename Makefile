@@ -13,7 +13,8 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup recommend test test-slow verify-boot validate bench lint format notebooks clean
+.PHONY: help setup recommend test test-slow verify-boot validate bench lint format notebooks \
+	notebooks-executed clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -58,6 +59,9 @@ format: setup
 
 notebooks: setup
 	.venv/bin/jupyter lab notebooks
+
+notebooks-executed: setup
+	.venv/bin/python notebooks/execute.py
 
 clean:
 	rm -rf build out
