@@ -20,6 +20,9 @@ COLUMNS = [
     "bytes_per_iteration",
     "bytes_per_cycle",
     "vs_baseline",
+    "ratio_low",
+    "ratio_high",
+    "verdict",
     "error_percent",
     "spread_percent",
     "least_cycles",
@@ -41,8 +44,9 @@ def table(found: Study) -> pd.DataFrame:
     cycles are per iteration of the main loop, per 64 bytes of a string instruction that was
     measured, or per call of a routine without a loop; bytes_per_iteration is what they move, and
     uncertainty theirs. vs_baseline is the speed relative to the routine's baseline by the same
-    source (above 1: faster). error_percent is a model's error against the measurement, where this
-    host is the core; spread_percent how far the models' largest figure lies above the least.
+    source (above 1: faster); of measurements ratio_low to ratio_high is its interval and verdict
+    what it means (see ratios.add). error_percent is a model's error against the measurement, where
+    this host is the core; spread_percent how far the models' largest figure lies above the least.
     least_cycles is what the core's loads and stores take: a figure below it is wrong.
     startup_cycles come once, before a string instruction's first; missing where not known.
     """
@@ -78,7 +82,7 @@ def _measured(found: Study) -> pd.DataFrame:
         return pd.DataFrame(columns=COLUMNS)
     wanted = [found.kernel.routines[v.routine].contract.unit for v in _variants(found, rows)]
     unit = pd.Series(wanted, index=rows.index).map({"iteration": "loop", "call": "call"})
-    aligned = (rows["dst_align"] == 0) & (rows["src_align"] == 0)
+    aligned = (rows["dst_align"] == 0) & (rows["src_align"] == 0) & (rows["cache"] == "hot")
     rows = rows[(rows["quantity"] == unit) & aligned].copy()
     rows["routine"] = [v.routine for v in _variants(found, rows)]
     rows["source"] = MEASURED

@@ -4,8 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from loopwright import bootstrap
+from loopwright.errors import InputError
 from loopwright.histogram import Histogram
+from loopwright.ratios import FLOOR
 
 # Without a histogram, sizes in this range (bytes) count alike.
 UNWEIGHTED = (64, 4096)
@@ -18,7 +22,10 @@ def curve(calls: pd.DataFrame) -> Callable[[float], float]:
     Past the last point it goes on with the slope of the last two.
     """
     points = calls.groupby("size_bytes")["cycles"].mean().sort_index()
-    sizes, cycles = points.index.to_numpy(float), points.to_numpy(float)
+    return _through(points.index.to_numpy(float), points.to_numpy(float))
+
+
+def _through(sizes: NDArray[np.float64], cycles: NDArray[np.float64]) -> Callable[[float], float]:
     slope = (cycles[-1] - cycles[-2]) / (sizes[-1] - sizes[-2]) if len(sizes) > 1 else 0.0
 
     def cost(size: float) -> float:
@@ -31,22 +38,56 @@ def curve(calls: pd.DataFrame) -> Callable[[float], float]:
 
 def speedup(
     base: pd.DataFrame, other: pd.DataFrame, sizes: Histogram | None
-) -> tuple[float, float]:
-    """Return how many times faster calls of other are than of base, and that ratio's uncertainty.
+) -> tuple[float, float, float]:
+    """Return how many times faster calls of other are than of base, and that ratio's interval.
 
-    With a histogram: the ratio of mean costs of a call. Without: the geometric mean of the ratios
-    at the measured sizes in UNWEIGHTED (all, where none lies there). Both are means over the
-    alignments that were measured.
+    Of rows of measure.run; the interval is that of ratios.add. With a histogram: the ratio of mean
+    costs of a call. Without: the geometric mean of the ratios at the measured sizes in UNWEIGHTED
+    (all, where none lies there). Both are means over the alignments that were measured. InputError
+    where the figures are by different clocks.
     """
-    slow, fast = curve(base), curve(other)
+    clocks = sorted({*base["clock"], *other["clock"]})
+    if len(clocks) > 1:
+        raise InputError(
+            f"{' and '.join(clocks)}: figures of different clocks make no ratio; "
+            "measure all variants by one"
+        )
+    slow, fast = _figures(base), _figures(other)
     if sizes:
-        ratio = sizes.mean(slow) / sizes.mean(fast)
+        ratios = _mean(slow, sizes) / _mean(fast, sizes)
     else:
-        measured = set(base["size_bytes"]) & set(other["size_bytes"])
+        measured = set(slow) & set(fast)
         low, high = UNWEIGHTED
         used = [s for s in measured if low <= s <= high] or sorted(measured)
-        ratio = float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in used])))
-    return ratio, ratio * (_relative(base) + _relative(other))
+        ratios = np.exp(np.mean([np.log(slow[s] / fast[s]) for s in used], axis=0))
+    ratio, drawn = float(ratios[0]), ratios[1:]
+    least, most = bootstrap.interval(drawn)
+    return ratio, min(least, ratio) * (1 - FLOOR), max(most, ratio) * (1 + FLOOR)
+
+
+def _figures(calls: pd.DataFrame) -> dict[float, NDArray[np.float64]]:
+    """Return cycles a call by size in bytes: those measured, then as the bootstrap draws them.
+
+    They are means over alignments.
+    """
+    of_size: dict[float, list[NDArray[np.float64]]] = {}
+    for row in calls.to_dict("records"):
+        key = [row[name] for name in ("variant", "size_bytes", "dst_align", "src_align")]
+        drawn = bootstrap.draws(row["raw"], *key)
+        of_size.setdefault(float(row["size_bytes"]), []).append(np.append(row["cycles"], drawn))
+    return {size: np.mean(figures, axis=0) for size, figures in of_size.items()}
+
+
+def _mean(figures: dict[float, NDArray[np.float64]], sizes: Histogram) -> NDArray[np.float64]:
+    """Return the mean cost of a call over a histogram of sizes.
+
+    A cost between measured sizes is a weighted mean of theirs, and so is the mean over sizes: the
+    weights are found once, for all draws.
+    """
+    measured = sorted(figures)
+    points = np.array(measured)
+    weights = [sizes.mean(_through(points, (points == size).astype(float))) for size in measured]
+    return np.asarray(np.dot(weights, [figures[s] for s in measured]))
 
 
 def predicted_speedup(base: pd.Series, other: pd.Series, sizes: Histogram | None) -> float:
@@ -66,9 +107,3 @@ def predicted_speedup(base: pd.Series, other: pd.Series, sizes: Histogram | None
 def _line(row: pd.Series) -> Callable[[float], float]:
     startup, slope = row["startup_cycles"], row["cycles"] / row["bytes_per_iteration"]
     return lambda size: float(startup + slope * size)
-
-
-def _relative(calls: pd.DataFrame) -> float:
-    """Return the median relative uncertainty of the points."""
-    used = calls[calls["cycles"] > 0]
-    return float((used["uncertainty"] / used["cycles"]).median())

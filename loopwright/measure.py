@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, kernels, points, rounds
+from loopwright import assemble, harness, hosts, kernels, points, ratios, rounds
 from loopwright.check import contract_of, user_space_note
 from loopwright.check import run as run_checks
 from loopwright.errors import InputError
@@ -45,7 +45,9 @@ COLUMNS = [
     "machine",
     "self_test",
     "milliseconds",
+    *ratios.COLUMNS,
     "note",
+    "raw",
 ]
 
 
@@ -56,6 +58,7 @@ def run(
     alignments: Sequence[tuple[int, int]] | None = None,
     skews: Sequence[int] | None = None,
     caches: Sequence[str] = ("hot",),
+    against: str | None = None,
     processes: int = PROCESSES,
     progress: Progress | None = None,
     recorder: Recorder | None = None,
@@ -76,12 +79,15 @@ def run(
     ones, with call, return and the loading of arguments. p10 and p90 are of the samples;
     uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096.
     self_test says what the loops read whose cost is known, in all processes; milliseconds is what
-    the row took. A row with status "refused" has a reason and no number, as that of a variant that
-    breaks its contract; "bimodal" says that samples differ by more than 0.3 %. progress is called
-    with measured points and all points. recorder keeps every answer of the harness as it comes;
-    points that it knows already are not measured again. The table's attrs["host"] is the record of
-    hosts.describe, with the ticks that a hypervisor took meanwhile. InputError for settings that
-    make no sense.
+    the row took; raw has the samples (bootstrap.Raw). ratio and its interval compare with the
+    variant named by against, or else with the routine's baseline, where it is among the variants
+    (see ratios.add). A row with status "refused" has a reason and no number, as that of a variant
+    that breaks its contract; "bimodal" says that samples differ by more than 0.3 %.
+
+    progress is called with measured points and all points. recorder keeps every answer of the
+    harness as it comes; points that it knows already are not measured again. The table's
+    attrs["host"] is the record of hosts.describe, with the ticks that a hypervisor took meanwhile.
+    InputError for settings that make no sense.
     """
     wanted = list(variants)
     if processes < 1:
@@ -115,6 +121,7 @@ def run(
         for r in measured.get(id(s)) or [Result.refusal(g, refused[s.variant.id]) for g in s.goals]
     ]
     table = pd.DataFrame(rows, columns=COLUMNS)
+    table = ratios.add(table, ratios.bases(wanted, against), placed=offset is not None)
     stolen_now = hosts.steal()
     lost = None if stolen is None or stolen_now is None else stolen_now - stolen
     table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": lost}

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Self
 
+from loopwright.bootstrap import Raw
 from loopwright.points import Goal
 
-_LEAST = 5e-4  # relative: what the calibration is good for, from known answers
+LEAST = 5e-4  # relative: what the calibration is good for, from known answers
 # Relative: a wider spread is more than one mode. Memory varies by itself.
 _BIMODAL = {"hot": 3e-3, "cold": 0.1}
 _COLD = "cold: each call has buffers of its own, in no cache, and a fence before it"
@@ -48,12 +49,12 @@ class Reading:
     @property
     def error(self) -> float:
         """Return the uncertainty within the process, in cycles."""
-        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
+        return max((self.p90 - self.p10) / 2, LEAST * self.cycles)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a goal, over all processes."""
+    """What came of a goal, over all processes. raw has the samples (see bootstrap.Raw)."""
 
     goal: Goal
     cycles: float
@@ -67,18 +68,20 @@ class Result:
     status: str
     reason: str
     milliseconds: float
+    raw: Raw
 
     @classmethod
     def refusal(cls, goal: Goal, reason: str, clock: str = "", milliseconds: float = 0.0) -> Self:
         """Return a result without a number."""
         nan = float("nan")
-        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason, milliseconds)
+        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason, milliseconds, ())
 
     @classmethod
     def of(cls, goal: Goal, readings: Sequence[Sequence[Reading]], processes: int) -> Self:
         """Join the readings of each point of a goal, process by process.
 
-        A goal of which fewer processes than asked for accepted a point is refused.
+        A goal of which fewer processes than asked for accepted a point is refused, and one whose
+        readings are by different clocks.
         """
         accepted = [[r for r in point if not r.refused] for point in readings]
         took = sum(r.milliseconds for point in readings for r in point)
@@ -88,10 +91,13 @@ class Result:
                 reason = f"{last.refused} (in {len(all_of_point) - len(kept)} of "
                 reason += f"{len(all_of_point)} processes)"
                 return cls.refusal(goal, reason, last.clock, took)
+        every = [r for kept in accepted for r in kept]
+        clocks = sorted({r.clock for r in every})
+        if len(clocks) > 1:
+            return cls.refusal(goal, f"the clocks differ: {' and '.join(clocks)}", "", took)
         joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
         cycles = median(j.cycles for j in joined)
         spread = max(abs(j.cycles - cycles) for j in joined)
-        every = [r for kept in accepted for r in kept]
         most = _BIMODAL[goal.cache]
         wide = any(r.p90 - r.p10 > most * r.cycles for r in every)
         apart = any(_range(kept) > most * kept[0].cycles for kept in accepted)
@@ -108,6 +114,7 @@ class Result:
             status="bimodal" if wide or apart else "ok",
             reason=_bimodal(wide, most) if wide or apart else "",
             milliseconds=took,
+            raw=[_scaled(goal, turn) for turn in zip(*accepted, strict=False)],
         )
 
     @property
@@ -138,6 +145,7 @@ class Result:
             "status": self.status,
             "reason": self.reason,
             "milliseconds": self.milliseconds,
+            "raw": self.raw,
         }
 
 
@@ -164,6 +172,11 @@ class _Joined:
         return cls(
             cycles, cycles - low / goal.divisor, cycles + high / goal.divisor, error / goal.divisor
         )
+
+
+def _scaled(goal: Goal, turn: Sequence[Reading]) -> list[list[float]]:
+    """Return the samples of a process, of each point, in the goal's unit."""
+    return [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
 
 
 def _range(readings: Sequence[Reading]) -> float:

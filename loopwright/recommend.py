@@ -173,6 +173,8 @@ def _basis(found: Study, sizes: Histogram | None) -> str:
 
 
 def _said(verdict: Verdict) -> str:
+    if verdict.alike:
+        return f"{verdict.core}: no difference ({', '.join(verdict.sources)})"
     spread = verdict.high - verdict.low > THRESHOLD
     figure = (
         f"{_percent(verdict.low)} to {_percent(verdict.high)}"

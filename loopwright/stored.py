@@ -8,7 +8,7 @@ from functools import cache
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, points
+from loopwright import assemble, harness, hosts, points, ratios
 from loopwright.check import contract_of
 from loopwright.code import Code
 from loopwright.facts import Facts
@@ -74,7 +74,9 @@ def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Sourc
             best[core] = candidate
     found = [best[core] for core in sorted(best)]
     rows = [r for candidate in found for r in _rows(kernel, candidate)]
-    return pd.DataFrame(rows, columns=COLUMNS), [c.source for c in found]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    bases = ratios.bases(list(kernel.variants.values()))
+    return ratios.add(table, bases, placed=False), [c.source for c in found]
 
 
 def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:

@@ -40,6 +40,11 @@ class Verdict:
         """Say whether this is a measurement."""
         return self.sources == (MEASURED,)
 
+    @property
+    def alike(self) -> bool:
+        """Say whether this is a measurement that shows no difference."""
+        return self.measured and self.low <= 1 <= self.high
+
 
 @dataclass
 class Case:
@@ -50,8 +55,12 @@ class Case:
     lacking: dict[str, str] = field(default_factory=dict)
 
     def score(self, cores: list[Microarch]) -> float:
-        """Return the geometric mean of its ratios on those cores, nan where none is known."""
-        ratios = [self.verdicts[c.id].ratio for c in cores if c.id in self.verdicts]
+        """Return the geometric mean of its ratios on those cores, nan where none is known.
+
+        A difference that lies within its own interval counts as none.
+        """
+        known = [self.verdicts[c.id] for c in cores if c.id in self.verdicts]
+        ratios = [1.0 if v.alike else v.ratio for v in known]
         return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
 
 
@@ -96,12 +105,12 @@ def _measured(
     if rows.empty:
         return None
     rows = rows[rows["microarch"] == core]
-    good = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
+    calls = (rows["quantity"] == "call") & (rows["cache"] == "hot")
+    good = rows[calls & (rows["status"] != "refused")]
     base, other = (good[good["variant"] == n] for n in (routine.baseline, variant.name))
     if not set(base["size_bytes"]) & set(other["size_bytes"]):
         return None
-    ratio, error = costs.speedup(base, other, sizes)
-    return Verdict(core, ratio, ratio - error, ratio + error, (MEASURED,), True)
+    return Verdict(core, *costs.speedup(base, other, sizes), (MEASURED,), True)
 
 
 def _superseded(sources: list[str]) -> set[str]:

@@ -234,9 +234,9 @@ def test_arm64_code_stands_at_multiples_of_four():
     assert "multiples of 4" in str(error.value)
 
 
-def _reading(cycles, spread=0.0, refused=""):
+def _reading(cycles, spread=0.0, refused="", clock="clock"):
     return Reading(
-        cycles, cycles - spread, cycles + spread, (cycles,) * 64, 2048, "clock", refused, 10.0
+        cycles, cycles - spread, cycles + spread, (cycles,) * 64, 2048, clock, refused, 10.0
     )
 
 

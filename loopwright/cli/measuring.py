@@ -7,7 +7,7 @@ from loopwright.cli import output
 from loopwright.errors import InputError
 from loopwright.points import CACHES
 
-_HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds")
+_HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
 
 
 @click.command()
@@ -33,7 +33,11 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds")
     metavar="hot|cold|all",
     help="cold: buffers in no cache, each call with its own, behind a fence.",
 )
+@click.option(
+    "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
+)
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
+@click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
 @output.formats
 def measure(
     spec: str,
@@ -42,7 +46,9 @@ def measure(
     align: str | None,
     skew: str | None,
     cache: str | None,
+    against: str | None,
     resume: bool,
+    raw: bool,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -56,6 +62,7 @@ def measure(
     loopwright measure x86_64/clear_user/plain --offset all --csv
     loopwright measure x86_64/copy_user --sizes 4096 --skew 0,8,2048
     loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
+    loopwright measure x86_64/clear_user/immediates --against plain
     """
     with output.progress("measuring") as step:
         rows = run_measurements(
@@ -65,10 +72,12 @@ def measure(
             alignments=None if align is None else _pairs(align),
             skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
+            against=against,
             resume=resume,
             progress=step,
         )
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
+    shown = rows if raw else rows.drop(columns="raw")
+    output.emit(shown, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
     if not (as_json or as_csv):
         for line in sorted(set(rows["self_test"]) - {""}):
             print(f"self-test, cycles an instruction: {line}")

@@ -65,4 +65,5 @@ def _tables(findings: list[Finding], folder: Path) -> None:
     for name, parts in tables.items():
         if parts:
             whole = pd.concat([p for p in parts if not p.empty], ignore_index=True)
+            whole = whole.drop(columns="raw", errors="ignore")  # the results store has them
             whole.to_csv(folder / f"{name}.csv", index=False)

@@ -5,6 +5,7 @@ import pandas as pd
 from loopwright.compare import MEASURED
 from loopwright.predict import MODELS
 from loopwright.predict.llvm_mca import CorrectedLlvmMca
+from loopwright.ratios import SAME
 from loopwright.report.layout import table, wrapped
 
 _HEADS = {CorrectedLlvmMca.id: "mca-mended"}  # as long as its columns need
@@ -34,7 +35,15 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     low = ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
     low += ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
     return "\n".join(
-        [*wrapped(f"{core}: cycles {unit}"), drawn, *low, *_origin(rows), *_errors(rows), ""]
+        [
+            *wrapped(f"{core}: cycles {unit}"),
+            drawn,
+            *low,
+            *_origin(rows),
+            *_alike(rows),
+            *_errors(rows),
+            "",
+        ]
     )
 
 
@@ -43,6 +52,14 @@ def _origin(rows: pd.DataFrame) -> list[str]:
     mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
     pairs = mine[["machine", "clock"]].drop_duplicates().itertuples(index=False)
     return [line for m, c in pairs for line in wrapped(f"measured: {m}, clock {c}", "  ")]
+
+
+def _alike(rows: pd.DataFrame) -> list[str]:
+    """Name the variants whose measured difference from the baseline lies within its interval."""
+    names = rows.loc[rows["verdict"] == SAME, "variant"]
+    return (
+        wrapped(f"no difference from the baseline: {', '.join(names)}", "  ") if len(names) else []
+    )
 
 
 def _cell(mine: pd.DataFrame, source: str) -> str:
