@@ -1,6 +1,7 @@
 """Decode machine code: iced-x86 for x86-64, capstone for AArch64."""
 
 import re
+from functools import lru_cache
 
 import capstone
 import iced_x86 as iced
@@ -43,6 +44,8 @@ def parse_hex(text: str) -> bytes:
     return bytes.fromhex(digits)
 
 
+# The same code is asked about at up to 64 offsets and on several cores.
+@lru_cache(maxsize=4096)
 def decode(isa: str, code: bytes, address: int = 0) -> tuple[Instruction, ...]:
     """Decode all of code; InputError at bytes that are no instruction or cut one short."""
     if not code:
@@ -62,6 +65,7 @@ def ends_in_branch(isa: str, code: bytes) -> bool:
     return _X86_FLOW.get(flow, Flow.INDIRECT) in (Flow.BRANCH, Flow.JUMP)
 
 
+@lru_cache(maxsize=4096)
 def straight(isa: str, code: bytes) -> bool:
     """Say whether code neither leaves by a call, return or indirect jump nor repeats a string.
 

@@ -126,9 +126,11 @@ def ids() -> list[str]:
 def load(kernel_id: str) -> Kernel:
     """Read one kernel; InputError where it is unknown or its kernel.toml is wrong."""
     wanted = PurePosixPath(kernel_id).as_posix()
-    if wanted not in ids():
+    path = paths.kernels_root() / wanted / "kernel.toml"
+    # Not by ids(), which lists folders: this is asked for every variant of every prediction.
+    if wanted.count("/") != 1 or not path.is_file():
         raise unknown("kernel", kernel_id, ids())
-    return _read(paths.kernels_root() / wanted / "kernel.toml", wanted)
+    return _read(path, wanted)
 
 
 def select(spec: str) -> tuple[Kernel, list[Variant]]:

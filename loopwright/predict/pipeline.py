@@ -39,7 +39,11 @@ class Pipeline:
         machine = _core(core.id, tuple(sorted(self.overrides.items())))
         if machine is None:
             return [Answer.none(_no_figures(core)) for _ in blocks]
-        answers = {n: answer for n, b in enumerate(blocks) if (answer := _apart(machine, b, core))}
+        apart: dict[bytes, Answer] = {}
+        for block in blocks:
+            if block.code not in apart and not straight(block.isa, block.code):
+                apart[block.code] = _apart(machine, block, core)
+        answers = {n: apart[b.code] for n, b in enumerate(blocks) if b.code in apart}
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
@@ -107,10 +111,8 @@ def _no_figures(core: Microarch) -> str:
     return f"the pipeline simulator has no figures for {core.id}"
 
 
-def _apart(machine: Any, block: Block, core: Microarch) -> Answer | None:
-    """Return the answer for a block that the simulator cannot take as it is."""
-    if straight(block.isa, block.code):
-        return None
+def _apart(machine: Any, block: Block, core: Microarch) -> Answer:
+    """Return the answer for a block that the simulator cannot take as it is, at any offset."""
     if block.string and len(block.instructions) == 1:
         return _rate(machine, block, core)
     return Answer.none(unfit(block))
