@@ -1,7 +1,7 @@
 //! AArch64 vector and floating-point instructions: operands and forms.
 
-use crate::arm64::{Refused, Work, BASE};
-use crate::inst::{Effect, Mem, Reg, NO_REG};
+use crate::arm64::{Refused, Work};
+use crate::arm64_memory;
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 
@@ -37,7 +37,7 @@ pub fn describe(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
         C::FLOATDP1 | C::FLOATDP2 | C::FLOATDP3 => scalar(w, class),
         C::FLOATCMP => compare(w),
         C::FLOAT2INT => convert(w),
-        C::ASISDLSE | C::ASISDLSEP => several(w, class == C::ASISDLSEP),
+        C::ASISDLSE | C::ASISDLSEP => arm64_memory::several(w, class == C::ASISDLSEP),
         _ => Err(Refused::Unknown),
     }
 }
@@ -266,58 +266,5 @@ fn convert(w: &mut Work) -> Result<(), Refused> {
         }
         _ => return Err(Refused::Unknown),
     }
-    Ok(())
-}
-
-/// Loads and stores of one to four whole registers; the interleaving ones are not known.
-fn several(w: &mut Work, moves_on: bool) -> Result<(), Refused> {
-    let count = match w.bits(12, 4) {
-        7 => 1u32,
-        10 => 2,
-        6 => 3,
-        2 => 4,
-        _ => return Err(Refused::Unknown),
-    };
-    let loads = w.bits(22, 1) == 1;
-    let (letter, bytes) = if w.bits(30, 1) == 1 { ('q', 16) } else { ('d', 8) };
-    let first = w.bits(0, 5);
-    for n in 0..count {
-        let reg = crate::inst::VECTOR + ((first + n) % 32) as Reg;
-        if loads {
-            w.d.writes.push((0, reg));
-        } else {
-            w.d.reads.push((n as u8, reg));
-        }
-    }
-    let base = w.bits(5, 5) as Reg;
-    w.read_sp(BASE, 5);
-    let bytes = bytes * count as u16;
-    w.d.mems.push(Mem {
-        base,
-        index: NO_REG,
-        scale: 1,
-        disp: 0,
-        bytes,
-        read: loads,
-        write: !loads,
-        stack: false,
-    });
-    let mut place = "[x]";
-    if moves_on {
-        w.d.writes.push((BASE, base));
-        place = "[x],i";
-        if w.bits(16, 5) == 31 {
-            w.d.effects.push(Effect::Offset {
-                to: base,
-                from: base,
-                add: i64::from(bytes),
-            });
-        } else {
-            w.read(crate::arm64::INDEX, 16);
-            place = "[x],x";
-        }
-    }
-    w.mnemonic = if loads { "ld1" } else { "st1" };
-    w.name(&format!("{count}{letter},{place}"));
     Ok(())
 }

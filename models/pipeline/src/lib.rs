@@ -9,6 +9,9 @@
 
 pub mod aliasing;
 pub mod arm64;
+pub mod arm64_flow;
+pub mod arm64_integer;
+pub mod arm64_memory;
 pub mod arm64_uops;
 pub mod arm64_vector;
 pub mod batch;
@@ -32,6 +35,7 @@ pub mod machine;
 pub mod memory;
 pub mod params;
 pub mod params_check;
+pub mod params_choice;
 pub mod params_read;
 pub mod ports;
 pub mod predecode;

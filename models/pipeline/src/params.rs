@@ -1,51 +1,11 @@
-//! Pipeline parameters of a core, read from `core.toml`.
+//! Pipeline parameters of a core: their names, meanings, units and defaults.
 //!
-//! Every parameter is a table `{ value, source, confidence }`; [`Params::parse`]
-//! keeps the values. A dotted name with a plain value overrides any of them.
+//! `core.toml` holds each of them as a table `{ value, source, confidence }`.
 
 use crate::error::Error;
+pub use crate::params_choice::{Assign, CacheRule, FetchKind, Isa};
 use crate::params_read::{get_flag, get_int, get_real, get_text, get_triples};
-use toml::{Table, Value};
-
-/// Instruction set of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Isa {
-    /// 64-bit x86.
-    X86,
-    /// AArch64.
-    Arm64,
-}
-
-/// How uops are given to execution ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Assign {
-    /// At rename, by the number of waiting uops of each port, two choices a cycle.
-    IssueSlots,
-    /// At rename, always the port with the fewest waiting uops.
-    LeastLoaded,
-    /// When the uop starts: any free port.
-    AtDispatch,
-}
-
-/// Where instructions come from outside of caches of decoded uops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchKind {
-    /// Predecoder, instruction queue, one complex and several simple decoders.
-    Predecoded,
-    /// Aligned fetch blocks and equal decoders.
-    Blocks,
-}
-
-/// Rule by which decoded uops are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheRule {
-    /// A region is cached only if its uops fit its lines (Intel).
-    Region,
-    /// An entry holds uops of one line and may be followed by another (AMD).
-    Entry,
-    /// No cache of decoded uops.
-    None,
-}
+use toml::Table;
 
 macro_rules! params {
     ($( $table:ident { $( $(#[$doc:meta])* $field:ident : $kind:ident = $default:expr ),* $(,)? } )*) => {
@@ -63,7 +23,7 @@ macro_rules! params {
             pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind), )* }
         )*
         impl Params {
-            fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
+            pub(crate) fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
                 Ok(Params { isa, $( $table: $table { $(
                     $field: params!(@get $kind)(root, stringify!($table), stringify!($field), $default)?,
                 )* }, )* })
@@ -284,106 +244,5 @@ params! {
         lfence: int = Some(0),
         /// Cycles of `mfence`.
         mfence: int = Some(0),
-    }
-}
-
-impl Params {
-    /// Read the parameters from the text of `core.toml`, then apply `overrides`
-    /// (dotted names; `front_end=ideal` is short for `front_end.mode=ideal`).
-    ///
-    /// # Errors
-    /// Names the parameter that is missing, unknown or of the wrong kind.
-    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Params, Error> {
-        let mut root: Table = text.parse().map_err(|e| Error::Parameter(format!("core.toml: {e}")))?;
-        for (name, value) in overrides {
-            let name = if name == "front_end" { "front_end.mode" } else { name };
-            if !Self::NAMES.contains(&name) {
-                return Err(Error::Parameter(format!("{name}: no such parameter")));
-            }
-            let (table, key) = name.split_once('.').unwrap_or((name, ""));
-            let parsed = format!("v = {value}")
-                .parse::<Table>()
-                .ok()
-                .and_then(|t| t.get("v").cloned())
-                .unwrap_or_else(|| Value::String(value.clone()));
-            let slot = root.entry(table).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(slot) = slot {
-                slot.insert(key.to_string(), parsed);
-            }
-        }
-        let isa = match root.get("isa").and_then(Value::as_str) {
-            Some("x86_64") => Isa::X86,
-            Some("arm64") => Isa::Arm64,
-            other => return Err(Error::Parameter(format!("isa: {}", other.unwrap_or("missing")))),
-        };
-        if !root.contains_key("rename") {
-            return Err(Error::NoModel);
-        }
-        let params = Self::read(isa, &root)?;
-        params.check()?;
-        Ok(params)
-    }
-
-    /// Cycles that a taken branch loses by the target buffer that it hits.
-    pub fn target_bubble(&self) -> u32 {
-        match self.taken_branch.level {
-            0 => 0,
-            1 => self.taken_branch.second_bubble,
-            _ => self.taken_branch.third_bubble,
-        }
-    }
-
-    /// Bit mask of the named ports; `None` if one of them does not exist.
-    pub fn mask(&self, list: &str) -> Option<u32> {
-        list.chars().try_fold(0, |mask, c| {
-            Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?)
-        })
-    }
-
-    /// Choices by issue slot, see `ports.slots`.
-    pub fn ranks(&self) -> [usize; 4] {
-        let mut ranks = [0; 4];
-        for (rank, c) in ranks.iter_mut().zip(self.ports.slots.bytes()) {
-            *rank = usize::from(c.saturating_sub(b'0'));
-        }
-        ranks
-    }
-
-    /// Port assignment policy.
-    ///
-    /// # Errors
-    /// The value is not one of the known policies.
-    pub fn assign(&self) -> Result<Assign, Error> {
-        match self.ports.assign.as_str() {
-            "issue_slots" => Ok(Assign::IssueSlots),
-            "least_loaded" => Ok(Assign::LeastLoaded),
-            "at_dispatch" => Ok(Assign::AtDispatch),
-            other => Err(Error::Parameter(format!("ports.assign = {other}: unknown"))),
-        }
-    }
-
-    /// Kind of instruction fetch.
-    ///
-    /// # Errors
-    /// The value is not one of the known kinds.
-    pub fn fetch_kind(&self) -> Result<FetchKind, Error> {
-        match self.front_end.fetch.as_str() {
-            "predecoded" => Ok(FetchKind::Predecoded),
-            "blocks" => Ok(FetchKind::Blocks),
-            other => Err(Error::Parameter(format!("front_end.fetch = {other}: unknown"))),
-        }
-    }
-
-    /// Rule of the uop cache.
-    ///
-    /// # Errors
-    /// The value is not one of the known rules.
-    pub fn cache_rule(&self) -> Result<CacheRule, Error> {
-        match self.uop_cache.rule.as_str() {
-            "region" => Ok(CacheRule::Region),
-            "entry" => Ok(CacheRule::Entry),
-            "none" => Ok(CacheRule::None),
-            other => Err(Error::Parameter(format!("uop_cache.rule = {other}: unknown"))),
-        }
     }
 }

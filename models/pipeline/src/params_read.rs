@@ -1,7 +1,46 @@
-//! Reading single parameters from their tables.
+//! Reading `core.toml`: overrides by dotted names, then the value of each parameter.
 
 use crate::error::Error;
+use crate::params::{Isa, Params};
 use toml::{Table, Value};
+
+impl Params {
+    /// Read the parameters from the text of `core.toml`, then apply `overrides`
+    /// (dotted names; `front_end=ideal` is short for `front_end.mode=ideal`).
+    ///
+    /// # Errors
+    /// Names the parameter that is missing, unknown or of the wrong kind.
+    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Params, Error> {
+        let mut root: Table = text.parse().map_err(|e| Error::Parameter(format!("core.toml: {e}")))?;
+        for (name, value) in overrides {
+            let name = if name == "front_end" { "front_end.mode" } else { name };
+            if !Self::NAMES.contains(&name) {
+                return Err(Error::Parameter(format!("{name}: no such parameter")));
+            }
+            let (table, key) = name.split_once('.').unwrap_or((name, ""));
+            let parsed = format!("v = {value}")
+                .parse::<Table>()
+                .ok()
+                .and_then(|t| t.get("v").cloned())
+                .unwrap_or_else(|| Value::String(value.clone()));
+            let slot = root.entry(table).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(slot) = slot {
+                slot.insert(key.to_string(), parsed);
+            }
+        }
+        let isa = match root.get("isa").and_then(Value::as_str) {
+            Some("x86_64") => Isa::X86,
+            Some("arm64") => Isa::Arm64,
+            other => return Err(Error::Parameter(format!("isa: {}", other.unwrap_or("missing")))),
+        };
+        if !root.contains_key("rename") {
+            return Err(Error::NoModel);
+        }
+        let params = Self::read(isa, &root)?;
+        params.check()?;
+        Ok(params)
+    }
+}
 
 fn find<'a>(root: &'a Table, table: &str, key: &str) -> Option<&'a Value> {
     let item = root.get(table)?.as_table()?.get(key)?;

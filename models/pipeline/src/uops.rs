@@ -1,6 +1,6 @@
 //! From an instruction's figures and operands to the uops that are executed.
 
-use crate::figures::{Figures, Label, Shape, MEM};
+use crate::figures::{Figures, Shape};
 use crate::inst::{Decoded, Reg};
 use crate::params::Params;
 
@@ -96,20 +96,7 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         _ => &figures.shape,
     };
     let drop_sources = same && figures.same_breaks;
-    let mut roles = assign_roles(shape, d, params);
-    // A base register that the address mode updates has a uop of its own.
-    let updated = d.writes.iter().find(|w| w.0 == WRITEBACK).map(|w| w.1);
-    let update = updated.and_then(|reg| Some((reg, roles.computes.pop()?)));
-    let stripped;
-    let d = if updated.is_some() {
-        let mut copy = d.clone();
-        copy.writes.retain(|w| w.0 != WRITEBACK);
-        copy.reads.retain(|r| r.0 != MEM);
-        stripped = copy;
-        &stripped
-    } else {
-        d
-    };
+    let roles = assign_roles(shape, d, params);
     let mut builder = Builder {
         d,
         figures,
@@ -119,20 +106,6 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
     let loads = builder.loads(&roles.loads, case);
     let result = builder.computes(&roles.computes, &loads, drop_sources, !roles.datas.is_empty());
     builder.stores(&roles, result.or(loads.last().copied()));
-    if let Some((reg, ports)) = update {
-        let sources = vec![Source {
-            from: From::Reg(reg),
-            extra: 0,
-        }];
-        builder.push(compute(
-            ports,
-            sources,
-            vec![Output {
-                latency: 1,
-                regs: vec![reg],
-            }],
-        ));
-    }
     builder.set_busy();
     let uops = builder.uops;
     let fused = crate::fusion::fuse(&uops, shape, figures.ms);
@@ -142,9 +115,6 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         uops,
     }
 }
-
-/// Label of a base register that the address mode updates.
-pub const WRITEBACK: Label = 6;
 
 pub(crate) struct Roles {
     pub(crate) loads: Vec<u32>,

@@ -1,0 +1,109 @@
+//! What the parameters that are texts choose between, and lists of ports as masks.
+
+use crate::error::Error;
+use crate::params::Params;
+
+/// Instruction set of a core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isa {
+    /// 64-bit x86.
+    X86,
+    /// AArch64.
+    Arm64,
+}
+
+/// How uops are given to execution ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assign {
+    /// At rename, by the number of waiting uops of each port, two choices a cycle.
+    IssueSlots,
+    /// At rename, always the port with the fewest waiting uops.
+    LeastLoaded,
+    /// When the uop starts: any free port.
+    AtDispatch,
+}
+
+/// Where instructions come from outside of caches of decoded uops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchKind {
+    /// Predecoder, instruction queue, one complex and several simple decoders.
+    Predecoded,
+    /// Aligned fetch blocks and equal decoders.
+    Blocks,
+}
+
+/// Rule by which decoded uops are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheRule {
+    /// A region is cached only if its uops fit its lines (Intel).
+    Region,
+    /// An entry holds uops of one line and may be followed by another (AMD).
+    Entry,
+    /// No cache of decoded uops.
+    None,
+}
+
+impl Params {
+    /// Cycles that a taken branch loses by the target buffer that it hits.
+    pub fn target_bubble(&self) -> u32 {
+        match self.taken_branch.level {
+            0 => 0,
+            1 => self.taken_branch.second_bubble,
+            _ => self.taken_branch.third_bubble,
+        }
+    }
+
+    /// Bit mask of the named ports; `None` if one of them does not exist.
+    pub fn mask(&self, list: &str) -> Option<u32> {
+        list.chars().try_fold(0, |mask, c| {
+            Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?)
+        })
+    }
+
+    /// Choices by issue slot, see `ports.slots`.
+    pub fn ranks(&self) -> [usize; 4] {
+        let mut ranks = [0; 4];
+        for (rank, c) in ranks.iter_mut().zip(self.ports.slots.bytes()) {
+            *rank = usize::from(c.saturating_sub(b'0'));
+        }
+        ranks
+    }
+
+    /// Port assignment policy.
+    ///
+    /// # Errors
+    /// The value is not one of the known policies.
+    pub fn assign(&self) -> Result<Assign, Error> {
+        match self.ports.assign.as_str() {
+            "issue_slots" => Ok(Assign::IssueSlots),
+            "least_loaded" => Ok(Assign::LeastLoaded),
+            "at_dispatch" => Ok(Assign::AtDispatch),
+            other => Err(Error::Parameter(format!("ports.assign = {other}: unknown"))),
+        }
+    }
+
+    /// Kind of instruction fetch.
+    ///
+    /// # Errors
+    /// The value is not one of the known kinds.
+    pub fn fetch_kind(&self) -> Result<FetchKind, Error> {
+        match self.front_end.fetch.as_str() {
+            "predecoded" => Ok(FetchKind::Predecoded),
+            "blocks" => Ok(FetchKind::Blocks),
+            other => Err(Error::Parameter(format!("front_end.fetch = {other}: unknown"))),
+        }
+    }
+
+    /// Rule of the uop cache.
+    ///
+    /// # Errors
+    /// The value is not one of the known rules.
+    pub fn cache_rule(&self) -> Result<CacheRule, Error> {
+        match self.uop_cache.rule.as_str() {
+            "region" => Ok(CacheRule::Region),
+            "entry" => Ok(CacheRule::Entry),
+            "none" => Ok(CacheRule::None),
+            other => Err(Error::Parameter(format!("uop_cache.rule = {other}: unknown"))),
+        }
+    }
+}
