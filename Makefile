@@ -1,6 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
 # make validate    the models against public measurements
+# make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make bench       how fast the models answer
 # make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
 # All set up what they need first; a second run does not set up again.
@@ -13,7 +14,7 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup recommend test test-slow verify-boot validate bench lint format notebooks \
+.PHONY: help setup kit recommend test test-slow verify-boot validate bench lint format notebooks \
 	notebooks-executed clean
 
 help:
@@ -31,6 +32,10 @@ test: setup
 
 test-slow: setup
 	.venv/bin/python -m pytest
+
+kit: setup
+	@mkdir -p $(OUT)
+	$(LOOPWRIGHT) kit -o $(OUT)/loopwright-kit.tar.gz
 
 validate: setup
 	.venv/bin/python validation/accuracy.py

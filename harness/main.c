@@ -4,12 +4,14 @@
 #include "facts.h"
 #include "job.h"
 #include "json.h"
+#include "kit/kit.h"
 #include "machine.h"
 #include "measure.h"
 #include "self_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void run_job(const struct job *job)
 {
@@ -63,6 +65,10 @@ static void run(FILE *from)
 
 int main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "kit"))
+		return kit_main(argv[0], argc - 2, argv + 2);
+	if (argc == 3 && !strcmp(argv[1], "kit-worker"))
+		return kit_worker(argv[2]);
 	if (argc == 1)
 		run(stdin);
 	for (int i = 1; i < argc; i++) {

@@ -13,13 +13,13 @@ from typing import Any
 from loopwright import paths, toolchain
 from loopwright.errors import InputError
 
-_FLAGS = ["-O2", "-g", "-static", "-std=gnu11", "-Wall", "-Wextra"]
+_FLAGS = ["-O2", "-g", "-static", "-std=gnu11", "-Wall", "-Wextra", "-Wl,--build-id=none"]
 _LIBRARIES = ["-lm"]
 _PARTS = ("*.c", "*.h", "*.S")
 
 
 def _sources(isa: str) -> list[Path]:
-    folders = (paths.HARNESS, paths.HARNESS / isa)
+    folders = (paths.HARNESS, paths.HARNESS / isa, paths.HARNESS / "kit")
     return sorted(p for folder in folders for part in _PARTS for p in folder.glob(part))
 
 
@@ -60,7 +60,8 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
     """Compile the harness; InputError with the first complaint of compiler or linker."""
     units = [str(p) for p in _sources(isa) if p.suffix in (".c", ".S")]
     gcc = toolchain.find(isa).gcc
-    command = [gcc, *_FLAGS, *options, *units, "-o", str(program), *_LIBRARIES]
+    same = f"-ffile-prefix-map={paths.ROOT}=."  # the same bytes from every checkout
+    command = [gcc, *_FLAGS, same, *options, *units, "-o", str(program), *_LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         lines = [x for x in done.stderr.splitlines() if "error" in x or "cannot find" in x]

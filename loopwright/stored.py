@@ -67,16 +67,17 @@ def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Sourc
     microarch is what its machine is recognised as now. What another protocol measured, and other
     code than today's, is left out.
     """
-    best: dict[str, _Candidate] = {}
-    for candidate in _candidates(kernel, store):
-        core = candidate.source.core
-        if core not in best or candidate.rank > best[core].rank:
-            best[core] = candidate
-    found = [best[core] for core in sorted(best)]
-    rows = [r for candidate in found for r in _rows(kernel, candidate)]
+    rows: list[dict[str, object]] = []
+    sources: dict[str, Source] = {}
+    for candidate in sorted(_candidates(kernel, store), key=lambda c: c.rank, reverse=True):
+        source = candidate.source
+        found = [] if source.core in sources else list(_rows(kernel, candidate))
+        if found:
+            rows += found
+            sources[source.core] = source
     table = pd.DataFrame(rows, columns=COLUMNS)
     bases = ratios.bases(list(kernel.variants.values()))
-    return ratios.add(table, bases, placed=False), [c.source for c in found]
+    return ratios.add(table, bases, placed=False), list(sources.values())
 
 
 def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:

@@ -5,12 +5,12 @@ from test_store import BANNER
 
 from loopwright import assemble, harness, kernels, points
 from loopwright.check import contract_of
-from loopwright.cli import run as run_cli
 from loopwright.compare import MEASURED, compare
 from loopwright.points import Sweep
-from loopwright.recommend import recommend
+from loopwright.report.sides import by_core
 from loopwright.results import results
 from loopwright.store import Record, Run, Store
+from loopwright.stored import measurements
 
 KERNEL = "x86_64/copy_user"
 PROTOCOL = harness.protocol()
@@ -58,34 +58,25 @@ def add(uid="u", started=1_700_000_000, banner=ROME, protocol=PROTOCOL, **made_u
     Store.open().add(run, list(records(**made_up)))
 
 
-def measured(core="zen2"):
-    rows = compare(KERNEL, quick=True)
-    return rows[(rows["source"] == MEASURED) & (rows["microarch"] == core)].set_index("variant")
+def measured():
+    """Return the loops that the store has of Zen 2, by variant."""
+    rows, sources = measurements(kernels.load(KERNEL), Store.open())
+    assert [s.core for s in sources] == (["zen2"] if len(rows) else [])
+    loops = rows[(rows["quantity"] == "loop") & (rows["microarch"] == "zen2")]
+    return loops.set_index("variant")
 
 
-def test_a_zen2_machine_lands_in_the_zen2_column(capsys):
+def test_a_zen2_machine_lands_in_the_zen2_column():
     add()
-    loops = measured()
+    rows = compare(KERNEL, quick=True)
+    loops = rows[(rows["source"] == MEASURED) & (rows["microarch"] == "zen2")].set_index("variant")
     assert loops.loc["loop32", "cycles"] == pytest.approx(32 / 8)
     assert loops.loc[FAST, "cycles"] == pytest.approx(loops.loc[FAST, "bytes_per_iteration"] / 32)
     assert set(loops["clock"]) == {"tsc-calibrated"}
-    rows = compare(KERNEL, quick=True)
     models = rows[(rows["source"] != MEASURED) & rows["cycles"].notna()].set_index("microarch")
     assert models.loc["zen2", "error_percent"].notna().any()
     assert models.loc["sandybridge", "error_percent"].isna().all()
-    assert run_cli(["compare", KERNEL, "--no-measure"]) == 0
-    assert "clock tsc-calibrated" in capsys.readouterr().out
-
-
-def test_recommend_rests_on_it_and_says_so():
-    without = recommend(KERNEL, quick=True).iloc[0]
-    add()
-    found = recommend(KERNEL, quick=True).iloc[0]
-    assert "zen2 (x86_64 part 0x31, tsc-calibrated, 2023-11-14)" in found["basis"]
-    assert found["winner"] == FAST
-    assert found["confidence"].startswith("measured on zen2, models agree")
-    assert "zen2: +161.1 % (measured)" in found["reason"]
-    assert "measured" not in without["reason"].replace("not measured", "").replace("measuring", "")
+    assert "clock tsc-calibrated" in by_core(rows)
 
 
 def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
@@ -121,3 +112,6 @@ def test_points_of_too_few_processes_are_left_out():
     run = Run("cut", "rome", 1, 1, "kit", ROME)
     Store.open().add(run, [r for r in records(cost) if r.process < 3])
     assert measured().empty
+    # A run that was cut off does not hide an older one that is whole.
+    add("whole", 0)
+    assert measured().loc["loop32", "cycles"] == pytest.approx(4)

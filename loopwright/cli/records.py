@@ -1,16 +1,79 @@
-"""The verb results: what was measured, here and elsewhere."""
+"""The verbs kit, import and results: measurements that travel."""
+
+from pathlib import Path
 
 import click
+import pandas as pd
 
+from loopwright import __version__
 from loopwright.cli import output
+from loopwright.importing import import_results
+from loopwright.kit import kit as run_packing
 from loopwright.results import results as run_listing
+
+
+@click.command()
+@click.option(
+    "-o",
+    "target",
+    metavar="FILE.tar.gz",
+    type=click.Path(path_type=Path),
+    default=Path("loopwright-kit.tar.gz"),
+    help="Where to; .tar.xz is smaller, and an old system may lack xz.",
+)
+@output.formats
+def kit(target: Path, as_json: bool, as_csv: bool) -> None:
+    """Pack harness and kernels for machines without Python, compiler or network.
+
+    Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`.
+
+    \b
+    loopwright kit -o kit.tar.gz
+    """
+    rows = pd.DataFrame([run_packing(target, __version__)])
+    output.emit(rows, as_json=as_json, as_csv=as_csv)
+
+
+@click.command("import")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+)
+@output.formats
+def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
+    """Bring what a kit measured elsewhere into the results store.
+
+    compare and recommend use it for the core that the machine is. A file that was brought in
+    before adds nothing; one that was cut off gives what is whole.
+
+    \b
+    loopwright import loopwright-x86_64-20261121-120000.jsonl
+    """
+    rows = import_results(files)
+    if as_json or as_csv:
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+        return
+    for row in rows.to_dict("records"):
+        where = row["microarch"] or "no core of ours"
+        clock = f", {row['clock']}" if row["clock"] else ""
+        print(f"{row['file']}: {row['machine']} ({where}{clock})")
+        print(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")
+        for note in filter(None, str(row["note"]).split("; ")):
+            print(f"  {note}")
 
 
 @click.command()
 @click.option("--kernel", metavar="KERNEL[/VARIANT]", help="List that kernel or variant alone.")
 @output.formats
 def results(kernel: str | None, as_json: bool, as_csv: bool) -> None:
-    """List what the results store holds: runs by machine, clock and variant, newest first."""
+    """List what the results store holds: runs by machine, clock and variant, newest first.
+
+    \b
+    loopwright results --kernel x86_64/copy_user
+    """
     rows = run_listing(kernel)
     if rows.empty and not (as_json or as_csv):
         print("nothing yet: `loopwright measure KERNEL` or `loopwright import FILE` adds results")
@@ -20,4 +83,4 @@ def results(kernel: str | None, as_json: bool, as_csv: bool) -> None:
         )
 
 
-VERBS = (results,)
+VERBS = (kit, import_, results)

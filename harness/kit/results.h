@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A file of results: lines of JSON, each written whole, only ever added to. */
+#ifndef HARNESS_KIT_RESULTS_H
+#define HARNESS_KIT_RESULTS_H
+
+#include "jobfile.h"
+
+#include <stdint.h>
+
+/* What became of a job so far. */
+struct progress {
+	int passed;    /* of a check: -1 not known yet, 0 or 1 */
+	int *readings; /* of each point */
+	int *accepted;
+};
+
+struct results {
+	const char *path;
+	int file;
+	const struct jobfile *jobs;
+	struct progress *progress; /* of each job */
+	uint64_t seen;		   /* bytes that were looked at: whole lines */
+	bool ended;		   /* there is a trailer */
+	long readings;
+	long refused;
+	char reason[160]; /* why the last one was refused */
+};
+
+/*
+ * Make a file that does not exist yet, or go on with one that this kit began on this machine. Then
+ * standard output is its end. Exits with a message where that cannot be.
+ */
+struct results results_create(const char *path, const struct jobfile *jobs);
+struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit);
+
+/* Look at the lines that were added since, by whichever process. */
+void results_follow(struct results *results);
+
+/* Print the first line: what a reader must know to understand the others. */
+void results_head(const char *kit, const char *version);
+
+#endif

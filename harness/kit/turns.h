@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The two stages of a kit's run: hold variants to their contracts, measure those that hold. */
+#ifndef HARNESS_KIT_TURNS_H
+#define HARNESS_KIT_TURNS_H
+
+#include "results.h"
+
+#include <signal.h>
+
+#define PROCESSES 3 /* that must each accept a point */
+
+/* Set by a signal: both stages end soon, and leave what is whole. */
+extern volatile sig_atomic_t turns_stop;
+
+/* Check what has no verdict yet, as many at a time as there are CPUs. */
+void turns_check(struct results *results, const char *only);
+
+/* Say whether every check of a job to measure has passed. */
+bool turns_sound(const struct results *results, const struct job *job);
+
+/* Points that are to be measured, and readings that they lack of PROCESSES each. */
+struct plan {
+	long points;
+	long missing;
+};
+struct plan turns_plan(const struct results *results, const char *only);
+
+/*
+ * Measure every point that lacks readings once, in random order, in a process of its own: self runs
+ * as a worker. Returns 0, or -1 where that process failed.
+ */
+int turns_measure(struct results *results, const char *only, const char *self, const char *jobs);
+
+#endif

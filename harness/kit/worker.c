@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "kit.h"
+
+#include "../json.h"
+#include "../measure.h"
+#include "jobfile.h"
+
+#include <stdlib.h>
+
+#define LINE (1 << 17)
+
+int kit_worker(const char *path)
+{
+	static struct meter meter;
+	struct jobfile all = jobfile_read(path);
+	unsigned int job, point;
+
+	/* A line is written at once: an interrupt leaves it whole or not at all. */
+	setvbuf(stdout, NULL, _IOFBF, LINE);
+	meter_open(&meter);
+	json_open();
+	json_string("id", "clock");
+	meter_print(&meter);
+	json_close();
+	while (scanf("%u %u", &job, &point) == 2) {
+		if (job >= all.count || point >= all.jobs[job].npoints)
+			return 2;
+		measure_point(&all.jobs[job], point, &meter);
+	}
+	return ferror(stdout) ? 1 : 0;
+}

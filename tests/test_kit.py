@@ -1,0 +1,272 @@
+"""A kit is packed alike twice, runs without Python, and what it measured comes home."""
+
+import json
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from test_store import BANNER
+from test_stored import FAST, KERNEL, ROME, add
+
+from loopwright import hosts, toolchain
+from loopwright.cli import run as run_cli
+from loopwright.errors import InputError
+from loopwright.importing import import_results
+from loopwright.kit import kit
+from loopwright.recommend import recommend
+from loopwright.results import results
+from loopwright.store import Store
+
+FIXTURES = Path(__file__).parent / "data" / "kernels"
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
+ONLY = ["--only", "x86_64/chains"]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A kit of the fixtures, unpacked by tar."""
+    folder = tmp_path_factory.mktemp("kit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+        kit(folder / "kit.tar.gz", "0.1.0")
+    subprocess.run(["tar", "-xzf", "kit.tar.gz"], cwd=folder, check=True)
+    return folder / "loopwright-kit"
+
+
+@pytest.fixture(autouse=True)
+def _fixtures(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+
+
+def run(packed, *options, **more):
+    """Run a kit where nothing but the shell's own tools is on the path."""
+    command = ["sh", "./run", *options]
+    settings = {"capture_output": True, "text": True, "check": False, **more}
+    return subprocess.run(command, cwd=packed, env={"PATH": "/usr/bin:/bin"}, **settings)
+
+
+@pytest.fixture(scope="module")
+def measured_file(packed):
+    """What the kit measured on this machine, and what it said."""
+    path = packed / "results.jsonl"
+    return path, run(packed, *ONLY, "-o", path.name)
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def planned(path):
+    [plan] = [line for line in lines(path) if line.get("id") == "plan"]
+    return plan["points"] * plan["processes"]
+
+
+def test_the_same_tree_gives_the_same_kit(packed, tmp_path):
+    said = kit(tmp_path / "again.tar.gz", "0.1.0")
+    again = (tmp_path / "again.tar.gz").read_bytes()
+    assert again == (packed.parent / "kit.tar.gz").read_bytes()
+    assert said["bytes"] == len(again)
+    with tarfile.open(tmp_path / "again.tar.gz") as archive:
+        members = archive.getmembers()
+    names = {m.name.removeprefix("loopwright-kit/"): m for m in members}
+    assert names["run"].mode == 0o755
+    assert {"bin/harness-x86_64", "bin/harness-arm64", "jobs/arm64.jobs", "LICENSE"} <= set(names)
+    assert {m.mtime for m in members} == {0}
+    assert (
+        str(Path(__file__).parent.parent).encode()
+        not in (packed / "bin" / "harness-x86_64").read_bytes()
+    )
+
+
+def test_a_name_that_is_no_archive_is_refused(tmp_path):
+    for name in ("kit.zip", "gone/kit.tar.gz"):
+        with pytest.raises(InputError) as error:
+            kit(tmp_path / name, "0.1.0")
+        assert str((tmp_path / name).parent) in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@X86_ONLY
+def test_a_run_leaves_a_file_that_says_all(measured_file):
+    path, done = measured_file
+    assert done.returncode in (0, 1), done.stderr
+    head, facts, *rest = lines(path)
+    assert head["loopwright_results"] == 1
+    assert facts["fingerprint"]
+    checks = [line for line in rest if "passed" in line]
+    assert sorted(c["id"] for c in checks) == [
+        f"x86_64/chains/{n}" for n in ("imul", "register_add", "xor")
+    ]
+    readings = [line for line in rest if "point" in line]
+    assert rest[-1] == {"end": 1, "readings": len(readings), "nothing_measured": ""} or (
+        done.returncode == 1
+    )
+    # Interleaved, three processes at least, each with its self-test; samples are raw.
+    assert len({r["id"] for r in readings[:20]}) > 1
+    assert sum(line["id"] == "clock" for line in rest if "id" in line) >= 3
+    assert all(len(r["samples"]) >= 12 for r in readings if not r["refused"])
+    assert "CPU" in done.stderr
+    assert "clock" in done.stderr
+
+
+@X86_ONLY
+def test_what_a_kit_measured_is_this_host(measured_file, capsys):
+    path, _ = measured_file
+    [first] = import_results([path]).to_dict("records")
+    assert first["microarch"] == (hosts.microarch() or "")
+    assert (first["there"], first["missing"], first["damaged"]) == (0, 0, 0)
+    assert first["new"] >= planned(path)
+    assert run_cli(["import", str(path)]) == 0
+    assert f"0 new, {first['new']} already there" in capsys.readouterr().out
+    assert len(Store.open().runs()) == 1
+    listed = results("x86_64/chains")
+    assert set(listed["code"]) == {"today's"}
+    assert listed["records"].sum() == first["new"]
+
+
+@X86_ONLY
+def test_a_file_that_was_cut_off_gives_all_whole_records(measured_file, tmp_path):
+    path, _ = measured_file
+    data = path.read_bytes()
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(data[: len(data) // 2])
+    whole = sum("point" in json.loads(line) for line in data[: len(data) // 2].split(b"\n")[:-1])
+    [row] = import_results([cut]).to_dict("records")
+    assert row["new"] == whole
+    assert row["missing"] == planned(path) - whole
+    assert "interrupted or cut off" in row["note"]
+    # A line lost in the middle is noticed by the count at the end.
+    middle = tmp_path / "middle.jsonl"
+    kept = data.split(b"\n")
+    kept[len(kept) // 2] = kept[len(kept) // 2][:40]
+    middle.write_bytes(b"\n".join(kept))
+    [row] = import_results([middle]).to_dict("records")
+    assert (row["missing"], row["damaged"]) == (1, 1)
+    assert row["new"] + row["there"] == lines(path)[-1]["readings"] - 1
+
+
+@X86_ONLY
+@pytest.mark.parametrize(
+    "text", [b"", b"{}\n", b"\x7fELF\0\1", b'{"loopwright_results": 2}\n', b"id,hex\n1,90\n"]
+)
+def test_what_is_no_file_of_results_changes_nothing(measured_file, tmp_path, text):
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(text)
+    head = measured_file[0].read_bytes().split(b"\n")[0]
+    (tmp_path / "head").write_bytes(head + b"\n")
+    for other in (wrong, tmp_path / "head", tmp_path / "absent"):
+        with pytest.raises(InputError) as error:
+            import_results([measured_file[0], other])
+        assert str(other) in str(error.value)
+    assert Store.open().runs() == []
+
+
+@X86_ONLY
+def test_an_interrupted_run_is_gone_on_with(packed, tmp_path):
+    path = tmp_path / "cut.jsonl"
+    command = ["sh", "./run", *ONLY, "-o", str(path)]
+    process = subprocess.Popen(command, cwd=packed, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and (not path.exists() or b'"point"' not in path.read_bytes()):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode == 130
+    assert f"go on with ./run --resume {path}" in said
+    before = path.read_text()
+    assert before.endswith("\n")
+    assert "end" not in lines(path)[-1]
+    with path.open("a") as file:
+        file.write('{"id": "x86_64/ch')  # as a power cut leaves it
+    done = run(packed, *ONLY, "--resume", str(path))
+    assert done.returncode in (0, 1), done.stderr
+    assert path.read_text().startswith(before)
+    assert lines(path)[-1]["readings"] == sum("point" in line for line in lines(path))
+    # What was checked before is not checked again.
+    assert sum("passed" in line for line in lines(path)) == 3
+    assert "is complete" in run(packed, "--resume", str(path)).stderr
+
+
+def test_a_file_of_another_kit_or_machine_is_left_alone(packed, tmp_path):
+    path = tmp_path / "other.jsonl"
+    hashed = (packed / "run").read_text().split("kit=")[1].split("\n")[0]
+    facts = json.dumps({"id": "facts", **BANNER})
+    for kit_hash, why in (("0" * 64, "another version of the kit"), (hashed, "another machine")):
+        path.write_text(f'{{"loopwright_results": 1, "kit": "{kit_hash}"}}\n{facts}\n')
+        before = path.read_bytes()
+        done = run(packed, "--resume", str(path))
+        assert done.returncode == 2
+        assert why in done.stderr
+        assert path.read_bytes() == before
+
+
+def test_wrong_options_and_a_damaged_kit_are_named(packed, tmp_path):
+    for options, why in ((["--frob"], "--frob is no option"), (["-o"], "-o needs a value")):
+        done = run(packed, *options)
+        assert done.returncode == 2
+        assert why in done.stderr
+    copy = tmp_path / "copy"
+    shutil.copytree(packed, copy)
+    with (copy / "jobs" / f"{toolchain.host_isa()}.jobs").open("a") as file:
+        file.write("\n")
+    done = run(copy)
+    assert done.returncode == 2
+    assert "unpack it again" in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
+@pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
+def test_an_emulated_run_checks_and_measures_nothing(packed, tmp_path):
+    path = tmp_path / "arm.jsonl"
+    jobs = tmp_path / "jobs"
+    whole = (packed / "jobs" / "arm64.jobs").read_text()
+    jobs.write_text(whole.replace("job check\n", "job check\nmax_size 8\n"))
+    program = ["qemu-aarch64", packed / "bin" / "harness-arm64", "kit", jobs, "HASH", "0.1.0"]
+    done = subprocess.run([*program, "-o", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "emulated: no timing" in done.stderr
+    assert any(line.get("passed") == 1 for line in lines(path))
+    assert "emulated: no timing" in lines(path)[-1]["nothing_measured"]
+    [row] = import_results([path]).to_dict("records")
+    assert (row["new"], row["microarch"], row["machine"][:5]) == (0, "", "arm64")
+    assert "nothing was measured there" in row["note"]
+
+
+@pytest.fixture
+def _own_kernels(monkeypatch):
+    monkeypatch.delenv("LOOPWRIGHT_KERNELS")
+
+
+def as_file(run_, records, path):
+    """Write stored records as a kit would have."""
+    out = [{"loopwright_results": 1, "uid": run_.uid, "kit": "0" * 64, "version": "0.1.0"}]
+    out[0]["protocol"] = run_.protocol
+    out += [{"id": "facts", **run_.banner}]
+    out += [{"id": "plan", "points": len(records) // 3, "processes": 3}]
+    for process in (1, 2, 3):
+        out += [{"id": "clock", "self_test": []}]
+        for record in (r for r in records if r.process == process):
+            name = f"{record.kernel}/{record.variant}"
+            out += [{"id": name, "object": record.object, "point": 0, **record.answer}]
+    out += [{"end": 1, "readings": len(records), "nothing_measured": ""}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in out))
+
+
+@pytest.mark.usefixtures("_own_kernels")
+def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypatch):
+    add(banner=ROME)
+    store = Store.open()
+    [stored] = store.runs()
+    path = tmp_path / "rome.jsonl"
+    as_file(stored, list(store.records(stored)), path)
+    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "fresh.sqlite"))
+    [row] = import_results([path]).to_dict("records")
+    assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
+    judged = recommend(KERNEL, quick=True).iloc[0]
+    assert judged["winner"] == FAST
+    assert judged["confidence"].startswith("measured on zen2, models agree")
+    assert "zen2: +161.1 %" in judged["reason"]
+    assert "zen2 (x86_64 part 0x31, tsc-calibrated, 2023-11-14)" in judged["basis"]
