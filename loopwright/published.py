@@ -41,7 +41,7 @@ def published(model: str = "pipeline") -> pd.DataFrame:
     error says why there is no prediction. source names the message or commit of the figure.
     """
     rows = pd.read_csv(TABLE, dtype={"baseline": str}, keep_default_na=False)
-    rows["size_bytes"] = pd.to_numeric(rows["size_bytes"]).astype("Int64")
+    rows["size_bytes"] = pd.to_numeric(rows["size_bytes"])
     found = {
         (kernel, core): predict(str(kernel), microarch=str(core), model=model)
         for (kernel, core), _ in rows.groupby(["kernel", "predicted_on"])
@@ -58,7 +58,7 @@ def published(model: str = "pipeline") -> pd.DataFrame:
             answers_of = {str(a["variant"]): a for a in mine.to_dict("records")}
             value, why = _predicted(answers_of, row)
             out.append({**row, "model": name, "predicted": value, "error": why})
-    return pd.DataFrame(out)[COLUMNS].astype({"predicted": "float64"})
+    return pd.DataFrame(out)[COLUMNS].astype({"size_bytes": "Int64", "predicted": "float64"})
 
 
 def _predicted(

@@ -34,9 +34,9 @@ def swept(kernel):
 
 # %% [markdown]
 # ## Cycles over code offsets 0 to 63
-# One row a variant, one column an offset of the loop's first byte. Dark is the best offset, a dot
-# marks what is slower than that by more than 2 %; on the right stand the fewest and the most
-# cycles. White lines are boundaries of 16 and 32 bytes.
+# One row a variant, one column an offset of the loop's first byte. The stronger the colour, the
+# slower than at the best offset; a dot marks what is slower by more than 2 %. On the right stand
+# the fewest and the most cycles. Lines are boundaries of 16 and 32 bytes.
 
 # %%
 pick.show(

@@ -23,6 +23,7 @@ import pandas as pd
 import loopwright as lw
 from loopwright import hosts, kernels
 from loopwright.report import accuracy, plots
+from loopwright.report.choices import Page
 from loopwright.toolchain import host_isa
 
 # %% [markdown]
@@ -40,15 +41,17 @@ pairs = accuracy.pairs(rows)
 plots.scatter(pairs)
 
 # %%
-accuracy.summary(pairs).round(2)
+Page(accuracy.summary(pairs))
 
 # %% [markdown]
 # ## The loops that models miss most
 
 # %%
-accuracy.worst(pairs)[
-    ["kernel", "variant", "source", "predicted_cycles", "measured_cycles", "error_percent"]
-].round(2)
+Page(
+    accuracy.worst(pairs)[
+        ["kernel", "variant", "source", "predicted_cycles", "measured_cycles", "error_percent"]
+    ]
+)
 
 # %% [markdown]
 # ## Published figures beside predictions
@@ -60,21 +63,33 @@ accuracy.worst(pairs)[
 
 # %%
 published = lw.published()
-published[
-    [
-        "variant",
-        "baseline",
-        "quantity",
-        "scope",
-        "size_bytes",
-        "microarch",
-        "published",
-        "predicted_on",
-        "predicted",
-        "fitted",
-        "error",
+predicted = published["predicted"].notna()
+Page(
+    published[predicted][
+        [
+            "variant",
+            "baseline",
+            "quantity",
+            "scope",
+            "size_bytes",
+            "microarch",
+            "published",
+            "predicted_on",
+            "predicted",
+            "fitted",
+        ]
     ]
-].round(1)
+)
+
+# %% [markdown]
+# Published, and not predicted:
+
+# %%
+Page(
+    published[~predicted][
+        ["variant", "baseline", "scope", "condition", "machine", "published", "error"]
+    ]
+)
 
 # %% [markdown]
 # ## Copies without PAN on Kunpeng 920, over size

@@ -23,6 +23,8 @@ from pathlib import Path
 
 import loopwright as lw
 from loopwright.patch import tree as trees
+from loopwright.report import tables
+from loopwright.report.choices import Page
 
 KERNEL = "arm64/copy_user"
 TREE = ""  # a Linux source tree; left empty, the one that `make recommend` has fetched, if any
@@ -34,21 +36,23 @@ TREE = ""  # a Linux source tree; left empty, the one that `make recommend` has 
 
 # %%
 recommendation = lw.recommend(KERNEL)
-recommendation.set_index("routine").T
+Page(recommendation.set_index("routine").T.reset_index(names="routine"))
 
 # %% [markdown]
 # ## The evidence
-# `vs_baseline` is speed relative to what Linux has: above 1 is faster. The contract check runs
-# each variant with a fault at every position; one that breaks it is never recommended.
+# `vs_baseline` is speed relative to what Linux has: above 1 is faster.
 
 # %%
 evidence = lw.compare(KERNEL)
-evidence[evidence["cycles"].notna()].pivot_table(
-    index=["routine", "variant"], columns=["microarch", "source"], values="vs_baseline", sort=False
-).round(3)
+Page(tables.against_baseline(evidence))
+
+# %% [markdown]
+# ## The contract
+# The check runs each variant at every size and alignment, with a fault at every position. One that
+# breaks its contract is never recommended.
 
 # %%
-lw.check(KERNEL)[["variant", "passed", "cases", "entries", "entries_hit", "failure"]]
+Page(lw.check(KERNEL)[["variant", "passed", "cases", "entries", "entries_hit", "failure"]])
 
 # %% [markdown]
 # ## The patch

@@ -39,29 +39,28 @@ TEXT = """
 # %%
 import loopwright as lw
 from loopwright import microarchs
-from loopwright.report import alignment, plots
-from loopwright.report.choices import Choices
+from loopwright.report import alignment, plots, tables
+from loopwright.report.choices import Choices, Page
 
 found = lw.read_assembly(TEXT)
-found
+Page(found)
 
 # %% [markdown]
 # ## Cycles an iteration, by every model on every core
-# `least_cycles` is what the core's loads and stores take: a figure below it is wrong. `bottleneck`
-# is what the model says the loop is limited by.
+# `least_cycles` is what the core's loads and stores take, where that is known: a figure below it
+# is wrong. Empty is no answer.
 
 # %%
 answers = lw.predict(asm=TEXT, model="all", microarch="all")
-answers[answers["cycles"].notna()][
-    ["id", "microarch", "model", "cycles", "least_cycles", "bytes_per_iteration", "bottleneck"]
-].round(2)
+Page([tables.side_by_side(answers), "Who has no answer, and why:", tables.unanswered(answers)])
 
 # %% [markdown]
-# Who has no answer, and why:
+# ## What limits it
+# In the simulator's view. A port, a chain of dependent instructions, or a part of the front end.
 
 # %%
-silent = answers[answers["cycles"].isna()]
-silent.groupby(["model", "error"])["microarch"].unique().map(", ".join).to_frame("microarchs")
+ours = answers[(answers["model"] == "pipeline") & answers["cycles"].notna()]
+Page(ours[["id", "microarch", "offset", "cycles", "bottleneck"]])
 
 # %% [markdown]
 # ## One loop, one core
