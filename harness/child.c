@@ -3,6 +3,7 @@
 #include "child.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,11 +40,15 @@ static double now(void)
 
 int child_run(void (*run)(void *), void *data, int seconds, char *why, size_t size)
 {
-	double end = now() + seconds;
-	struct timespec nap = {0, 1000000};
+	double end = now() + seconds, left;
 	int status, killed = 0;
+	sigset_t ended;
 	pid_t child;
 
+	/* Blocked, the signal that a child ended is kept until it is waited for. */
+	sigemptyset(&ended);
+	sigaddset(&ended, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &ended, NULL);
 	fflush(NULL);
 	child = fork();
 	if (child < 0) {
@@ -56,11 +61,13 @@ int child_run(void (*run)(void *), void *data, int seconds, char *why, size_t si
 		_exit(0);
 	}
 	while (!waitpid(child, &status, WNOHANG)) {
-		if (now() > end && !killed) {
+		left = end - now();
+		if (left <= 0 && !killed) {
 			kill(child, SIGKILL);
 			killed = 1;
 		}
-		nanosleep(&nap, NULL);
+		left = left > 0 ? left : 1;
+		sigtimedwait(&ended, NULL, &(struct timespec){(time_t)left, fmod(left, 1) * 1e9});
 	}
 	if (killed)
 		snprintf(why, size, "did not end within %d s", seconds);

@@ -9,9 +9,11 @@
 
 #define WORDS 7
 #define MOST_CODE (1 << 20)
-#define MOST_CHECKED 4096 /* bytes a call, or a record: what the checking memory has room for */
+#define MOST_BLOCK 1024	      /* bytes */
+#define MOST_COPIES (1 << 16) /* bytes of them */
+#define MOST_CHECKED 4096     /* bytes a call, or a record: what the checking memory has room for */
 
-static const char *const kinds[] = {"check", "measure", "clock", "facts", "self_test"};
+static const char *const kinds[] = {"check", "measure", "block", "clock", "facts", "self_test"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
@@ -77,6 +79,16 @@ static bool read_mask(uint64_t *mask, const char *name)
 	if (!name || machine_register(name, &reg))
 		return false;
 	*mask |= 1ull << reg.index;
+	return true;
+}
+
+static bool read_counter(struct job *job, const char *name)
+{
+	struct operand reg;
+
+	if (!name || machine_register(name, &reg) || reg.bits != 64)
+		return false;
+	job->counter = reg.index;
 	return true;
 }
 
@@ -195,9 +207,28 @@ static bool read_line(struct job *job, char **word)
 		return number(value, &job->max_size);
 	if (!strcmp(key, "point"))
 		return read_point(job, word);
+	if (!strcmp(key, "times"))
+		return number(word[1], &job->times[0]) && number(word[2], &job->times[1]);
+	if (!strcmp(key, "counter"))
+		return read_counter(job, value);
 	if (!strcmp(key, "file"))
 		return read_file(job, value);
 	return false;
+}
+
+static const char *block_lacks(const struct job *job)
+{
+	if (!job->id || !job->code)
+		return "a job needs an id and code";
+	if (job->code_size > MOST_BLOCK)
+		return "a block has 1024 bytes at most";
+	if (job->offset >= 64)
+		return "a block's offset is from 0 to 63";
+	if (!job->times[0] || job->times[0] >= job->times[1])
+		return "a block needs times, the second more than the first";
+	if (job->counter < 0 && job->times[1] > MOST_COPIES / job->code_size)
+		return "that are too many copies of the block";
+	return NULL;
 }
 
 /* Say what a job that was read whole lacks, or NULL. */
@@ -210,9 +241,11 @@ static const char *lacks(const struct job *job)
 	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
 
 	if ((int)job->kind < 0)
-		return "a job is check, measure, clock, facts or self_test";
+		return "a job is check, measure, block, clock, facts or self_test";
 	if (job->kind >= KIND_CLOCK && job->id)
 		return NULL;
+	if (job->kind == KIND_BLOCK)
+		return block_lacks(job);
 	if (!job->id || !job->code)
 		return "a job needs an id and code";
 	if (job->entry >= job->code_size)
@@ -257,6 +290,7 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 
 	memset(job, 0, sizeof(*job));
 	job->max_size = 512;
+	job->counter = -1;
 	while (getline(&line, &room, from) > 0) {
 		char *word[WORDS] = {0}, *rest = line;
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum kind { KIND_CHECK, KIND_MEASURE, KIND_CLOCK, KIND_FACTS, KIND_SELF_TEST };
+enum kind { KIND_CHECK, KIND_MEASURE, KIND_BLOCK, KIND_CLOCK, KIND_FACTS, KIND_SELF_TEST };
 enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
 enum side { SIDE_DST, SIDE_SRC, SIDES };
 enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED, ROLES };
@@ -70,7 +70,9 @@ struct job {
 	size_t max_size;
 	struct point *points;
 	size_t npoints;
-	char **files; /* that facts consist of */
+	int counter;	 /* the register that a block's loop counts in, by index, or -1 */
+	size_t times[2]; /* copies of a block, or trips of its loop: a few, and more */
+	char **files;	 /* that facts consist of */
 	size_t nfiles;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Read jobs from standard input, or from the files named, and print one line of JSON for each. */
+#include "block.h"
 #include "check.h"
 #include "facts.h"
 #include "job.h"
@@ -34,6 +35,10 @@ static void run_job(const struct job *job)
 	open = true;
 	if (job->kind == KIND_MEASURE) {
 		measure_job(job, &meter);
+		return;
+	}
+	if (job->kind == KIND_BLOCK) {
+		block_job(job, &meter);
 		return;
 	}
 	if (job->kind == KIND_SELF_TEST)

@@ -14,7 +14,7 @@
 #define SAMPLES METER_SAMPLES
 #define ATTEMPTS 6
 #define LEAST_SAMPLES 12
-#define PERIOD 32e-6	 /* s: bursts are whole periods of a spread-spectrum clock */
+#define PERIOD METER_PERIOD
 #define RESOLUTION 2e-4	 /* most of a burst that a step of the clock may be */
 #define WARM_UP 1e-3	 /* s */
 #define SAME_CLOCK 1e-3	 /* most that the calibrations around a sample may differ */
@@ -59,9 +59,9 @@ static uint64_t times_for(const struct meter *meter, const struct target *target
 	return fmin(most, fmax(1, round(times * ticks / took)));
 }
 
-static void warm_up(const struct target *target, uint64_t times)
+static void warm_up(const struct meter *meter, const struct target *target, uint64_t times)
 {
-	double end = clock_seconds() + WARM_UP;
+	double end = clock_seconds() + meter->warm_up;
 
 	do
 		target->code(times);
@@ -86,7 +86,7 @@ static double calibrate(const struct meter *meter)
 static void sample(const struct meter *meter, const struct target *target, uint64_t times,
 		   struct series *s)
 {
-	for (int i = 0; i < SAMPLES; i++) {
+	for (int i = 0; i < meter->samples; i++) {
 		if (target->prepare)
 			target->prepare(target->data, times);
 		/* Neighbours share a calibration, unless something was done between them. */
@@ -117,9 +117,9 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 	int accepted = 0, kept = 0;
 
 	memcpy(sorted, s->behind, sizeof(sorted));
-	sort(sorted, SAMPLES);
-	quick = quantile(sorted, SAMPLES, 0.1);
-	for (int i = 0; i < SAMPLES; i++) {
+	sort(sorted, meter->samples);
+	quick = quantile(sorted, meter->samples, 0.1);
+	for (int i = 0; i < meter->samples; i++) {
 		double calibration = (s->before[i] + s->behind[i]) / 2;
 
 		if (!acceptable(s, i, SLOW_CLOCK * quick))
@@ -128,10 +128,10 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 		r->sample[accepted] = cycles[accepted] = s->target[i] / calibration * known / times;
 		accepted++;
 	}
-	if (accepted < LEAST_ACCEPTED * SAMPLES) {
+	if (accepted < LEAST_ACCEPTED * meter->samples) {
 		snprintf(r->refused, sizeof(r->refused),
-			 "disturbed: %d of %d samples acceptable, %.0f needed", accepted, SAMPLES,
-			 ceil(LEAST_ACCEPTED * SAMPLES));
+			 "disturbed: %d of %d samples acceptable, %.0f needed", accepted,
+			 meter->samples, ceil(LEAST_ACCEPTED * meter->samples));
 		return false;
 	}
 	sort(cycles, accepted);
@@ -169,12 +169,13 @@ struct reading meter_read(const struct meter *meter, const struct target *target
 		return reading;
 	}
 	ticks = quickest(meter, &chain, meter->calibrations);
-	times = times_for(meter, target, ticks);
+	times = target->times ? target->times : times_for(meter, target, ticks);
+	reading.times = times;
 	/* One repetition may be longer than a burst: calibrate as long. */
 	if (times == 1)
 		own.calibrations *= fmax(1, round(quickest(meter, target, 1) / ticks));
 	while (reading.attempts++ < ATTEMPTS) {
-		warm_up(target, times);
+		warm_up(&own, target, times);
 		sample(&own, target, times, &series);
 		if (judge(&own, &series, times, most, &reading))
 			return reading;
@@ -230,6 +231,8 @@ static void size_bursts(struct meter *meter)
 void meter_open(struct meter *meter)
 {
 	memset(meter, 0, sizeof(*meter));
+	meter->samples = SAMPLES;
+	meter->warm_up = WARM_UP;
 	meter->cpu = pin();
 	meter->clock = clock_find(meter->passed_over, sizeof(meter->passed_over));
 	if (!meter->clock) {

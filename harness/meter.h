@@ -7,6 +7,7 @@
 #include "known.h"
 
 #define METER_SAMPLES 64
+#define METER_PERIOD 32e-6 /* s: bursts are whole periods of a spread-spectrum clock */
 
 /* Code that repeats something so many times. */
 typedef void (*repeat)(uint64_t times);
@@ -23,7 +24,8 @@ struct target {
 	repeat code;
 	void (*prepare)(const void *data, uint64_t times); /* or NULL */
 	const void *data;
-	uint64_t most; /* repetitions that prepare can prepare */
+	uint64_t most;	/* repetitions that prepare can prepare */
+	uint64_t times; /* repetitions in a burst; 0: as many as fill it */
 };
 
 struct meter {
@@ -33,6 +35,8 @@ struct meter {
 	double granularity;    /* ticks: the smallest step of the clock */
 	double overhead;       /* ticks that reading the clock twice takes */
 	double burst_seconds;
+	double warm_up;	       /* s, before a series */
+	int samples;	       /* of a series, METER_SAMPLES at most */
 	uint64_t calibrations; /* chain iterations in a burst */
 	struct self_test tests[KNOWN_LOOPS];
 	int ntests;
@@ -51,6 +55,7 @@ struct reading {
 	double sample[METER_SAMPLES];
 	int samples;
 	int attempts;	/* series taken; all but the last were refused */
+	uint64_t times; /* repetitions in a burst */
 	double core_hz; /* the core's clock during it; 0 where the clock counts cycles */
 	char refused[160];
 };

@@ -13,7 +13,10 @@ from typing import Any
 from loopwright import paths, toolchain
 from loopwright.errors import InputError
 
-_FLAGS = ["-O2", "-g", "-static", "-std=gnu11", "-Wall", "-Wextra", "-Wl,--build-id=none"]
+_FLAGS = [
+    *["-O2", "-g", "-static-pie", "-fPIE", "-std=gnu11", "-Wall", "-Wextra"],
+    "-Wl,--build-id=none",
+]
 _LIBRARIES = ["-lm"]
 _PARTS = ("*.c", "*.h", "*.S")
 

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * What differs between the ISAs where blocks are run: code that sets every register, runs copies
+ * of a block, and comes back whatever the block did to the registers.
+ */
+#ifndef HARNESS_BLOCK_MACHINE_H
+#define HARNESS_BLOCK_MACHINE_H
+
+#include "job.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+/* Registers hold pointers: register n this plus n times a step, each to a page and line of its own.
+ */
+#define BLOCK_POINTER 0x20000000u
+/* What memory holds, in words of 64 bits: it, too, is a pointer. */
+#define BLOCK_MEMORY 0x21000840ull
+/* Where the thread pointer (x86-64: fs and gs) points meanwhile. */
+#define BLOCK_THREAD 0x22000c00ul
+
+#define BLOCK_GLUE 1024 /* room for the code before and behind the copies */
+
+/* Memory of the harness that the code around the copies uses; the block knows no way to it. */
+struct block_frame {
+	uint64_t flags; /* at the start of every repetition */
+	uint64_t repetitions;
+	uint64_t trips; /* what the counter of a loop starts with */
+	uintptr_t entry;
+};
+extern struct block_frame block_frame;
+
+/*
+ * The steps between pointers, tried in turn: the first spreads them over the banks of the cache,
+ * the second, or 0, aligns them to lines, for a block to whose accesses the first is misaligned.
+ */
+enum { BLOCK_STEPS = 2 };
+extern const uint32_t block_steps[BLOCK_STEPS];
+
+/* Prepare the vector registers' values; -1 and why where this CPU lacks what it takes. */
+int block_machine_init(char *why, size_t size);
+
+/*
+ * Write code that sets all registers, a step apart, runs so many copies of the job's code, the
+ * first one at offset behind a 64-byte boundary of into, goes back to the start while repetitions
+ * are left, and ends at block_leave. Returns the bytes used.
+ */
+size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t step);
+
+/* Run the code at the frame's entry so many times. */
+void block_call(uint64_t repetitions);
+
+/* Code that comes back from block_call: where a signal handler sends a block that is to stop. */
+void block_leave(void);
+
+/* The handler of signals: calls block_signal on the harness's own thread pointer. */
+void block_on_signal(int number, siginfo_t *info, void *context);
+void block_signal(int number, siginfo_t *info, void *context);
+
+/* Flags by which the CPU refuses misaligned accesses; 0 where user space cannot ask for that. */
+extern const uint64_t block_flags_aligned;
+
+/* Say whether the code holds an instruction that calls the system; false where it cannot be told.
+ */
+bool block_calls_system(const uint8_t *code, size_t size);
+
+/* System calls, besides those of every ISA, that the code here makes; ends with -1. */
+extern const int block_system_calls[];
+extern const uint32_t block_audit_arch;
+
+#endif

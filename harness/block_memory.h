@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Memory under every address that a block touches: a few pages again and again, so that L1 holds
+ * it. */
+#ifndef HARNESS_BLOCK_MEMORY_H
+#define HARNESS_BLOCK_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Pages that a block may touch: no more than the first-level TLB of any core holds. */
+#define BLOCK_PAGES 32
+
+/* Make the pages; -1 and why where the system refuses. */
+int block_memory_open(char *why, size_t size);
+
+/* Map one of them at the page that an address lies in; NULL, or why not. For signal handlers. */
+const char *block_memory_map(uintptr_t address);
+
+/* How many pages are mapped. */
+int block_memory_pages(void);
+
+/* Map code executable at a random address, far from all else; NULL with the reason in why. */
+uint8_t *block_memory_code(const uint8_t *code, size_t bytes, char *why, size_t size);
+
+#endif

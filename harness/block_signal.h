@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a block raises: faults that are mended by mapping memory, and its end. */
+#ifndef HARNESS_BLOCK_SIGNAL_H
+#define HARNESS_BLOCK_SIGNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Catch every signal that the code at start can raise, on a stack of its own. One that ends the
+ * block ends the process, with the reason in why.
+ */
+void block_signal_open(const uint8_t *start, size_t bytes, char *why, size_t size);
+
+/* End the process after so much CPU time from now, in seconds. */
+void block_signal_within(double seconds);
+
+/*
+ * What happens to a block that touches too many pages (lenient: it goes to block_leave), and to
+ * one that makes a misaligned access while its flags forbid it.
+ */
+void block_signal_lenient(bool lenient);
+bool block_signal_overflowed(void);
+bool block_signal_misaligned(void);
+
+#endif
