@@ -16,6 +16,7 @@
  * them misses each time. So pages take turns; these together fit the smallest L1.
  */
 #define PHYSICAL 4
+#define LOWEST 0x10000 /* below it, no user but root can map */
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -51,6 +52,8 @@ const char *block_memory_map(uintptr_t address)
 {
 	uint8_t *at = (uint8_t *)(address & -page_bytes), *got;
 
+	if (address < LOWEST)
+		return "touches memory that is not to be had";
 	if (pages == BLOCK_PAGES)
 		return "touches too many pages";
 	got = mmap(at, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, memory,

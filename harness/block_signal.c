@@ -82,7 +82,7 @@ void block_signal(int number, siginfo_t *info, void *context)
 	case SIGTRAP:
 		give_up("trap", 0);
 	case SIGBUS:
-		give_up("misaligned access that the CPU refuses", 0);
+		give_up("misaligned access, or a stack that cannot be", 0);
 	}
 	if (!is_page_fault(info))
 		give_up("privileged instruction, or an address that cannot be", 0);

@@ -8,6 +8,7 @@ Each verb of the command line is a function here and returns a tidy pandas DataF
 
 from loopwright.api import check, measure
 from loopwright.baseline import baseline
+from loopwright.blocks import measure_blocks
 from loopwright.compare import compare
 from loopwright.doctor import doctor
 from loopwright.patch.verb import patch
@@ -26,6 +27,7 @@ __all__ = [
     "compare",
     "doctor",
     "measure",
+    "measure_blocks",
     "patch",
     "ports",
     "predict",

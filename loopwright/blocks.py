@@ -4,30 +4,26 @@ The protocol, what seals the process and what is refused are described in harnes
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import pandas as pd
 
-from loopwright import decode, harness, hosts, toolchain, trips
+from loopwright import decode, harness, hosts, slopes, toolchain, trips
 from loopwright.code import Flow, Instruction
 from loopwright.errors import InputError, unknown
 from loopwright.predict import subjects
+from loopwright.rounds import Progress
+from loopwright.slopes import Reading
 
 NOTIONS = ("loop", "unrolled")
 EVERY = "all"
 MOST_BYTES = 1024
-TURNS = 2
 _SPARE = 3  # further turns for blocks that were disturbed, or whose turns do not agree
 _COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
 _LEAST_COPIES = 8
 _TRIPS = 40000
-_AGREE = (0.02, 0.02)  # most that turns may differ by: cycles, and a share of them
-_LEAST = 5e-4  # relative: what the calibration is good for, from known answers
-_BIMODAL = (0.02, 0.01)  # as _AGREE, of what is not noted
 
 COLUMNS = [
     "id",
@@ -61,73 +57,42 @@ class _Block:
     refused: str = ""
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """One block in one process."""
-
-    cycles: float
-    p10: float
-    p90: float
-    samples: int
-    clock: str
-    misaligned: bool
-    disturbed: bool
-    refused: str
-
-    @classmethod
-    def of(cls, record: dict[str, Any]) -> "_Reading":
-        return cls(
-            cycles=float("nan") if record["cycles"] is None else record["cycles"],
-            p10=float("nan") if record["p10"] is None else record["p10"],
-            p90=float("nan") if record["p90"] is None else record["p90"],
-            samples=record["samples"],
-            clock=record["clock"],
-            misaligned=bool(record["misaligned"]),
-            disturbed=bool(record["disturbed"]) and bool(record["clock"]),
-            refused=record["refused"],
-        )
-
-    @property
-    def error(self) -> float:
-        """Return the uncertainty within the process, in cycles."""
-        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
-
-
 def measure_blocks(
     blocks: Path | str,
     *,
     notion: str | None = None,
-    offset: int | None = None,
+    offset: int | str | Iterable[int] | None = None,
     isa: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure the blocks of a CSV with the columns id, hex and optionally offset.
 
     notion is "unrolled" (copies back to back), "loop" (one copy, and a branch that counts trips in
     a register that the block leaves alone) or "all" (a row each); left out, it is the loop for a
-    block that ends in a branch. offset (0 to 63), where given, replaces the column's: where the
-    first copy starts, mod 64. isa is "x86_64" or "arm64", this host's where left out; code of
-    another one is run by an emulator, without timing.
+    block that ends in a branch. offset (0 to 63, several of them or "all": a row each) replaces the
+    column's: where the first copy starts, mod 64. isa is "x86_64" or "arm64", this host's where
+    left out; code of another one is run by an emulator, without timing.
 
     cycles are those of one copy or one trip, the slope between two codes, one with twice the
     copies or trips: what surrounds them is in neither. p10 and p90 are of the samples; uncertainty
     (cycles) adds the spread between processes, of which each measures other numbers of copies. A
     row with status "refused" has a reason and no number; "bimodal" says that processes or samples
-    differ by more than 1 % (0.02 cycles). note says that an access is misaligned and may cross cache lines;
-    code is what was repeated, in hex: of a loop, with its branch. progress is called with blocks
-    done and all. InputError for a file that is no blocks file and for settings that make no sense.
+    differ by more than 1 % (0.02 cycles). note says that an access is misaligned and may cross
+    cache lines; code is what was repeated, in hex: of a loop, with its branch. progress is called
+    with blocks done and all. InputError for a file that is no blocks file and for settings that
+    make no sense.
     """
     isa = isa or toolchain.host_isa()
     if isa not in ("x86_64", "arm64"):
         raise unknown("isa", isa, ("x86_64", "arm64"))
     if notion not in (None, EVERY, *NOTIONS):
         raise unknown("notion", str(notion), (*NOTIONS, EVERY))
-    if offset is not None and offset not in subjects.OFFSETS:
-        raise InputError(f"offset {offset} is not in 0..63; give a number of bytes mod 64")
+    offsets = _offsets(offset)
     rows = list(subjects.read_csv(Path(blocks)))
     wanted = [
-        _block(row.id, row.hex, row.offset if offset is None else offset, isa, one)
+        _block(row.id, row.hex, row.offset if at is None else at, isa, one)
         for row in rows
+        for at in offsets
         for one in (NOTIONS if notion == EVERY else (notion,))
     ]
     readings = _measure(isa, wanted, progress)
@@ -141,13 +106,26 @@ def measure_blocks(
             "id": block.id,
             "notion": block.notion,
             "offset": block.offset,
-            **(_refusal(block.refused) if block.refused else _result(got)),
+            **(slopes.refusal(block.refused) if block.refused else slopes.result(got)),
             **common,
             "code": block.code.hex(),
         }
         for block, got in zip(wanted, readings, strict=True)
     ]
     return pd.DataFrame(out, columns=COLUMNS)
+
+
+def _offsets(offset: int | str | Iterable[int] | None) -> Sequence[int | None]:
+    """Resolve code offsets; None is the one that a row has itself."""
+    if offset is None:
+        return [None]
+    if offset == EVERY:
+        return list(subjects.OFFSETS)
+    several = [offset] if isinstance(offset, int | str) else list(offset)
+    for one in several:
+        if one not in subjects.OFFSETS:
+            raise InputError(f"offset {one} is not in 0..63; give a number of bytes mod 64, or all")
+    return [int(one) for one in several]
 
 
 def _block(name: str, text: str, offset: int, isa: str, notion: str | None) -> _Block:
@@ -186,17 +164,15 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
             raise InputError(f"it branches out of the block, or back: {shown}")
 
 
-def _measure(
-    isa: str, blocks: Sequence[_Block], progress: Callable[[int, int], None] | None
-) -> list[list[_Reading]]:
+def _measure(isa: str, blocks: Sequence[_Block], progress: Progress | None) -> list[list[Reading]]:
     """Measure each block in several turns, of which each is a process with its own order."""
-    readings: list[list[_Reading]] = [[] for _ in blocks]
+    readings: list[list[Reading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
-    total = TURNS * len(todo)
+    total = slopes.TURNS * len(todo)
     done = 0
-    for turn in range(TURNS + _SPARE):
-        if turn >= TURNS or not toolchain.find(isa).native:
-            todo = [n for n in todo if _wants_more(readings[n])]
+    for turn in range(slopes.TURNS + _SPARE):
+        if turn >= slopes.TURNS or not toolchain.find(isa).native:
+            todo = [n for n in todo if slopes.wants_more(readings[n])]
         if not todo:
             break
         for n, reading in _turn(isa, blocks, random.sample(todo, len(todo)), turn):
@@ -209,10 +185,13 @@ def _measure(
 
 def _turn(
     isa: str, blocks: Sequence[_Block], order: Iterable[int], turn: int
-) -> Iterable[tuple[int, _Reading]]:
+) -> Iterable[tuple[int, Reading]]:
+    emulator = harness.emulator(isa)
     text = "".join(_job(isa, str(n), blocks[n], turn) for n in order)
     for record in harness.run(isa, text):
-        yield int(record["id"]), _Reading.of(record)
+        if record["disturbed"] and emulator:
+            record["refused"] = f"emulated: no timing ({emulator} runs its code here)"
+        yield int(record["id"]), Reading.of(record)
 
 
 def _job(isa: str, name: str, block: _Block, turn: int) -> str:
@@ -235,64 +214,3 @@ def _job(isa: str, name: str, block: _Block, turn: int) -> str:
         "end",
     ]
     return "\n".join([*lines, ""])
-
-
-def _wants_more(readings: Sequence[_Reading]) -> bool:
-    """Say whether a further turn can bring a figure."""
-    if any(r.refused and not r.disturbed for r in readings):
-        return False
-    return len(_agreeing([r for r in readings if not r.refused])) < TURNS
-
-
-def _agreeing(accepted: Sequence[_Reading]) -> list[_Reading]:
-    """Return the readings near the middle one, where they are more than half of all."""
-    if not accepted:
-        return []
-    middle = median(r.cycles for r in accepted)
-    most = max(_AGREE[0], _AGREE[1] * middle) / (2 if len(accepted) == TURNS else 1)
-    near = [r for r in accepted if abs(r.cycles - middle) <= most]
-    return near if 2 * len(near) > len(accepted) else []
-
-
-def _refusal(reason: str, clock: str = "") -> dict[str, Any]:
-    """Return the columns of a row without a number."""
-    nan = float("nan")
-    return {
-        **{name: nan for name in ("cycles", "p10", "p90", "uncertainty")},
-        **{"samples": 0, "processes": 0, "clock": clock},
-        **{"status": "refused", "reason": reason, "note": ""},
-    }
-
-
-def _result(readings: Sequence[_Reading]) -> dict[str, Any]:
-    """Join what several processes read of a block."""
-    clock = readings[0].clock
-    for reading in readings:
-        if reading.refused and not reading.disturbed:
-            return _refusal(reading.refused, clock)
-    accepted = [r for r in readings if not r.refused]
-    near = _agreeing(accepted)
-    if len(near) < TURNS and len(accepted) >= TURNS:
-        said = ", ".join(f"{r.cycles:.2f}" for r in accepted)
-        return _refusal(f"slopes are inconsistent: {said} cycles in {len(accepted)} runs", clock)
-    if len(near) < TURNS:
-        last = [r for r in readings if r.refused][-1]
-        count = f"in {len(readings) - len(accepted)} of {len(readings)} processes"
-        return _refusal(f"{last.refused} ({count})", clock)
-    cycles = median(r.cycles for r in near)
-    spread = max(abs(r.cycles - cycles) for r in near)
-    wide = max(max(r.p90 for r in near) - min(r.p10 for r in near), 2 * spread)
-    apart = len(near) < len(accepted)
-    bimodal = apart or wide > max(_BIMODAL[0], _BIMODAL[1] * cycles)
-    return {
-        "cycles": cycles,
-        "p10": median(r.p10 for r in near),
-        "p90": median(r.p90 for r in near),
-        "uncertainty": max(r.error for r in near) + spread,
-        "samples": sum(r.samples for r in near),
-        "processes": len(near),
-        "clock": clock,
-        "status": "bimodal" if bimodal else "ok",
-        "reason": "cycles differ by more than 1 %" if bimodal else "",
-        "note": "a misaligned access may cross cache lines" if near[0].misaligned else "",
-    }

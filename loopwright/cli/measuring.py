@@ -1,8 +1,11 @@
 """The verb measure."""
 
+from pathlib import Path
+
 import click
 
 from loopwright.api import measure as run_measurements
+from loopwright.blocks import measure_blocks
 from loopwright.cli import output
 from loopwright.errors import InputError
 from loopwright.points import CACHES
@@ -11,7 +14,7 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]")
+@click.argument("spec", metavar="[KERNEL[/VARIANT]]", required=False)
 @click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
 @click.option(
     "--offset",
@@ -38,9 +41,21 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
 )
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
+@click.option(
+    "--blocks",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="A CSV with the columns id, hex and optionally offset.",
+)
+@click.option(
+    "--notion",
+    metavar="loop|unrolled|all",
+    help="Of --blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
+)
+@click.option("--isa", metavar="x86_64|arm64", help="Of --blocks; this host's where left out.")
 @output.formats
 def measure(
-    spec: str,
+    spec: str | None,
     sizes: str | None,
     offset: str | None,
     align: str | None,
@@ -49,12 +64,16 @@ def measure(
     against: str | None,
     resume: bool,
     raw: bool,
+    blocks: Path | None,
+    notion: str | None,
+    isa: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
     """Measure variants on this host: cycles an iteration and cycles a call over sizes.
 
-    A variant that breaks its contract is not measured. Every point is kept in the results store
+    Or blocks of any code, each in a sealed process: cycles a copy, or a trip of a loop. A variant
+    that breaks its contract is not measured. Every point of a variant is kept in the results store
     as soon as it is measured (`loopwright results`).
 
     \b
@@ -63,12 +82,27 @@ def measure(
     loopwright measure x86_64/copy_user --sizes 4096 --skew 0,8,2048
     loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
     loopwright measure x86_64/clear_user/immediates --against plain
+    loopwright measure --blocks blocks.csv --notion all --csv
     """
+    at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
+    if blocks is not None:
+        if spec is not None:
+            raise InputError("KERNEL and --blocks exclude each other")
+        if resume or raw or any(x is not None for x in (sizes, align, skew, cache, against)):
+            raise InputError("--blocks takes --notion, --offset and --isa only")
+        with output.progress("measuring") as step:
+            found = measure_blocks(blocks, notion=notion, offset=at, isa=isa, progress=step)
+        output.emit(found, as_json=as_json, as_csv=as_csv, hide=("samples", "machine", "code"))
+        return
+    if spec is None:
+        raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
+    if notion is not None or isa is not None:
+        raise InputError("--notion and --isa are for --blocks FILE.csv")
     with output.progress("measuring") as step:
         rows = run_measurements(
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
-            offset=offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32"),
+            offset=at,
             alignments=None if align is None else _pairs(align),
             skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),

@@ -1,0 +1,108 @@
+"""Join what several processes read of one block into a figure with an uncertainty."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Self
+
+TURNS = 2  # processes that have to agree
+_AGREE = (0.02, 0.02)  # most that they may differ by: cycles, and a share of them
+_BIMODAL = (0.02, 0.01)  # the same, of what is not noted
+_LEAST = 5e-4  # relative: what the calibration is good for, from known answers
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One block in one process, in cycles: the slope between two numbers of copies or trips.
+
+    disturbed says that the meter refused it, not what the block does: that another turn can help.
+    """
+
+    cycles: float
+    p10: float
+    p90: float
+    samples: int
+    clock: str
+    misaligned: bool
+    disturbed: bool
+    refused: str
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Self:
+        """Return the reading that a line of the harness's output is."""
+        return cls(
+            cycles=float("nan") if record["cycles"] is None else record["cycles"],
+            p10=float("nan") if record["p10"] is None else record["p10"],
+            p90=float("nan") if record["p90"] is None else record["p90"],
+            samples=record["samples"],
+            clock=record["clock"],
+            misaligned=bool(record["misaligned"]),
+            disturbed=bool(record["disturbed"]) and bool(record["clock"]),
+            refused=record["refused"],
+        )
+
+    @property
+    def error(self) -> float:
+        """Return the uncertainty within the process, in cycles."""
+        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
+
+
+def wants_more(readings: Sequence[Reading]) -> bool:
+    """Say whether a further turn can bring a figure."""
+    if any(r.refused and not r.disturbed for r in readings):
+        return False
+    return len(_agreeing([r for r in readings if not r.refused])) < TURNS
+
+
+def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
+    """Return the readings near the middle one, where they are more than half of all."""
+    if not accepted:
+        return []
+    middle = median(r.cycles for r in accepted)
+    most = max(_AGREE[0], _AGREE[1] * middle) / (2 if len(accepted) == TURNS else 1)
+    near = [r for r in accepted if abs(r.cycles - middle) <= most]
+    return near if 2 * len(near) > len(accepted) else []
+
+
+def refusal(reason: str, clock: str = "") -> dict[str, Any]:
+    """Return the columns of a row without a number."""
+    nan = float("nan")
+    return {
+        **dict.fromkeys(("cycles", "p10", "p90", "uncertainty"), nan),
+        **{"samples": 0, "processes": 0, "clock": clock},
+        **{"status": "refused", "reason": reason, "note": ""},
+    }
+
+
+def result(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Join what several processes read of a block."""
+    clock = readings[0].clock
+    for reading in readings:
+        if reading.refused and not reading.disturbed:
+            return refusal(reading.refused, clock)
+    accepted = [r for r in readings if not r.refused]
+    near = _agreeing(accepted)
+    if len(near) < TURNS and len(accepted) >= TURNS:
+        said = ", ".join(f"{r.cycles:.2f}" for r in accepted)
+        return refusal(f"slopes are inconsistent: {said} cycles in {len(accepted)} runs", clock)
+    if len(near) < TURNS:
+        last = [r for r in readings if r.refused][-1]
+        count = f"in {len(readings) - len(accepted)} of {len(readings)} processes"
+        return refusal(f"{last.refused} ({count})", clock)
+    cycles = median(r.cycles for r in near)
+    spread = max(abs(r.cycles - cycles) for r in near)
+    wide = max(max(r.p90 for r in near) - min(r.p10 for r in near), 2 * spread)
+    apart = len(near) < len(accepted)
+    bimodal = apart or wide > max(_BIMODAL[0], _BIMODAL[1] * cycles)
+    return {
+        "cycles": cycles,
+        "p10": median(r.p10 for r in near),
+        "p90": median(r.p90 for r in near),
+        "uncertainty": max(r.error for r in near) + spread,
+        "samples": sum(r.samples for r in near),
+        "processes": len(near),
+        "clock": clock,
+        "status": "bimodal" if bimodal else "ok",
+        "reason": "cycles differ by more than 1 %" if bimodal else "",
+        "note": "a misaligned access may cross cache lines" if near[0].misaligned else "",
+    }
