@@ -7,10 +7,11 @@ import pandas as pd
 
 from loopwright import kernels, verify
 from loopwright.errors import InputError
-from loopwright.histogram import Histogram, read
-from loopwright.kernels import Kernel, Variant
-from loopwright.patch import baseline, target
+from loopwright.histogram import read
+from loopwright.kernels import Variant
+from loopwright.patch import target
 from loopwright.patch import tree as trees
+from loopwright.patch.against import against
 from loopwright.patch.evidence import Evidence
 from loopwright.patch.make import Result, make
 from loopwright.patch.tree import Tree
@@ -45,7 +46,8 @@ def patch(
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
     source = trees.read(found.path)
-    study, compared = _study(kernel, source, histogram, quick)
+    with against(kernel, source) as (seen, compared):
+        study = gather(seen.id, sizes=histogram, quick=quick)
     judged = judge(study, histogram)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
@@ -75,27 +77,6 @@ def patch(
              "notes": [*made.notes, compared[variant.routine]], "checks": checks}
         )  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _study(
-    kernel: Kernel, tree: Tree, sizes: Histogram | None, quick: bool
-) -> tuple[Study, dict[str, str]]:
-    """Gather the evidence on a kernel against what the tree has; by routine, what that is."""
-    notes, other = {}, False
-    for name, routine in kernel.routines.items():
-        try:
-            own = baseline.like(kernel, routine, tree)
-        except InputError as error:
-            notes[name] = f"Compared with {routine.baseline}, not with the tree's own code: {error}"
-            continue
-        if own and own.name == routine.baseline:
-            notes[name] = f"{own.name} assembles to the code that Linux {tree.version} has."
-        else:
-            notes[name], other = f"The baseline is the code of Linux {tree.version} itself.", True
-    if not other:
-        return gather(kernel.id, sizes=sizes, quick=quick), notes
-    with baseline.beside(kernel.id, tree) as with_own:
-        return gather(with_own.id, sizes=sizes, quick=quick), notes
 
 
 def _verified(

@@ -7,12 +7,14 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import hosts, kernels
-from loopwright.compare import table
-from loopwright.histogram import read
-from loopwright.recommend import judge
-from loopwright.report import files, patches, text
+from loopwright.histogram import Histogram, read
+from loopwright.kernels import Kernel
+from loopwright.patch import tree as trees
+from loopwright.patch.against import against
+from loopwright.report import files, page, patches, text
+from loopwright.report.examine import examine
 from loopwright.report.findings import Finding
-from loopwright.study import gather
+from loopwright.report.page.asked import Asked
 
 
 def report(
@@ -27,22 +29,20 @@ def report(
 ) -> list[Finding]:
     """Study kernels (all where none is named); write a report, tables and the host's record.
 
-    All goes into the folder out. With patch, each winner is made into a patch against tree (a
-    path; Debian's package where None) below out/patches. said gets a line about each step. Files
+    All goes into the folder out: index.html, the same as report.txt, the tables as CSV. With
+    patch, the baselines are what tree has (a path; Debian's package where None), and each winner
+    is made into a patch against it, below out/patches. said gets a line about each step. Files
     appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
-    ids = list(kernel_ids) or kernels.ids()
-    for kernel_id in ids:
-        kernels.load(kernel_id)
+    ids = list(dict.fromkeys(kernel_ids)) or kernels.ids()
+    every = [kernels.load(kernel_id) for kernel_id in ids]
     linux = patches.find_tree(tree, said) if patch else None
     findings = []
     with files.staged(out) as folder:
-        for number, kernel_id in enumerate(ids, 1):
-            said(f"[{number}/{len(ids)}] {kernel_id}: predict, check, measure")
-            found = gather(kernel_id, sizes=histogram, quick=quick)
-            judged = judge(found, histogram)
-            finding = Finding(found, table(found), judged)
+        for number, kernel in enumerate(every, 1):
+            said(f"[{number}/{len(every)}] {kernel.id}: predict, check, measure")
+            finding = _examine(kernel, histogram, quick, linux)
             if linux is not None:
                 finding = patches.add(finding, linux, folder, said)
             findings.append(finding)
@@ -50,8 +50,20 @@ def report(
         host = hosts.describe()
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(text.render(findings, host, linux))
-    said(f"written: {out / 'report.txt'}")
+        said("drawing the page")
+        asked = Asked(tuple(kernel_ids), sizes, quick, linux.name if linux else "", tree)
+        (folder / "index.html").write_text(page.render(findings, host, asked, histogram))
+    said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
+
+
+def _examine(
+    kernel: Kernel, sizes: Histogram | None, quick: bool, linux: patches.Tree | None
+) -> Finding:
+    if linux is None or linux.root is None:
+        return examine(kernel, sizes, quick=quick, baselines={})
+    with against(kernel, trees.read(linux.root)) as (seen, baselines):
+        return examine(seen, sizes, quick=quick, baselines=baselines)
 
 
 def _tables(findings: list[Finding], folder: Path) -> None:
@@ -61,6 +73,7 @@ def _tables(findings: list[Finding], folder: Path) -> None:
         "measurements": [f.study.measurements for f in findings if len(f.study.measurements)],
         "compare": [f.table for f in findings],
         "recommendations": [f.recommendation for f in findings],
+        "alignment": [f.sweep for f in findings],
     }
     for name, parts in tables.items():
         if parts:

@@ -57,13 +57,20 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
     slow), and words says all of it in a sentence.
     """
     found = []
+    columns = [
+        *KEY, "best_cycles", "best_offset_bytes", "worst_cycles", "worst_offset_bytes",
+        "slow_offsets", "boundary_bytes", "words",
+    ]  # fmt: skip
+    if rows.empty:
+        return pd.DataFrame(columns=columns)
     for key, mine in rows.dropna(subset="cycles_per_iteration").groupby(KEY, sort=False):
         cycles, offsets = mine["cycles_per_iteration"], mine["offset_bytes"].to_list()
         limit = cycles.min() * (1 + SLOW)
         slow = [o for o, value in zip(offsets, cycles, strict=True) if value > limit]
         kernel, variant, core = map(str, key)
+        loop = bool(mine["notion"].eq("loop").all())
         code = decode(microarchs.load(core).isa, bytes.fromhex(mine["code"].iloc[0]))
-        boundary, why = _explain(slow, offsets, code)
+        boundary, why = _explain(slow, offsets, code) if loop else (None, "of a call, not a loop")
         low, high = cycles.min(), cycles.max()
         words = (
             f"{low:.2f} cycles at every offset"
@@ -85,9 +92,7 @@ def boundaries(rows: pd.DataFrame) -> pd.DataFrame:
                 "words": words,
             }
         )
-    columns = [*KEY, "best_cycles", "best_offset_bytes", "worst_cycles", "worst_offset_bytes"]
-    table = pd.DataFrame(found, columns=[*columns, "slow_offsets", "boundary_bytes", "words"])
-    return table.astype({"boundary_bytes": "Int64"})
+    return pd.DataFrame(found, columns=columns).astype({"boundary_bytes": "Int64"})
 
 
 def ranges(offsets: Sequence[int]) -> str:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from loopwright.kernels import Kernel
+from loopwright.report.chosen import Moment
 from loopwright.study import Study
 
 
@@ -11,10 +13,27 @@ from loopwright.study import Study
 class Finding:
     """A kernel's study, its comparison table, its recommendation, and what became of patches.
 
-    patches maps a routine to one line: the patch files, or why there is none.
+    sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
+    moments the timelines. baselines says by routine what the baseline is in the tree; patches maps
+    a routine to one line: the patch files, or why there is none; texts holds the
+    patch files by name.
     """
 
     study: Study
     table: pd.DataFrame
     recommendation: pd.DataFrame
+    sweep: pd.DataFrame
+    boundaries: pd.DataFrame
+    moments: tuple[Moment, ...]
+    baselines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Return the kernel, with the tree's own functions among its variants."""
+        return self.study.kernel
+
+    def cores(self) -> list[str]:
+        """Return the cores that there are rows for."""
+        return [str(core) for core in self.table["microarch"].unique()]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.patch import make
 from loopwright.patch import tree as linux_tree
@@ -31,25 +32,29 @@ def find_tree(spec: str | None, said: Callable[[str], None]) -> Tree:
 def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None]) -> Finding:
     """Write a patch for each winner below folder/patches and return the finding with notes."""
     notes: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for row in finding.recommendation.to_dict("records"):
         routine, winner = str(row["routine"]), str(row["winner"])
         if winner:
-            notes[routine] = _one(finding, winner, tree, folder)
+            notes[routine], files = _one(finding, winner, tree, folder)
+            texts |= {str(path.relative_to(folder)): path.read_text() for path in files}
             said(f"  patch for {winner}: {notes[routine]}")
-    return replace(finding, patches=notes)
+    return replace(finding, patches=notes, texts=texts)
 
 
-def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> str:
-    variant = finding.study.kernel.variants[winner]
+def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> tuple[str, list[Path]]:
+    """Return what became of a winner's patch, in a line, and the files."""
+    # Not the studied kernel's: with a tree's own code beside them its variants are copies.
+    variant = kernels.load(finding.kernel.id).variants[winner]
     if tree.root is None:
-        return tree.name
+        return tree.name, []
     if variant.unpatchable:
-        return f"none: {variant.unpatchable}"
-    out = folder / "patches" / finding.study.kernel.id.replace("/", "-")
+        return f"none: {variant.unpatchable}", []
+    out = folder / "patches" / finding.kernel.id.replace("/", "-")
     try:
         made = make(variant, tree.root, out, evidence(finding.study, finding.recommendation))
     except InputError as error:
-        return f"none: {error}"
+        return f"none: {error}", []
     if made.status != "written":
-        return f"{made.status} in {tree.name}"
-    return ", ".join(str(path.relative_to(folder)) for path in made.files)
+        return f"{made.status} in {tree.name}", []
+    return ", ".join(str(path.relative_to(folder)) for path in made.files), list(made.files)

@@ -71,12 +71,15 @@ def predicted(
 def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
     """Return where the cheapest variant changes: one row for each stretch of sizes.
 
-    costs is what measured or predicted returns, of one core and source. from_bytes and to_bytes
-    bound the stretch (the crossover points, between the sizes that are known, by straight lines);
-    cheapest is the variant, or those that differ in it by no more than their uncertainty.
+    costs is what measured or predicted returns, of one routine, core and source; variants that
+    lack one of its sizes are left out. from_bytes and to_bytes bound the stretch (the crossover
+    points, between the sizes that are known, by straight lines); cheapest is the variant, or those
+    that differ in it by no more than their uncertainty.
     """
     grid = costs.pivot_table(index="size_bytes", columns="variant", values="cost_cycles")
     grid = grid.dropna(axis=1).sort_index()
+    if grid.empty:
+        return pd.DataFrame(columns=["from_bytes", "to_bytes", "cheapest"])
     error = costs.pivot_table(index="size_bytes", columns="variant", values="uncertainty_cycles")
     error = error.reindex(index=grid.index, columns=grid.columns).fillna(0.0)
     stretches: list[tuple[float, float, list[str]]] = []

@@ -1,11 +1,8 @@
 """The report as plain text, fit for a mailing list."""
 
-from collections.abc import Iterable
-
 import pandas as pd
 
-from loopwright.errors import InputError
-from loopwright.predict import MODELS
+from loopwright.report import origin
 from loopwright.report.findings import Finding
 from loopwright.report.layout import section, table, wrapped
 from loopwright.report.patches import Tree
@@ -28,18 +25,11 @@ def _head(findings: list[Finding], host: dict[str, object], tree: Tree | None) -
     lines = ["loopwright report", "=" * 17, ""]
     lines += wrapped(f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core of ours'})")
     lines += wrapped(f"Clock: {', '.join(clocks) or 'nothing was measured'}")
-    lines += wrapped(f"Models: {'; '.join(_versions())}")
+    known = (f"{model} ({said})" for model, said in origin.versions().items())
+    lines += wrapped(f"Models: {'; '.join(known)}")
     if tree:
         lines += wrapped(f"Linux tree: {tree.name}")
     return "\n".join(lines) + "\n"
-
-
-def _versions() -> Iterable[str]:
-    for model in MODELS:
-        try:
-            yield f"{model.id} ({model.version()})"
-        except InputError as error:
-            yield f"{model.id} ({str(error).split(':')[0]})"
 
 
 def _summary(findings: list[Finding]) -> str:
@@ -66,11 +56,20 @@ def _kernel(finding: Finding) -> str:
         ):
             if row[key]:
                 out += wrapped(f"{label}: {row[key]}", "  ")
+        if routine in finding.baselines:
+            out += wrapped(f"In the tree: {finding.baselines[routine]}", "  ")
         if routine in finding.patches:
             out += wrapped(f"Patch: {finding.patches[routine]}", "  ")
         out.append("")
     return "\n".join(
-        [*out, *_checks(found.checks), "", by_core(finding.table), *_calls(found.measurements)]
+        [
+            *out,
+            *_checks(found.checks),
+            "",
+            by_core(finding.table),
+            *_alignment(finding.boundaries),
+            *_calls(found.measurements),
+        ]
     )
 
 
@@ -88,6 +87,17 @@ def _checks(checks: pd.DataFrame) -> list[str]:
         most = ", ".join(f"{variant} {int(count)}" for variant, count in pairs)
         lines += wrapped(f"After a fault, bytes reported uncopied beyond need, at most: {most}.")
     return lines
+
+
+def _alignment(rows: pd.DataFrame) -> list[str]:
+    """Return what code alignment costs, where it costs anything."""
+    slow = rows[rows["slow_offsets"] != ""]
+    if slow.empty:
+        return []
+    lines = wrapped("Code alignment: predicted cycles by the offset of the loop mod 64")
+    for row in slow.to_dict("records"):
+        lines += wrapped(f"- {row['variant']} on {row['microarch']}: {row['words']}", "  ")
+    return [*lines, ""]
 
 
 def _calls(rows: pd.DataFrame) -> list[str]:

@@ -1,6 +1,7 @@
 """Bars: cycles an iteration and bytes a cycle, by variant and source, for one core."""
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from loopwright.compare import MEASURED
@@ -8,6 +9,8 @@ from loopwright.predict import MODELS
 from loopwright.report import palette
 from loopwright.report.plots import canvas
 
+_CYCLES = ("cycles", "cycles an iteration (less is faster)")
+_BYTES = ("bytes_per_cycle", "bytes a cycle (more is faster)")
 _SOURCES = (*(m.id for m in MODELS), MEASURED)
 
 
@@ -16,26 +19,47 @@ def cycles(table: pd.DataFrame, microarch: str) -> Figure:
 
     table is what compare returns. Error bars are the measurement's uncertainty.
     """
-    return _bars(table, microarch, "cycles", "cycles an iteration (less is faster)")
+    return _bars(table, microarch, [_CYCLES])
 
 
 def bytes_per_cycle(table: pd.DataFrame, microarch: str) -> Figure:
     """Draw the bytes that each variant moves a cycle on one core (higher is faster)."""
-    return _bars(table, microarch, "bytes_per_cycle", "bytes a cycle (more is faster)")
+    return _bars(table, microarch, [_BYTES])
+
+
+def throughput(table: pd.DataFrame, microarch: str) -> Figure:
+    """Draw cycles an iteration and, beside them, bytes a cycle of each variant on one core."""
+    return _bars(table, microarch, [_CYCLES, _BYTES])
 
 
 @canvas.drawn
-def _bars(table: pd.DataFrame, microarch: str, column: str, label: str) -> Figure:
-    of_core = table[table["microarch"] == microarch]
-    rows = of_core[of_core[column].notna()]
+def _bars(table: pd.DataFrame, microarch: str, panels: list[tuple[str, str]]) -> Figure:
+    rows = table[(table["microarch"] == microarch) & table["cycles"].notna()]
     variants = list(rows["variant"].unique())
     sources = [s for s in _SOURCES if s in set(rows["source"])]
     if not sources:
         return canvas.nothing(f"{microarch}: no source has an answer")
-    figure, axes = canvas.axes(8, 0.9 + 0.16 * (len(variants) * (len(sources) + 1)))
+    tall = 1.1 + 0.14 * (len(variants) * (len(sources) + 1))
+    figure, every = canvas.abreast(8 if len(panels) == 1 else 10, tall, len(panels))
+    for axes, (column, label) in zip(every, panels, strict=True):
+        _panel(axes, rows, column, sources)
+        axes.set_xlabel(label)
+    height = 1 / (len(sources) + 1)
+    every[0].set_yticks([n + 0.5 - height / 2 for n in range(len(variants))], variants)
+    every[0].invert_yaxis()
+    every[0].set_title(microarch)
+    handles, labels = every[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(sources))
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, column: str, sources: list[str]) -> None:
+    """Draw the bars of one column, a group for each variant."""
+    variants = list(rows["variant"].unique())
     height = 1 / (len(sources) + 1)
     for number, source in enumerate(sources):
-        mine = rows[rows["source"] == source].drop_duplicates("variant").set_index("variant")
+        mine = rows[(rows["source"] == source) & rows[column].notna()]
+        mine = mine.drop_duplicates("variant").set_index("variant")
         style = palette.source(source)
         bars = axes.barh(
             [variants.index(v) + (number + 0.5) * height for v in mine.index],
@@ -50,12 +74,6 @@ def _bars(table: pd.DataFrame, microarch: str, column: str, label: str) -> Figur
             error_kw={"ecolor": palette.FAINT},
         )
         axes.bar_label(bars, [f"{v:.2f}" for v in mine[column]], padding=2, fontsize=7)
-    axes.set_yticks([n + 0.5 - height / 2 for n in range(len(variants))], variants)
     axes.tick_params(axis="y", length=0)
-    axes.invert_yaxis()
-    axes.margins(x=0.08)
+    axes.margins(x=0.1, y=0.02)
     axes.grid(axis="x")
-    axes.set_xlabel(label)
-    axes.set_title(microarch)
-    canvas.beside(axes)
-    return figure

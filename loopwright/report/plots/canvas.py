@@ -69,6 +69,14 @@ def stacked(width: float, height: float, ratios: tuple[float, ...]) -> tuple[Fig
     return figure, [row[0] for row in rows]
 
 
+def abreast(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure whose axes stand side by side and share the vertical one."""
+    figure, [row] = plt.subplots(
+        1, count, figsize=(width, height), sharey=True, squeeze=False, layout="constrained"
+    )
+    return figure, list(row)
+
+
 def beside(axes: Axes) -> None:
     """Put the legend at the right of the axes."""
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -1,0 +1,36 @@
+"""Find out all that a report says of one kernel."""
+
+import pandas as pd
+
+from loopwright.compare import table
+from loopwright.histogram import Histogram
+from loopwright.kernels import Kernel
+from loopwright.predict.pipeline import Pipeline
+from loopwright.recommend import judge
+from loopwright.report import alignment
+from loopwright.report.chosen import moments
+from loopwright.report.findings import Finding
+from loopwright.study import gather
+
+
+def examine(
+    kernel: Kernel, sizes: Histogram | None, *, quick: bool, baselines: dict[str, str]
+) -> Finding:
+    """Study a kernel, judge its variants, sweep their offsets and look inside the cores.
+
+    quick measures nothing now; baselines says by routine what a tree has.
+    """
+    found = gather(kernel.id, sizes=sizes, quick=quick)
+    compared = table(found)
+    simulated = compared[(compared["source"] == Pipeline.id) & compared["cycles"].notna()]
+    cores = ",".join(map(str, simulated["microarch"].unique()))
+    swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
+    return Finding(
+        study=found,
+        table=compared,
+        recommendation=judge(found, sizes),
+        sweep=swept,
+        boundaries=alignment.boundaries(swept),
+        moments=moments(kernel.id, swept, compared),
+        baselines=baselines,
+    )

@@ -1,0 +1,70 @@
+"""Tables of the page: cells that sort, rows that filters find."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+NONE = "\N{EM DASH}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: what it shows, what it sorts by, and whether it is a command to be copied."""
+
+    text: str
+    order: float | None = None
+    command: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head (with the unit), and whether it holds numbers, or sentences."""
+
+    head: str
+    number: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; facets are what filters know it by: core, model, variant, notion."""
+
+    cells: Sequence[Cell]
+    facets: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table with a caption; name is an id within the page."""
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+
+def text(value: Any) -> Cell:
+    """Return a cell of text, empty where the value is missing."""
+    return Cell("" if value is None or value is pd.NA or value != value else str(value))
+
+
+def number(value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None) -> Cell:
+    """Return a cell of a number, a dash where it is missing; doubt is its uncertainty."""
+    if value is None or pd.isna(value):
+        return Cell(NONE)
+    shown = f"{value:{'+' if sign else ''},.{digits}f}"
+    if doubt is not None and pd.notna(doubt):
+        shown += f" \N{PLUS-MINUS SIGN} {doubt:,.{digits}f}"
+    return Cell(shown, float(value))
+
+
+def command(line: str) -> Cell:
+    """Return a cell of a command."""
+    return Cell(line, command=True)
+
+
+def variant_facet(kernel: str, variant: Any) -> str:
+    """Return what a filter knows a variant by: variants of two kernels may share a name."""
+    return f"{kernel}/{variant}"

@@ -1,0 +1,217 @@
+"""The report's page in a real browser, opened from the file system."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from loopwright.report import report
+
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    report(["x86_64/clear_user", "x86_64/csum"], out, quick=True, said=lambda _: None)
+    return out / "index.html"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (program and driver):
+        pytest.skip("no chromium and chromedriver here: run scripts/setup --browser")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(params=SIZES, ids=str)
+def opened(request, chromium, page):
+    width, height = SIZES[request.param]
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    chromium.get("about:blank")
+    for log in ("browser", "performance"):
+        chromium.get_log(log)
+    chromium.get(page.as_uri())
+    return chromium
+
+
+def test_the_page_is_one_file_of_sensible_size(page):
+    text = page.read_text()
+    assert page.stat().st_size < 5_000_000
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    assert "url(http" not in text
+    assert "@import" not in text
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_it_opens_without_errors_and_asks_the_network_for_nothing(opened):
+    assert [entry["message"] for entry in opened.get_log("browser")] == []
+    sent = [
+        message["params"]["request"]["url"]
+        for entry in opened.get_log("performance")
+        if (message := json.loads(entry["message"])["message"])["method"]
+        == "Network.requestWillBeSent"
+    ]
+    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []
+
+
+def test_it_is_no_wider_than_the_window(opened):
+    assert opened.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+
+
+def test_what_a_screen_reader_needs_is_there(opened):
+    script = """
+    const all = (s) => [...document.querySelectorAll(s)];
+    const name = (e) => e.getAttribute('aria-label') || e.alt || '';
+    return {
+      lang: document.documentElement.lang,
+      viewport: Boolean(document.querySelector('meta[name=viewport]')),
+      headings: all('h1, h2, h3, h4').filter((e) => e.offsetParent).map((e) => +e.tagName[1]),
+      unnamed: all('img, svg[role=img]').filter((e) => !name(e)).length,
+      pictures: all('svg[role=img]').length,
+      uncaptioned: all('table').filter((t) => !t.caption).length,
+      unscoped: all('th').filter((t) => !t.scope).length,
+      unlabelled: all('select, input').filter((e) => !e.labels.length).length,
+      landmarks: ['header', 'main', 'nav'].filter((s) => !document.querySelector(s)),
+      live: all('[aria-live]').length,
+      boxes: all('.scroll').filter((e) => e.tabIndex !== 0 || !name(e)).length,
+    };
+    """
+    found = opened.execute_script(script)
+    assert found["lang"] == "en"
+    assert found["viewport"]
+    assert found["headings"][0] == 1
+    assert found["headings"].count(1) == 1
+    steps = zip(found["headings"], found["headings"][1:], strict=False)
+    assert all(after <= before + 1 for before, after in steps)
+    assert found["pictures"] >= 4
+    assert found["live"] == 2
+    for lack in ("unnamed", "uncaptioned", "unscoped", "unlabelled", "landmarks", "boxes"):
+        assert not found[lack], lack
+
+
+CONTRAST = """
+const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const behind = (e) => {
+  for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  }
+  return [255, 255, 255];
+};
+const low = new Set();
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const e = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || e.closest('script, noscript') || !e.getClientRects().length)
+    continue;
+  const svg = e.closest('svg');
+  const ink = parse(svg ? getComputedStyle(e).fill : getComputedStyle(e).color);
+  const [a, b] = [light(ink), light(behind(svg ? svg.parentElement : e))].sort((x, y) => y - x);
+  if ((a + 0.05) / (b + 0.05) < 4.5) low.add(`${e.tagName}.${e.className} ${e.textContent}`);
+}
+return [...low];
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_schemes(opened, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    assert opened.execute_script(CONTRAST) == []
+
+
+def shown(browser, selector):
+    script = "return [...document.querySelectorAll(arguments[0])].filter((e) => e.offsetParent)"
+    return browser.execute_script(f"{script}.map((e) => ({{...e.dataset}}))", selector)
+
+
+def test_filters_change_the_rows_and_say_so(opened):
+    from selenium.webdriver.support.ui import Select
+
+    rows = "#x86-64-clear-user-throughput tbody tr"
+    before = shown(opened, rows)
+    core = Select(opened.find_element("name", "core"))
+    core.select_by_visible_text("zen2")
+    after = shown(opened, rows)
+    assert 0 < len(after) < len(before)
+    assert {row["core"] for row in after} == {"zen2"}
+    assert {figure["core"] for figure in shown(opened, "main figure")} == {"zen2"}
+    Select(opened.find_element("name", "model")).select_by_visible_text("pipeline")
+    assert {row["model"] for row in shown(opened, rows)} == {"pipeline"}
+    Select(opened.find_element("name", "variant")).select_by_visible_text("x86_64/clear_user/plain")
+    assert len(shown(opened, rows)) == 1
+    assert shown(opened, "section.kernel") == [{"kernel": "x86_64/clear_user"}]
+    said = opened.find_element("id", "shown").text
+    assert re.fullmatch(r"\d+ of \d+ rows, \d+ of \d+ figures shown", said)
+    opened.find_element("css selector", ".filters button").click()
+    wait_until(opened, lambda: len(shown(opened, rows)) == len(before))
+
+
+def wait_until(browser, condition):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 20).until(lambda _: condition())
+
+
+def test_tables_sort_by_the_head_that_is_pressed(opened):
+    table = opened.find_element("id", "x86-64-clear-user-throughput")
+    head = table.find_elements("css selector", "thead th")[5]
+    script = "return [...arguments[0].tBodies[0].rows].map((r) => +r.cells[5].dataset.order)"
+    orders = []
+    for state in ("ascending", "descending"):
+        opened.execute_script("arguments[0].click()", head.find_element("tag name", "button"))
+        assert head.get_attribute("aria-sort") == state
+        orders.append(opened.execute_script(script, table))
+    assert orders[0] == sorted(orders[0])
+    assert orders[1] == sorted(orders[0], reverse=True)
+    assert orders[0] != orders[1]
+
+
+def test_the_timeline_steps_by_keyboard_and_shows_what_is_chosen(opened):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
+
+    Select(opened.find_element("id", "t-variant")).select_by_visible_text(
+        "x86_64/clear_user/immediates"
+    )
+    Select(opened.find_element("id", "t-core")).select_by_visible_text("zen2")
+    offset = Select(opened.find_element("id", "t-offset"))
+    assert any("best, 1.00 cycles" in option.text for option in offset.options)
+    events = opened.find_element("id", "t-events")
+    slider = opened.find_element("id", "t-cycle")
+    slider.send_keys(Keys.HOME)
+    first = events.text
+    slider.send_keys(Keys.ARROW_RIGHT)
+    assert events.text.startswith("Cycle 1.")
+    assert events.text != first
+    chart = opened.find_element("id", "t-chart")
+    chart.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert events.text.startswith("Cycle 3.")
+    marked = opened.find_element("css selector", "#t-chart thead .now")
+    assert marked.get_attribute("textContent") == "3"
+    slow = chart.text
+    offset.select_by_value(
+        next(o.get_attribute("value") for o in offset.options if "best" in o.text)
+    )
+    assert chart.text != slow
+    assert "movq $0, (%rdi)" in chart.text
+    chart.send_keys(Keys.END)
+    assert "retired" in events.text
