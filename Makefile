@@ -4,6 +4,7 @@
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make bench       how fast the models answer
 # make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
+# make verify-kmod loads the kernel module in guests under QEMU (about 15 minutes at first)
 # All set up what they need first; a second run does not set up again.
 # TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
 
@@ -14,8 +15,8 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot validate bench lint format notebooks \
-	notebooks-executed clean
+.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate bench lint format \
+	notebooks notebooks-executed clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -46,6 +47,10 @@ bench: setup
 verify-boot: setup
 	@scripts/setup --boot
 	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py
+
+verify-kmod: setup
+	@scripts/setup --boot
+	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_boot.py
 
 lint: setup
 	.venv/bin/ruff check .

@@ -3,31 +3,42 @@
 import hashlib
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from loopwright import paths, toolchain
 from loopwright.errors import InputError
 
 _SOURCE = paths.HARNESS / "guest" / "init.c"
+KMOD = paths.HARNESS / "guest" / "kmod.c"
 _FLAGS = ["-O2", "-static", "-std=gnu11", "-Wall", "-Wextra"]
 
 
-def initrd(isa: str) -> Path:
-    """Return the ramdisk for an ISA, made now if it is not there yet."""
+def initrd(
+    isa: str, source: Path = _SOURCE, files: Mapping[str, bytes] = MappingProxyType({})
+) -> Path:
+    """Return the ramdisk for an ISA, made now if it is not there yet.
+
+    source is the C program that the kernel runs; files (name to content) lie beside it.
+    """
     tools = toolchain.find(isa)
-    key = hashlib.sha256(_SOURCE.read_bytes() + repr(_FLAGS).encode()).hexdigest()[:16]
+    parts = (source.read_bytes(), repr(_FLAGS).encode(), *(repr(x).encode() for x in files.items()))
+    key = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
     path = paths.build_dir() / "verify" / f"initrd-{isa}-{key}.cpio"
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         program, part = Path(folder, "init"), Path(folder, "initrd")
-        command = [tools.gcc, *_FLAGS, str(_SOURCE), "-o", str(program)]
+        command = [tools.gcc, *_FLAGS, str(source), "-o", str(program)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
             raise InputError(f"the guest's program does not compile for {isa}: {reason}")
-        part.write_bytes(_newc([("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]))
+        entries = [("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]
+        entries += [(name, 0o100644, content) for name, content in files.items()]
+        part.write_bytes(_newc(entries))
         part.replace(path)
     return path
 

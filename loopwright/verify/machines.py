@@ -30,6 +30,7 @@ class Machine:
     no_flags: tuple[str, ...] = ()
     console: str = ""
     no_console: str = ""
+    cpus: int = 1
     needs: str = ""  # a word that the patched kernel's command line must know
 
 
@@ -66,7 +67,8 @@ def command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> l
     console = "ttyAMA0" if machine.isa == "arm64" else "ttyS0"
     line = ["console=" + console, "panic=-1", "nokaslr", *words, machine.append]
     return [
-        program(machine.isa), *board, *_COMMON, "-cpu", machine.cpu, "-kernel", str(kernel),
+        program(machine.isa), *board, *_COMMON, "-cpu", machine.cpu,
+        "-smp", f"{machine.cpus},sockets={machine.cpus}", "-kernel", str(kernel),
         "-initrd", str(initrd), "-append", " ".join(filter(None, line)),
     ]  # fmt: skip
 

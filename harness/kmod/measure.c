@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "measure.h"
+
+#include "effect.h"
+#include "records.h"
+
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+#include <linux/utsname.h>
+
+#define SKEW 2048 /* (dst - src) mod 4096, but for the alignments: far from aliasing */
+#define PAGE 4096 /* by which the skew is taken, whatever the pages are */
+
+static const char *const side_names[] = {"dst", "src", "none"};
+
+/* Whether the last call of a burst met no fault, which would have ended it early. */
+static bool whole(const struct run *run, const struct call *call)
+{
+	const struct variant *v = run->selection.variant;
+
+	switch (v->effect) {
+	case EFFECT_CHECKSUM:
+		return true;
+	case EFFECT_STORE_FIELDS:
+		return call->result == call->count;
+	default:
+		return !call->result;
+	}
+}
+
+static const char *read_calls(const struct run *run, const struct meter *meter,
+			      struct reading *reading)
+{
+	const struct selection *s = &run->selection;
+	const struct areas *areas = &run->areas;
+	void __user *user = (void __user *)areas->user;
+	struct call call = {.count = s->count};
+
+	memset(areas->kernel[SIDE_DST], 0x55, KERNEL_BYTES);
+	memset(areas->kernel[SIDE_SRC], 0xaa, KERNEL_BYTES);
+	/* This also makes the user pages present; a burst that still meets a fault is dropped. */
+	if (copy_to_user(user, areas->kernel[s->user == SIDE_SRC ? SIDE_SRC : SIDE_DST],
+			 USER_BYTES))
+		return "the user pages went away";
+	call.dst = (s->user == SIDE_DST ? areas->user : (unsigned long)areas->kernel[SIDE_DST]) +
+		   s->dst_align;
+	call.src = (s->user == SIDE_SRC ? areas->user : (unsigned long)areas->kernel[SIDE_SRC]) +
+		   SKEW + s->src_align;
+	pagefault_disable();
+	meter_read(meter, run, s->variant->loop, &call, whole, reading);
+	pagefault_enable();
+	return NULL;
+}
+
+int measure(const struct run *run, const struct meter *meter)
+{
+	const struct selection *s = &run->selection;
+	struct reading *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	const char *why;
+
+	if (!r)
+		return -ENOMEM;
+	if (s->variant->state != HOLDS)
+		why = "the check of the variant has not passed";
+	else
+		why = *meter->refused ? meter->refused : read_calls(run, meter, r);
+	if (why)
+		strscpy(r->refused, why, sizeof(r->refused));
+	record_open();
+	record_string("record", "measure");
+	record_string("mode", "kernel");
+	record_string("id", s->variant->id);
+	record_string("object", s->variant->object);
+	record_integer("offset", s->variant->offset);
+	record_integer("entry_mod_64", (unsigned long)s->variant->entry % 64);
+	record_integer("count", s->count);
+	record_integer("dst_align", s->dst_align);
+	record_integer("src_align", s->src_align);
+	record_integer("skew", (s->dst_align - SKEW - s->src_align) % PAGE);
+	record_string("user", side_names[s->user]);
+	if (*r->refused) {
+		record_null("cycles");
+		record_null("p10");
+		record_null("p90");
+	} else {
+		record_millionths("cycles", r->median);
+		record_millionths("p10", r->p10);
+		record_millionths("p90", r->p90);
+	}
+	record_array("samples", r->sample, r->samples);
+	record_integer("attempts", r->attempts);
+	record_integer("core_hz", r->core_hz);
+	record_string("clock", meter->clock);
+	record_integer("cpu", meter->cpu);
+	record_string("release", init_utsname()->release);
+	record_string("refused", r->refused);
+	kvfree(r);
+	return record_close();
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Measure the calls that a selection describes. */
+#ifndef LOOPWRIGHT_KMOD_MEASURE_H
+#define LOOPWRIGHT_KMOD_MEASURE_H
+
+#include "meter.h"
+
+/* Record a reading, or why there is none. */
+int measure(const struct run *run, const struct meter *meter);
+
+#endif

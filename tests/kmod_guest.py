@@ -1,0 +1,88 @@
+"""Kernels that the module is tried in: built from 6.12 with what notices errors, booted in QEMU."""
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from test_verify import whole_tree
+
+from loopwright import kmod
+from loopwright.verify import guest, machines
+from loopwright.verify.building import configured, cpus
+from loopwright.verify.machines import Machine
+from loopwright.verify.overlay import hold
+
+_COMMON = (
+    "64BIT", "SMP", "PRINTK", "TTY", "BLK_DEV_INITRD", "BINFMT_ELF", "PROC_FS", "SYSFS",
+    "DEBUG_FS", "FUTEX", "POSIX_TIMERS", "MULTIUSER", "MODULES", "MODULE_UNLOAD", "PERF_EVENTS",
+    "EPOLL", "EVENTFD", "KALLSYMS", "BUG", "DEBUG_KERNEL", "PROVE_LOCKING", "DEBUG_ATOMIC_SLEEP",
+    "DEBUG_LIST", "SOFTLOCKUP_DETECTOR", "CC_OPTIMIZE_FOR_PERFORMANCE",
+)  # fmt: skip
+_OPTIONS = {
+    "x86_64": ("SERIAL_8250", "SERIAL_8250_CONSOLE", "X86_MPPARSE", "CPU_MITIGATIONS"),
+    "arm64": (
+        "SERIAL_AMBA_PL011", "SERIAL_AMBA_PL011_CONSOLE", "ARM64_PAN", "HW_PERF_EVENTS", "ARM_PMU",
+        "ARM_PMUV3",
+    ),
+}  # fmt: skip
+_IMAGES = {
+    "x86_64": ("bzImage", "arch/x86/boot/bzImage"),
+    "arm64": ("Image", "arch/arm64/boot/Image"),
+}
+# What the kernel says where it noticed an error; "INFO:" is how lock checking begins.
+_COMPLAINT = re.compile(r"(?m)^.*(?:WARNING:|BUG:|INFO: |Oops|Call Trace|Call trace).*$")
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a guest did: returned has each step's outcome, read the records of each read."""
+
+    console: str
+
+    @property
+    def returned(self) -> dict[str, str]:
+        return dict(re.findall(r"(?m)^loopwright: (.*) -> (\w+)$", self.console))
+
+    def read(self, step: str) -> list[dict]:
+        lines = re.findall(rf"(?m)^loopwright: {re.escape(step)}\|(.*)$", self.console)
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def line(self, step: str) -> str:
+        return re.search(rf"(?m)^loopwright: {re.escape(step)}\|(.*)$", self.console)[1]
+
+    @property
+    def complaints(self) -> list[str]:
+        return _COMPLAINT.findall(self.console)
+
+
+def kernel(isa: str) -> Path:
+    """The build folder of a kernel for the module; about 4 minutes the first time."""
+    for tool in ("qemu-system-x86_64", "qemu-system-aarch64"):
+        if not shutil.which(tool):
+            pytest.skip(f"booting kernels needs {tool}: `scripts/setup --boot`")
+    options = [f"-e {name}" for name in (*_COMMON, *_OPTIONS[isa])]
+    with hold(whole_tree("6.12")) as overlay:
+        overlay.put({})
+        build = configured(overlay, isa, f"{isa}-kmod", "tinyconfig", options)
+        done = build.make(_IMAGES[isa][0], "modules", jobs=cpus())
+    assert not done.returncode, done.stdout[-2000:]
+    return build.folder
+
+
+def boot(build: Path, module: kmod.Built, cpu: str, steps: list[str]) -> Session:
+    """Load the module in a guest of two CPUs and do the steps."""
+    # A step is named by its text, so each is there once; a number tells equal ones apart.
+    assert len(set(steps)) == len(steps)
+    machine = Machine("kmod", module.isa, cpu, cpus=2)
+    files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
+    ramdisk = guest.initrd(module.isa, guest.KMOD, files)
+    # An emulated IO-APIC is too slow for the kernel's test of its timer.
+    words = ["no_timer_check"] if module.isa == "x86_64" else []
+    command = machines.command(machine, build / _IMAGES[module.isa][1], ramdisk, words)
+    try:
+        return Session(machines.boot(command))
+    finally:
+        ramdisk.unlink()
