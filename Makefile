@@ -3,6 +3,7 @@
 # make validate    the models against public measurements
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make bench       how fast the models answer
+# make self-test   what measurements on this machine are worth: loops of known cost
 # make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
 # make verify-kmod loads the kernel module in guests under QEMU (about 15 minutes at first)
 # All set up what they need first; a second run does not set up again.
@@ -16,7 +17,7 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
 .PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate bench lint format \
-	notebooks notebooks-executed clean
+	notebooks notebooks-executed self-test clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -43,6 +44,9 @@ validate: setup
 
 bench: setup
 	.venv/bin/python benchmarks/models.py
+
+self-test: setup
+	$(LOOPWRIGHT) self-test
 
 verify-boot: setup
 	@scripts/setup --boot

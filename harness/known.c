@@ -3,11 +3,9 @@
 
 #include <math.h>
 
-bool known_holds(const struct known *known, double cycles)
+double known_cycles(const struct known *known, double measured)
 {
-	double expected = known->cycles;
-
-	if (!expected)
-		expected = cycles > 0.75 ? round(cycles) : 1 / round(1 / cycles);
-	return fabs(cycles / expected - 1) <= known->tolerance;
+	if (known->cycles)
+		return known->cycles;
+	return measured > 0.75 ? round(measured) : 1 / round(1 / measured);
 }

@@ -22,10 +22,10 @@ struct known {
 size_t known_loops(struct known *loops);
 
 /*
- * Whether measured cycles an instruction are the known ones. Where those are not known of the
- * core, whole cycles an instruction hold, or whole instructions a cycle: all latencies are such,
- * and all streams that units of one kind limit, unless a neighbour shares the core.
+ * What cycles an instruction measured are to be. Where it is not known of the core that is the
+ * nearest whole number of cycles, or of instructions a cycle: all latencies are such, and all
+ * streams that units of one kind limit, unless a neighbour shares the core.
  */
-bool known_holds(const struct known *known, double cycles);
+double known_cycles(const struct known *known, double measured);
 
 #endif

@@ -169,7 +169,7 @@ def test_raw_samples_are_those_that_the_figures_are_of():
     [record] = harness.run("x86_64", text)
     if not record["refused"]:
         assert record["cycles"] == pytest.approx(statistics.median(record["samples"]), rel=1e-8)
-        assert 12 <= len(record["samples"]) <= 64
+        assert 12 <= len(record["samples"]) <= 48
         assert max(record["samples"]) <= 1.03 * record["p10"] * (1 + 1e-8)
     assert record["milliseconds"] > 0
 

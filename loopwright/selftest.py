@@ -1,0 +1,78 @@
+"""Measure loops whose cost is known, to show what a measurement on this machine is worth."""
+
+import math
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from loopwright import harness, hosts, jobs, toolchain
+from loopwright.errors import InputError
+from loopwright.rounds import Progress
+
+PROCESSES = 3
+COLUMNS = [
+    "loop",
+    "cycles",
+    "low",
+    "high",
+    "known",
+    "basis",
+    "error_percent",
+    "tolerance_percent",
+    "held",
+    "processes",
+    "unit",
+    "clock",
+    "microarch",
+    "machine",
+]
+
+
+def run(processes: int = PROCESSES, progress: Progress | None = None) -> pd.DataFrame:
+    """Measure each loop that is known in so many processes; one row a loop.
+
+    cycles an instruction are the median over processes, low and high the extremes, error_percent
+    the largest deviation of a process from known. basis says whether known is documented of this
+    core, or the nearest whole number of cycles, or of instructions a cycle. held: all processes are
+    within the tolerance. progress is called with processes done and all. InputError where this
+    machine cannot measure.
+    """
+    read: dict[str, list[dict[str, Any]]] = {}
+    clock = ""
+    for done in range(processes):
+        if progress:
+            progress(done, processes)
+        record = next(harness.run(toolchain.host_isa(), jobs.self_test("self_test")))
+        if not record["clock"]:
+            raise InputError(f"nothing can be measured here: {record['refused']}")
+        clock = record["clock"]
+        for test in record["self_test"]:
+            read.setdefault(test["name"], []).append(test)
+    where = {
+        "unit": "cycles/instruction",
+        "clock": clock,
+        "microarch": hosts.microarch() or "",
+        "machine": hosts.machine(),
+    }
+    rows = [{"loop": name, **_row(tests), **where} for name, tests in read.items()]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _row(tests: list[dict[str, Any]]) -> dict[str, object]:
+    cycles = [math.nan if t["cycles"] is None else t["cycles"] for t in tests]
+    errors = [
+        abs(c / t["known"] - 1) if t["known"] else math.nan
+        for c, t in zip(cycles, tests, strict=True)
+    ]
+    return {
+        "cycles": median(cycles),
+        "low": min(cycles),
+        "high": max(cycles),
+        "known": tests[0]["known"],
+        "basis": tests[0]["basis"],
+        "error_percent": 100 * max(errors),
+        "tolerance_percent": 100 * tests[0]["tolerance"],
+        "held": all(t["held"] for t in tests),
+        "processes": len(tests),
+    }
