@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,13 @@ LONG = [path for path in DOCUMENTS if any("slow" in step.tags for step in steps(
 class Reader:
     """Somebody who does what a document says, in a folder; exports and cd carry over."""
 
-    def __init__(self, folder: Path, home: Path, environment: dict[str, str]) -> None:
-        self.folder, self.state = folder, home / "state.sh"
-        self.state.write_text(f"cd {shlex.quote(str(folder))}\n")
-        self.environment = {**os.environ, "HOME": str(home), **environment}
+    def __init__(self, start: Path, folder: Path, environment: dict[str, str]) -> None:
+        """Begin in the folder start; the checkout is or will be at folder."""
+        self.folder, self.state = folder, folder.parent / "state.sh"
+        self.state.write_text(f"cd {shlex.quote(str(start))}\n")
+        identity = {"NAME": "A Reader", "EMAIL": "reader@example.org"}  # what `git am` needs
+        git = {f"GIT_{who}_{k}": v for who in ("AUTHOR", "COMMITTER") for k, v in identity.items()}
+        self.environment = {**os.environ, **git, **environment}
 
     def do(self, step: Step) -> None:
         if step.file:
@@ -64,15 +68,11 @@ def reader(tmp_path):
     # The .venv of this interpreter, whichever checkout it stands in, with the code of this one.
     (folder / ".venv").unlink(missing_ok=True)
     (folder / ".venv").symlink_to(Path(sys.prefix))
-    places = {
-        "LOOPWRIGHT_KERNELS": str(folder / "kernels"),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()]),
-    }
-    # What `git am` needs, and a cache that holds the kernel sources.
-    places |= {"GIT_AUTHOR_NAME": "A Reader", "GIT_AUTHOR_EMAIL": "reader@example.org"}
-    places |= {"GIT_COMMITTER_NAME": "A Reader", "GIT_COMMITTER_EMAIL": "reader@example.org"}
+    places = {"LOOPWRIGHT_KERNELS": str(folder / "kernels"), "HOME": str(home)}
+    places |= {"PYTHONPATH": os.pathsep.join([str(ROOT), *_path()])}
+    # The cache holds the kernel sources.
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Reader(folder, home, {**places, "XDG_CACHE_HOME": cache})
+    return Reader(folder, folder, {**places, "XDG_CACHE_HOME": cache})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
@@ -88,6 +88,15 @@ def test_all_commands_do_what_the_document_shows(document, reader):
     for step in steps(document):
         if "clone" not in step.tags:
             reader.do(step)
+
+
+@pytest.mark.slow
+def test_the_tutorial_works_word_for_word_in_a_clean_clone(tmp_path):
+    places = {"LOOPWRIGHT_RESULTS": str(tmp_path / "results.sqlite"), "PYTHONPATH": ""}
+    reader = Reader(tmp_path, tmp_path / "loopwright", places)
+    for step in steps(ROOT / "docs" / "tutorial.md"):
+        here = step.command.replace("https://example.org/loopwright.git", str(ROOT))
+        reader.do(replace(step, command=here))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
