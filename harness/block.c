@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE 65536	      /* at least */
-#define SAMPLES 20	      /* of each of the two */
-#define WARM_UP 2e-4	      /* s: the trial has run the code */
+#define PAGE 65536   /* at least */
+#define SAMPLES 20   /* of each of the two */
+#define WARM_UP 2e-4 /* s: the trial has run the code */
+#define LEAST_COPIES 16
 #define LEAST_TRIPS 256	      /* fewer, and the loop's exit weighs too much */
 #define LEAST_SECONDS 32e-6   /* of a loop, where the meter has no burst */
 #define TRIAL_SECONDS 0.1     /* of CPU */
@@ -33,6 +34,7 @@ struct outcome {
 	int pages;
 	bool misaligned;
 	bool unsealed;
+	bool crowded;	/* not measured: fewer copies would touch fewer pages */
 	bool disturbed; /* refused by the meter, not for what the block does */
 	char refused[160];
 };
@@ -40,6 +42,7 @@ struct outcome {
 struct work {
 	const struct job *job;
 	const struct meter *meter;
+	uint64_t times[BOTH];
 	uint32_t step; /* between the registers' pointers */
 	struct outcome *outcome;
 };
@@ -80,21 +83,27 @@ static bool is_loop(const struct job *job)
 	return job->counter >= 0;
 }
 
-/* Make both codes; a loop is one, with two trip counts. Returns false with the reason. */
-static bool place(const struct job *job, uint32_t step, char *why, size_t size)
+static bool can_halve(const struct work *w)
 {
+	return !is_loop(w->job) && w->times[SHORT] / 2 >= LEAST_COPIES;
+}
+
+/* Make both codes; a loop is one, with two trip counts. Returns false with the reason. */
+static bool place(const struct work *w, char *why, size_t size)
+{
+	const struct job *job = w->job;
 	size_t bytes[BOTH], all = 0;
 	uint8_t *buffer, *code;
 
 	for (int i = 0; i < BOTH; i++) {
-		bytes[i] = BLOCK_GLUE + (is_loop(job) ? 1 : job->times[i]) * job->code_size;
+		bytes[i] = BLOCK_GLUE + (is_loop(job) ? 1 : w->times[i]) * job->code_size;
 		bytes[i] = (bytes[i] + PAGE - 1) / PAGE * PAGE;
 		all += bytes[i];
 		subject[i].trips = 1;
 	}
 	buffer = calloc(1, all);
 	for (int i = 0; i < BOTH; i++)
-		block_emit(buffer + i * bytes[SHORT], job, is_loop(job) ? 1 : job->times[i], step);
+		block_emit(buffer + i * bytes[SHORT], job, is_loop(job) ? 1 : w->times[i], w->step);
 	code = block_memory_code(buffer, all, why, size);
 	if (!code)
 		return false;
@@ -117,27 +126,20 @@ static double seconds_of(uint64_t trips)
 }
 
 /* Find trip counts that fill a burst, but whose memory fits the pages. */
-static bool choose_trips(const struct work *w)
+static void choose_trips(const struct work *w)
 {
-	const uint64_t *most = w->job->times;
+	const uint64_t *most = w->times;
 	double enough = fmax(w->meter->burst_seconds, LEAST_SECONDS) / 2;
 	uint64_t trips = 2;
 
 	block_signal_lenient(true);
 	while (trips < most[LONG] && seconds_of(trips) < enough && !block_signal_overflowed())
 		trips = 2 * trips < most[LONG] ? 2 * trips : most[LONG];
-	if (block_signal_overflowed()) {
-		trips /= 2;
-		if (trips < LEAST_TRIPS) {
-			snprintf(w->outcome->refused, sizeof(w->outcome->refused),
-				 "touches too many pages in %d trips", LEAST_TRIPS);
-			return false;
-		}
-	}
+	if (block_signal_overflowed())
+		trips = trips / 2 > LEAST_TRIPS ? trips / 2 : LEAST_TRIPS;
 	block_signal_lenient(false);
 	subject[LONG].trips = trips;
 	subject[SHORT].trips = fmax(1, trips * most[SHORT] / most[LONG]);
-	return true;
 }
 
 static void look_for_misalignment(struct outcome *outcome)
@@ -182,7 +184,7 @@ static void measure(const struct work *w)
 	o->pages = block_memory_pages();
 	for (int i = LONG; i >= SHORT; i--) {
 		target.code = i == SHORT ? run_short : run_long;
-		o->times[i] = is_loop(w->job) ? subject[i].trips : w->job->times[i];
+		o->times[i] = is_loop(w->job) ? subject[i].trips : w->times[i];
 		o->reading[i] = meter_read(&meter, &target);
 		if (*o->reading[i].refused) {
 			memcpy(o->refused, o->reading[i].refused, sizeof(o->refused));
@@ -208,8 +210,7 @@ static void work(void *data)
 	/* A process must open its own counter. */
 	if (w->meter->clock && w->meter->clock->open(why, size))
 		return;
-	if (block_machine_init(why, size) || block_memory_open(why, size) ||
-	    !place(w->job, w->step, why, size))
+	if (block_machine_init(why, size) || block_memory_open(why, size) || !place(w, why, size))
 		return;
 	sealed = block_seal(why, size);
 	if (sealed < 0)
@@ -223,9 +224,12 @@ static void work(void *data)
 	look_for_misalignment(o);
 	if (o->misaligned && is_first_step(w))
 		return;
-	if (is_loop(w->job) && !choose_trips(w))
-		return;
+	if (is_loop(w->job))
+		choose_trips(w);
 	if (!settle(o))
+		return;
+	o->crowded = block_memory_pages() > BLOCK_DISTINCT && can_halve(w);
+	if (o->crowded)
 		return;
 	block_signal_within(MEASURING_SECONDS);
 	measure(w);
@@ -275,13 +279,22 @@ static void attempt(const struct work *w)
 
 void block_job(const struct job *job, const struct meter *meter)
 {
-	struct work w = {job, meter, block_steps[0], child_share(sizeof(*w.outcome))};
+	struct work w = {.job = job,
+			 .meter = meter,
+			 .times = {job->times[SHORT], job->times[LONG]},
+			 .step = block_steps[0],
+			 .outcome = child_share(sizeof(*w.outcome))};
 	struct outcome *outcome = w.outcome;
 	struct reading r;
 
 	attempt(&w);
 	if (outcome->misaligned && is_first_step(&w)) {
 		w.step = block_steps[1];
+		attempt(&w);
+	}
+	while (outcome->crowded && can_halve(&w)) {
+		w.times[SHORT] /= 2;
+		w.times[LONG] = 2 * w.times[SHORT];
 		attempt(&w);
 	}
 	r = slope(&w);
@@ -295,6 +308,7 @@ void block_job(const struct job *job, const struct meter *meter)
 	json_integer("short", outcome->times[SHORT]);
 	json_integer("long", outcome->times[LONG]);
 	json_integer("pages", outcome->pages);
+	json_integer("shared", outcome->pages > BLOCK_DISTINCT);
 	json_integer("misaligned", outcome->misaligned);
 	json_integer("unsealed", outcome->unsealed);
 	json_integer("disturbed", outcome->disturbed);

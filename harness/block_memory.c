@@ -11,11 +11,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/*
- * AMD's first-level caches find the way by the linear address: a line that is used under two of
- * them misses each time. So pages take turns; these together fit the smallest L1.
- */
-#define PHYSICAL 4
 #define LOWEST 0x10000 /* below it, no user but root can map */
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -33,18 +28,19 @@ int block_memory_open(char *why, size_t size)
 	page_bytes = getpagesize();
 	pages = 0;
 	memory = memfd_create("block", MFD_CLOEXEC);
-	if (memory < 0 || ftruncate(memory, PHYSICAL * page_bytes)) {
+	if (memory < 0 || ftruncate(memory, BLOCK_DISTINCT * page_bytes)) {
 		snprintf(why, size, "no memory for the block: %s", strerror(errno));
 		return -1;
 	}
-	words = mmap(NULL, PHYSICAL * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	words =
+	    mmap(NULL, BLOCK_DISTINCT * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	if (words == MAP_FAILED) {
 		snprintf(why, size, "no memory for the block: %s", strerror(errno));
 		return -1;
 	}
-	for (size_t i = 0; i < PHYSICAL * page_bytes / sizeof(*words); i++)
+	for (size_t i = 0; i < BLOCK_DISTINCT * page_bytes / sizeof(*words); i++)
 		words[i] = BLOCK_MEMORY;
-	munmap(words, PHYSICAL * page_bytes);
+	munmap(words, BLOCK_DISTINCT * page_bytes);
 	return 0;
 }
 
@@ -57,7 +53,7 @@ const char *block_memory_map(uintptr_t address)
 	if (pages == BLOCK_PAGES)
 		return "touches too many pages";
 	got = mmap(at, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, memory,
-		   pages % PHYSICAL * page_bytes);
+		   pages % BLOCK_DISTINCT * page_bytes);
 	if (got == at) {
 		pages++;
 		return NULL;

@@ -10,6 +10,13 @@
 /* Pages that a block may touch: no more than the first-level TLB of any core holds. */
 #define BLOCK_PAGES 32
 
+/*
+ * Pages that there are; with more in use, some are the same. AMD's first-level caches find the way
+ * by the linear address: a line that is used under two of them misses each time. All of them fit
+ * the smallest L1.
+ */
+#define BLOCK_DISTINCT 6
+
 /* Make the pages; -1 and why where the system refuses. */
 int block_memory_open(char *why, size_t size);
 

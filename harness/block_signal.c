@@ -46,14 +46,16 @@ static bool is_page_fault(const siginfo_t *info)
 
 static void map_or_leave(uintptr_t address, ucontext_t *context)
 {
-	const char *why = block_memory_map(address);
+	const char *why;
 
-	if (!why)
+	if (lenient && block_memory_pages() == BLOCK_DISTINCT) {
+		overflowed = true;
+		machine_set_pc(context, (uintptr_t)block_leave);
 		return;
-	if (!lenient || block_memory_pages() < BLOCK_PAGES)
+	}
+	why = block_memory_map(address);
+	if (why)
 		give_up(why, address);
-	overflowed = true;
-	machine_set_pc(context, (uintptr_t)block_leave);
 }
 
 void block_signal(int number, siginfo_t *info, void *context)

@@ -17,8 +17,8 @@ void block_signal_open(const uint8_t *start, size_t bytes, char *why, size_t siz
 void block_signal_within(double seconds);
 
 /*
- * What happens to a block that touches too many pages (lenient: it goes to block_leave), and to
- * one that makes a misaligned access while its flags forbid it.
+ * What happens to a block that touches more than the distinct pages (lenient: it goes to
+ * block_leave), and to one that makes a misaligned access while its flags forbid it.
  */
 void block_signal_lenient(bool lenient);
 bool block_signal_overflowed(void);

@@ -24,6 +24,7 @@ class Reading:
     samples: int
     clock: str
     misaligned: bool
+    shared: bool
     disturbed: bool
     refused: str
 
@@ -37,6 +38,7 @@ class Reading:
             samples=record["samples"],
             clock=record["clock"],
             misaligned=bool(record["misaligned"]),
+            shared=bool(record["shared"]),
             disturbed=bool(record["disturbed"]) and bool(record["clock"]),
             refused=record["refused"],
         )
@@ -104,5 +106,13 @@ def result(readings: Sequence[Reading]) -> dict[str, Any]:
         "clock": clock,
         "status": "bimodal" if bimodal else "ok",
         "reason": "cycles differ by more than 1 %" if bimodal else "",
-        "note": "a misaligned access may cross cache lines" if near[0].misaligned else "",
+        "note": "; ".join(_notes(near)),
     }
+
+
+def _notes(readings: Sequence[Reading]) -> list[str]:
+    """Return what a reader of the figure must know."""
+    notes = ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
+    if any(r.shared for r in readings):
+        notes.append("memory is shared by pages: lines are used under several addresses")
+    return notes

@@ -284,7 +284,9 @@ def test_loops_that_cannot_be_counted_are_refused(code, said):
 
 
 def _reading(cycles, refused="", disturbed=False):
-    return Reading(cycles, cycles * 0.999, cycles * 1.001, 40, "clock", False, disturbed, refused)
+    return Reading(
+        cycles, cycles * 0.999, cycles * 1.001, 40, "clock", False, False, disturbed, refused
+    )
 
 
 def test_slopes_that_differ_give_no_number():
