@@ -1,19 +1,28 @@
 """Say what this machine has for loopwright's work, and how to get what it lacks."""
 
+import platform
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
-from loopwright import hosts, kernels, toolchain
+from loopwright import kernels, measurable, toolchain
 from loopwright.errors import InputError
 from loopwright.predict import MODELS
 from loopwright.predict.model import Model
+from loopwright.store import Store
 
 COLUMNS = ["part", "state", "detail", "mend"]
-UNKNOWN = "not known here"
+_BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))
+_BOOTING = (
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-system-aarch64", "qemu-system-arm"),
+)
+_BROWSING = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
 
 
 def doctor() -> pd.DataFrame:
@@ -24,8 +33,13 @@ def doctor() -> pd.DataFrame:
     rows += [
         _row("git", partial(_version, "git", "apt install git")),
         _row("perl (checkpatch)", partial(_version, "perl", "apt install perl")),
+        *(_row(f"kernel build: {p}", partial(_here, p, package)) for p, package in _BUILDING),
+        _row("kernel module: headers", _headers),
+        *(_row(f"patch --verify boot: {p}", partial(_here, p, k)) for p, k in _BOOTING),
+        *(_row(f"browser test: {p}", partial(_here, p, package)) for p, package in _BROWSING),
+        _row("results store", _results),
     ]
-    return pd.DataFrame([*rows, *_host()], columns=COLUMNS)
+    return pd.DataFrame([*rows, *measurable.rows()], columns=COLUMNS)
 
 
 def model_state(model: Model) -> dict[str, str]:
@@ -55,6 +69,28 @@ def _runner(isa: str) -> str:
     return f"{_first_line(tools.run[0])} (correctness only, no timing)"
 
 
+def _here(program: str, package: str) -> str:
+    found = shutil.which(program)
+    if not found:
+        raise InputError(f"no {program}: install it with `apt install {package}`")
+    return found
+
+
+def _headers() -> str:
+    """Find what the kernel module is built against: the headers of the kernel that runs."""
+    release = platform.release()
+    build = Path("/lib/modules") / release / "build"
+    if not build.exists():
+        package = "linux-headers-" + release
+        raise InputError(f"no headers of {release}: install them with `apt install {package}`")
+    return str(build)
+
+
+def _results() -> str:
+    with closing(Store.open()) as store:
+        return f"{store.path}: {len(store.runs())} runs"
+
+
 def _version(program: str, mend: str) -> str:
     if not shutil.which(program):
         raise InputError(f"no {program}: install it with `{mend}`")
@@ -65,36 +101,3 @@ def _first_line(program: str) -> str:
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     return lines[0].strip() if lines else program
-
-
-def _host() -> list[dict[str, str]]:
-    facts = hosts.describe()
-    rows = [
-        {
-            "part": "host microarch",
-            "state": "ok",
-            "detail": hosts.microarch() or UNKNOWN,
-            "mend": "",
-        }
-    ]
-    for key, value in facts.items():
-        if not isinstance(value, dict | list) and value != "":
-            detail = UNKNOWN if value is None else str(value)
-            rows.append(
-                {
-                    "part": f"host {key.replace('_', ' ')}",
-                    "state": "ok",
-                    "detail": detail,
-                    "mend": "",
-                }
-            )
-    if not facts.get("pmu"):
-        rows.append(
-            {
-                "part": "cycle counter",
-                "state": "limited",
-                "detail": "no PMU here: cycles come from a calibrated clock, or are refused",
-                "mend": "run on bare metal, or give the guest a virtual PMU",
-            }
-        )
-    return rows

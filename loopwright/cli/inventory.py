@@ -1,5 +1,7 @@
 """The verbs list and doctor: what there is."""
 
+import sys
+
 import click
 import pandas as pd
 
@@ -9,6 +11,9 @@ from loopwright.doctor import doctor as examine
 from loopwright.doctor import model_state
 from loopwright.errors import unknown
 from loopwright.predict import MODELS
+from loopwright.tune import restore as put_back
+from loopwright.tune import run as run_tuned
+from loopwright.tune import tune as show_settings
 
 KINDS = ("kernels", "variants", "microarchs", "models")
 
@@ -89,4 +94,35 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     output.emit(examine(), as_json=as_json, as_csv=as_csv)
 
 
-VERBS = (list_, doctor)
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--restore", is_flag=True, help="Put back what a killed run left changed.")
+@click.option("--keep", metavar="NAME[,NAME]", default="", help="Settings to leave alone, as smt.")
+@click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
+@output.formats
+def tune(
+    restore: bool, keep: str, command: tuple[str, ...], as_json: bool, as_csv: bool
+) -> int | None:
+    """Set the machine up for measuring, run COMMAND, and put everything back.
+
+    Without COMMAND it shows what would be changed. It needs root; COMMAND runs as the user who
+    called sudo. The exit code is COMMAND's.
+
+    \b
+    loopwright tune
+    sudo .venv/bin/loopwright tune --keep smt -- .venv/bin/loopwright measure x86_64/copy_user
+    sudo .venv/bin/loopwright tune -- ./run
+    """
+    if restore:
+        for line in put_back():
+            print(line)
+        return 0
+    if not command:
+        output.emit(show_settings(), as_json=as_json, as_csv=as_csv, hide=("why",))
+        return 0
+    code, told = run_tuned(command, [name for name in keep.split(",") if name])
+    for line in told:
+        print(f"loopwright: {line}", file=sys.stderr)
+    return code
+
+
+VERBS = (list_, doctor, tune)
