@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from loopwright import paths, toolchain
+from loopwright import toolchain
 
 _CPUS = "/sys/devices/system/cpu"
 _CACHES = range(5)
@@ -77,13 +77,12 @@ class Facts:
     read: Callable[[str], str | None]
 
     @classmethod
-    def live(cls, root: Path | None = None) -> Self:
-        """Return this machine, from its files below root ($LOOPWRIGHT_SYSROOT or /)."""
-        base = paths.sysroot() if root is None else root
+    def live(cls, root: Path) -> Self:
+        """Return this machine, from its files below root."""
 
         def read(path: str) -> str | None:
             try:
-                return (base / path.lstrip("/")).read_text().rstrip("\n")
+                return (root / path.lstrip("/")).read_text().rstrip("\n")
             except (OSError, UnicodeDecodeError):
                 return None
 

@@ -5,9 +5,10 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from loopwright import harness, toolchain
+from loopwright import harness, paths, toolchain
 from loopwright.errors import InputError
 from loopwright.facts import Facts
 from loopwright.recognise import recognise
@@ -15,10 +16,14 @@ from loopwright.recognise import recognise
 PMU = "perf-rdpmc"  # the clock that counts core cycles
 
 
-@cache
 def here() -> Facts:
     """Return the facts of this machine."""
-    return Facts.live()
+    return _below(paths.sysroot())
+
+
+@cache
+def _below(root: Path) -> Facts:
+    return Facts.live(root)
 
 
 def features() -> frozenset[str]:
