@@ -95,7 +95,7 @@ def test_the_tutorial_works_word_for_word_in_a_clean_clone(tmp_path):
     places = {"LOOPWRIGHT_RESULTS": str(tmp_path / "results.sqlite"), "PYTHONPATH": ""}
     reader = Reader(tmp_path, tmp_path / "loopwright", places)
     for step in steps(ROOT / "docs" / "tutorial.md"):
-        here = step.command.replace("https://example.org/loopwright.git", str(ROOT))
+        here = step.command.replace("https://example.org/loopwright.git", f"{ROOT} loopwright")
         reader.do(replace(step, command=here))
 
 
