@@ -17,6 +17,8 @@ struct clock {
 	uint64_t (*end)(void);
 	/* A value that changes when a burst was disturbed in a way that the clock can see. */
 	uint64_t (*disturbed)(void);
+	/* Instructions so far, or NULL where the clock does not know them. */
+	uint64_t (*instructions)(void);
 };
 
 extern const struct clock clock_perf;	      /* perf_event, read from user space */
@@ -28,8 +30,12 @@ const struct clock *clock_find(char *why, size_t size);
 /* Wall time, for what needs no precision. */
 double clock_seconds(void);
 
-/* Read the cycle counter that perf_event set up; machine-specific part of clock_perf. */
+/*
+ * The machine-specific part of clock_perf: read the counter that perf_event set up, whether that is
+ * known how, and the values of config1 to ask for it with, the last of them 0.
+ */
 uint64_t clock_read_counter(uint32_t index);
-uint64_t clock_perf_config1(void);
+bool clock_counter_known(uint32_t index);
+extern const uint64_t clock_perf_config1[];
 
 #endif

@@ -22,6 +22,7 @@
 #define SLOW_CLOCK 1.06	 /* most that a calibration may be above the quick ones */
 #define INTERRUPTED 1.03 /* most that a sample may be above the quick ones */
 #define FROM_MEMORY 1.10 /* the same where samples wait for memory, which varies by itself */
+#define INTERRUPTS 4	 /* instructions: a return from one may count in user mode */
 #define LEAST_ACCEPTED 0.3
 #define LEAST_KEPT (1.0 / 3)
 
@@ -84,6 +85,7 @@ struct series {
 	double before[SAMPLES];
 	double behind[SAMPLES];
 	uint64_t disturbed[SAMPLES][3];
+	uint64_t instructions[SAMPLES]; /* 0 where the clock does not know */
 };
 
 static double calibrate(const struct meter *meter)
@@ -92,6 +94,11 @@ static double calibrate(const struct meter *meter)
 		return meter->calibrations * CHAIN_LENGTH;
 	fetch(chain_add, meter->calibrations);
 	return burst(meter, chain_add, meter->calibrations);
+}
+
+static uint64_t instructions(const struct meter *meter)
+{
+	return meter->clock->instructions ? meter->clock->instructions() : 0;
 }
 
 static void sample(const struct meter *meter, const struct target *target, uint64_t times,
@@ -105,20 +112,33 @@ static void sample(const struct meter *meter, const struct target *target, uint6
 		s->disturbed[i][0] = meter->clock->disturbed();
 		if (!target->prepare)
 			fetch(target->code, times);
+		s->instructions[i] = instructions(meter);
 		s->target[i] = burst(meter, target->code, times);
+		s->instructions[i] = instructions(meter) - s->instructions[i];
 		s->disturbed[i][1] = meter->clock->disturbed();
 		s->behind[i] = calibrate(meter);
 		s->disturbed[i][2] = meter->clock->disturbed();
 	}
 }
 
-static bool acceptable(const struct series *s, int i, double slowest)
+/* The least that any sample took: nothing that disturbs a burst takes instructions away. */
+static uint64_t least_instructions(const struct meter *meter, const struct series *s)
+{
+	uint64_t least = s->instructions[0];
+
+	for (int i = 1; i < meter->samples; i++)
+		least = s->instructions[i] < least ? s->instructions[i] : least;
+	return least;
+}
+
+static bool acceptable(const struct series *s, int i, double slowest, uint64_t least)
 {
 	double before = s->before[i], behind = s->behind[i];
 	const uint64_t *disturbed = s->disturbed[i];
 
-	return disturbed[0] == disturbed[1] && disturbed[1] == disturbed[2] &&
-	       fabs(before - behind) < SAME_CLOCK * before && fmax(before, behind) <= slowest;
+	return s->instructions[i] <= least + INTERRUPTS && disturbed[0] == disturbed[1] &&
+	       disturbed[1] == disturbed[2] && fabs(before - behind) < SAME_CLOCK * before &&
+	       fmax(before, behind) <= slowest;
 }
 
 /* Turn a series into a reading; false, with the reason, where too little of it is acceptable. */
@@ -127,6 +147,7 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 {
 	double sorted[SAMPLES], cycles[SAMPLES], hz[SAMPLES];
 	double known = meter->calibrations * CHAIN_LENGTH, quick;
+	uint64_t least = least_instructions(meter, s);
 	int accepted = 0, kept = 0;
 
 	memcpy(sorted, s->behind, sizeof(sorted));
@@ -135,7 +156,7 @@ static bool judge(const struct meter *meter, const struct series *s, uint64_t ti
 	for (int i = 0; i < meter->samples; i++) {
 		double calibration = (s->before[i] + s->behind[i]) / 2;
 
-		if (!acceptable(s, i, SLOW_CLOCK * quick))
+		if (!acceptable(s, i, SLOW_CLOCK * quick, least))
 			continue;
 		hz[accepted] = known / calibration * meter->ticks_a_second;
 		r->sample[accepted] = cycles[accepted] = s->target[i] / calibration * known / times;
