@@ -1,6 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
 # make validate    the models against public measurements
+# make cross-validate   the models against what this machine measures (some 5 minutes)
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make bench       how fast the models answer
 # make self-test   what measurements on this machine are worth: loops of known cost
@@ -16,7 +17,7 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate bench lint format \
+.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate cross-validate bench lint format \
 	notebooks notebooks-executed self-test clean
 
 help:
@@ -41,6 +42,9 @@ kit: setup
 
 validate: setup
 	.venv/bin/python validation/accuracy.py
+
+cross-validate: setup
+	.venv/bin/python validation/host.py
 
 bench: setup
 	.venv/bin/python benchmarks/models.py

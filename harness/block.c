@@ -152,7 +152,7 @@ static void look_for_misalignment(struct outcome *outcome)
 	outcome->misaligned = block_signal_misaligned();
 }
 
-/* Run until no page is touched for the first time. */
+/* Run until no page is touched for the first time; false where that does not come. */
 static bool settle(struct outcome *outcome)
 {
 	for (int i = 0; i < SETTLING; i++) {
@@ -160,6 +160,9 @@ static bool settle(struct outcome *outcome)
 
 		run_long(2);
 		run_short(1);
+		outcome->crowded = block_signal_overflowed();
+		if (outcome->crowded)
+			return false;
 		if (block_memory_pages() == before)
 			return true;
 	}
@@ -221,15 +224,13 @@ static void work(void *data)
 		return;
 	}
 	block_signal_within(TRIAL_SECONDS);
+	block_signal_lenient(can_halve(w));
 	look_for_misalignment(o);
 	if (o->misaligned && is_first_step(w))
 		return;
 	if (is_loop(w->job))
 		choose_trips(w);
 	if (!settle(o))
-		return;
-	o->crowded = block_memory_pages() > BLOCK_DISTINCT && can_halve(w);
-	if (o->crowded)
 		return;
 	block_signal_within(MEASURING_SECONDS);
 	measure(w);

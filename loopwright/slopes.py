@@ -8,6 +8,7 @@ from typing import Any, Self
 TURNS = 2  # processes that have to agree
 _AGREE = (0.02, 0.02)  # most that they may differ by: cycles, and a share of them
 _BIMODAL = (0.02, 0.01)  # the same, of what is not noted
+_QUIET = (0.02, 0.01)  # the same, from p10 to p90, of what another turn cannot better
 _LEAST = 5e-4  # relative: what the calibration is good for, from known answers
 
 
@@ -48,12 +49,17 @@ class Reading:
         """Return the uncertainty within the process, in cycles."""
         return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
 
+    @property
+    def quiet(self) -> bool:
+        """Say whether its samples lie close together."""
+        return self.p90 - self.p10 <= max(_QUIET[0], _QUIET[1] * self.cycles)
+
 
 def wants_more(readings: Sequence[Reading]) -> bool:
     """Say whether a further turn can bring a figure."""
     if any(r.refused and not r.disturbed for r in readings):
         return False
-    return len(_agreeing([r for r in readings if not r.refused])) < TURNS
+    return len(_agreeing([r for r in readings if not r.refused and r.quiet])) < TURNS
 
 
 def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
@@ -83,6 +89,9 @@ def result(readings: Sequence[Reading]) -> dict[str, Any]:
         if reading.refused and not reading.disturbed:
             return refusal(reading.refused, clock)
     accepted = [r for r in readings if not r.refused]
+    quiet = [r for r in accepted if r.quiet]
+    if len(_agreeing(quiet)) >= TURNS:
+        accepted = quiet
     near = _agreeing(accepted)
     if len(near) < TURNS and len(accepted) >= TURNS:
         said = ", ".join(f"{r.cycles:.2f}" for r in accepted)

@@ -12,7 +12,7 @@ from loopwright import harness, toolchain
 from loopwright.blocks import COLUMNS, measure_blocks
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.slopes import Reading, result
+from loopwright.slopes import Reading, result, wants_more
 from loopwright.trips import of_block
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
@@ -307,6 +307,15 @@ def test_disturbed_runs_do_not_count():
     assert (row["status"], row["cycles"]) == ("ok", 1.0)
     row = result([_reading(0, "disturbed: 3 of 20", True)] * 5)
     assert row["reason"] == "disturbed: 3 of 20 (in 5 of 5 processes)"
+
+
+def test_noisy_runs_give_way_to_quiet_ones():
+    noisy = Reading(1.015, 0.98, 1.05, 40, "clock", False, False, False, "")
+    assert wants_more([noisy, _reading(1.0)])
+    assert result([noisy, _reading(1.0)])["status"] == "bimodal"
+    row = result([noisy, _reading(1.0), _reading(1.001)])
+    assert (row["status"], row["cycles"]) == ("ok", pytest.approx(1.0005))
+    assert row["uncertainty"] < 0.002
 
 
 @pytest.mark.parametrize(

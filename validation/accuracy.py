@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 import pandas as pd
-from scipy.stats import kendalltau
 
 from loopwright import microarchs
+from loopwright.accuracy import Accuracy
 from loopwright.paths import ROOT
 from loopwright.predict.model import Block
 from loopwright.predict.pipeline import Pipeline
@@ -42,9 +42,8 @@ def against_measurements(rows: pd.DataFrame) -> pd.DataFrame:
         both = mine[ours.notna() & mine["uica"].notna()]
         line = {"core": core, "blocks": len(mine), "no answer": int(ours.isna().sum())}
         for name, said in (("pipeline", ours), ("uiCA", mine["uica"])):
-            error = (said[both.index] / both["measured"] - 1).abs()
-            line[f"{name} MAPE %"] = 100 * error.mean()
-            line[f"{name} tau"] = kendalltau(said[both.index], both["measured"]).statistic
+            found = Accuracy.of(said[both.index], both["measured"])
+            line |= {f"{name} MAPE %": found.mape, f"{name} tau": found.tau}
         out.append(line)
     return pd.DataFrame(out)
 

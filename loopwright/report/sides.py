@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from loopwright.accuracy import LEAST, Accuracy
 from loopwright.compare import MEASURED
 from loopwright.predict import MODELS
 from loopwright.predict.llvm_mca import CorrectedLlvmMca
@@ -40,6 +41,7 @@ def _core(core: str, rows: pd.DataFrame) -> str:
             drawn,
             *low,
             *_origin(rows),
+            *_accuracy(rows, present),
             *_alike(rows),
             *_errors(rows),
             "",
@@ -52,6 +54,20 @@ def _origin(rows: pd.DataFrame) -> list[str]:
     mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
     pairs = mine[["machine", "clock"]].drop_duplicates().itertuples(index=False)
     return [line for m, c in pairs for line in wrapped(f"measured: {m}, clock {c}", "  ")]
+
+
+def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
+    """Return how far each model is from what was measured, where enough loops are known."""
+    real = rows[rows["source"] == MEASURED].set_index("variant")["cycles"]
+    out: list[str] = []
+    for source in (s for s in sources if s != MEASURED):
+        said = rows[rows["source"] == source].set_index("variant")["cycles"]
+        found = Accuracy.of(said, real.reindex(said.index))
+        if found.count >= LEAST:
+            tau = f", Kendall's tau {found.tau:.2f}" if found.tau == found.tau else ""
+            text = f"{source}: MAPE {found.mape:.0f} %{tau} over {found.count} variants"
+            out += wrapped(text, "  ")
+    return out
 
 
 def _alike(rows: pd.DataFrame) -> list[str]:
