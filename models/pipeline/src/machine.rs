@@ -188,10 +188,12 @@ impl<'a> Machine<'a> {
             return;
         }
         self.uop_cache_cycle(observer);
-        self.decode_cycle(observer);
         if self.mode.predecoded {
+            // It sees the queue as it is before this cycle's decoding.
             self.predecode_cycle(observer);
+            self.decode_cycle(observer);
         } else {
+            self.decode_cycle(observer);
             self.fetch_cycle(observer);
         }
     }

@@ -62,8 +62,6 @@ params! {
         delay: int = Some(3),
         /// Stall of a length-changing prefix, cycles.
         lcp_cycles: int = Some(3),
-        /// Instructions fewer in the cycle after such a stall.
-        after_cross: int = Some(0),
         /// Stall when a full group is followed by an instruction that crosses the block.
         cross_cycles: int = Some(1),
     }

@@ -115,11 +115,6 @@ impl Params {
                 self.ports.slots
             )));
         }
-        if self.predecode.after_cross >= self.predecode.width {
-            return Err(Error::Parameter(
-                "predecode.after_cross: must be less than predecode.width".into(),
-            ));
-        }
         self.assign()?;
         self.fetch_kind()?;
         self.cache_rule()?;

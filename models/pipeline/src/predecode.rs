@@ -15,8 +15,6 @@ pub struct State {
     pub block: Option<(u32, u32)>,
     /// Whether it works at all: the decoders are in use.
     pub running: bool,
-    /// The last block ended in an instruction that was cut.
-    pub crossed: bool,
 }
 
 impl Default for State {
@@ -26,7 +24,6 @@ impl Default for State {
             stall: 0,
             block: None,
             running: true,
-            crossed: false,
         }
     }
 }
@@ -52,13 +49,14 @@ impl Machine<'_> {
         if !self.predecode.running {
             return;
         }
-        if self.predecode.stall > 0 {
-            self.predecode.stall -= 1;
-            return;
-        }
         let p = &self.params.predecode;
         let (width, queue) = (p.width as usize, p.queue as usize);
         if self.queue.len() + width > queue {
+            return;
+        }
+        // A stall passes only while there is room, as if it were a group of its own.
+        if self.predecode.stall > 0 {
+            self.predecode.stall -= 1;
             return;
         }
         let first = self.predecode.next;
@@ -72,12 +70,6 @@ impl Machine<'_> {
             }
         }
         let mut taken = 0;
-        let width = if self.predecode.crossed {
-            width - p.after_cross as usize
-        } else {
-            width
-        };
-        self.predecode.crossed = false;
         while taken < width {
             let at = self.predecode.next;
             if self.end_block(at) != block {
@@ -114,7 +106,7 @@ impl Machine<'_> {
                 return;
             }
         }
-        if taken < p.width as usize {
+        if taken < width {
             return;
         }
         let next = self.predecode.next;
@@ -124,7 +116,6 @@ impl Machine<'_> {
                 .wrapping_add(self.block.insts[next.inst as usize].opcode_at);
             if opcode >> self.mode.block_shift == block {
                 self.predecode.stall = p.cross_cycles;
-                self.predecode.crossed = true;
             }
         }
     }

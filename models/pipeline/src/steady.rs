@@ -90,12 +90,7 @@ impl Machine<'_> {
         let streaming = self.plan.streams;
         if (self.predecode.running || streaming) && !self.mode.ideal && !self.lsd.active {
             let next = self.predecode.next;
-            m.add(
-                u64::from(next.inst) << 24
-                    | ago(next.iteration) << 8
-                    | u64::from(self.predecode.stall) << 1
-                    | u64::from(self.predecode.crossed),
-            );
+            m.add(u64::from(next.inst) << 24 | ago(next.iteration) << 8 | u64::from(self.predecode.stall));
             m.add(
                 self.predecode
                     .block
