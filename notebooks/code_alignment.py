@@ -19,9 +19,11 @@
 # where the linker puts it elsewhere.
 
 # %%
+import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.report import alignment, plots
-from loopwright.report.choices import Choices
+from loopwright.report.choices import Choices, Page
+from loopwright.toolchain import host_isa
 
 # %%
 pick = Choices(kernel=["x86_64/clear_user", *kernels.ids()])
@@ -59,6 +61,28 @@ pick.show(
 )
 
 # %% [markdown]
+# ## Measured on this machine
+# One loop, put at each offset in turn. Left out where this machine has another instruction set.
+
+# %%
+MEASURED = "x86_64/clear_user/plain"
+measured = None
+if kernels.load(MEASURED.rpartition("/")[0]).isa == host_isa():
+    measured = alignment.measured(lw.measure(MEASURED, offset="all"))
+
+
+# %%
+def seen(rows):
+    if rows is None or rows.empty:
+        return "Nothing could be measured here."
+    slow = rows.loc[rows["slowdown_percent"] > 100 * alignment.SLOW, "offset_bytes"]
+    said = f"Slower by more than 2 % at offsets: {alignment.ranges(list(slow)) or 'none'}."
+    return [*(plots.heat_map(rows, core) for core in rows["microarch"].unique()), said]
+
+
+Page(seen(measured))
+
+# %% [markdown]
 # ## How to read this
 # On Zen 2 an entry of the op cache holds ops of one 64-byte line: a loop across the end of a line
 # needs two, and two cycles to read them. A loop that takes longer anyway hides it. Sandy Bridge
@@ -68,4 +92,4 @@ pick.show(
 # ## What to change
 # - Choose another kernel above.
 # - `alignment.sweep("x86_64/clear_user", "skylake,haswell")` takes any cores and any variant.
-# - On the machine itself: `loopwright measure x86_64/clear_user/immediates --offset 59`.
+# - `MEASURED`: any variant; `loopwright measure KERNEL/VARIANT --offset all` does the same.
