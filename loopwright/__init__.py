@@ -11,6 +11,8 @@ from loopwright.baseline import baseline
 from loopwright.blocks import measure_blocks
 from loopwright.compare import compare
 from loopwright.doctor import doctor
+from loopwright.importing import import_results
+from loopwright.kit import kit
 from loopwright.patch.verb import patch
 from loopwright.predict import predict
 from loopwright.predict.inside import ports, timeline
@@ -18,6 +20,7 @@ from loopwright.published import published
 from loopwright.recommend import recommend
 from loopwright.results import results
 from loopwright.snippet import read_assembly
+from loopwright.tune import tune
 
 __version__ = "0.1.0"
 
@@ -26,6 +29,8 @@ __all__ = [
     "check",
     "compare",
     "doctor",
+    "import_results",
+    "kit",
     "measure",
     "measure_blocks",
     "patch",
@@ -36,4 +41,5 @@ __all__ = [
     "recommend",
     "results",
     "timeline",
+    "tune",
 ]

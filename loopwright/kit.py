@@ -9,6 +9,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import pandas as pd
+
+import loopwright
 from loopwright import assemble, harness, jobs, kernels, paths, points, toolchain
 from loopwright.check import contract_of
 from loopwright.errors import InputError
@@ -21,36 +24,36 @@ _TEMPLATES = {"run": 0o755, "README": 0o644}
 _PACKERS = (".tar.xz", ".tar.gz", ".tgz")
 
 
-def kit(output: Path, version: str) -> dict[str, object]:
+COLUMNS = ["file", "bytes", "kit", "variants", "points"]
+
+
+def kit(output: str | Path) -> pd.DataFrame:
     """Write a kit to output, FILE.tar.xz or FILE.tar.gz: the same tree gives the same bytes.
 
-    Returns the file, its bytes, the kit's hash and how many variants and points are inside.
+    Returns a row: the file, its bytes, the kit's hash and how many variants and points are inside.
     InputError where a compiler is missing or the name ends otherwise.
     """
-    if not output.name.endswith(_PACKERS):
-        raise InputError(f"{output} does not end in .tar.xz or .tar.gz; name the kit so")
-    if not output.parent.is_dir():
-        raise InputError(f"{output.parent} is no folder; make it first")
+    target = Path(output)
+    if not target.name.endswith(_PACKERS):
+        raise InputError(f"{target} does not end in .tar.xz or .tar.gz; name the kit so")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent} is no folder; make it first")
     files = _files()
     listed = hashlib.sha256()
     for name in sorted(files):
         listed.update(name.encode() + b"\0" + files[name])
     hashed = listed.hexdigest()
     for name in _TEMPLATES:
-        text = (paths.HARNESS / "kit" / name).read_text()
-        files[name] = text.replace("@KIT@", hashed).replace("@VERSION@", version).encode()
+        text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", hashed)
+        files[name] = text.replace("@VERSION@", loopwright.__version__).encode()
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
     files["SHA256SUMS"] = "".join(sums).encode()
-    packed = _compress(_tar(files), output.name)
-    _write(output, packed)
+    packed = _compress(_tar(files), target.name)
+    _write(target, packed)
     every = [v for k in kernels.every() for v in k.variants.values()]
-    return {
-        "file": str(output),
-        "bytes": len(packed),
-        "kit": hashed,
-        "variants": len(every),
-        "points": sum(len(_points(v)) for v in every),
-    }
+    points_inside = sum(len(_points(v)) for v in every)
+    row = [str(target), len(packed), hashed, len(every), points_inside]
+    return pd.DataFrame([row], columns=COLUMNS)
 
 
 def _files() -> dict[str, bytes]:

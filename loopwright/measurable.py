@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from loopwright import hosts, paths, settings
-from loopwright import tune as tuning
 from loopwright.facts import Facts
 from loopwright.settings import SETTINGS, Setting
+from loopwright.tune import journal
 
 _UNKNOWN = "not known here"
 _TOLD = (  # of hosts.describe, beside what has a row of its own
@@ -45,7 +45,7 @@ def rows() -> Iterator[dict[str, str]]:
     yield _row(
         "address randomisation", "no matter: code is placed by its offset, data by alignment"
     )
-    left = tuning.journal()
+    left = journal()
     if left is not None:
         yield _row(
             "settings left changed",

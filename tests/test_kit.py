@@ -6,20 +6,23 @@ import signal
 import subprocess
 import tarfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_recommend import predictions, study
 from test_store import BANNER
 from test_stored import FAST, KERNEL, ROME, add
 
-from loopwright import hosts, toolchain
+from loopwright import hosts, kernels, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.importing import import_results
 from loopwright.kit import kit
-from loopwright.recommend import recommend
+from loopwright.recommend import judge
 from loopwright.results import results
 from loopwright.store import Store
+from loopwright.stored import measurements
 
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
@@ -32,7 +35,7 @@ def packed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kit")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
-        kit(folder / "kit.tar.gz", "0.1.0")
+        kit(folder / "kit.tar.gz")
     subprocess.run(["tar", "-xzf", "kit.tar.gz"], cwd=folder, check=True)
     return folder / "loopwright-kit"
 
@@ -66,7 +69,7 @@ def planned(path):
 
 
 def test_the_same_tree_gives_the_same_kit(packed, tmp_path):
-    said = kit(tmp_path / "again.tar.gz", "0.1.0")
+    said = kit(tmp_path / "again.tar.gz").iloc[0]
     again = (tmp_path / "again.tar.gz").read_bytes()
     assert again == (packed.parent / "kit.tar.gz").read_bytes()
     assert said["bytes"] == len(again)
@@ -85,7 +88,7 @@ def test_the_same_tree_gives_the_same_kit(packed, tmp_path):
 def test_a_name_that_is_no_archive_is_refused(tmp_path):
     for name in ("kit.zip", "gone/kit.tar.gz"):
         with pytest.raises(InputError) as error:
-            kit(tmp_path / name, "0.1.0")
+            kit(tmp_path / name)
         assert str((tmp_path / name).parent) in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -265,7 +268,9 @@ def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypat
     monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "fresh.sqlite"))
     [row] = import_results([path]).to_dict("records")
     assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
-    judged = recommend(KERNEL, quick=True).iloc[0]
+    rows, sources = measurements(kernels.load(KERNEL), Store.open())
+    found = study(predictions({"movsq_aligned": 2.0, FAST: 2.0}, cores=("sandybridge",)), rows)
+    judged = judge(replace(found, sources=tuple(sources), unmeasured="left out")).iloc[0]
     assert judged["winner"] == FAST
     assert judged["confidence"].startswith("measured on zen2, models agree")
     assert "zen2: +161.1 %" in judged["reason"]

@@ -118,6 +118,21 @@ def test_measurements_name_machine_clock_and_uncertainty_and_the_worst_alignment
     assert "patched 4.00 +- 0.02 (8.0)" in body
 
 
+def test_machines_and_clocks_have_tables_of_their_own():
+    here = [
+        measured(name, "call", [(64, 0, cycles)])
+        for name, cycles in (("movsq_aligned", 20.0), ("loop32", 10.0))
+    ]
+    there = [f.assign(microarch="zen2", clock="perf-rdpmc", cycles=7.0) for f in here]
+    alone = measured("loop32", "call", [(64, 0, 1.0)]).assign(machine="Other", cycles=1.0)
+    body = " ".join(written(Evidence(measurements=pd.concat([*here, *there, alone]))).split())
+    assert "(zen4), clock tsc-calibrated: cycles/call" in body
+    assert "(zen2), clock perf-rdpmc: cycles/call" in body
+    assert "64 20.0 +- 0.02 10.0 +- 0.02 -50.0 %" in body
+    assert "64 7.0 +- 0.02 7.0 +- 0.02 +0.0 %" in body
+    assert "Other" not in body
+
+
 def test_refused_measurements_are_counted_and_give_no_figure():
     both = pd.concat(
         [

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
-from loopwright import measurable, tune
+from loopwright import measurable
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.facts import Facts
 from loopwright.settings import SETTINGS
+from loopwright.tune import journal, run
 
 MAIN = "from loopwright.cli import main; main()"
 CPUS = "sys/devices/system/cpu"
@@ -68,7 +69,7 @@ def test_a_command_runs_with_everything_set_and_leaves_it_as_it_was(root, tmp_pa
     assert run_cli(["tune", "--", "sh", "-c", f"cat {files} >{seen}; exit 7"]) == 7
     assert seen.read_text().split() == list(TUNED.values())
     assert held(root) == BEFORE
-    assert tune.journal() is None
+    assert journal() is None
 
 
 def test_without_a_command_it_shows_and_changes_nothing(root, capsys):
@@ -96,7 +97,7 @@ def test_a_signal_ends_the_command_and_puts_everything_back(root, number):
     process.communicate()
     assert process.returncode == 128 + number
     assert held(root) == BEFORE
-    assert tune.journal() is None
+    assert journal() is None
 
 
 def test_a_killed_process_leaves_a_way_back(root, capsys):
@@ -136,7 +137,7 @@ def test_what_cannot_be_set_is_said(root, capfd):
     boost.symlink_to("/proc/version")  # which nobody may write
     assert run_cli(["tune", "--", "true"]) == 0
     assert f"{boost} cannot be set to 0" in capfd.readouterr().err
-    assert tune.journal() is None
+    assert journal() is None
 
 
 @pytest.mark.usefixtures("root")
@@ -158,7 +159,7 @@ def test_without_root_it_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(InputError, match="are root's: sudo"):
-        tune.run(["true"])
+        run(["true"])
 
 
 def test_doctor_names_the_command_for_each_lack(root):

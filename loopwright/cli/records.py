@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import click
-import pandas as pd
 
-from loopwright import __version__
 from loopwright.cli import output
 from loopwright.importing import import_results
 from loopwright.kit import kit as run_packing
@@ -30,8 +28,7 @@ def kit(target: Path, as_json: bool, as_csv: bool) -> None:
     \b
     loopwright kit -o kit.tar.gz
     """
-    rows = pd.DataFrame([run_packing(target, __version__)])
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
+    output.emit(run_packing(target), as_json=as_json, as_csv=as_csv)
 
 
 @click.command("import")

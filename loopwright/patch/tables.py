@@ -5,6 +5,7 @@ import math
 import pandas as pd
 
 _WHERE = ["core", "model", "notion"]
+_ORIGIN = ["machine", "microarch", "clock", "quantity"]  # figures of others never meet
 _MOST_ROWS = 12
 
 
@@ -58,14 +59,11 @@ def measurements(base: pd.DataFrame, ours: pd.DataFrame, name: str) -> list[str]
         return []
     good = [rows[rows["cycles"].notna() & (rows["status"] != "refused")] for rows in (base, ours)]
     out = []
-    for quantity in dict.fromkeys(good[1]["quantity"]):
-        theirs, mine = (rows[rows["quantity"] == quantity] for rows in good)
-        if theirs.empty:
-            continue
-        where = (
-            f"Measured on {mine['machine'].iloc[0]} ({mine['microarch'].iloc[0] or 'no core known'}"
-            f"), clock {mine['clock'].iloc[0]}"
-        )
+    theirs_by, mine_by = (dict(iter(rows.groupby(_ORIGIN, sort=False))) for rows in good)
+    for key in (key for key in mine_by if key in theirs_by):
+        theirs, mine = theirs_by[key], mine_by[key]
+        machine, core, clock, quantity = key
+        where = f"Measured on {machine} ({core or 'no core known'}), clock {clock}"
         if quantity == "loop":
             head = f"{where}: the main loop of {name}, in brackets bytes per cycle:"
             out += [head, _loops(theirs, mine)]
