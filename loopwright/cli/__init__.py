@@ -12,7 +12,16 @@ from typing import NoReturn
 import click
 
 from loopwright import __version__
-from loopwright.cli import evidence, inventory, kmod, measuring, predict, records, upstream
+from loopwright.cli import (
+    completion,
+    evidence,
+    inventory,
+    kmod,
+    measuring,
+    predict,
+    records,
+    upstream,
+)
 from loopwright.errors import InputError, unknown
 
 
@@ -33,7 +42,8 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-for _module in (inventory, predict, measuring, evidence, records, upstream, kmod):
+_MODULES = (inventory, predict, measuring, evidence, records, upstream, kmod, completion)
+for _module in _MODULES:
     for _verb in _module.VERBS:
         cli.add_command(_verb)
 

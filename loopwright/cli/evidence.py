@@ -4,7 +4,7 @@ import click
 
 from loopwright import kernels
 from loopwright.check import run as run_checks
-from loopwright.cli import output
+from loopwright.cli import options, output
 from loopwright.compare import compare as run_comparison
 from loopwright.recommend import recommend as run_recommendation
 from loopwright.report.sides import by_core
@@ -12,12 +12,16 @@ from loopwright.selftest import run as run_self_test
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]")
+@click.argument("spec", metavar="KERNEL[/VARIANT]", shell_complete=options.complete_specs)
 @output.formats
 def check(spec: str, as_json: bool, as_csv: bool) -> int:
     """Run variants against their contract: results, faults, bounds, registers.
 
     Exit code 1 where a variant breaks it.
+
+    \b
+    loopwright check x86_64/copy_user
+    loopwright check arm64/copy_user/to_user_batched --json
     """
     _, variants = kernels.select(spec)
     with output.progress("checking") as step:
@@ -28,11 +32,16 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL")
-@click.option("--no-measure", is_flag=True, help="Measure nothing now; use what is stored.")
+@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.no_measure
 @output.formats
 def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
-    """Put predictions and this host's measurement side by side, with errors and spread."""
+    """Put predictions and this host's measurement side by side, with errors and spread.
+
+    \b
+    loopwright compare x86_64/clear_user
+    loopwright compare x86_64/copy_user --no-measure --csv
+    """
     rows = run_comparison(kernel, quick=no_measure)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
@@ -41,18 +50,19 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL")
-@click.option(
-    "--sizes",
-    metavar="FILE[:MAP]",
-    help="A bpftrace histogram of sizes that weighs the measured costs.",
-)
-@click.option("--no-measure", is_flag=True, help="Measure nothing now; use what is stored.")
+@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.sizes
+@options.no_measure
 @output.formats
 def recommend(
     kernel: str, sizes: str | None, no_measure: bool, as_json: bool, as_csv: bool
 ) -> None:
-    """Name the variant to ship for each routine of a kernel, or say why there is none."""
+    """Name the variant to ship for each routine of a kernel, or say why there is none.
+
+    \b
+    loopwright recommend arm64/copy_user
+    loopwright recommend x86_64/copy_user --sizes histogram.txt:memcpy
+    """
     rows = run_recommendation(kernel, sizes=sizes, quick=no_measure)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)

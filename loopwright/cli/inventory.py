@@ -20,11 +20,20 @@ KINDS = ("kernels", "variants", "microarchs", "models")
 
 @click.command("list")
 @click.argument(
-    "kind", required=False, default="kernels", metavar="[kernels|variants|microarchs|models]"
+    "kind",
+    required=False,
+    default="kernels",
+    metavar="[kernels|variants|microarchs|models]",
+    shell_complete=lambda *_: list(KINDS),
 )
 @output.formats
 def list_(kind: str, as_json: bool, as_csv: bool) -> None:
-    """List kernels, variants, microarchitectures or models."""
+    """List kernels, variants, microarchitectures or models.
+
+    \b
+    loopwright list
+    loopwright list variants --csv
+    """
     if kind not in KINDS:
         raise unknown("kind", kind, KINDS)
     rows = {
@@ -90,7 +99,11 @@ def _models() -> pd.DataFrame:
 @click.command()
 @output.formats
 def doctor(as_json: bool, as_csv: bool) -> None:
-    """Say what is here: models, compilers, counters, CPU; what is missing and how to get it."""
+    """Say what is here: models, compilers, counters, CPU; what is missing and how to get it.
+
+    \b
+    loopwright doctor
+    """
     output.emit(examine(), as_json=as_json, as_csv=as_csv)
 
 

@@ -6,7 +6,7 @@ import click
 
 from loopwright.api import measure as run_measurements
 from loopwright.blocks import measure_blocks
-from loopwright.cli import output
+from loopwright.cli import options, output
 from loopwright.errors import InputError
 from loopwright.points import CACHES
 
@@ -14,7 +14,12 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
 
 
 @click.command()
-@click.argument("spec", metavar="[KERNEL[/VARIANT]]", required=False)
+@click.argument(
+    "spec",
+    metavar="[KERNEL[/VARIANT]]",
+    required=False,
+    shell_complete=options.complete_specs,
+)
 @click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
 @click.option(
     "--offset",

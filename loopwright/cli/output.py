@@ -14,6 +14,9 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+_UNBROKEN = 10_000  # columns
+_LEAST_TEXTS = (14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -55,23 +58,69 @@ def _plain(value: Any) -> Any:
 
 
 def console() -> Console:
-    """Return the console of standard output; without a terminal it is wide."""
+    """Return the console of standard output; without a terminal its lines are never broken."""
     found = Console(highlight=False, soft_wrap=False)
     if found.is_terminal:
         return found
-    return Console(highlight=False, width=max(found.width, 200))
+    return Console(highlight=False, width=_UNBROKEN)
 
 
 def table(rows: pd.DataFrame) -> None:
-    """Print rows as a table, without the columns that say nothing."""
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    shown = [c for c in rows.columns if rows[c].map(lambda v: not _blank(v)).any()]
-    for column in shown:
-        numeric = pd.api.types.is_numeric_dtype(rows[column])
-        grid.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
-    for row in rows[shown].itertuples(index=False):
+    """Print rows as a table, without the columns that say nothing.
+
+    In a window that it does not fit, columns that are the same in all rows stand above it.
+    """
+    where = console()
+    shown = rows[[c for c in rows.columns if rows[c].map(lambda v: not _blank(v)).any()]]
+    grid = _grid(shown)
+    unbroken = where.options.update(max_width=_UNBROKEN)
+    if where.measure(grid, options=unbroken).maximum > where.width:
+        same = [c for c in shown.columns if len(shown) > 1 and shown[c].map(_text).nunique() == 1]
+        if same:
+            said = (f"{c}: {_text(shown[c].iloc[0])}" for c in same)
+            where.print(escape("; ".join(said)), style="dim")
+        grid = _narrow(shown.drop(columns=same), where.width)
+    where.print(grid)
+
+
+def _grid(rows: pd.DataFrame) -> Table:
+    """Return rows as a table: numbers at the right."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for column in rows.columns:
+        grid.add_column(str(column), justify="right" if _numeric(rows[column]) else "left")
+    return _filled(grid, rows)
+
+
+def _narrow(rows: pd.DataFrame, width: int) -> Table:
+    """Return rows as a table for a narrow window: heads and texts broken, numbers whole."""
+    heads = {c: str(c).replace("_", " ") for c in rows.columns}
+    widest = {c: max((len(_text(v)) for v in rows[c]), default=0) for c in rows.columns}
+    for text in _LEAST_TEXTS:
+        least = {
+            c: max(widest[c], min(text, max(map(len, heads[c].split()))))
+            if _numeric(rows[c])
+            else min(widest[c], text)
+            for c in rows.columns
+        }
+        if sum(least.values()) + len(least) <= width:
+            break
+    grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    for column, head in heads.items():
+        if _numeric(rows[column]):
+            grid.add_column(head, justify="right", overflow="fold", width=least[column])
+        else:
+            grid.add_column(head, overflow="fold", min_width=least[column])
+    return _filled(grid, rows)
+
+
+def _numeric(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
+def _filled(grid: Table, rows: pd.DataFrame) -> Table:
+    for row in rows.itertuples(index=False):
         grid.add_row(*(escape(_text(v)) for v in row))
-    console().print(grid)
+    return grid
 
 
 def _blank(value: object) -> bool:

@@ -5,14 +5,19 @@ from typing import Any, TextIO
 
 import click
 
-from loopwright.cli import inside, output
+from loopwright.cli import inside, options, output
 from loopwright.errors import InputError
 from loopwright.predict import predict as run
 from loopwright.predict.inside import ports, timeline
 
 
 @click.command()
-@click.argument("spec", metavar="[KERNEL[/VARIANT]|all]", required=False)
+@click.argument(
+    "spec",
+    metavar="[KERNEL[/VARIANT]|all]",
+    required=False,
+    shell_complete=options.complete_specs,
+)
 @click.option("--hex", "hex_", metavar="HEX", help="Machine code to predict.")
 @click.option(
     "--blocks",
@@ -32,10 +37,14 @@ from loopwright.predict.inside import ports, timeline
 @click.option(
     "--microarch",
     metavar="ID[,ID]|all",
+    shell_complete=options.complete_microarchs,
     help="Cores to predict for; the targets of the code's ISA where left out.",
 )
 @click.option(
-    "--model", metavar="ID[,ID]|all", help="Models to ask; the pipeline simulator where left out."
+    "--model",
+    metavar="ID[,ID]|all",
+    shell_complete=options.complete_models,
+    help="Models to ask; the pipeline simulator where left out.",
 )
 @click.option(
     "--notion",

@@ -7,7 +7,7 @@ import click
 import pandas as pd
 
 from loopwright.baseline import run as run_baseline
-from loopwright.cli import output
+from loopwright.cli import options, output
 from loopwright.patch.verb import patch as make_patches
 from loopwright.report import report as write_report
 from loopwright.report.sides import by_core
@@ -28,23 +28,11 @@ def _said_check(row: dict[str, object]) -> None:
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]")
-@click.option(
-    "--tree",
-    metavar="LINUX_TREE",
-    required=True,
-    help="A Linux source tree, or debian:6.12 for Debian's package.",
-)
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Where the patch goes.",
-)
-@click.option("--sizes", metavar="FILE[:MAP]", help="A bpftrace histogram of sizes.")
-@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@click.argument("spec", metavar="KERNEL[/VARIANT]", shell_complete=options.complete_specs)
+@options.tree(required=True)
+@options.out("Where the patch goes.")
+@options.sizes
+@options.no_measure
 @click.option(
     "--verify",
     "tier",
@@ -83,14 +71,9 @@ def patch(
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL")
-@click.option(
-    "--tree",
-    metavar="LINUX_TREE",
-    required=True,
-    help="A Linux source tree, or debian:6.12 for Debian's package.",
-)
-@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.tree(required=True)
+@options.no_measure
 @output.formats
 def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
     """Compare a tree's own functions, as tree:VERSION, with a kernel's variants.
@@ -115,23 +98,14 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
 
 
 @click.command()
-@click.argument("kernel_ids", metavar="[KERNEL ...]", nargs=-1)
-@click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Where report.txt and the tables go.",
+@click.argument(
+    "kernel_ids", metavar="[KERNEL ...]", nargs=-1, shell_complete=options.complete_specs
 )
-@click.option("--sizes", metavar="FILE[:MAP]", help="A bpftrace histogram of sizes.")
-@click.option("--no-measure", is_flag=True, help="Leave this host's measurement out.")
+@options.out("Where index.html, report.txt and the tables go.")
+@options.sizes
+@options.no_measure
 @click.option("--patch", "with_patch", is_flag=True, help="Make a patch of each winner, too.")
-@click.option(
-    "--tree",
-    metavar="LINUX_TREE",
-    help="The tree to patch; Debian's linux-source-6.12 where left out.",
-)
+@options.tree("The tree to compare with and to patch; with --patch, else Debian's 6.12.")
 @output.formats
 def report(
     kernel_ids: tuple[str, ...],
@@ -145,8 +119,13 @@ def report(
 ) -> None:
     """Study kernels (all where none is named) and write a report, tables and patches.
 
+    DIR/index.html is one page to open in a browser, DIR/report.txt the same for a mailing list.
+    With --tree the baseline is what that tree has.
+
     \b
-    loopwright report -o out --patch --tree ~/src/linux
+    loopwright report -o out
+    loopwright report x86_64/copy_user arm64/copy_user -o out --no-measure
+    loopwright report -o out --tree ~/src/linux
     """
     findings = write_report(
         kernel_ids,

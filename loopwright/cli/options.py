@@ -1,0 +1,69 @@
+"""Options and arguments that verbs share, and what a shell completes for them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from loopwright import kernels, microarchs
+from loopwright.predict import MODELS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+sizes = click.option(
+    "--sizes",
+    metavar="FILE[:MAP]",
+    help="A bpftrace histogram of sizes that weighs the costs of calls.",
+)
+no_measure = click.option(
+    "--no-measure", is_flag=True, help="Measure nothing now; use what is stored."
+)
+
+
+def tree(
+    text: str = "A Linux source tree, or debian:6.12 for Debian's package.",
+    *,
+    required: bool = False,
+) -> Callable[[F], F]:
+    """Return the option --tree."""
+    return click.option("--tree", metavar="LINUX_TREE", required=required, help=text)
+
+
+def out(text: str) -> Callable[[F], F]:
+    """Return the option --out, a folder."""
+    return click.option(
+        "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help=text
+    )
+
+
+def complete_specs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the kernels, or the variants of the kernel, that begin so."""
+    del context, parameter
+    known = kernels.ids()
+    kernel = begun.rpartition("/")[0]
+    if kernel in known:
+        return [v.id for v in kernels.load(kernel).variants.values() if v.id.startswith(begun)]
+    return [name for name in known if name.startswith(begun)]
+
+
+def complete_microarchs(
+    context: click.Context, parameter: click.Parameter, begun: str
+) -> list[str]:
+    """Return the cores that go on with a list of them."""
+    del context, parameter
+    return _go_on(begun, microarchs.ids())
+
+
+def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """Return the models that go on with a list of them."""
+    del context, parameter
+    return _go_on(begun, (m.id for m in MODELS))
+
+
+def _go_on(begun: str, known: Iterable[str]) -> list[str]:
+    """Return what a list as A,B,C can be completed to, or all at its start."""
+    before, comma, last = begun.rpartition(",")
+    names = [*known] if comma else [*known, "all"]
+    there = before.split(",")
+    return [f"{before}{comma}{n}" for n in names if n.startswith(last) and n not in there]
