@@ -29,11 +29,15 @@ setup:
 recommend: setup
 	$(LOOPWRIGHT) report -o $(OUT) --patch $(if $(TREE),--tree '$(TREE)')
 
-test: setup
+# Without root, or where there is no such package, the tests that need a browser say so and skip.
+browser: setup
+	@scripts/setup --browser || echo 'no browser: pages are not opened by the tests'
+
+test: setup browser
 	$(call CARGO,test) --release --quiet
 	.venv/bin/python -m pytest -m 'not slow'
 
-test-slow: setup
+test-slow: setup browser
 	.venv/bin/python -m pytest
 
 kit: setup

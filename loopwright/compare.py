@@ -1,5 +1,7 @@
 """Put predictions and measurements of a kernel's variants side by side."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -33,9 +35,14 @@ COLUMNS = [
 ]
 
 
-def compare(kernel_id: str, *, quick: bool = False) -> pd.DataFrame:
+def compare(
+    kernel_id: str,
+    *,
+    quick: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
     """Gather a kernel's evidence and return it as one tidy table (see table)."""
-    return table(gather(kernel_id, quick=quick))
+    return table(gather(kernel_id, quick=quick, progress=progress))
 
 
 def table(found: Study) -> pd.DataFrame:

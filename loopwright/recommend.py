@@ -1,5 +1,7 @@
 """Judge a kernel's variants: a winner for each routine, or none and why."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -25,14 +27,21 @@ COLUMNS = [
 ]
 
 
-def recommend(kernel_id: str, *, sizes: str | None = None, quick: bool = False) -> pd.DataFrame:
+def recommend(
+    kernel_id: str,
+    *,
+    sizes: str | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
     """Gather a kernel's evidence and recommend a variant for each of its routines.
 
     sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the measured costs.
     quick leaves this host's measurement out.
     """
     histogram = read(sizes) if sizes else None
-    return judge(gather(kernel_id, sizes=histogram, quick=quick), histogram)
+    found = gather(kernel_id, sizes=histogram, quick=quick, progress=progress)
+    return judge(found, histogram)
 
 
 def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Gather all that can be known here about a kernel: predictions, contract, measurements."""
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -39,19 +40,25 @@ class Study:
     sources: tuple[Source, ...] = ()
 
 
-def gather(kernel_id: str, *, sizes: Histogram | None = None, quick: bool = False) -> Study:
+def gather(
+    kernel_id: str,
+    *,
+    sizes: Histogram | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Study:
     """Predict, check and measure every variant of a kernel; recall what was measured elsewhere.
 
     A variant that breaks its contract is not measured. quick measures nothing now. On the core
     that this machine is, what is measured now goes before what is stored, unless only the latter
-    comes from a PMU.
+    comes from a PMU. progress is called with measured points of a routine and all of them.
     """
     kernel = kernels.load(kernel_id)
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
         stored, sources = measurements(kernel, store)
-        now, unmeasured = _measure_now(kernel, sizes, store, quick)
+        now, unmeasured = _measure_now(kernel, sizes, store, quick, progress)
     if _counted(stored[stored["microarch"] == host]) and not _counted(now):
         now = now.iloc[:0]
     elif len(now):
@@ -77,7 +84,11 @@ def _counted(rows: pd.DataFrame) -> bool:
 
 
 def _measure_now(
-    kernel: Kernel, sizes: Histogram | None, store: Store, quick: bool
+    kernel: Kernel,
+    sizes: Histogram | None,
+    store: Store,
+    quick: bool,
+    progress: Callable[[int, int], None] | None,
 ) -> tuple[pd.DataFrame, str]:
     """Measure a kernel's variants on this machine; the rows, and why none has a number."""
     nothing = pd.DataFrame(columns=COLUMNS)
@@ -87,14 +98,21 @@ def _measure_now(
         return nothing, f"this machine is no {kernel.isa}, and an emulator has no cycles"
     recorder = Recorder(store)
     rows = pd.concat(
-        [_measure(kernel, routine, sizes, recorder) for routine in kernel.routines.values()],
+        [
+            _measure(kernel, routine, sizes, recorder, progress)
+            for routine in kernel.routines.values()
+        ],
         ignore_index=True,
     )
     return rows, _refusal(rows)
 
 
 def _measure(
-    kernel: Kernel, routine: Routine, sizes: Histogram | None, recorder: Recorder
+    kernel: Kernel,
+    routine: Routine,
+    sizes: Histogram | None,
+    recorder: Recorder,
+    progress: Callable[[int, int], None] | None,
 ) -> pd.DataFrame:
     """Measure a routine's variants; a histogram that reaches beyond SIZES adds 8 KiB."""
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
@@ -105,6 +123,7 @@ def _measure(
         sizes=None if records else wanted,
         alignments=ALIGNMENTS,
         recorder=recorder,
+        progress=progress,
     )
 
 

@@ -3,6 +3,7 @@
 import click
 from click.shell_completion import get_completion_class
 
+from loopwright.cli import options
 from loopwright.errors import unknown
 
 # Where each shell looks for completions of a user, and how it takes one up at once.
@@ -17,9 +18,7 @@ _INSTALL = {
 
 
 @click.command()
-@click.argument(
-    "shell", metavar="bash|zsh|fish", shell_complete=lambda *_: list(_INSTALL), required=True
-)
+@click.argument("shell", metavar="bash|zsh|fish", shell_complete=options.complete_from(_INSTALL))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script by which a shell completes verbs, options, kernels and cores.

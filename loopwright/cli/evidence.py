@@ -42,7 +42,8 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
     loopwright compare x86_64/clear_user
     loopwright compare x86_64/copy_user --no-measure --csv
     """
-    rows = run_comparison(kernel, quick=no_measure)
+    with output.progress("measuring") as step:
+        rows = run_comparison(kernel, quick=no_measure, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -63,7 +64,8 @@ def recommend(
     loopwright recommend arm64/copy_user
     loopwright recommend x86_64/copy_user --sizes histogram.txt:memcpy
     """
-    rows = run_recommendation(kernel, sizes=sizes, quick=no_measure)
+    with output.progress("measuring") as step:
+        rows = run_recommendation(kernel, sizes=sizes, quick=no_measure, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -77,6 +79,9 @@ def self_test(as_json: bool, as_csv: bool) -> int:
 
     The first four are measured before every run, which is refused where they are off. Exit code 1
     where one is out of its tolerance.
+
+    \b
+    loopwright self-test
     """
     with output.progress("measuring") as step:
         rows = run_self_test(progress=step)

@@ -6,7 +6,7 @@ import click
 import pandas as pd
 
 from loopwright import kernels, microarchs
-from loopwright.cli import output
+from loopwright.cli import options, output
 from loopwright.doctor import doctor as examine
 from loopwright.doctor import model_state
 from loopwright.errors import unknown
@@ -24,7 +24,7 @@ KINDS = ("kernels", "variants", "microarchs", "models")
     required=False,
     default="kernels",
     metavar="[kernels|variants|microarchs|models]",
-    shell_complete=lambda *_: list(KINDS),
+    shell_complete=options.complete_from(KINDS),
 )
 @output.formats
 def list_(kind: str, as_json: bool, as_csv: bool) -> None:

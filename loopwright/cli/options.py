@@ -10,6 +10,7 @@ from loopwright import kernels, microarchs
 from loopwright.predict import MODELS
 
 F = TypeVar("F", bound=Callable[..., Any])
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 sizes = click.option(
     "--sizes",
@@ -45,6 +46,11 @@ def complete_specs(context: click.Context, parameter: click.Parameter, begun: st
     if kernel in known:
         return [v.id for v in kernels.load(kernel).variants.values() if v.id.startswith(begun)]
     return [name for name in known if name.startswith(begun)]
+
+
+def complete_from(words: Iterable[str]) -> Completer:
+    """Return what completes one of a few words."""
+    return lambda _context, _parameter, begun: [w for w in words if w.startswith(begun)]
 
 
 def complete_microarchs(

@@ -127,15 +127,17 @@ def report(
     loopwright report x86_64/copy_user arm64/copy_user -o out --no-measure
     loopwright report -o out --tree ~/src/linux
     """
-    findings = write_report(
-        kernel_ids,
-        out,
-        sizes=sizes,
-        quick=no_measure,
-        patch=with_patch or tree is not None,
-        tree=tree,
-        said=_said,
-    )
+    with output.progress("measuring") as step:
+        findings = write_report(
+            kernel_ids,
+            out,
+            sizes=sizes,
+            quick=no_measure,
+            patch=with_patch or tree is not None,
+            tree=tree,
+            said=_said,
+            progress=step,
+        )
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)

@@ -26,13 +26,14 @@ def report(
     patch: bool = False,
     tree: str | None = None,
     said: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Finding]:
     """Study kernels (all where none is named); write a report, tables and the host's record.
 
     All goes into the folder out: index.html, the same as report.txt, the tables as CSV. With
     patch, the baselines are what tree has (a path; Debian's package where None), and each winner
-    is made into a patch against it, below out/patches. said gets a line about each step. Files
-    appear whole or not at all.
+    is made into a patch against it, below out/patches. said gets a line about each step, progress
+    the points measured of a routine and all of them. Files appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
     ids = list(dict.fromkeys(kernel_ids)) or kernels.ids()
@@ -42,7 +43,7 @@ def report(
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
             said(f"[{number}/{len(every)}] {kernel.id}: predict, check, measure")
-            finding = _examine(kernel, histogram, quick, linux)
+            finding = _examine(kernel, histogram, quick, linux, progress)
             if linux is not None:
                 finding = patches.add(finding, linux, folder, said)
             findings.append(finding)
@@ -58,12 +59,16 @@ def report(
 
 
 def _examine(
-    kernel: Kernel, sizes: Histogram | None, quick: bool, linux: patches.Tree | None
+    kernel: Kernel,
+    sizes: Histogram | None,
+    quick: bool,
+    linux: patches.Tree | None,
+    progress: Callable[[int, int], None] | None,
 ) -> Finding:
     if linux is None or linux.root is None:
-        return examine(kernel, sizes, quick=quick, baselines={})
+        return examine(kernel, sizes, quick=quick, baselines={}, progress=progress)
     with against(kernel, trees.read(linux.root)) as (seen, baselines):
-        return examine(seen, sizes, quick=quick, baselines=baselines)
+        return examine(seen, sizes, quick=quick, baselines=baselines, progress=progress)
 
 
 def _tables(findings: list[Finding], folder: Path) -> None:

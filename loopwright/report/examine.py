@@ -1,5 +1,7 @@
 """Find out all that a report says of one kernel."""
 
+from collections.abc import Callable
+
 import pandas as pd
 
 from loopwright.compare import table
@@ -14,13 +16,18 @@ from loopwright.study import gather
 
 
 def examine(
-    kernel: Kernel, sizes: Histogram | None, *, quick: bool, baselines: dict[str, str]
+    kernel: Kernel,
+    sizes: Histogram | None,
+    *,
+    quick: bool,
+    baselines: dict[str, str],
+    progress: Callable[[int, int], None] | None = None,
 ) -> Finding:
     """Study a kernel, judge its variants, sweep their offsets and look inside the cores.
 
-    quick measures nothing now; baselines says by routine what a tree has.
+    quick measures nothing now; baselines says by routine what a tree has. progress is gather's.
     """
-    found = gather(kernel.id, sizes=sizes, quick=quick)
+    found = gather(kernel.id, sizes=sizes, quick=quick, progress=progress)
     compared = table(found)
     simulated = compared[(compared["source"] == Pipeline.id) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
