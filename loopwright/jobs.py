@@ -25,7 +25,7 @@ class Point:
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
         """Return the point that an answer of the harness is about."""
-        cold = answer["cache"] == "cold"
+        cold = answer.get("cache") == "cold"
         return cls(answer["count"], answer["dst_align"], answer["src_align"], answer["skew"], cold)
 
 

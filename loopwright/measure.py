@@ -105,6 +105,10 @@ def run(
     if sizes is None and any(len(asked) > 1 for asked in places.values()):
         sweep = replace(sweep, calls=False)
     subjects = [_subject(v, at, sweep) for v in wanted for at in places[v.id]]
+    if skews and not any(points.both_sides(s.contract) for s in subjects):
+        raise InputError(
+            f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
+        )
     sound = [s for s in subjects if not refused[s.variant.id]]
     found = rounds.measure(sound, processes, progress, recorder) if sound else Rounds([], [])
     measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}

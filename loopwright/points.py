@@ -43,6 +43,11 @@ class Placement:
         return cls((offset - start) % 64, offset)
 
 
+def both_sides(contract: Contract) -> bool:
+    """Say whether a routine has a destination and a source, which stand some skew apart."""
+    return contract.inputs.keys() >= {"dst", "src"}
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Which calls are wanted of every variant.
@@ -89,7 +94,7 @@ class Sweep:
         A side that the routine has not is left alone. A skew asked for moves the source, to an
         alignment that follows from it where none is asked for.
         """
-        if self.skews and _both(contract):
+        if self.skews and both_sides(contract):
             dsts = [d for d, _ in self.alignments or ALIGNMENTS]
             found = [(d, (d - k) % _LINE, k) for k in self.skews for d in dsts]
             return list(dict.fromkeys(found))
@@ -134,7 +139,7 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
     places = sweep.places(contract)
     slopes = []
     if loop is not None and contract.unit == "iteration" and "count" in contract.inputs:
-        asked = places if sweep.skews and _both(contract) else places[:1]
+        asked = places if sweep.skews and both_sides(contract) else places[:1]
         first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}
         moved = _moved(contract, loop)
         slopes = [
@@ -173,11 +178,7 @@ def _bytes(contract: Contract, count: int) -> int:
 
 def _call(contract: Contract, point: Point) -> Goal:
     size = _bytes(contract, point.count)
-    return Goal("call", "cycles/call", (point,), size, 1.0, _both(contract))
-
-
-def _both(contract: Contract) -> bool:
-    return contract.inputs.keys() >= {"dst", "src"}
+    return Goal("call", "cycles/call", (point,), size, 1.0, both_sides(contract))
 
 
 def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, int]) -> Goal:
@@ -196,5 +197,5 @@ def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, 
         tuple(Point(count, *place) for count in counts),
         unit_bytes,
         (counts[1] - counts[0]) * one / unit_bytes,
-        _both(contract),
+        both_sides(contract),
     )

@@ -228,6 +228,13 @@ def test_settings_that_make_no_sense_are_named(settings, said):
     assert said in str(error.value)
 
 
+def test_a_skew_needs_two_sides():
+    variants = kernels.select("x86_64/chains/xor")[1]
+    with pytest.raises(InputError) as error:
+        run(variants, skews=(0,))
+    assert "leave the skew out" in str(error.value)
+
+
 def test_arm64_code_stands_at_multiples_of_four():
     with pytest.raises(InputError) as error:
         run(kernels.select("arm64/fixture/copy_words")[1], offset=6)
@@ -280,3 +287,11 @@ def test_too_few_processes_give_no_number():
     assert result.reason.endswith("(in 2 of 3 processes)")
     enough = Result.of(CALL, [[_reading(10.0), refused, _reading(10.0), _reading(10.0)]], 3)
     assert enough.cycles == 10.0
+
+
+def test_readings_of_different_clocks_make_no_figure():
+    tsc, pmu = _reading(10.0, clock="tsc-calibrated"), _reading(10.0, clock="perf-rdpmc")
+    refused = Result.of(CALL, [[tsc, tsc, pmu]], 3)
+    assert refused.status == "refused"
+    assert refused.reason == "the clocks differ: perf-rdpmc and tsc-calibrated"
+    assert math.isnan(refused.cycles)
