@@ -230,7 +230,7 @@ ARM64 = {
     "00f238d5": "illegal",  # mrs
     "c0035fd6": "jumps away",  # ret
     "000080d2000040f9": "not to be had",  # ldr of address 0
-    "00044091000000f9": "touches too many pages",
+    "00044091000000f900044091000000f9": "touches too many pages",
 }
 
 
