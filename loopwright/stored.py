@@ -109,6 +109,8 @@ def _rows(kernel: Kernel, candidate: _Candidate) -> Iterator[dict[str, object]]:
         for record in candidate.records[variant.name]:
             if record.answer["offset"] == place.shift:
                 readings[Point.of(record.answer)].append(Reading.of(record.answer))
+        if not readings:  # a run at other offsets alone
+            continue
         for result in _results(variant, code, readings):
             yield row(variant, place.offset, result, source.core, source.machine, candidate.tested)
 

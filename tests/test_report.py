@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from test_patch_trees import linux
 
 from loopwright.errors import InputError
 from loopwright.report import report
@@ -85,3 +86,23 @@ def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
     process.communicate(timeout=60)
     assert process.returncode != 0
     assert not out.exists() or not list(out.iterdir())
+
+
+def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
+    root, file = linux("6.12"), "arch/x86/lib/copy_user_64.S"
+    tree = tmp_path / "tree"
+    for part in ("Makefile", "Kbuild", file):
+        (tree / part).parent.mkdir(parents=True, exist_ok=True)
+        text = (root / part).read_text()
+        (tree / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
+    out = tmp_path / "out"
+    [found] = report(
+        ["x86_64/copy_user"], out, quick=True, patch=True, tree=str(tree), said=lambda _: None
+    )
+    [row] = found.recommendation.to_dict("records")
+    assert row["baseline"].startswith("tree:6.12")
+    assert "The baseline is the code of Linux 6.12" in found.baselines["copy_user"]
+    page = (out / "index.html").read_text()
+    assert f"loopwright baseline x86_64/copy_user --tree {tree}" in page
+    words = " ".join((out / "report.txt").read_text().split())
+    assert "In the tree: The baseline is the code of Linux 6.12" in words

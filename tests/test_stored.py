@@ -18,7 +18,7 @@ FAST = "overlapped"  # in the made-up results
 ROME = {**BANNER, "fingerprint": "rome"}
 
 
-def records(cost, clock="tsc-calibrated", variants=(), code=""):
+def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
     """Made-up answers of three processes: cost maps variant and bytes to cycles a call."""
     kernel = kernels.load(KERNEL)
     for variant in kernel.variants.values():
@@ -35,7 +35,7 @@ def records(cost, clock="tsc-calibrated", variants=(), code=""):
                 "src_align": point.src_align,
                 "skew": point.skew,
                 "cache": "hot",
-                "offset": 0,
+                "offset": offset,
                 "cycles": cycles,
                 "p10": 0.999 * cycles,
                 "p90": 1.001 * cycles,
@@ -99,6 +99,11 @@ def test_other_code_and_other_protocols_count_for_nothing():
     assert set(listed["code"]) == {"other", "today's"}
     assert len(results(f"{KERNEL}/loop32")) == 2
     assert results("x86_64/csum").empty
+
+
+def test_a_run_at_other_code_offsets_alone_counts_for_nothing():
+    add(offset=7)
+    assert measured().empty
 
 
 def test_a_machine_that_no_core_describes_is_listed_and_not_used():
