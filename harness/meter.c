@@ -23,7 +23,7 @@
 #define INTERRUPTED 1.03 /* most that a sample may be above the quick ones */
 #define FROM_MEMORY 1.10 /* the same where samples wait for memory, which varies by itself */
 #define INTERRUPTS 4	 /* instructions: a return from one may count in user mode */
-#define LEAST_ACCEPTED 0.3
+#define LEAST_ACCEPTED 0.4
 #define LEAST_KEPT (1.0 / 3)
 
 static double burst(const struct meter *meter, repeat code, uint64_t times)
