@@ -120,6 +120,16 @@ def test_what_harms_nothing_is_measured_or_disturbed():
 
 
 @X86_ONLY
+def test_scribbling_forges_no_result():
+    # Stores to all that can be named: behind fs and gs, on the stack, 1 GiB before and behind.
+    code = "4889042500000020" + "644889042500000000" + "654889042500000010"
+    code += "48890424" + "488905000000c0" + "48890500000040"
+    [record] = harness.run("x86_64", _job(code))
+    assert record["disturbed"] or record["cycles"] > 2  # six stores, two a cycle at most
+    assert record["disturbed"] or record["pages"] >= 4
+
+
+@X86_ONLY
 def test_misaligned_accesses_are_noted():
     codes = {"488b4601": 1, "488b4608": 0, "0f284620": 0, "0f104608": 1}
     jobs = "".join(_job(code, name=code) for code in codes)
@@ -322,6 +332,7 @@ def test_noisy_runs_give_way_to_quiet_ones():
     ("arguments", "said"),
     [
         (["--blocks", "{}/absent.csv"], "absent.csv: No such file"),
+        (["--blocks", "{}/binary.csv"], "binary.csv:0: 'utf-8' codec can't decode"),
         (["--blocks", "{}/blocks.csv", "--notion", "lop"], "notion"),
         (["--blocks", "{}/blocks.csv", "--offset", "64"], "offset 64 is not in 0..63"),
         (["--blocks", "{}/blocks.csv", "--isa", "mips"], "isa"),
@@ -333,6 +344,7 @@ def test_noisy_runs_give_way_to_quiet_ones():
 )
 def test_settings_that_make_no_sense_are_named(arguments, said, tmp_path, capsys):
     _file(tmp_path / "blocks.csv", [("add", "4801c8", 0)])
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     assert run_cli(["measure", *(a.format(tmp_path) for a in arguments)]) == 2
     error = capsys.readouterr().err
     assert said in error

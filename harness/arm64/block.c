@@ -2,6 +2,7 @@
 #include "../block_machine.h"
 
 #include "../machine.h"
+#include "emit.h"
 
 #include <linux/audit.h>
 #include <string.h>
@@ -15,28 +16,6 @@ const uint32_t block_audit_arch = AUDIT_ARCH_AARCH64;
 const int block_system_calls[] = {-1};
 
 static float block_vectors[VECTORS][4] __attribute__((aligned(64)));
-
-struct emitter {
-	uint8_t *at;
-};
-
-static void word(struct emitter *e, uint32_t value)
-{
-	memcpy(e->at, &value, sizeof(value));
-	e->at += sizeof(value);
-}
-
-/* movz, then a movk for each further quarter that is not zero. */
-static void load(struct emitter *e, int reg, uint64_t value)
-{
-	word(e, 0xd2800000 | (value & 0xffff) << 5 | reg);
-	for (int part = 1; part < 4; part++) {
-		uint32_t quarter = value >> 16 * part & 0xffff;
-
-		if (quarter)
-			word(e, 0xf2800000 | part << 21 | quarter << 5 | reg);
-	}
-}
 
 int block_machine_init(char *why, size_t size)
 {

@@ -2,32 +2,11 @@
 #include "../caller.h"
 
 #include "../machine.h"
+#include "emit.h"
 
 #include <string.h>
 
 #define LINK 30
-
-struct emitter {
-	uint8_t *at;
-};
-
-static void word(struct emitter *e, uint32_t value)
-{
-	memcpy(e->at, &value, sizeof(value));
-	e->at += sizeof(value);
-}
-
-/* movz, then a movk for each further quarter that is not zero. */
-static void load(struct emitter *e, int reg, uint64_t value)
-{
-	word(e, 0xd2800000 | (value & 0xffff) << 5 | reg);
-	for (int part = 1; part < 4; part++) {
-		uint32_t quarter = value >> 16 * part & 0xffff;
-
-		if (quarter)
-			word(e, 0xf2800000 | part << 21 | quarter << 5 | reg);
-	}
-}
 
 /* Replace the tables by what they have for the calls left, once the last call has ended. */
 static void take_buffers(struct emitter *e, const struct job *job, int counter)

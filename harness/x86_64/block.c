@@ -2,6 +2,7 @@
 #include "../block_machine.h"
 
 #include "../machine.h"
+#include "emit.h"
 
 #include <asm/prctl.h>
 #include <cpuid.h>
@@ -25,35 +26,6 @@ const int block_system_calls[] = {SYS_arch_prctl, -1};
 /* Used by block_call, in assembly. */
 uint32_t block_components;
 uint8_t block_vectors[VECTOR_AREA] __attribute__((aligned(64)));
-
-struct emitter {
-	uint8_t *at;
-};
-
-static void bytes(struct emitter *e, const void *from, size_t count)
-{
-	memcpy(e->at, from, count);
-	e->at += count;
-}
-
-static void word(struct emitter *e, int32_t value)
-{
-	bytes(e, &value, sizeof(value));
-}
-
-/* An instruction of two bytes whose second one names the register that is added. */
-static void with_register(struct emitter *e, bool wide, uint8_t opcode, int reg)
-{
-	if (wide || reg > 7)
-		*e->at++ = 0x40 | wide << 3 | reg >> 3;
-	*e->at++ = opcode | (reg & 7);
-}
-
-static void load_address(struct emitter *e, int reg, const void *address)
-{
-	with_register(e, true, 0xb8, reg);
-	bytes(e, &address, sizeof(address));
-}
 
 /* mov (%reg), %reg, for a register other than rsp. */
 static void load_from_itself(struct emitter *e, int reg)
@@ -120,17 +92,14 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	struct emitter e = {into};
 	uint8_t *first;
 
-	load_address(&e, machine_stack_pointer, &block_frame.flags);
-	load_address(&e, 6, block_vectors);
-	with_register(&e, false, 0xb8, 0);
-	word(&e, block_components);
+	load(&e, machine_stack_pointer, (uintptr_t)&block_frame.flags);
+	load(&e, 6, (uintptr_t)block_vectors);
+	load(&e, 0, block_components);
 	bytes(&e, restore, sizeof(restore));
-	for (int reg = 0; reg < machine_registers; reg++) {
-		with_register(&e, false, 0xb8, reg);
-		word(&e, BLOCK_POINTER + reg * step);
-	}
+	for (int reg = 0; reg < machine_registers; reg++)
+		load(&e, reg, BLOCK_POINTER + reg * step);
 	if (job->counter >= 0) {
-		load_address(&e, job->counter, &block_frame.trips);
+		load(&e, job->counter, (uintptr_t)&block_frame.trips);
 		load_from_itself(&e, job->counter);
 	}
 	bytes(&e, fence, sizeof(fence));
@@ -142,10 +111,10 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	for (size_t i = 0; i < copies; i++)
 		bytes(&e, job->code, job->code_size);
 	bytes(&e, fence, sizeof(fence));
-	load_address(&e, 0, &block_frame);
+	load(&e, 0, (uintptr_t)&block_frame);
 	bytes(&e, count, sizeof(count));
 	word(&e, into - (e.at + 4));
-	load_address(&e, 0, (const void *)(uintptr_t)block_leave);
+	load(&e, 0, (uintptr_t)block_leave);
 	bytes(&e, leave, sizeof(leave));
 	return e.at - into;
 }

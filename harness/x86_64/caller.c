@@ -2,39 +2,9 @@
 #include "../caller.h"
 
 #include "../machine.h"
+#include "emit.h"
 
 #include <string.h>
-
-struct emitter {
-	uint8_t *at;
-};
-
-static void bytes(struct emitter *e, const void *from, size_t count)
-{
-	memcpy(e->at, from, count);
-	e->at += count;
-}
-
-static void byte(struct emitter *e, uint8_t value)
-{
-	*e->at++ = value;
-}
-
-static void word(struct emitter *e, int32_t value)
-{
-	bytes(e, &value, sizeof(value));
-}
-
-/* mov $value, %reg; a value of 32 bits goes by the short form, which clears the upper half. */
-static void load(struct emitter *e, int reg, uint64_t value)
-{
-	bool wide = value >> 32;
-
-	if (wide || reg > 7)
-		byte(e, 0x40 | wide << 3 | reg >> 3);
-	byte(e, 0xb8 | (reg & 7));
-	bytes(e, &value, wide ? 8 : 4);
-}
 
 /* Replace the tables by what they have for the calls left, once the last call has ended. */
 static void take_buffers(struct emitter *e, const struct job *job, int counter)

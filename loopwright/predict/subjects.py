@@ -152,13 +152,13 @@ def read_csv(path: Path) -> Iterator[Row]:
         raise InputError(f"{path}: {error.strerror}") from None
     with file:
         rows = csv.DictReader(file)
-        missing = {"id", "hex"} - set(rows.fieldnames or ())
-        if missing:
-            raise InputError(
-                f"{path}: the header lacks {' and '.join(sorted(missing))}; "
-                "a blocks file has the columns id, hex and optionally offset"
-            )
         try:
+            missing = {"id", "hex"} - set(rows.fieldnames or ())
+            if missing:
+                raise InputError(
+                    f"{path}: the header lacks {' and '.join(sorted(missing))}; "
+                    "a blocks file has the columns id, hex and optionally offset"
+                )
             for row in rows:
                 given = (row.get("offset") or "0").strip()
                 if not given.isdecimal() or int(given) not in OFFSETS:
