@@ -39,13 +39,11 @@ def throughput(found: Finding, name: str) -> Iterator[Drawing]:
 
 
 def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
-    """Yield a heat map for each core that the simulator has figures for."""
-    if found.sweep.empty:
-        return
-    known = found.sweep.dropna(subset="cycles_per_iteration")
-    for core in known["microarch"].unique():
-        words = found.boundaries[found.boundaries["microarch"] == core]
-        slow = ", ".join(words.loc[words["slow_offsets"] != "", "variant"]) or "none"
+    """Yield a heat map for each core on which some offset slows a variant down."""
+    for core, words in found.boundaries.groupby("microarch", sort=False):
+        slow = ", ".join(words.loc[words["slow_offsets"] != "", "variant"])
+        if not slow:
+            continue
         yield _drawing(
             plots.heat_map(found.sweep, str(core)),
             f"{name}-{core}-heat",

@@ -54,8 +54,11 @@ def number(value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None
     """Return a cell of a number, a dash where it is missing; doubt is its uncertainty."""
     if value is None or pd.isna(value):
         return Cell(NONE)
+    known = doubt is not None and pd.notna(doubt)
+    if known and 0 < doubt < 0.5 * 10**-digits:
+        digits += 1
     shown = f"{value:{'+' if sign else ''},.{digits}f}"
-    if doubt is not None and pd.notna(doubt):
+    if known:
         shown += f" \N{PLUS-MINUS SIGN} {doubt:,.{digits}f}"
     return Cell(shown, float(value))
 

@@ -24,7 +24,7 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
         *_SHARED, Column("source"), Column("notion"), Column("offset, B", True),
         Column("cycles", True), Column("bytes", True), Column("bytes a cycle", True),
         Column("against baseline, %", True), Column("error, %", True),
-        Column("limited by"), _ORIGIN, _HOW,
+        Column("limited by", wide=True), _ORIGIN, _HOW,
     )  # fmt: skip
     limits = found.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()

@@ -60,7 +60,11 @@ def size_curves(
     if histogram:
         _weights(rows[1], histogram)
     bottom = rows[-1]
-    bottom.set_xscale("symlog", base=2, linthresh=_LINEAR)
+    if costs["size_bytes"].min() > 0 and not histogram:
+        bottom.set_xscale("log", base=2)
+    else:
+        bottom.set_xscale("symlog", base=2, linthresh=_LINEAR)
+        bottom.set_xlim(left=-1)
     bottom.xaxis.set_major_formatter("{x:.0f}")
     bottom.set_xlabel("size of the call, bytes")
     return figure
