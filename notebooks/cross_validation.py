@@ -18,13 +18,9 @@
 # from what others have published about the same loops?
 
 # %%
-import pandas as pd
-
 import loopwright as lw
-from loopwright import hosts, kernels
 from loopwright.report import accuracy, plots
 from loopwright.report.choices import Page
-from loopwright.toolchain import host_isa
 
 # %% [markdown]
 # ## Predicted against measured
@@ -33,11 +29,7 @@ from loopwright.toolchain import host_isa
 # measurement does.
 
 # %%
-host = hosts.microarch()
-print(f"This machine is {host or 'no core of ours: models cannot be held against it'}.")
-native = [k.id for k in kernels.every() if k.isa == host_isa()]
-rows = pd.concat([lw.compare(kernel) for kernel in native], ignore_index=True)
-pairs = accuracy.pairs(rows)
+pairs = accuracy.pairs(accuracy.loops_here())
 plots.scatter(pairs)
 
 # %%
@@ -102,6 +94,6 @@ plots.published_over_size(published[published["microarch"] == "tsv110"])
 # %% [markdown]
 # ## What to change
 # - `lw.published(model="all")` asks every model.
-# - `lw.compare(kernel)` takes any kernel, `accuracy.pairs` any rows of it.
+# - `accuracy.pairs(lw.compare(kernel))` pairs one kernel's, whole calls too.
 # - More figures: add rows to `validation/published.csv`, each with its source.
 # - `make validate` holds the simulator against public measurements of thousands of blocks.

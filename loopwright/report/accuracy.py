@@ -2,9 +2,33 @@
 
 import pandas as pd
 
+from loopwright import hosts, kernels, toolchain
+from loopwright.api import measure
 from loopwright.compare import MEASURED
+from loopwright.errors import InputError
+from loopwright.predict import predict
 
+_ONE_CALL = 8  # bytes or records of the calls that are measured beside the loops
 _KEY = ["kernel", "variant", "microarch"]
+
+
+def loops_here() -> pd.DataFrame:
+    """Measure the loops of every kernel that this machine can run, and predict them for its core.
+
+    Rows are as compare returns them, of loops alone: quicker than to compare every kernel.
+    InputError where no core.toml describes this machine.
+    """
+    core = hosts.microarch()
+    if core is None:
+        raise InputError("no core.toml describes this machine: models cannot be held against it")
+    parts = []
+    for kernel in kernels.every():
+        if kernel.isa == toolchain.host_isa():
+            guess = predict(kernel.id, microarch=core, model="all", notion="loop")
+            real = measure(kernel.id, sizes=(_ONE_CALL,))
+            real = real[(real["quantity"] == "loop") & (real["status"] != "refused")]
+            parts += [guess.rename(columns={"model": "source"}), real.assign(source=MEASURED)]
+    return pd.concat(parts, ignore_index=True)
 
 
 def pairs(table: pd.DataFrame) -> pd.DataFrame:
