@@ -95,6 +95,14 @@ void self_test(struct meter *meter, const struct run *given)
 	kvfree(r);
 }
 
+static void record_known(const char *key, u64 value)
+{
+	if (value)
+		record_millionths(key, value);
+	else
+		record_null(key);
+}
+
 void self_test_describe(const struct meter *meter)
 {
 	record_array_open("self_test");
@@ -103,8 +111,8 @@ void self_test_describe(const struct meter *meter)
 
 		record_item_open();
 		record_string("name", k->name);
-		record_millionths("cycles", k->took);
-		record_millionths("known", k->cycles);
+		record_known("cycles", k->took);
+		record_known("known", k->cycles);
 		record_integer("held", k->held);
 		record_item_close();
 	}

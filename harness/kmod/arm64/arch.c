@@ -12,7 +12,7 @@
 #include <linux/of.h>
 #include <linux/perf_event.h>
 
-#define PSTATE_PAN sys_reg(3, 0, 4, 2, 3)
+#define PAN_STATE sys_reg(3, 0, 4, 2, 3)
 #define CYCLE_COUNTER BIT(31) /* of the enabled counters */
 
 const char arch_isa[] = "arm64";
@@ -71,7 +71,7 @@ void arch_access_end(void)
 
 const char *arch_state_wrong(const struct variant *variant, const struct call *call)
 {
-	if (!system_uses_hw_pan() || read_sysreg_s(PSTATE_PAN))
+	if (!system_uses_hw_pan() || read_sysreg_s(PAN_STATE))
 		return NULL;
 	asm volatile(SET_PSTATE_PAN(1));
 	return "PAN is left clear: access to user memory stays open";
@@ -79,7 +79,7 @@ const char *arch_state_wrong(const struct variant *variant, const struct call *c
 
 void arch_describe(void)
 {
-	record_bool("pan", system_uses_hw_pan() && read_sysreg_s(PSTATE_PAN));
+	record_bool("pan", system_uses_hw_pan() && read_sysreg_s(PAN_STATE));
 	record_bool("ttbr0_pan", system_uses_ttbr0_pan());
 	record_integer("midr", read_cpuid_id());
 }

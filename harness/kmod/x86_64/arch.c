@@ -32,6 +32,8 @@ u64 arch_timer_open(const char **why)
 		*why = "this CPU does not promise a TSC of constant rate";
 	else if (check_tsc_unstable())
 		*why = "the kernel found the TSC unstable";
+	else if (!tsc_khz)
+		*why = "the kernel could not find out how fast the TSC ticks";
 	return *why ? 0 : (u64)tsc_khz * 1000;
 }
 
