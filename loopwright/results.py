@@ -37,8 +37,9 @@ def results(kernel: str | None = None) -> pd.DataFrame:
     """Return what the results store holds (of one KERNEL[/VARIANT]): a row a run and variant.
 
     Newest first. code is "today's" where the variant still has the code that was measured, else
-    "other"; points are sizes and alignments, records one point in one process each, refused those
-    without a number. protocol is that by which it was measured; another than today's is not used.
+    "other", and says where the kernel module measured it; points are sizes and alignments, records
+    one point in one process each, refused those without a number. protocol is that by which it was
+    measured; another than today's is not used.
     """
     wanted = {v.id for v in kernels.select(kernel)[1]} if kernel else None
     with closing(Store.open()) as store:
@@ -76,4 +77,6 @@ def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[st
 def _age(kernel: str, variant: str, code: str) -> str:
     if kernel not in kernels.ids() or variant not in kernels.load(kernel).variants:
         return "not here"
-    return "today's" if code_hash(kernels.load(kernel).variants[variant]) == code else "other"
+    where, _, plain = code.rpartition(":")
+    age = "today's" if code_hash(kernels.load(kernel).variants[variant]) == plain else "other"
+    return f"{age}, in the kernel" if where else age

@@ -3,8 +3,10 @@
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from test_verify import whole_tree
@@ -15,6 +17,7 @@ from loopwright.verify.building import configured, cpus
 from loopwright.verify.machines import Machine
 from loopwright.verify.overlay import hold
 
+PATIENCE = 300  # seconds for a guest; its checks take 10 on an idle machine
 _COMMON = (
     "64BIT", "SMP", "PRINTK", "TTY", "BLK_DEV_INITRD", "BINFMT_ELF", "PROC_FS", "SYSFS",
     "DEBUG_FS", "FUTEX", "POSIX_TIMERS", "MULTIUSER", "MODULES", "MODULE_UNLOAD", "PERF_EVENTS",
@@ -47,11 +50,13 @@ class Session:
         return dict(re.findall(r"(?m)^loopwright: (.*) -> (\w+)$", self.console))
 
     def read(self, step: str) -> list[dict]:
-        lines = re.findall(rf"(?m)^loopwright: {re.escape(step)}\|(.*)$", self.console)
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        return [json.loads(line) for line in self.lines(step) if line.startswith("{")]
+
+    def lines(self, step: str) -> list[str]:
+        return re.findall(rf"(?m)^loopwright: {re.escape(step)}\|(.*)$", self.console)
 
     def line(self, step: str) -> str:
-        return re.search(rf"(?m)^loopwright: {re.escape(step)}\|(.*)$", self.console)[1]
+        return self.lines(step)[0]
 
     @property
     def complaints(self) -> list[str]:
@@ -72,17 +77,24 @@ def kernel(isa: str) -> Path:
     return build.folder
 
 
-def boot(build: Path, module: kmod.Built, cpu: str, steps: list[str]) -> Session:
-    """Load the module in a guest of two CPUs and do the steps."""
-    # A step is named by its text, so each is there once; a number tells equal ones apart.
+def boot(
+    build: Path,
+    module: kmod.Built,
+    cpu: str,
+    steps: list[str],
+    programs: Mapping[str, bytes] = MappingProxyType({}),
+) -> Session:
+    """Do the steps in a guest of two CPUs that has the module, and programs by name."""
+    # A step is named by its text, so each is there once; a word behind it tells equal ones apart.
     assert len(set(steps)) == len(steps)
     machine = Machine("kmod", module.isa, cpu, cpus=2)
     files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
+    files |= programs
     ramdisk = guest.initrd(module.isa, guest.KMOD, files)
     # An emulated IO-APIC is too slow for the kernel's test of its timer.
     words = ["no_timer_check"] if module.isa == "x86_64" else []
     command = machines.command(machine, build / _IMAGES[module.isa][1], ramdisk, words)
     try:
-        return Session(machines.boot(command))
+        return Session(machines.boot(command, PATIENCE))
     finally:
         ramdisk.unlink()

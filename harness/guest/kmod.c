@@ -6,6 +6,7 @@
  *   write FILE TEXT     write TEXT to a file of the module, at once
  *   read FILE           print it
  *   signal FILE TEXT    write, with a signal a moment later
+ *   shell TEXT          have /busybox do it, with what it prints read
  *
  * Each line for the host begins with "loopwright:" and repeats the step; then comes what it
  * returned, 0 or an error's name, or behind "|" a line that was read.
@@ -65,6 +66,24 @@ static int read_from(const char *step, const char *name)
 	return 0;
 }
 
+static int shell(const char *step, const char *text)
+{
+	static char line[65536];
+	char command[600];
+	FILE *said;
+	int status;
+
+	/* popen() would want /bin/sh. */
+	mkdir("/bin", 0755);
+	symlink("/busybox", "/bin/sh");
+	snprintf(command, sizeof(command), "%s 2>&1", text);
+	said = popen(command, "r");
+	while (said && fgets(line, sizeof(line), said))
+		printf("loopwright: %s|%s%s", step, line, strchr(line, '\n') ? "" : "\n");
+	status = said ? pclose(said) : -1;
+	return status ? EIO : 0;
+}
+
 static void on_signal(int number)
 {
 	(void)number;
@@ -90,6 +109,8 @@ static int do_step(const char *step)
 		return load();
 	if (!strcmp(word, "unload"))
 		return syscall(SYS_delete_module, "loopwright", O_NONBLOCK) ? errno : 0;
+	if (!strcmp(word, "shell"))
+		return shell(step, rest);
 	file = strsep(&rest, " ");
 	if (!strcmp(word, "read"))
 		return read_from(step, file);
@@ -105,7 +126,12 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	mkdir("/debug", 0755);
+	mkdir("/proc", 0755);
+	mkdir("/sys", 0755);
+	mkdir("/tmp", 0755);
 	mount("debugfs", "/debug", "debugfs", 0, NULL);
+	mount("proc", "/proc", "proc", 0, NULL);
+	mount("sysfs", "/sys", "sysfs", 0, NULL);
 	while (steps && fgets(step, sizeof(step), steps)) {
 		int error;
 

@@ -4,6 +4,7 @@
 #include "effect.h"
 #include "records.h"
 
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -58,6 +59,7 @@ int measure(const struct run *run, const struct meter *meter)
 {
 	const struct selection *s = &run->selection;
 	struct reading *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	ktime_t began = ktime_get();
 	const char *why;
 
 	if (!r)
@@ -79,6 +81,7 @@ int measure(const struct run *run, const struct meter *meter)
 	record_integer("dst_align", s->dst_align);
 	record_integer("src_align", s->src_align);
 	record_integer("skew", (s->dst_align - SKEW - s->src_align) % PAGE);
+	record_string("cache", "hot");
 	record_string("user", side_names[s->user]);
 	if (*r->refused) {
 		record_null("cycles");
@@ -91,6 +94,7 @@ int measure(const struct run *run, const struct meter *meter)
 	}
 	record_array("samples", r->sample, r->samples);
 	record_integer("attempts", r->attempts);
+	record_integer("milliseconds", ktime_ms_delta(ktime_get(), began));
 	record_integer("core_hz", r->core_hz);
 	record_string("clock", meter->clock);
 	record_integer("cpu", meter->cpu);

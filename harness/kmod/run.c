@@ -49,6 +49,7 @@ static int describe(const struct run *run, const struct meter *meter)
 {
 	record_open();
 	record_string("record", "self-test");
+	record_string("id", "clock");
 	record_string("mode", "kernel");
 	record_string("isa", arch_isa);
 	record_string("release", init_utsname()->release);

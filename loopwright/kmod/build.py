@@ -11,6 +11,7 @@ from loopwright.errors import InputError
 from loopwright.kmod import source
 from loopwright.verify.building import cpus
 
+MODULE = "loopwright.ko"
 _ARCH = {"x86_64": "x86", "arm64": "arm64"}
 _OPTIONS = {"CONFIG_X86_64": "x86_64", "CONFIG_ARM64": "arm64"}
 
@@ -36,22 +37,26 @@ def build(
     """
     isa, release = _kernel(headers)
     parts = source.write(folder, isa, specs, offsets)
+    warnings = compiled(headers, isa, folder)
+    major, minor = (int(n) for n in release.split(".")[:2])
+    late = tuple(dict.fromkeys(p.variant.id for p in parts if source.since(p) > (major, minor)))
+    ids = tuple(dict.fromkeys(p.variant.id for p in parts if p.variant.id not in late))
+    return Built(folder / MODULE, isa, release, ids, late, warnings)
+
+
+def compiled(headers: Path, isa: str, folder: Path) -> tuple[str, ...]:
+    """Build the sources in folder and return the warnings; InputError with the first error."""
     tools = toolchain.find(isa)
     command = [
         "make", f"-j{cpus()}", "-C", str(headers.resolve()), f"M={folder.resolve()}",
         f"ARCH={_ARCH[isa]}", f"CROSS_COMPILE={tools.gcc.removesuffix('gcc')}", "modules",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    module = folder / "loopwright.ko"
-    if done.returncode or not module.is_file():
+    if done.returncode or not (folder / MODULE).is_file():
         said = [x for x in done.stderr.splitlines() if "rror" in x] or done.stderr.splitlines()
         reason = (said or [f"make ended with exit code {done.returncode}"])[0].strip()
         raise InputError(f"the module does not build against {headers}: {reason}")
-    warnings = [x for x in done.stderr.splitlines() if re.search(r"(?i)\bwarning:", x)]
-    major, minor = (int(n) for n in release.split(".")[:2])
-    late = tuple(dict.fromkeys(p.variant.id for p in parts if source.since(p) > (major, minor)))
-    ids = tuple(dict.fromkeys(p.variant.id for p in parts if p.variant.id not in late))
-    return Built(module, isa, release, ids, late, tuple(warnings))
+    return tuple(x for x in done.stderr.splitlines() if re.search(r"(?i)\bwarning:", x))
 
 
 def _kernel(headers: Path) -> tuple[str, str]:

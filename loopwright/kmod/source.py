@@ -4,6 +4,7 @@ Each variant is built from the text in kernels/, against the kernel's own header
 its own, with a caller that passes registers as its contract says.
 """
 
+import hashlib
 import re
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import assemble, kernels, paths
+from loopwright import __version__, assemble, harness, kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.kmod import text
@@ -79,7 +80,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Part]
             v,
             kernels.load(v.kernel).routines[v.routine].contract,
             offset,
-            assemble.variant_code(v).sha256,
+            assemble.user_code(v).sha256,
             v.source.read_text(encoding="utf-8"),
         )
         for number, (v, offset) in enumerate(pairs)
@@ -91,6 +92,14 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
         if source.is_file():
             shutil.copy2(source, folder / source.name)
     shutil.copy2(paths.HARNESS / isa / "chains.S", folder / "harness_chains.S")
+    for place, value in {
+        "@ISA@": isa,
+        "@PROTOCOL@": str(harness.protocol()),
+        "@VERSION@": __version__,
+        "@SOURCES@": _digest(parts),
+    }.items():
+        script = folder / "run"
+        script.write_text(script.read_text().replace(place, value))
     for part in parts:
         _copy_family(part.variant.source.parent, folder / "kernels" / part.variant.kernel, isa)
         suffix = part.variant.source.suffix
@@ -99,6 +108,14 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
     (folder / "list.c").write_text(text.listing(isa, [_entry(isa, p) for p in parts]))
     (folder / "Kbuild").write_text(text.kbuild([p.number for p in parts]))
     (folder / _MARK).touch()
+
+
+def _digest(parts: Sequence[Part]) -> str:
+    """Return a hash of the module's own sources and of the variants in it."""
+    digest = hashlib.sha256(repr([(p.variant.id, p.object, p.offset) for p in parts]).encode())
+    for source in sorted(p for p in FOLDER.rglob("*") if p.suffix in (".c", ".h", ".S")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
 
 
 def _copy_family(family: Path, into: Path, isa: str) -> None:

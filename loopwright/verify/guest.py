@@ -37,7 +37,7 @@ def initrd(
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
             raise InputError(f"the guest's program does not compile for {isa}: {reason}")
         entries = [("dev", 0o040755, b""), ("init", 0o100755, program.read_bytes())]
-        entries += [(name, 0o100644, content) for name, content in files.items()]
+        entries += [(name, 0o100755, content) for name, content in files.items()]
         part.write_bytes(_newc(entries))
         part.replace(path)
     return path

@@ -73,7 +73,7 @@ def command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> l
     ]  # fmt: skip
 
 
-def boot(given: list[str]) -> str:
+def boot(given: list[str], timeout: float = TIMEOUT) -> str:
     """Run the command of a boot and return its console; CheckError where it takes too long."""
     try:
         done = subprocess.run(
@@ -83,12 +83,12 @@ def boot(given: list[str]) -> str:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=TIMEOUT,
+            timeout=timeout,
             check=False,
         )
     except subprocess.TimeoutExpired as late:
         said = (late.stdout or b"").decode(errors="replace")
-        raise CheckError(f"it is not done after {TIMEOUT} s", given, said) from None
+        raise CheckError(f"it is not done after {timeout} s", given, said) from None
     console = done.stdout.replace("\r", "")
     if "loopwright: done" not in console:
         raise CheckError(f"it did not get through: {_last(console)}", given, console)
