@@ -35,6 +35,40 @@ _IMAGES = {
     "x86_64": ("bzImage", "arch/x86/boot/bzImage"),
     "arm64": ("Image", "arch/arm64/boot/Image"),
 }
+# Writes that the module refuses; {} is the id of a variant.
+WRONG = [
+    "select variant={} count=1 count=2",
+    "select variant={}",
+    "select count=1",
+    "select variant={} count=-1",
+    "select variant={} count=+1",
+    "select variant={} count=0x10",
+    "select variant={} count=65537",
+    "select variant={} count=4294967297",
+    "select variant={} count=1 samples=11",
+    "select variant={} count=1 samples=257",
+    "select variant={} count=1 dst_align=4096",
+    "select variant={} count=1 offset=16",
+    "select variant={} count=1 user=none",
+    "select variant={} count=1 user=kernel",
+    "select variant={} count=1 address=0",
+    "select variant={} count=1 ",
+    "select  variant={} count=1",
+    "select variant={}x count=1",
+    "select variant={} count=1\tsamples=12",
+    "select variant=../../etc/passwd count=1",
+    f"select variant={{}} count=1 {'x' * 300}",
+    "select ",
+    "cpu 2",
+    "cpu -1",
+    "cpu 4294967296",
+    "cpu 0,1",
+    "cpu ",
+    "run code",
+    "run check ",
+    "run ",
+    f"run {'measure' * 4}",
+]
 # What the kernel says where it noticed an error; "INFO:" is how lock checking begins.
 _COMPLAINT = re.compile(r"(?m)^.*(?:WARNING:|BUG:|INFO: |Oops|Call Trace|Call trace).*$")
 
@@ -84,7 +118,10 @@ def boot(
     steps: list[str],
     programs: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Session:
-    """Do the steps in a guest of two CPUs that has the module, and programs by name."""
+    """Do the steps in a guest of two CPUs that has the module, and programs by name.
+
+    build is a kernel's build folder, or its image.
+    """
     # A step is named by its text, so each is there once; a word behind it tells equal ones apart.
     assert len(set(steps)) == len(steps)
     machine = Machine("kmod", module.isa, cpu, cpus=2)
@@ -93,7 +130,8 @@ def boot(
     ramdisk = guest.initrd(module.isa, guest.KMOD, files)
     # An emulated IO-APIC is too slow for the kernel's test of its timer.
     words = ["no_timer_check"] if module.isa == "x86_64" else []
-    command = machines.command(machine, build / _IMAGES[module.isa][1], ramdisk, words)
+    image = build / _IMAGES[module.isa][1] if build.is_dir() else build
+    command = machines.command(machine, image, ramdisk, words)
     try:
         return Session(machines.boot(command, PATIENCE))
     finally:

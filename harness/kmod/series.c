@@ -52,10 +52,10 @@ bool series_judge(struct series *s, u64 hz, struct reading *r)
 		accepted++;
 	}
 	r->samples = 0;
-	if (accepted * 10 < s->count * 3) {
+	if (accepted * 10 < s->count * 4) {
 		snprintf(r->refused, sizeof(r->refused),
 			 "disturbed: %u of %u samples acceptable, %u needed", accepted, s->count,
-			 (s->count * 3 + 9) / 10);
+			 (s->count * 4 + 9) / 10);
 		return false;
 	}
 	sort(s->cycles, accepted, sizeof(u64), compare, NULL);
