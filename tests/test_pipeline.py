@@ -63,6 +63,15 @@ def test_what_it_would_have_to_guess_is_an_error(code, words):
     assert words in row["error"]
 
 
+def test_a_cost_that_nobody_measured_is_named_with_the_parameter_that_sets_it():
+    pair = "0f01cb" + "0f01ca"  # stac; clac
+    assert _row(pair, "zen2")["error"] == "no figures for stac; serial.stac_clac=N sets its cycles"
+    cycles = [
+        _row(pair, "zen2", parameters={"serial.stac_clac": cost})["cycles"] for cost in ("10", "30")
+    ]
+    assert cycles[1] - cycles[0] == pytest.approx(40, abs=0.1)
+
+
 def test_a_core_without_figures_has_no_answer():
     assert "no figures for zen4" in _row("90", "zen4")["error"]
 

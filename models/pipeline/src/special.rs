@@ -15,13 +15,13 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     match d.special {
         Special::No => Ok(None),
         Special::Serialise(kind) => {
-            let cycles = match kind {
-                0 => params.serial.lfence,
-                1 => params.serial.mfence,
-                _ => params.serial.stac_clac,
+            let (name, cycles) = match kind {
+                0 => ("lfence", params.serial.lfence),
+                1 => ("mfence", params.serial.mfence),
+                _ => ("stac_clac", params.serial.stac_clac),
             };
             if cycles == 0 {
-                return Err(Error::Unknown(d.form.clone()));
+                return Err(unmeasured(&d.form, &format!("serial.{name}=N sets its cycles")));
             }
             Ok(Some(Figures {
                 shape: Shape {
@@ -33,48 +33,62 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             }))
         }
         Special::RepMovs(bytes) => {
-            let startup = if bytes == 1 {
-                s.movs_startup.max(s.movsb_startup)
-            } else {
-                s.movs_startup
+            let rates = Rates {
+                name: "movs",
+                startup: if bytes == 1 {
+                    s.movs_startup.max(s.movsb_startup)
+                } else {
+                    s.movs_startup
+                },
+                aligned: s.movs_rate,
+                unaligned: s.movs_rate_unaligned,
             };
-            string(d, params, strings, bytes, startup, s.movs_rate, s.movs_rate_unaligned).map(Some)
+            string(d, params, strings, bytes, &rates).map(Some)
         }
-        Special::RepStos(bytes) => string(
-            d,
-            params,
-            strings,
-            bytes,
-            s.stos_startup,
-            s.stos_rate,
-            s.stos_rate_unaligned,
-        )
-        .map(Some),
+        Special::RepStos(bytes) => {
+            let rates = Rates {
+                name: "stos",
+                startup: s.stos_startup,
+                aligned: s.stos_rate,
+                unaligned: s.stos_rate_unaligned,
+            };
+            string(d, params, strings, bytes, &rates).map(Some)
+        }
     }
 }
 
-/// A string instruction keeps a unit of its own busy for its start-up and its bytes.
-fn string(
-    d: &Decoded,
-    params: &Params,
-    strings: StringUse,
-    bytes: u8,
+/// What a core's string instructions of one kind take: cycles before the first byte, then bytes
+/// per cycle.
+struct Rates {
+    name: &'static str,
     startup: f64,
-    rate: f64,
-    rate_unaligned: f64,
-) -> Result<Figures, Error> {
+    aligned: f64,
+    unaligned: f64,
+}
+
+/// The core's parameter for an instruction is 0: nobody has measured it.
+fn unmeasured(form: &str, mend: &str) -> Error {
+    Error::Unknown(format!("{form}; {mend}"))
+}
+
+/// A string instruction keeps a unit of its own busy for its start-up and its bytes.
+fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &Rates) -> Result<Figures, Error> {
     let destination = strings.destination.unwrap_or(params.string.destination);
-    let aligned = destination.is_multiple_of(params.string.alignment.max(1));
-    let rate = if aligned { rate } else { rate_unaligned };
+    let (rate, what, parameter) = if destination.is_multiple_of(params.string.alignment.max(1)) {
+        (rates.aligned, "", "")
+    } else {
+        (rates.unaligned, " unaligned", "_unaligned")
+    };
     if rate <= 0.0 {
-        return Err(Error::Unknown(if aligned {
-            d.form.clone()
-        } else {
-            format!("{} unaligned", d.form)
-        }));
+        return Err(unmeasured(
+            &format!("{}{what}", d.form),
+            &format!("string.{}_rate{parameter}=N sets its bytes per cycle", rates.name),
+        ));
     }
     let count = f64::from(strings.count.unwrap_or(params.string.count));
-    let cycles = (startup + count * f64::from(bytes) / rate).round().clamp(1.0, 60_000.0) as u16;
+    let cycles = (rates.startup + count * f64::from(bytes) / rate)
+        .round()
+        .clamp(1.0, 60_000.0) as u16;
     let unit = params.mask(&params.ports.alu).unwrap_or(1);
     Ok(Figures {
         shape: Shape {
