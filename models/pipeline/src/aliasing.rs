@@ -4,6 +4,7 @@
 //! the same expression with an advanced pointer is not taken for the same address.
 
 use crate::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
+use crate::params::memory;
 use crate::uops::Case;
 
 /// Iterations that are followed; a store further back is not found.
@@ -48,6 +49,20 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
     }
 }
 
+/// Address, number in the block, iteration, bytes.
+type Store = (Key, u16, usize, u16);
+
+/// Whether a store writes a part of what a load reads, and not all of it.
+fn overlaps(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
+    let within = load.disp.wrapping_sub(store.disp);
+    let meets = within < i64::from(stored) && within > -i64::from(loaded);
+    let same = Key {
+        disp: load.disp,
+        ..store
+    } == load;
+    same && meets && !covers(store, stored, load, loaded)
+}
+
 /// Whether a store writes all that a load reads.
 fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
     let within = load.disp.wrapping_sub(store.disp);
@@ -61,7 +76,7 @@ fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
 
 /// For each instruction, where its loads take their data from and whether the
 /// base register came from a load.
-pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
+pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
         *v = Abstract {
@@ -71,7 +86,7 @@ pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn
     }
     let mut fresh = REGS as u32;
     let mut from_load = [false; REGS];
-    let mut stores: Vec<(Key, u16, usize, u16)> = Vec::new();
+    let mut stores: Vec<Store> = Vec::new();
     let mut cases = vec![Case::default(); code.len()];
     let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
     for iteration in 0..ITERATIONS {
@@ -87,9 +102,11 @@ pub fn analyse(code: &[Decoded], moves: bool, parts: bool, pointer_load: impl Fn
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
-                let reads = |s: &&(Key, u16, usize, u16)| s.0 == wanted || parts && covers(s.0, s.3, wanted, mem.bytes);
-                let found = stores.iter().rev().take(STORES).find(reads);
+                let partial = |s: &Store| p.failed_forward_cycles > 0 && overlaps(s.0, s.3, wanted, mem.bytes);
+                let whole = |s: &Store| s.0 == wanted || p.forward_parts && covers(s.0, s.3, wanted, mem.bytes);
+                let found = stores.iter().rev().take(STORES).find(|s| partial(s) || whole(s));
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
+                case.failed[n] = found.is_some_and(partial);
             }
             for mem in d.mems.iter().filter(|m| m.write) {
                 if d.locked {

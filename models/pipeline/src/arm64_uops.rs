@@ -58,6 +58,7 @@ fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uo
         port_cycles: 1,
         busy: 0,
         streamed: 0,
+        split: None,
     }
 }
 

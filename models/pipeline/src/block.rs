@@ -138,6 +138,10 @@ pub struct Block {
     pub inner_base: Vec<u32>,
     /// Names of the forms.
     pub names: Vec<String>,
+    /// Cycles that the taken branch of a loop loses by the target buffers.
+    pub target_bubble: u32,
+    /// Iterations after which accesses cross the same boundaries again.
+    pub split_period: u32,
     /// Net change of the stack pointer by pushes and pops, bytes.
     pub stack: i64,
 }

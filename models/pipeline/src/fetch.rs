@@ -1,5 +1,6 @@
 //! Fetch in aligned blocks, for cores without a predecoder queue.
 
+use crate::block::Notion;
 use crate::events::{Event, Observer};
 use crate::flight::Queued;
 use crate::machine::Machine;
@@ -15,7 +16,6 @@ impl Machine<'_> {
             return;
         }
         let bytes = self.params.fetch.block_bytes;
-        let mut branches = 0;
         let first = self.address(self.predecode.next) / bytes;
         while self.queue.len() < self.params.fetch.queue as usize {
             let at = self.predecode.next;
@@ -40,22 +40,11 @@ impl Machine<'_> {
                 },
             );
             self.predecode.next = self.after(at);
-            if inst.branch && !inst.head {
-                if inst.taken
-                    || inst.tail && self.after(at).inst == 0 && self.block.notion == crate::block::Notion::Loop
-                {
-                    let dense = branches > 0;
-                    let p = &self.params.fetch;
-                    self.predecode.stall = if dense {
-                        p.dense_bubble.max(p.taken_bubble)
-                    } else {
-                        p.taken_bubble
-                    };
-                    self.predecode.stall += self.params.target_bubble();
-                    self.leave_decoders(at);
-                    return;
-                }
-                branches += 1;
+            let ends = inst.tail && self.after(at).inst == 0 && self.block.notion == Notion::Loop;
+            if inst.branch && !inst.head && (inst.taken || ends) {
+                self.predecode.stall = self.params.fetch.taken_bubble + self.block.target_bubble;
+                self.leave_decoders(at);
+                return;
             }
             if self.plan.switches_after(at.inst) {
                 self.predecode.running = false;

@@ -7,12 +7,10 @@ use crate::error::Error;
 use crate::figures::{FigureTable, Figures};
 use crate::inst::{Branch, Decoded, Effect};
 use crate::params::{Isa, Params};
-use crate::uops::{expand, Expansion, From, Role};
+use crate::split::Pointers;
+use crate::uops::{expand, Expansion, Role};
 use crate::x86;
 use std::borrow::Cow;
-
-/// More arithmetic uops a cycle than any core renames: no limit.
-const NO_LIMIT: u32 = 1000;
 
 /// Makes a block.
 pub(crate) struct Builder<'a> {
@@ -22,6 +20,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) stores: u16,
     /// Registers that a loop advances by a constant, one bit each.
     pub(crate) advancing: u64,
+    /// Where the pointers stand, for accesses that cross boundaries.
+    pub(crate) pointers: Pointers,
 }
 
 impl<'a> Builder<'a> {
@@ -40,6 +40,8 @@ impl<'a> Builder<'a> {
             store_number: Vec::new(),
             inner_base: Vec::new(),
             names: Vec::new(),
+            target_bubble: 0,
+            split_period: 1,
             stack: 0,
         };
         Builder {
@@ -48,6 +50,7 @@ impl<'a> Builder<'a> {
             stack_dirty: false,
             stores: 0,
             advancing: 0,
+            pointers: Pointers::default(),
         }
     }
 
@@ -57,21 +60,19 @@ impl<'a> Builder<'a> {
             rows.push(self.figures(d, table, strings)?);
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let cases = analyse(
-            code,
-            self.params.rename.move_slots_gpr > 0,
-            self.params.memory.forward_parts,
-            |i| {
-                let ports = &rows[i].shape.ports;
-                ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
-            },
-        );
+        let cases = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
+            let ports = &rows[i].shape.ports;
+            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+        });
         if self.block.notion == Notion::Loop {
             for effect in code.iter().flat_map(|d| &d.effects) {
                 if let Effect::Offset { to, from, .. } = *effect {
                     self.advancing |= u64::from(to == from && to < 63) << to.min(63);
                 }
             }
+        }
+        if self.block.notion == Notion::Loop {
+            self.pointers.step_by(code);
         }
         self.block.stack = code.iter().map(|d| d.stack).sum();
         // The state at the end of an iteration is the state at its start.
@@ -120,39 +121,6 @@ impl<'a> Builder<'a> {
         }
         self.sum_up();
         Ok(self.block)
-    }
-
-    /// Work out once what the cycles ask for again and again.
-    fn sum_up(&mut self) {
-        let block = &mut self.block;
-        let limited = self.params.rename.alu_uops < NO_LIMIT;
-        let alu = if limited {
-            self.params.mask(&self.params.ports.alu).unwrap_or(0)
-        } else {
-            0
-        };
-        for fused in &mut block.fused {
-            for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
-                fused.uops += slot.uops.len() as u32;
-                fused.serial = fused.serial.or(slot.serial);
-                if slot.kind == SlotKind::Normal {
-                    let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
-                    fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;
-                }
-            }
-        }
-        block.owner = vec![0; block.uops.len()];
-        for slot in &block.slots {
-            block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
-        }
-        block.forwards = block
-            .uops
-            .iter()
-            .flat_map(|u| &u.sources)
-            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..)));
-        if !block.forwards {
-            block.store_number.fill(None);
-        }
     }
 
     fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
@@ -284,6 +252,7 @@ impl<'a> Builder<'a> {
             m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0
         };
         let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
+        let mut splits = self.pointers.splits(d, self.params);
         // Stores are numbered by memory operands, as in the analysis of aliases.
         let written = d.mems.iter().filter(|m| m.write).count() as u16;
         let mut numbers = self.stores..self.stores.saturating_add(written);
@@ -297,11 +266,17 @@ impl<'a> Builder<'a> {
             self.block.store_number.push(store);
             self.block.inner_base.push(base);
             let mut uop = uop.clone();
-            if uop.role == Role::StoreData {
-                uop.streamed = std::mem::take(&mut streamed);
+            match uop.role {
+                Role::StoreData => {
+                    uop.streamed = std::mem::take(&mut streamed);
+                    uop.split = splits.stores.pop().flatten();
+                }
+                Role::Load => uop.split = splits.loads.pop().flatten(),
+                _ => {}
             }
             self.block.uops.push(uop);
         }
+        self.pointers.advance(d);
     }
 }
 

@@ -82,6 +82,7 @@ impl Builder<'_> {
             port_cycles: 1,
             busy: 0,
             streamed: 0,
+            split: None,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);
@@ -106,6 +107,7 @@ impl Builder<'_> {
             port_cycles: 1,
             busy: 0,
             streamed: 0,
+            split: None,
         });
         self.block.store_number.push(None);
         self.block.inner_base.push(start);

@@ -49,7 +49,8 @@ impl Builder<'_> {
                     .saturating_sub(self.params.memory.pointer_chase_gain as u16)
                     .max(1);
             }
-            if let Some((store, back)) = self.renamed(mem, case.forwards.get(n).copied().flatten()) {
+            let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
+            if let Some((store, back)) = self.renamed(mem, whole) {
                 sources = vec![Source {
                     from: From::Stored(store, back),
                     extra: 0,
@@ -60,7 +61,12 @@ impl Builder<'_> {
                     from: From::Store(*store, *back),
                     extra: 1,
                 });
-                latency = (self.params.memory.forward_cycles as u16).saturating_sub(1).max(1);
+                let cycles = if case.failed.get(n) == Some(&true) {
+                    self.params.memory.failed_forward_cycles
+                } else {
+                    self.params.memory.forward_cycles
+                };
+                latency = (cycles as u16).saturating_sub(1).max(1);
             }
             let port_cycles = if mem.bytes > 16 {
                 self.params.memory.port_cycles_256 as u16
@@ -79,6 +85,7 @@ impl Builder<'_> {
                 port_cycles,
                 busy: 0,
                 streamed: 0,
+                split: None,
             });
             out.push(id);
         }
@@ -131,6 +138,7 @@ impl Builder<'_> {
                     port_cycles: 1,
                     busy: 0,
                     streamed: 0,
+                    split: None,
                 });
             }
             let Some(&ports) = roles.datas.get(n) else { continue };
@@ -157,6 +165,7 @@ impl Builder<'_> {
                 port_cycles,
                 busy: 0,
                 streamed: 0,
+                split: None,
             });
         }
     }

@@ -72,8 +72,6 @@ params! {
         queue: int = Some(16),
         /// Lost cycles of a taken branch.
         taken_bubble: int = Some(0),
-        /// Lost cycles of a taken branch where another branch precedes it in the same block.
-        dense_bubble: int = Some(0),
     }
     decode {
         /// Instructions per cycle.
@@ -184,12 +182,24 @@ params! {
         forward_cycles: int = Some(5),
         /// Whether a load of a part of what a store wrote is forwarded too.
         forward_parts: flag = Some(false),
+        /// The same if the load reads more than the store wrote; 0: as if they had not met.
+        failed_forward_cycles: int = Some(0),
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
         stream_line_cycles: int = Some(0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int = Some(1),
+        /// Bytes that base registers are taken to be off an aligned address.
+        misaligned_by: int = Some(0),
+        /// Aligned bytes that a load must not cross to keep its port for one cycle.
+        split_load_bytes: int = Some(64),
+        /// Cycles more that it keeps its port if it does.
+        split_load_cycles: int = Some(0),
+        /// The same of stores.
+        split_store_bytes: int = Some(64),
+        /// The same of stores.
+        split_store_cycles: int = Some(0),
     }
     retire {
         /// Fused uops per cycle.
@@ -212,6 +222,12 @@ params! {
         second_bubble: int = Some(0),
         /// Cycles that the third buffer takes longer than the fastest.
         third_bubble: int = Some(0),
+        /// Aligned bytes of code within which branches are dense.
+        dense_bytes: int = Some(32),
+        /// Target buffer from which on a second branch in those bytes costs cycles.
+        dense_level: int = Some(1),
+        /// Those cycles.
+        dense_bubble: int = Some(0),
     }
     string {
         /// Copy: cycles before the first byte.

@@ -44,7 +44,6 @@ impl Params {
             ("decode.microcode_cycles", self.decode.microcode_cycles, 0, 100),
             ("uop_cache.microcode_stall", self.uop_cache.microcode_stall, 0, 100),
             ("fetch.taken_bubble", self.fetch.taken_bubble, 0, 100),
-            ("fetch.dense_bubble", self.fetch.dense_bubble, 0, 100),
             ("memory.load_cycles", self.memory.load_cycles, 1, 1000),
             ("memory.load_vector_cycles", self.memory.load_vector_cycles, 1, 1000),
             ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
@@ -61,6 +60,17 @@ impl Params {
             ("taken_branch.level", self.taken_branch.level, 0, 2),
             ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
             ("taken_branch.third_bubble", self.taken_branch.third_bubble, 0, 100),
+            ("taken_branch.dense_level", self.taken_branch.dense_level, 0, 3),
+            ("taken_branch.dense_bubble", self.taken_branch.dense_bubble, 0, 100),
+            (
+                "memory.failed_forward_cycles",
+                self.memory.failed_forward_cycles,
+                0,
+                1000,
+            ),
+            ("memory.misaligned_by", self.memory.misaligned_by, 0, 63),
+            ("memory.split_load_cycles", self.memory.split_load_cycles, 0, 100),
+            ("memory.split_store_cycles", self.memory.split_store_cycles, 0, 100),
             ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
             ("serial.lfence", self.serial.lfence, 0, 10_000),
             ("serial.mfence", self.serial.mfence, 0, 10_000),
@@ -76,6 +86,9 @@ impl Params {
             ("predecode.block_bytes", self.predecode.block_bytes),
             ("fetch.block_bytes", self.fetch.block_bytes),
             ("uop_cache.region_bytes", self.uop_cache.region_bytes),
+            ("taken_branch.dense_bytes", self.taken_branch.dense_bytes),
+            ("memory.split_load_bytes", self.memory.split_load_bytes),
+            ("memory.split_store_bytes", self.memory.split_store_bytes),
         ] {
             if !bytes.is_power_of_two() || bytes > 4096 {
                 return Err(Error::Parameter(format!(

@@ -44,15 +44,6 @@ pub enum CacheRule {
 }
 
 impl Params {
-    /// Cycles that a taken branch loses by the target buffer that it hits.
-    pub fn target_bubble(&self) -> u32 {
-        match self.taken_branch.level {
-            0 => 0,
-            1 => self.taken_branch.second_bubble,
-            _ => self.taken_branch.third_bubble,
-        }
-    }
-
     /// Bit mask of the named ports; `None` if one of them does not exist.
     pub fn mask(&self, list: &str) -> Option<u32> {
         list.chars().try_fold(0, |mask, c| {

@@ -166,7 +166,8 @@ impl Machine<'_> {
         }
         self.sched.waiting -= 1;
         self.critical[usize::from(block.owner[flight.uop as usize])] = flight.critical;
-        let until = self.now + i32::from(uop.port_cycles.max(1));
+        let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
+        let until = self.now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
         self.sched.port_free[port] = self.sched.port_free[port].max(until);
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
@@ -174,7 +175,7 @@ impl Machine<'_> {
         if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0 {
             self.new_lines(u32::from(uop.streamed));
         }
-        self.port_uses[port] += 1;
+        self.port_uses[port] += 1 + u64::from(split);
         if let Some(usage) = &mut self.usage {
             usage.started[flight.uop as usize][port] += 1;
         }

@@ -29,7 +29,7 @@ impl Machine<'_> {
         let base = self.retire.completed.len() as u32;
         let now = self.now;
         let after = |t: i32| if t == LATER { 0xffff } else { (t - now).max(0) as u64 };
-        let mut m = Mixer(1);
+        let mut m = Mixer(u64::from(base % self.block.split_period));
         let mut ports = Mixer(1);
         for w in &self.idq {
             m.add(u64::from(w.fused) << 32 | u64::from(w.iteration.wrapping_sub(base)) << 1 | u64::from(w.wraps));

@@ -167,7 +167,7 @@ impl Machine<'_> {
                 return true;
             }
             self.resume_cache(iteration + 1);
-            self.cache.stall = self.params.taken_branch.cycles.saturating_sub(1);
+            self.cache.stall = self.params.taken_branch.cycles.saturating_sub(1) + self.block.target_bubble;
             return !self.params.uop_cache.joins_iterations;
         }
         if self.plan.decoded(next) {

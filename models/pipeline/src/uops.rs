@@ -3,6 +3,7 @@
 use crate::figures::{Figures, Shape};
 use crate::inst::{Decoded, Reg};
 use crate::params::Params;
+use crate::split::Split;
 
 /// Where a uop's input comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct Uop {
     pub busy: u16,
     /// Bytes that it writes to ever new addresses of a loop.
     pub streamed: u16,
+    /// Its access, if that may cross a boundary that costs cycles.
+    pub split: Option<Split>,
 }
 
 /// Uops of one instruction and how they are fused.
@@ -83,6 +86,8 @@ pub struct Expansion {
 pub struct Case {
     /// For each load: the store that it reads from and the iterations in between.
     pub forwards: [Option<(u16, u16)>; 2],
+    /// That store wrote only a part of it, so that the data come by the cache.
+    pub failed: [bool; 2],
     /// The base of the load came from a load and there is no index.
     pub chased: bool,
 }
@@ -194,5 +199,6 @@ pub(crate) fn compute(ports: u32, sources: Vec<Source>, outputs: Vec<Output>) ->
         port_cycles: 1,
         busy: 0,
         streamed: 0,
+        split: None,
     }
 }

@@ -224,8 +224,24 @@ fn loops_that_straddle_a_fetch_block_take_a_cycle_more() {
 #[test]
 fn slower_target_buffers_cost_cycles() {
     looped(&n1(&[("taken_branch.level", "1")]), &SMALL, 0, 2.0);
-    looped(&n1(&[("taken_branch.level", "2")]), &SMALL, 0, 3.0);
+    looped(&n1(&[("taken_branch.level", "2")]), &SMALL, 0, 2.0);
     looped(&tsv110(&[("taken_branch.level", "1")]), &SMALL, 0, 3.0);
+    // cbz x1, out; subs x0, x0, #1; b.ne loop: a second branch in the same 32 bytes.
+    let dense = [0xb400_0061, 0xf100_0400, 0x54ff_ffc1];
+    looped(&n1(&[]), &dense, 0, 2.0);
+    looped(&n1(&[("taken_branch.level", "2")]), &dense, 0, 3.0);
+    looped(&tsv110(&[("taken_branch.level", "1")]), &dense, 0, 4.0);
+}
+
+#[test]
+fn accesses_across_16_bytes_take_a_second_slot_on_tsv110() {
+    // str q0, [x1]; str q0, [x1, #16], then with ldr.
+    let (stores, loads) = ([0x3d80_0020, 0x3d80_0420], [0x3dc0_0020, 0x3dc0_0421]);
+    let off = tsv110(&[("memory.misaligned_by", "4")]);
+    unrolled(&TSV110, &stores, 2.0);
+    unrolled(&off, &stores, 4.0);
+    unrolled(&TSV110, &loads, 1.0);
+    unrolled(&off, &loads, 2.0);
 }
 
 /// Published for 16 KiB on Kunpeng 920: copy_to_user 79.7 %, copy_from_user 42.3 % faster.

@@ -1,0 +1,46 @@
+//! Sums over a block, worked out once because every cycle asks for them.
+
+use crate::block::SlotKind;
+use crate::layout::Builder;
+use crate::uops::From;
+
+/// More arithmetic uops a cycle than any core renames: no limit.
+const NO_LIMIT: u32 = 1000;
+
+impl Builder<'_> {
+    /// Fill in what follows from the uops and the layout of the whole block.
+    pub(crate) fn sum_up(&mut self) {
+        self.block.target_bubble = crate::targets::bubble(&self.block, self.params);
+        let block = &mut self.block;
+        let periods = block.uops.iter().filter_map(|u| Some(u.split?.period()));
+        block.split_period = periods.max().unwrap_or(1);
+        let limited = self.params.rename.alu_uops < NO_LIMIT;
+        let alu = if limited {
+            self.params.mask(&self.params.ports.alu).unwrap_or(0)
+        } else {
+            0
+        };
+        for fused in &mut block.fused {
+            for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+                fused.uops += slot.uops.len() as u32;
+                fused.serial = fused.serial.or(slot.serial);
+                if slot.kind == SlotKind::Normal {
+                    let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
+                    fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;
+                }
+            }
+        }
+        block.owner = vec![0; block.uops.len()];
+        for slot in &block.slots {
+            block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
+        }
+        block.forwards = block
+            .uops
+            .iter()
+            .flat_map(|u| &u.sources)
+            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..)));
+        if !block.forwards {
+            block.store_number.fill(None);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Accesses that cross a boundary of memory and keep their port for longer.
+//!
+//! What a register holds is not known. Base registers are taken to start at an aligned address
+//! plus `memory.misaligned_by`, the stack pointer and index registers at an aligned one; constants
+//! that a loop adds to them are followed.
+
+use crate::inst::{Decoded, Effect, Mem, NO_REG};
+use crate::params::{Isa, Params};
+
+/// Registers that are followed: the general-purpose ones.
+const FOLLOWED: usize = 32;
+
+/// An access that may cross a boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Address in the first iteration.
+    at: i64,
+    /// Bytes by which it moves on in each iteration.
+    step: i64,
+    /// Bytes accessed.
+    bytes: u16,
+    /// Aligned bytes that it must not cross, a power of two.
+    within: u32,
+    /// Cycles more that its port stays taken if it does.
+    cycles: u16,
+}
+
+impl Split {
+    /// Cycles more in an iteration.
+    pub fn extra(&self, iteration: u32) -> u16 {
+        let at = self.at.wrapping_add(self.step.wrapping_mul(i64::from(iteration)));
+        let first = at.rem_euclid(i64::from(self.within));
+        if first + i64::from(self.bytes) > i64::from(self.within) {
+            self.cycles
+        } else {
+            0
+        }
+    }
+
+    /// Iterations after which it lies at the same place again.
+    pub fn period(&self) -> u32 {
+        self.within >> self.step.trailing_zeros().min(self.within.trailing_zeros())
+    }
+}
+
+/// The loads and the stores of an instruction, the last one first.
+#[derive(Debug, Default)]
+pub struct Splits {
+    /// Loads.
+    pub loads: Vec<Option<Split>>,
+    /// Stores.
+    pub stores: Vec<Option<Split>>,
+}
+
+/// Where the registers stand, counted from the start of an iteration.
+#[derive(Clone, Debug, Default)]
+pub struct Pointers {
+    now: [i64; FOLLOWED],
+    step: [i64; FOLLOWED],
+}
+
+impl Pointers {
+    /// Note by how much an iteration moves each register.
+    pub fn step_by(&mut self, code: &[Decoded]) {
+        let mut moved = Pointers::default();
+        for d in code {
+            moved.advance(d);
+        }
+        self.step = moved.now;
+    }
+
+    /// Follow what an instruction adds to registers.
+    pub fn advance(&mut self, d: &Decoded) {
+        for effect in &d.effects {
+            if let Effect::Offset { to, from, add } = *effect {
+                if let (true, Some(now)) = (to == from, self.now.get_mut(usize::from(to))) {
+                    *now = now.wrapping_add(add);
+                }
+            }
+        }
+    }
+
+    /// The accesses of an instruction that can cross a boundary which costs cycles.
+    pub fn splits(&self, d: &Decoded, params: &Params) -> Splits {
+        let p = &params.memory;
+        let mut splits = Splits::default();
+        for mem in d.mems.iter().rev() {
+            if mem.read {
+                let split = self.split(mem, params, p.split_load_bytes, p.split_load_cycles);
+                splits.loads.push(split);
+            }
+            if mem.write {
+                let split = self.split(mem, params, p.split_store_bytes, p.split_store_cycles);
+                splits.stores.push(split);
+            }
+        }
+        splits
+    }
+
+    fn split(&self, mem: &Mem, params: &Params, within: u32, cycles: u32) -> Option<Split> {
+        if cycles == 0 || mem.base == NO_REG || mem.stack {
+            return None;
+        }
+        let stack = match params.isa {
+            Isa::X86 => crate::x86::RSP,
+            Isa::Arm64 => crate::arm64::SP,
+        };
+        let off = if mem.base == stack {
+            0
+        } else {
+            params.memory.misaligned_by
+        };
+        let sum = |of: &[i64; FOLLOWED]| {
+            let value = |reg: u8| of.get(usize::from(reg)).copied().unwrap_or(0);
+            value(mem.base).wrapping_add(value(mem.index).wrapping_mul(i64::from(mem.scale)))
+        };
+        Some(Split {
+            at: sum(&self.now).wrapping_add(mem.disp).wrapping_add(i64::from(off)),
+            step: sum(&self.step),
+            bytes: mem.bytes,
+            within,
+            cycles: cycles as u16,
+        })
+    }
+}
