@@ -56,6 +56,7 @@ pub mod timeline;
 pub mod uop_cache;
 pub mod uops;
 pub mod usage;
+pub mod values;
 pub mod x86;
 pub mod x86_effects;
 pub mod x86_form;

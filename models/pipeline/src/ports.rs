@@ -5,12 +5,12 @@ use crate::params::Assign;
 
 impl Machine<'_> {
     /// Give a uop its port, or leave the choice to dispatch.
-    pub fn assign_port(&mut self, index: usize, ports: u32, position: u32, store_address: bool) {
+    pub fn assign_port(&mut self, index: usize, ports: u32, position: u32) {
         let port = match self.assign {
             Assign::AtDispatch => 255,
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             Assign::LeastLoaded => self.least(ports),
-            Assign::IssueSlots => self.by_issue_slot(ports, position, store_address),
+            Assign::IssueSlots => self.by_issue_slot(ports, position),
         };
         self.flights[index].port = port;
         if port != 255 {
@@ -25,7 +25,7 @@ impl Machine<'_> {
             .unwrap_or(0)
     }
 
-    fn by_issue_slot(&mut self, ports: u32, position: u32, _store_address: bool) -> u8 {
+    fn by_issue_slot(&mut self, ports: u32, position: u32) -> u8 {
         if ports & !self.sched.load_mask == 0 && ports.count_ones() == 2 {
             // The two load ports take turns.
             self.sched.turn = !self.sched.turn;

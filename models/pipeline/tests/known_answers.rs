@@ -200,3 +200,18 @@ fn bottlenecks_are_named() {
     );
     assert_eq!(name("skylake", &"90".repeat(8), Unrolled), "issue");
 }
+
+#[test]
+fn a_cut_instruction_waits_for_room_in_the_queue() {
+    // 32 instructions in 7 blocks of 16 bytes, one of them cut: 9 cycles; BHive measures 0.57.
+    let real = cycles("ivybridge", "84c0488b742430", 0, Unrolled);
+    close(real, 9.0 / 16.0);
+    let roomy = core_with("ivybridge", &[("predecode.queue", "40")]).unwrap();
+    close(run(&roomy, "84c0488b742430", 0, Unrolled).unwrap().cycles, 0.5);
+}
+
+#[test]
+fn skylake_forwards_stores_in_four_cycles() {
+    close(cycles("skylake", "4883442418ff", 0, Unrolled), 5.0);
+    close(cycles("haswell", "4883442418ff", 0, Unrolled), 6.0);
+}
