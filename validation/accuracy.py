@@ -1,6 +1,7 @@
 """How close the pipeline simulator comes to measurements and to uiCA.
 
 usage: python validation/accuracy.py   (make validate)
+On a machine whose core the simulator has tables of, the loops of kernels/ are measured, too.
 Reads the public measurements in $LOOPWRIGHT_SHARED/data (default: ../shared/data) and skips,
 saying so, what is absent: BHive's figures are those of github.com/ithemal/bhive, uiCA's come from
 running github.com/andreas-abel/uiCA on the same code.
@@ -10,8 +11,9 @@ import os
 from pathlib import Path
 
 import pandas as pd
+from host import measured_loops
 
-from loopwright import microarchs
+from loopwright import hosts, microarchs, paths
 from loopwright.accuracy import Accuracy
 from loopwright.paths import ROOT
 from loopwright.predict.model import Block
@@ -74,8 +76,34 @@ def show(title: str, name: str, table_of: object) -> None:
     print(table_of(pd.read_csv(path)).to_string(index=False, float_format=lambda v: f"{v:.2f}"))
 
 
+def against_this_machine(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return the simulator's error of each measured loop, and how many are close."""
+    both = rows.dropna(subset=["measured", "pipeline"])
+    error = 100 * (both["pipeline"] / both["measured"] - 1)
+    table = both[["kernel", "variant", "measured", "uncertainty", "pipeline"]].assign(
+        **{"error %": error}
+    )
+    shares = [f"{100 * (error.abs() <= limit).mean():.0f} % within {limit} %" for limit in (3, 10)]
+    counted = f"{len(both)} of {len(rows)} loops have a measurement and a prediction"
+    return table, f"{counted}: {', '.join(shares)}" if len(both) else counted
+
+
+def show_this_machine() -> None:
+    """Print the loops of kernels/ as measured here and as predicted, or why there are none."""
+    print("\nThis machine's measurements: main loops of kernels/, cycles an iteration")
+    core = hosts.microarch()
+    if core is None or not (paths.models_root() / core / "instructions.csv").is_file():
+        name = core or hosts.machine()
+        print(f"  skipped: this machine is {name}, of which the simulator has no figures")
+        return
+    table, summary = against_this_machine(measured_loops(core))
+    print(table.to_string(index=False, float_format=lambda v: f"{v:.2f}"))
+    print(summary)
+
+
 def main() -> None:
     """Print all tables."""
+    show_this_machine()
     show("BHive's measurements, unrolled", "baselines.csv", against_measurements)
     show(
         "uiCA's cycles: copy, clear and checksum loops at every code offset",
