@@ -16,6 +16,7 @@ struct known {
 	double cycles;			   /* an instruction; 0: not known of this core */
 	double tolerance;		   /* relative */
 	bool required;			   /* nothing is measured where it does not hold */
+	bool canary;			   /* slower where a thread shares the core */
 };
 
 /* Fill in this ISA's loops, the required ones first, for the core that this is; how many. */
