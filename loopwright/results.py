@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from loopwright import hosts, kernels
+from loopwright.errors import InputError
 from loopwright.facts import Facts
 from loopwright.jobs import Point
 from loopwright.recognise import recognise
@@ -37,9 +38,9 @@ def results(kernel: str | None = None) -> pd.DataFrame:
     """Return what the results store holds (of one KERNEL[/VARIANT]): a row a run and variant.
 
     Newest first. code is "today's" where the variant still has the code that was measured, else
-    "other", and says where the kernel module measured it; points are sizes and alignments, records
-    one point in one process each, refused those without a number. protocol is that by which it was
-    measured; another than today's is not used.
+    "other", or says that it cannot be assembled here, and says where the kernel module measured it.
+    points are sizes and alignments, records one point in one process each, refused those without a
+    number. protocol is that by which it was measured; another than today's is not used.
     """
     wanted = {v.id for v in kernels.select(kernel)[1]} if kernel else None
     with closing(Store.open()) as store:
@@ -78,5 +79,9 @@ def _age(kernel: str, variant: str, code: str) -> str:
     if kernel not in kernels.ids() or variant not in kernels.load(kernel).variants:
         return "not here"
     where, _, plain = code.rpartition(":")
-    age = "today's" if code_hash(kernels.load(kernel).variants[variant]) == plain else "other"
+    try:
+        now = code_hash(kernels.load(kernel).variants[variant])
+    except InputError:
+        return "cannot be assembled here"
+    age = "today's" if now == plain else "other"
     return f"{age}, in the kernel" if where else age

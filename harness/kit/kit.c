@@ -127,6 +127,10 @@ static int measure(struct results *r, const struct options *options, const char 
 {
 	struct plan plan = turns_plan(r, options->only);
 
+	if (r->ended && !plan.missing) {
+		fprintf(stderr, "nothing is left to do: %s is complete\n", r->path);
+		return 0;
+	}
 	print_plan(plan);
 	for (int turn = 0; turn < PROCESSES + SPARE && plan.missing; turn++) {
 		if (turn >= PROCESSES && r->refused == r->readings)
@@ -147,6 +151,9 @@ static int measure(struct results *r, const struct options *options, const char 
 	fprintf(stderr, "done: %ld readings in %s", r->readings, r->path);
 	if (r->refused)
 		fprintf(stderr, ", %ld of them refused (%s)", r->refused, r->reason);
+	if (plan.missing)
+		fprintf(stderr, "; %ld are still wanted: try --resume when the machine is quieter",
+			plan.missing);
 	fprintf(stderr, "\nbring it home: loopwright import %s\n", r->path);
 	return r->refused == r->readings ? 1 : 0;
 }
@@ -183,10 +190,6 @@ int kit_main(const char *self, int argc, char **argv)
 		print_facts(&jobs);
 	}
 	fprintf(stderr, "  %-10s %s\n", "results", r.path);
-	if (r.ended) {
-		fprintf(stderr, "nothing is left to do: %s is complete\n", r.path);
-		return 0;
-	}
 	turns_check(&r, options.only);
 	if (turns_stop)
 		return interrupted(&r);
