@@ -19,11 +19,14 @@ COLUMNS = [
 _CURVE = {"cost_cycles": "cycles"}  # what costs.curve calls it
 
 
-def measured(measurements: pd.DataFrame, *, dst_align: int = 0, src_align: int = 0) -> pd.DataFrame:
+def measured(
+    measurements: pd.DataFrame, *, dst_align: int = 0, src_align: int = 0, cache: str = "hot"
+) -> pd.DataFrame:
     """Return measured costs of a call, at one pair of alignments (bytes from a page's start).
 
-    measurements is what measure returns. One row a variant and size: size_bytes, cost_cycles a
-    call, uncertainty_cycles, and where they come from: source, microarch, clock, machine.
+    cache is "hot" or "cold"; measurements is what measure returns. One row a variant and size:
+    size_bytes, cost_cycles a call, uncertainty_cycles, and where they come from: source,
+    microarch, clock, machine.
     """
     if measurements.empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -31,6 +34,7 @@ def measured(measurements: pd.DataFrame, *, dst_align: int = 0, src_align: int =
         (measurements["quantity"] == "call")
         & (measurements["dst_align"] == dst_align)
         & (measurements["src_align"] == src_align)
+        & (measurements["cache"] == cache)
         & (measurements["status"] != "refused")
     ]
     rows = rows.rename(columns={"cycles": "cost_cycles", "uncertainty": "uncertainty_cycles"})
