@@ -312,7 +312,8 @@ void block_job(const struct job *job, const struct meter *meter)
 	json_integer("shared", outcome->pages > BLOCK_DISTINCT);
 	json_integer("misaligned", outcome->misaligned);
 	json_integer("unsealed", outcome->unsealed);
-	json_integer("disturbed", outcome->disturbed);
+	/* A slope that cannot be is none of the block's doing. */
+	json_integer("disturbed", outcome->disturbed || (!*outcome->refused && *r.refused));
 	json_number("core_hz", r.core_hz);
 	json_string("clock", meter->clock ? meter->clock->name : "");
 	json_integer("cpu", meter->cpu);
