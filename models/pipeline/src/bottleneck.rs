@@ -39,19 +39,21 @@ pub fn name(machine: &Machine, cycles: f64) -> String {
             return "loop buffer".into();
         }
     }
-    if full(uses) {
-        return format!("port {}", names.get(port).copied().unwrap_or('?'));
-    }
-    if full(slots / width) {
-        return "issue".into();
-    }
     let by = &machine.rename.starved_by;
     let total = machine.now.max(1) as f64;
     let starved: u64 = by.iter().sum();
     let blocked = machine.rename.blocked as f64 / total;
     let offered = width - slots / cycles;
     let missing = starved as f64 / total;
-    if missing > 0.5 * offered && blocked < 0.5 {
+    let hungry = missing > 0.5 * offered && blocked < 0.5;
+    // A full port whose uops had others to go to limits nothing while the front end is late.
+    if full(uses) && (!hungry || full(least_by_ports(machine))) {
+        return format!("port {}", names.get(port).copied().unwrap_or('?'));
+    }
+    if full(slots / width) {
+        return "issue".into();
+    }
+    if hungry {
         return front_end(machine, by).into();
     }
     chain(machine)
@@ -62,6 +64,23 @@ fn busiest_port(machine: &Machine) -> (usize, f64) {
     (0..machine.sched.ports)
         .map(|p| (p, machine.port_uses[p] as f64 / iterations))
         .fold((0, 0.0), |best, next| if next.1 > best.1 { next } else { best })
+}
+
+/// Cycles an iteration that the uops take at least, however they are spread: the
+/// most over sets of ports of the uops that can go nowhere else.
+fn least_by_ports(machine: &Machine) -> f64 {
+    let uops = || machine.block.uops.iter().map(|u| u.ports).filter(|p| *p != 0);
+    let mut kinds: Vec<_> = uops().collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+        .iter()
+        .flat_map(|a| kinds.iter().map(move |b| a | b))
+        .map(|set| {
+            let inside = uops().filter(|p| p & !set == 0).count();
+            inside as f64 / f64::from(set.count_ones())
+        })
+        .fold(0.0, f64::max)
 }
 
 fn unit(machine: &Machine) -> char {

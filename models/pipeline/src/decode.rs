@@ -94,7 +94,7 @@ impl Machine<'_> {
         }
         if used > 0 {
             self.source = Source::Decode;
-        } else if self.queue.is_empty() {
+        } else if self.queue.is_empty() && !self.cache.active {
             self.source = Source::Predecode;
         }
     }

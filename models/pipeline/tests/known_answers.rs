@@ -202,6 +202,14 @@ fn bottlenecks_are_named() {
 }
 
 #[test]
+fn a_port_that_others_could_relieve_is_no_bottleneck() {
+    // The clear loop across a line: adds share port 0 with the branch, and could go elsewhere.
+    let straddling = run(&core("zen2"), "48c707000000004883c708ffc975f1", 59, Loop).unwrap();
+    close(straddling.cycles, 2.0);
+    assert_eq!(straddling.bottleneck, "uop cache");
+}
+
+#[test]
 fn a_cut_instruction_waits_for_room_in_the_queue() {
     // 32 instructions in 7 blocks of 16 bytes, one of them cut: 9 cycles; BHive measures 0.57.
     let real = cycles("ivybridge", "84c0488b742430", 0, Unrolled);
