@@ -1,7 +1,9 @@
 """Machine code as the rest of loopwright sees it."""
 
+import hashlib
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 
 class Flow(Enum):
@@ -97,4 +99,8 @@ class Code:
     symbols: dict[str, int]
     exceptions: tuple[ExceptionEntry, ...]
     loops: tuple[Loop, ...]
-    sha256: str
+
+    @cached_property
+    def sha256(self) -> str:
+        """Return what tells this code from any other: text, entry and exception table, in hex."""
+        return hashlib.sha256(self.text + repr((self.entry, self.exceptions)).encode()).hexdigest()

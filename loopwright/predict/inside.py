@@ -70,7 +70,7 @@ def timeline(
         lambda block, core: simulator.inside([block], core, iterations=iterations)[0],
         rows,
     )
-    out[["role", "port"]] = out[["role", "port"]].fillna("")
+    out[["role", "port"]] = out[["role", "port"]].astype(object).fillna("")
     return out.astype(dict.fromkeys(("iteration", "instruction", "uop", *_CYCLES), "Int64"))
 
 

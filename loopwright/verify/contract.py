@@ -60,7 +60,6 @@ def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
         symbols=image.symbols,
         exceptions=entries,
         loops=(),
-        sha256="",
     )
 
 
