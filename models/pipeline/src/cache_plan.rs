@@ -86,14 +86,33 @@ impl CachePlan {
         self.decoded(inst) && self.decoded.get(inst as usize + 1) == Some(&false)
     }
 
+    /// Regions of code that its lines lie in.
+    pub fn regions(&self) -> u32 {
+        let ends = self.lines.first().zip(self.lines.last());
+        ends.map_or(0, |(first, last)| last.region - first.region + 1)
+    }
+
     /// Whether all of it is cached.
     pub fn complete(&self) -> bool {
         self.decoded.iter().all(|d| !d)
     }
 }
 
-fn region_of(block: &Block, inst: usize, bytes: u32) -> u32 {
-    (block.code_offset + block.insts[inst].offset) / bytes
+fn region_of(block: &Block, i: usize, bytes: u32, by_end: bool) -> u32 {
+    let inst = &block.insts[i];
+    let place = if by_end && inst.branch {
+        end_of(block, i) - 1
+    } else {
+        block.code_offset + inst.offset
+    };
+    place / bytes
+}
+
+/// One past the last byte of an instruction, or of the pair that it is fused in.
+fn end_of(block: &Block, i: usize) -> u32 {
+    let inst = &block.insts[i];
+    let tail = block.insts.get(i + 1).filter(|_| inst.head);
+    block.code_offset + inst.offset + inst.len + tail.map_or(0, |t| t.len)
 }
 
 /// Places in a line: two for a 64-bit immediate.
@@ -108,9 +127,9 @@ fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
     let mut cached = vec![true; block.insts.len()];
     let mut start = 0;
     while start < block.insts.len() {
-        let region = region_of(block, start, p.region_bytes);
+        let region = region_of(block, start, p.region_bytes, p.branch_by_end);
         let end = (start..block.insts.len())
-            .find(|i| region_of(block, *i, p.region_bytes) != region)
+            .find(|i| region_of(block, *i, p.region_bytes, p.branch_by_end) != region)
             .unwrap_or(block.insts.len());
         let mut lines = 0;
         let mut room = 0;
@@ -137,8 +156,9 @@ fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
     if p.pairs {
         let both: Vec<bool> = (0..block.insts.len())
             .map(|i| {
-                let pair = region_of(block, i, p.region_bytes * 2);
-                (0..block.insts.len()).all(|j| region_of(block, j, p.region_bytes * 2) != pair || cached[j])
+                let pair = region_of(block, i, p.region_bytes * 2, p.branch_by_end);
+                (0..block.insts.len())
+                    .all(|j| region_of(block, j, p.region_bytes * 2, p.branch_by_end) != pair || cached[j])
             })
             .collect();
         return both;
@@ -153,10 +173,7 @@ fn touches_boundary(block: &Block, i: usize, bytes: u32) -> bool {
         return false;
     }
     let start = block.code_offset + inst.offset;
-    let mut end = start + inst.len;
-    if let (true, Some(tail)) = (inst.head, block.insts.get(i + 1)) {
-        end += tail.len;
-    }
+    let end = end_of(block, i);
     start / bytes != (end - 1) / bytes || end.is_multiple_of(bytes)
 }
 
@@ -170,7 +187,7 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
             open &= !decoded[i];
             continue;
         }
-        let region = region_of(block, i, p.region_bytes);
+        let region = region_of(block, i, p.region_bytes, p.branch_by_end);
         let need = places(block, i);
         let same = open && lines.last().is_some_and(|l| l.region == region) && need <= room && inst.ms == 0;
         match lines.last_mut() {

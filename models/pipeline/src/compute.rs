@@ -9,6 +9,8 @@ use crate::uops::{compute, Builder, From, Output, Source};
 pub(crate) struct Profile {
     outputs: Vec<(Label, Reg)>,
     from: Vec<(Source, u16)>,
+    /// Outputs of the same uop that come some cycles later.
+    later: Vec<(u16, Vec<Reg>)>,
 }
 
 impl Builder<'_> {
@@ -93,6 +95,7 @@ impl Builder<'_> {
                 None => profiles.push(Profile {
                     outputs: vec![(label, reg)],
                     from,
+                    later: Vec::new(),
                 }),
             }
         }
@@ -121,6 +124,12 @@ impl Builder<'_> {
         while profiles.len() > masks.len() {
             let Some(extra) = profiles.pop() else { break };
             let Some(last) = profiles.last_mut() else { break };
+            if let Some(lag) = lag(last, &extra) {
+                let regs = extra.outputs.iter().map(|o| o.1).collect();
+                last.later = extra.later.into_iter().map(|l| (l.0 + lag, l.1)).collect();
+                last.later.push((lag, regs));
+                continue;
+            }
             last.outputs.extend(extra.outputs);
             for (source, latency) in extra.from {
                 match last.from.iter_mut().find(|f| f.0.from == source.from) {
@@ -182,7 +191,12 @@ impl Builder<'_> {
             }
             let regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
             let mask = masks.next().unwrap_or(ports[0]);
-            let id = self.push(compute(mask, sources, vec![Output { latency, regs }]));
+            let mut outputs = vec![Output { latency, regs }];
+            outputs.extend(profile.later.into_iter().map(|(lag, regs)| Output {
+                latency: latency + lag,
+                regs,
+            }));
+            let id = self.push(compute(mask, sources, outputs));
             if profile.outputs.iter().any(|o| o.0 == MEM) {
                 memory_uop = Some(id);
             }
@@ -194,6 +208,21 @@ impl Builder<'_> {
         }
         memory_uop
     }
+}
+
+/// Cycles that all outputs of the second profile come later than those of the first, whatever the
+/// input; the data of a store is always the first output.
+fn lag(first: &Profile, second: &Profile) -> Option<u16> {
+    let whole = first.from.len() == second.from.len() && second.outputs.iter().all(|o| o.0 != MEM);
+    let constant = |difference: &u16| {
+        let alike = |f: &(Source, u16)| {
+            let late = second.from.iter().find(|s| s.0.from == f.0.from);
+            late.is_some_and(|s| s.1.checked_sub(f.1) == Some(*difference))
+        };
+        first.from.iter().all(alike)
+    };
+    let (early, late) = (first.from.first()?, second.from.first()?);
+    late.1.checked_sub(early.1).filter(|d| whole && constant(d))
 }
 
 /// If every latency is that of the previous profile plus the same number of cycles:

@@ -30,6 +30,7 @@ impl State {
             && plan.complete()
             && uops <= p.uops
             && uops > 0
+            && (uops <= p.crossing_uops || plan.regions() <= 1)
             && !micro
             && block.stack == 0;
         let copies = p

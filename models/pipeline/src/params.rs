@@ -106,6 +106,10 @@ params! {
         joins_iterations: flag = Some(false),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int = Some(4),
+        /// Whether a branch, or the pair that it is fused in, is of the region that it ends in.
+        branch_by_end: flag = Some(false),
+        /// Whether a cycle reads lines of one region only.
+        one_region: flag = Some(false),
         /// Whether both halves of an aligned 64 bytes must qualify.
         pairs: flag = Some(false),
         /// Whether a branch that touches a 32-byte boundary keeps its region out.
@@ -116,6 +120,8 @@ params! {
         enabled: flag = Some(false),
         /// Uops that it holds.
         uops: int = Some(0),
+        /// Uops of a loop that is held although its code lies in more than one region of the uop cache.
+        crossing_uops: int = Some(1000),
         /// Unrolling: `[from, to, times]` by uops of the loop.
         unroll: triples = Some(&[]),
     }
@@ -187,7 +193,7 @@ params! {
         /// The same if base register and displacement match and it is renamed; 0: never.
         renamed_forward_cycles: int = Some(0),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
-        stream_line_cycles: int = Some(0),
+        stream_line_cycles: real = Some(0.0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int = Some(1),
         /// Bytes that base registers are taken to be off an aligned address.
@@ -232,6 +238,12 @@ params! {
     string {
         /// Copy: cycles before the first byte.
         movs_startup: real = Some(0.0),
+        /// Copy by bytes as measured: `[bytes, cycles, cycles if the destination is not aligned]`; none: start-up and rate.
+        movsb_cycles: triples = Some(&[]),
+        /// The same of copies by 8 bytes to multiples of 8.
+        movsq_cycles: triples = Some(&[]),
+        /// The same of copies by 8 bytes to other places; both cycles are those.
+        movsq_odd_cycles: triples = Some(&[]),
         /// Copy by bytes: cycles before the first byte, if more.
         movsb_startup: real = Some(0.0),
         /// Copy: bytes per cycle.

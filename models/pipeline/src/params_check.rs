@@ -49,7 +49,6 @@ impl Params {
             ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
             ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
             ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
-            ("memory.stream_line_cycles", self.memory.stream_line_cycles, 0, 1000),
             (
                 "memory.renamed_forward_cycles",
                 self.memory.renamed_forward_cycles,
@@ -81,6 +80,12 @@ impl Params {
                     "{name} = {value}: must be from {least} to {most}"
                 )));
             }
+        }
+        if self.memory.stream_line_cycles > 1000.0 {
+            let cycles = self.memory.stream_line_cycles;
+            return Err(Error::Parameter(format!(
+                "memory.stream_line_cycles = {cycles}: must be from 0 to 1000"
+            )));
         }
         for (name, bytes) in [
             ("predecode.block_bytes", self.predecode.block_bytes),

@@ -102,7 +102,7 @@ pub(crate) fn get_triples(
     let Some(value) = find(root, table, key) else {
         return Ok(Vec::new());
     };
-    let bad = || wrong(table, key, "must be a list of [from, to, times]");
+    let bad = || wrong(table, key, "must be a list of rows of three whole numbers");
     let rows = value.as_array().ok_or_else(bad)?;
     rows.iter()
         .map(|row| {
@@ -112,7 +112,7 @@ pub(crate) fn get_triples(
                 *slot = v
                     .as_integer()
                     .and_then(|i| u32::try_from(i).ok())
-                    .filter(|i| *i <= 1000)
+                    .filter(|i| *i <= 60_000)
                     .ok_or_else(bad)?;
             }
             Ok(out)

@@ -22,6 +22,8 @@ pub struct State {
     pub memory_mask: u32,
     /// Bytes written to a line that is not full yet.
     pub streamed: u32,
+    /// Thousandths of a cycle that full lines still owe.
+    pub owed: u32,
     /// Rank of the choice that each issue slot takes.
     pub ranks: [usize; 4],
     /// Ties go to the highest port.
@@ -73,6 +75,7 @@ impl State {
             .iter()
             .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
             streamed: 0,
+            owed: 0,
             ranks: params.ranks(),
             high: params.ports.tie == "high",
             turn: false,
@@ -172,7 +175,7 @@ impl Machine<'_> {
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + i32::from(uop.busy);
         }
-        if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0 {
+        if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0.0 {
             self.new_lines(u32::from(uop.streamed));
         }
         self.port_uses[port] += 1 + u64::from(split);
@@ -207,10 +210,13 @@ impl Machine<'_> {
         self.sched.streamed += bytes;
         while self.sched.streamed >= 64 {
             self.sched.streamed -= 64;
-            let until = self.now + 1 + self.params.memory.stream_line_cycles as i32;
+            self.sched.owed += (1000.0 * self.params.memory.stream_line_cycles).round() as u32;
+            let pause = self.sched.owed / 1000;
+            self.sched.owed %= 1000;
+            let until = self.now + 1 + pause as i32;
             for port in (0..self.sched.ports).filter(|p| self.sched.memory_mask & 1 << p != 0) {
                 self.sched.port_free[port] = self.sched.port_free[port].max(until);
-                self.port_uses[port] += u64::from(self.params.memory.stream_line_cycles);
+                self.port_uses[port] += u64::from(pause);
             }
         }
     }

@@ -33,8 +33,18 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             }))
         }
         Special::RepMovs(bytes) => {
+            let odd = !strings
+                .destination
+                .unwrap_or(s.destination)
+                .is_multiple_of(u32::from(bytes));
             let rates = Rates {
                 name: "movs",
+                points: match (bytes, odd) {
+                    (1, _) => &s.movsb_cycles,
+                    (8, false) => &s.movsq_cycles,
+                    (8, true) => &s.movsq_odd_cycles,
+                    _ => &[],
+                },
                 startup: if bytes == 1 {
                     s.movs_startup.max(s.movsb_startup)
                 } else {
@@ -48,6 +58,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
         Special::RepStos(bytes) => {
             let rates = Rates {
                 name: "stos",
+                points: &[],
                 startup: s.stos_startup,
                 aligned: s.stos_rate,
                 unaligned: s.stos_rate_unaligned,
@@ -57,10 +68,11 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     }
 }
 
-/// What a core's string instructions of one kind take: cycles before the first byte, then bytes
-/// per cycle.
-struct Rates {
+/// What a core's string instructions of one kind take: measured points, or cycles before the first
+/// byte and then bytes per cycle.
+struct Rates<'a> {
     name: &'static str,
+    points: &'a [[u32; 3]],
     startup: f64,
     aligned: f64,
     unaligned: f64,
@@ -72,23 +84,16 @@ fn unmeasured(form: &str, mend: &str) -> Error {
 }
 
 /// A string instruction keeps a unit of its own busy for its start-up and its bytes.
-fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &Rates) -> Result<Figures, Error> {
+fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &Rates<'_>) -> Result<Figures, Error> {
     let destination = strings.destination.unwrap_or(params.string.destination);
-    let (rate, what, parameter) = if destination.is_multiple_of(params.string.alignment.max(1)) {
-        (rates.aligned, "", "")
-    } else {
-        (rates.unaligned, " unaligned", "_unaligned")
-    };
-    if rate <= 0.0 {
-        return Err(unmeasured(
-            &format!("{}{what}", d.form),
-            &format!("string.{}_rate{parameter}=N sets its bytes per cycle", rates.name),
-        ));
-    }
     let count = f64::from(strings.count.unwrap_or(params.string.count));
-    let cycles = (rates.startup + count * f64::from(bytes) / rate)
-        .round()
-        .clamp(1.0, 60_000.0) as u16;
+    let size = count * f64::from(bytes);
+    let aligned = destination.is_multiple_of(params.string.alignment.max(1));
+    let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
+        Some(cycles) => cycles,
+        None => at_rate(d, rates, size, aligned)?,
+    };
+    let cycles = cycles.round().clamp(1.0, 60_000.0) as u16;
     let unit = params.mask(&params.ports.alu).unwrap_or(1);
     Ok(Figures {
         shape: Shape {
@@ -101,4 +106,36 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
         busy: cycles,
         ..Figures::default()
     })
+}
+
+/// Cycles for so many bytes by start-up and rate.
+fn at_rate(d: &Decoded, rates: &Rates<'_>, size: f64, aligned: bool) -> Result<f64, Error> {
+    let (rate, what, parameter) = if aligned {
+        (rates.aligned, "", "")
+    } else {
+        (rates.unaligned, " unaligned", "_unaligned")
+    };
+    if rate <= 0.0 {
+        return Err(unmeasured(
+            &format!("{}{what}", d.form),
+            &format!("string.{}_rate{parameter}=N sets its bytes per cycle", rates.name),
+        ));
+    }
+    Ok(rates.startup + size / rate)
+}
+
+/// Cycles for so many bytes from measured points: on the line between its neighbours, beyond the
+/// last point on the last line, below the first point as there. `None` without points.
+fn between(points: &[[u32; 3]], size: f64, column: usize) -> Option<f64> {
+    let place = |point: &[u32; 3]| (f64::from(point[0]), f64::from(point[column]));
+    let (first, last) = (points.first().map(place)?, points.last().map(place)?);
+    if size <= first.0 {
+        return Some(first.1);
+    }
+    let pair = points.windows(2).find(|p| size <= f64::from(p[1][0]));
+    let Some([a, b]) = pair.or(points.windows(2).last()) else {
+        return Some(last.1);
+    };
+    let ((x, low), (end, high)) = (place(a), place(b));
+    Some(low + (high - low) * (size - x) / (end - x).max(1.0))
 }

@@ -77,6 +77,7 @@ impl Machine<'_> {
         }
         ports.add(u64::from(self.sched.turn));
         m.add(u64::from(self.sched.streamed));
+        m.add(u64::from(self.sched.owed));
         for a in &self.rename.aliases {
             m.add(a.regs);
         }

@@ -60,12 +60,13 @@ impl Machine<'_> {
         }
         let mut sent = 0;
         let mut reads = 0;
+        let region = self.plan.lines.get(self.cache.line as usize).map(|l| l.region);
         while sent < width {
             let Some(line) = self.plan.lines.get(self.cache.line as usize).cloned() else {
                 return;
             };
             reads += 1;
-            if reads > p.reads {
+            if reads > p.reads || p.one_region && Some(line.region) != region {
                 return;
             }
             while sent < width && self.cache.fused < line.end {
