@@ -101,6 +101,10 @@ impl<'a> Builder<'a> {
                 let head = self.block.insts.len() - 1;
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
+                // Rename adds no constant of a pair: its branch needs a port.
+                if let Some(slot) = self.block.slots.last_mut() {
+                    slot.kind = SlotKind::Normal;
+                }
                 self.tail(&code[at + 1]);
                 at += 1;
             }

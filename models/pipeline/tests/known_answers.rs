@@ -143,6 +143,7 @@ fn redwood_cove_runs_chains_and_streams_as_measured() {
     for (hex, measured) in [
         ("480fafc0", 3.0),                 // imul rax, rax
         ("4811d8", 1.0),                   // adc rax, rbx
+        ("480fafc34883c001", 3.0),         // imul rax, rbx; add rax, 1
         ("4831d8", 1.0),                   // xor rax, rbx: the flags come a cycle later
         ("488d0418", 1.0),                 // lea rax, [rax+rbx]
         ("480545230100", 1.0),             // add rax, 0x12345

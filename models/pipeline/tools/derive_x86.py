@@ -51,6 +51,9 @@ SKIPPED = re.compile(r"^(F[A-Z0-9]+$|FX|BND|VGATHER|VPGATHER|MOV_CR|MOV_DR|XSAVE
 # has it, cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
 BRANCH_PORTS = {"redwoodcove": "06"}
 CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
+# Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
+# instructions where it cannot: they run as other additions do.
+ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
 FUSES = {"Z": "z", "B": "c", "BE": "a", "L": "l", "LE": "l", "S": "s", "P": "p", "O": "o"}
 
 
@@ -260,6 +263,8 @@ def derive(core, arch, zen=None):
                 continue
             if core in BRANCH_PORTS and CONDITIONAL.match(mnemonic):
                 figures = (*figures[:4], BRANCH_PORTS[core], *figures[5:])
+            if core == "redwoodcove" and figures[4:6] in ADDED_AT_RENAME:
+                figures = (*figures[:4], *ADDED_AT_RENAME[figures[4:6]], *figures[6:])
             key = (mnemonic, ",".join(operands))
             if key in rows and rows[key] != figures:
                 conflicts += 1
