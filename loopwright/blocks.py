@@ -63,6 +63,7 @@ def measure_blocks(
     notion: str | None = None,
     offset: int | str | Iterable[int] | None = None,
     isa: str | None = None,
+    processes: int = slopes.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure the blocks of a CSV with the columns id, hex and optionally offset.
@@ -74,10 +75,11 @@ def measure_blocks(
     left out; code of another one is run by an emulator, without timing.
 
     cycles are those of one copy or one trip, the slope between two codes, one with twice the
-    copies or trips: what surrounds them is in neither. p10 and p90 are of the samples; uncertainty
-    (cycles) adds the spread between processes, of which each measures other numbers of copies. A
-    row with status "refused" has a reason and no number; "bimodal" says that processes or samples
-    differ by more than 1 % (0.02 cycles). note says that an access is misaligned and may cross
+    copies or trips: what surrounds them is in neither. processes have to agree on it; one alone is
+    the quickest, and says nothing of the spread between them. p10 and p90 are of the samples;
+    uncertainty (cycles) adds the spread between processes, of which each measures other numbers of
+    copies. A row with status "refused" has a reason and no number; "bimodal" says that processes
+    or samples differ by more than 1 % (0.02 cycles). note says that an access is misaligned and may cross
     cache lines; code is what was repeated, in hex: of a loop, with its branch. progress is called
     with blocks done and all. InputError for a file that is no blocks file and for settings that
     make no sense.
@@ -87,6 +89,8 @@ def measure_blocks(
         raise unknown("isa", isa, ("x86_64", "arm64"))
     if notion not in (None, EVERY, *NOTIONS):
         raise unknown("notion", str(notion), (*NOTIONS, EVERY))
+    if processes < 1:
+        raise InputError(f"{processes} processes measure nothing; give at least 1")
     offsets = _offsets(offset)
     rows = list(subjects.read_csv(Path(blocks)))
     wanted = [
@@ -95,7 +99,7 @@ def measure_blocks(
         for at in offsets
         for one in (NOTIONS if notion == EVERY else (notion,))
     ]
-    readings = _measure(isa, wanted, progress)
+    readings = _measure(isa, wanted, processes, progress)
     native = toolchain.find(isa).native
     common = {
         "microarch": (hosts.microarch() or "") if native else "",
@@ -106,7 +110,7 @@ def measure_blocks(
             "id": block.id,
             "notion": block.notion,
             "offset": block.offset,
-            **(slopes.refusal(block.refused) if block.refused else slopes.result(got)),
+            **(slopes.refusal(block.refused) if block.refused else slopes.result(got, processes)),
             **common,
             "code": block.code.hex(),
         }
@@ -164,15 +168,17 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
             raise InputError(f"it branches out of the block, or back: {shown}")
 
 
-def _measure(isa: str, blocks: Sequence[_Block], progress: Progress | None) -> list[list[Reading]]:
+def _measure(
+    isa: str, blocks: Sequence[_Block], processes: int, progress: Progress | None
+) -> list[list[Reading]]:
     """Measure each block in several turns, of which each is a process with its own order."""
     readings: list[list[Reading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
-    total = slopes.TURNS * len(todo)
+    total = processes * len(todo)
     done = 0
-    for turn in range(slopes.TURNS + _SPARE):
-        if turn >= slopes.TURNS or not toolchain.find(isa).native:
-            todo = [n for n in todo if slopes.wants_more(readings[n])]
+    for turn in range(processes + _SPARE):
+        if turn >= processes or not toolchain.find(isa).native:
+            todo = [n for n in todo if slopes.wants_more(readings[n], processes)]
         if not todo:
             break
         for n, reading in _turn(isa, blocks, random.sample(todo, len(todo)), turn):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Self
 
-TURNS = 2  # processes that have to agree
+TURNS = 2  # processes that have to agree, unless others are asked for
 _AGREE = (0.02, 0.02)  # most that they may differ by: cycles, and a share of them
 _BIMODAL = (0.02, 0.01)  # the same, of what is not noted
 _QUIET = (0.02, 0.01)  # the same, from p10 to p90, of what another turn cannot better
@@ -55,11 +55,11 @@ class Reading:
         return self.p90 - self.p10 <= max(_QUIET[0], _QUIET[1] * self.cycles)
 
 
-def wants_more(readings: Sequence[Reading]) -> bool:
+def wants_more(readings: Sequence[Reading], turns: int = TURNS) -> bool:
     """Say whether a further turn can bring a figure."""
     if any(r.refused and not r.disturbed for r in readings):
         return False
-    return len(_agreeing([r for r in readings if not r.refused and r.quiet])) < TURNS
+    return len(_agreeing([r for r in readings if not r.refused and r.quiet])) < turns
 
 
 def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
@@ -67,7 +67,7 @@ def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
     if not accepted:
         return []
     middle = median(r.cycles for r in accepted)
-    most = max(_AGREE[0], _AGREE[1] * middle) / (2 if len(accepted) == TURNS else 1)
+    most = max(_AGREE[0], _AGREE[1] * middle) / (2 if len(accepted) == 2 else 1)
     near = [r for r in accepted if abs(r.cycles - middle) <= most]
     return near if 2 * len(near) > len(accepted) else []
 
@@ -82,21 +82,21 @@ def refusal(reason: str, clock: str = "") -> dict[str, Any]:
     }
 
 
-def result(readings: Sequence[Reading]) -> dict[str, Any]:
-    """Join what several processes read of a block."""
+def result(readings: Sequence[Reading], turns: int = TURNS) -> dict[str, Any]:
+    """Join what several processes read of a block; fewer than turns that agree are no figure."""
     clock = readings[0].clock
     for reading in readings:
         if reading.refused and not reading.disturbed:
             return refusal(reading.refused, clock)
     accepted = [r for r in readings if not r.refused]
     quiet = [r for r in accepted if r.quiet]
-    if len(_agreeing(quiet)) >= TURNS:
+    if len(_agreeing(quiet)) >= turns:
         accepted = quiet
     near = _agreeing(accepted)
-    if len(near) < TURNS and len(accepted) >= TURNS:
+    if len(near) < turns <= len(accepted):
         said = ", ".join(f"{r.cycles:.2f}" for r in accepted)
         return refusal(f"slopes are inconsistent: {said} cycles in {len(accepted)} runs", clock)
-    if len(near) < TURNS:
+    if len(near) < turns:
         last = [r for r in readings if r.refused][-1]
         count = f"in {len(readings) - len(accepted)} of {len(readings)} processes"
         return refusal(f"{last.refused} ({count})", clock)
@@ -121,7 +121,8 @@ def result(readings: Sequence[Reading]) -> dict[str, Any]:
 
 def _notes(readings: Sequence[Reading]) -> list[str]:
     """Return what a reader of the figure must know."""
-    notes = ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
+    notes = ["one process alone"] if len(readings) == 1 else []
+    notes += ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
     if any(r.shared for r in readings):
         notes.append("memory is shared by pages: lines are used under several addresses")
     return notes

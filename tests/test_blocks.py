@@ -322,6 +322,11 @@ def test_disturbed_runs_do_not_count():
 def test_noisy_runs_give_way_to_quiet_ones():
     noisy = Reading(1.015, 0.98, 1.05, 40, "clock", False, False, False, "")
     assert wants_more([noisy, _reading(1.0)])
+    assert not wants_more([_reading(1.0)], turns=1)
+    alone = result([_reading(1.0)], turns=1)
+    assert (alone["status"], alone["note"]) == ("ok", "one process alone")
+    assert result([_reading(1.0)] * 2)["note"] == ""
+    assert result([_reading(0, "disturbed: 3 of 20", True)], turns=1)["status"] == "refused"
     assert result([noisy, _reading(1.0)])["status"] == "bimodal"
     row = result([noisy, _reading(1.0), _reading(1.001)])
     assert (row["status"], row["cycles"]) == ("ok", pytest.approx(1.0005))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from loopwright import slopes
 from loopwright.api import measure as run_measurements
 from loopwright.blocks import measure_blocks
 from loopwright.cli import options, output
@@ -58,6 +59,11 @@ _HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
     help="Of --blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
 )
 @click.option("--isa", metavar="x86_64|arm64", help="Of --blocks; this host's where left out.")
+@click.option(
+    "--processes",
+    type=int,
+    help="Of --blocks: how many have to agree on a figure, 2 if not said; 1 is the quickest.",
+)
 @output.formats
 def measure(
     spec: str | None,
@@ -72,6 +78,7 @@ def measure(
     blocks: Path | None,
     notion: str | None,
     isa: str | None,
+    processes: int | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -94,15 +101,22 @@ def measure(
         if spec is not None:
             raise InputError("KERNEL and --blocks exclude each other")
         if resume or raw or any(x is not None for x in (sizes, align, skew, cache, against)):
-            raise InputError("--blocks takes --notion, --offset and --isa only")
+            raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
         with output.progress("measuring") as step:
-            found = measure_blocks(blocks, notion=notion, offset=at, isa=isa, progress=step)
+            found = measure_blocks(
+                blocks,
+                notion=notion,
+                offset=at,
+                isa=isa,
+                processes=slopes.TURNS if processes is None else processes,
+                progress=step,
+            )
         output.emit(found, as_json=as_json, as_csv=as_csv, hide=("samples", "machine", "code"))
         return
     if spec is None:
         raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
-    if notion is not None or isa is not None:
-        raise InputError("--notion and --isa are for --blocks FILE.csv")
+    if notion is not None or isa is not None or processes is not None:
+        raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
     with output.progress("measuring") as step:
         rows = run_measurements(
             spec,
