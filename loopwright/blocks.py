@@ -79,10 +79,10 @@ def measure_blocks(
     the quickest, and says nothing of the spread between them. p10 and p90 are of the samples;
     uncertainty (cycles) adds the spread between processes, of which each measures other numbers of
     copies. A row with status "refused" has a reason and no number; "bimodal" says that processes
-    or samples differ by more than 1 % (0.02 cycles). note says that an access is misaligned and may cross
-    cache lines; code is what was repeated, in hex: of a loop, with its branch. progress is called
-    with blocks done and all. InputError for a file that is no blocks file and for settings that
-    make no sense.
+    or samples differ by more than 1 % (0.02 cycles). note says that an access is misaligned and
+    may cross cache lines; code is what was repeated, in hex: of a loop, with its branch. progress
+    is called with blocks done and all. InputError for a file that is no blocks file and for
+    settings that make no sense.
     """
     isa = isa or toolchain.host_isa()
     if isa not in ("x86_64", "arm64"):
