@@ -56,10 +56,11 @@ class Reading:
 
 
 def wants_more(readings: Sequence[Reading], turns: int = TURNS) -> bool:
-    """Say whether a further turn can bring a figure."""
+    """Say whether a further turn can bring a figure, or, of several, a quieter one."""
     if any(r.refused and not r.disturbed for r in readings):
         return False
-    return len(_agreeing([r for r in readings if not r.refused and r.quiet])) < turns
+    enough = [r for r in readings if not r.refused and (r.quiet or turns == 1)]
+    return len(_agreeing(enough)) < turns
 
 
 def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:

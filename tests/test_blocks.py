@@ -323,6 +323,7 @@ def test_noisy_runs_give_way_to_quiet_ones():
     noisy = Reading(1.015, 0.98, 1.05, 40, "clock", False, False, False, "")
     assert wants_more([noisy, _reading(1.0)])
     assert not wants_more([_reading(1.0)], turns=1)
+    assert not wants_more([noisy], turns=1)
     alone = result([_reading(1.0)], turns=1)
     assert (alone["status"], alone["note"]) == ("ok", "one process alone")
     assert result([_reading(1.0)] * 2)["note"] == ""
