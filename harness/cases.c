@@ -8,6 +8,8 @@
 #define LINES 64
 #define MIDDLE (4096 + 1024) /* in the arena: far from page ends */
 #define PAGE_END 8192
+#define PAGE 4096
+#define PAGES 3 /* whose starts are tried where addresses are to be aligned */
 #define MOST_RECORDS 64
 #define MOST_RECORD_BYTES 1024
 #define BOTH_FAULT 8 /* pairs of fault positions a size */
@@ -74,10 +76,33 @@ static void align(enum side side, size_t alignment)
 	      bytes);
 }
 
+/* Addresses that the contract does not allow are passed over. */
+static bool allowed(void)
+{
+	for (int side = 0; side < SIDES; side++)
+		if ((uintptr_t)attempt.at[side] % job->align)
+			return false;
+	return true;
+}
+
 static void go(void)
 {
-	attempt.sum = seeds[turn++ % (sizeof(seeds) / sizeof(*seeds))];
+	turn++;
+	if (!allowed())
+		return;
+	attempt.sum = seeds[turn % (sizeof(seeds) / sizeof(*seeds))];
 	attempt_run(&attempt);
+}
+
+/* Both sides at the starts of pages, which every alignment allows. */
+static void pages(void)
+{
+	for (size_t a = 0; a < PAGES; a++)
+		for (size_t b = 0; b < PAGES; b++) {
+			place(SIDE_DST, first(SIDE_DST) + a * PAGE, attempt.bytes[SIDE_DST]);
+			place(SIDE_SRC, first(SIDE_SRC) + b * PAGE, attempt.bytes[SIDE_SRC]);
+			go();
+		}
 }
 
 /* Attempt with this side as placed, and the other at the next alignment. */
@@ -169,6 +194,8 @@ static void every_placement(size_t count)
 
 	set_count(count);
 	alignments();
+	if (job->align > 1)
+		pages();
 	for (int side = 0; side < SIDES; side++) {
 		if (!used(side))
 			continue;

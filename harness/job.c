@@ -193,6 +193,8 @@ static bool read_line(struct job *job, char **word)
 		return read_side(job->faulting, value);
 	if (!strcmp(key, "gated"))
 		return job->gated = true;
+	if (!strcmp(key, "align"))
+		return number(value, &job->align) && job->align;
 	if (!strcmp(key, "overread"))
 		return number(value, &job->overread);
 	if (!strcmp(key, "uncopied"))
@@ -290,6 +292,7 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 
 	memset(job, 0, sizeof(*job));
 	job->max_size = 512;
+	job->align = 1;
 	job->counter = -1;
 	while (getline(&line, &room, from) > 0) {
 		char *word[WORDS] = {0}, *rest = line;

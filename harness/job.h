@@ -62,6 +62,7 @@ struct job {
 	bool flags_may_change;
 	bool faulting[SIDES];
 	bool gated;	 /* stac and clac are emulated, and must bracket what can fault */
+	size_t align;	 /* what addresses are a multiple of */
 	size_t overread; /* bytes behind the source that may be read where a fixup makes good */
 	bool exact;
 	size_t record[SIDES];
