@@ -14,6 +14,7 @@ from loopwright import decode, kernels, loops, paths, toolchain
 from loopwright.code import Code, ExceptionEntry, Loop
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.loops import Choice
 
 # What the kernel compiles with, as far as it bears on the code of a leaf routine.
 _C_FLAGS = [
@@ -65,14 +66,22 @@ def user_code(variant: Variant) -> Code:
 
 def main_loop(variant: Variant, code: Code) -> Loop:
     """Return the loop that a prediction for the variant is about; InputError where none is."""
-    contract = kernels.load(variant.kernel).routines[variant.routine].contract
-    loop = loops.main_loop(code.loops, contract)
-    if loop is None:
+    return chosen_loop(variant, code).loop
+
+
+def chosen_loop(variant: Variant, code: Code) -> Choice:
+    """Return the main loop with why it is that one; InputError where there is none."""
+    contract = kernels.contract_of(variant)
+    try:
+        choice = loops.choose(code.loops, contract, code.symbols)
+    except InputError as error:
+        raise InputError(f"{variant.source}: {error}") from None
+    if choice is None:
         raise InputError(
             f"{variant.source}: no loop in {contract.symbol} that moves data; a routine without "
             'a loop says unit = "call" in its contract'
         )
-    return loop
+    return choice
 
 
 @cache
@@ -87,6 +96,7 @@ def source_code(
             tools.gcc,
             *flags(isa, folder),
             *(f"-DLW_TAKE_{name}" for name in alternatives),
+            "-Wa,--keep-locals",  # a kernel.toml may name its main loop by a label
             "-c",
             str(source),
             "-o",

@@ -6,15 +6,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, jobs, kernels, paths
+from loopwright import assemble, harness, hosts, jobs, paths
 from loopwright.code import Code
 from loopwright.kernels import Contract, Variant
+from loopwright.kernels import contract_of as contract_of
 
 COLUMNS = [
     "kernel",
@@ -63,21 +63,19 @@ def passed(variants: Iterable[Variant]) -> list[Variant]:
     return [variant for variant, holds in zip(wanted, held, strict=True) if holds]
 
 
-def contract_of(variant: Variant) -> Contract:
-    """Return the contract of a variant, with the registers that it alone may change."""
-    contract = kernels.load(variant.kernel).routines[variant.routine].contract
-    return replace(contract, may_change=(*contract.may_change, *variant.may_change))
-
-
 def tried(contract: Contract) -> str:
     """Say which sizes, alignments and positions of faults the harness tries (cases.c)."""
     sides = {"dst": "the destination", "src": "the source"}
     where = " and of ".join(sides[side] for side in contract.faulting)
-    if contract.effect == "store_fields":
-        most = "0 to 64 records" if "count" in contract.inputs else "one record"
-        return f"{most}, at 16 by 16 alignments, with a fault at every byte of {where}"
     both = {"dst", "src"} <= contract.inputs.keys()
     alignments = "16 by 16 alignments" if both else "64 alignments"
+    if contract.align > 1:
+        alignments = f"addresses that are multiples of {contract.align}"
+    if contract.effect == "store_fields":
+        most = "0 to 64 records" if contract.counted else "one record"
+        what = f"{contract.bytes} bytes" if contract.bytes else most
+        faults = f", with a fault at every byte of {where}" if contract.faulting else ""
+        return f"{what}, at {alignments}{faults}"
     faults = f", with a fault at every byte of {where} (at every 61st of the last four)"
     sizes = "sizes 0 to 512, 777, 1024, 2049 and 4096"
     return f"{sizes}, at {alignments}{faults if contract.faulting else ''}"

@@ -107,6 +107,8 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
         sizes = [(m.access, iced.MemorySizeExt.size(m.memory_size)) for m in used]
         if string:
             sizes = _string_sizes(ins)
+        if ins.mnemonic == iced.Mnemonic.CLZERO:
+            sizes = [(iced.OpAccess.WRITE, ZEROED_BYTES)]
         near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
         near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
         out.append(
@@ -143,6 +145,7 @@ def _string_sizes(ins: iced.Instruction) -> list[tuple[iced.OpAccess_, int]]:
     ]
 
 
+ZEROED_BYTES = 64  # by dc zva, where DCZID_EL0 has its usual value; by clzero always
 _ARM64_RETURNS = {"ret", "retaa", "retab", "eret"}
 _ARM64_CALLS = {"bl", "blr"}
 _ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
@@ -189,7 +192,7 @@ def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
         flow=flow,
         target=target,
         read_bytes=moved if load and not name.startswith("prf") else 0,
-        written_bytes=moved if store else 0,
+        written_bytes=ZEROED_BYTES if _zeroes(ins) else moved if store else 0,
         string=False,
     )
 
@@ -197,11 +200,21 @@ def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
 _ARM64_REGISTER_BYTES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16, "v": 16}
 
 
+def _zeroes(ins: capstone.CsInsn) -> bool:
+    return bool(ins.mnemonic == "dc" and ins.op_str.startswith(("zva", "gzva")))
+
+
+_VECTOR = re.compile(r"v\d+\.(\d*)([bhsd])")
+
+
 def _arm64_bytes(ins: capstone.CsInsn) -> int:
     """Return the bytes that a load or store moves: by mnemonic suffix, else by its registers."""
     name = ins.mnemonic
     if not name.startswith(("ld", "st")):
         return 0
+    if ins.op_str.startswith("{"):  # vectors, or one element of each
+        listed = _VECTOR.findall(ins.op_str.partition("}")[0])
+        return sum(int(lanes or 1) * _ARM64_REGISTER_BYTES[size] for lanes, size in listed)
     if name.endswith("b") and not name.endswith("bb"):
         return 1
     if name.endswith("h"):

@@ -85,6 +85,8 @@ def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
     lines += [f"faulting {side}" for side in contract.faulting]
     lines += [f"overread {contract.overread}"]
     lines += [f"uncopied {contract.uncopied}"]
+    if contract.align > 1:
+        lines += [f"align {contract.align}"]
     if contract.dst_record:
         lines += [f"record {contract.dst_record} {contract.src_record}"]
     lines += [f"field {f.dst} {f.size} {'-' if f.src is None else f.src}" for f in contract.fields]

@@ -11,48 +11,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from loopwright import paths, upstream
+from loopwright import contracts, paths, upstream
+from loopwright.contracts import Contract as Contract
 from loopwright.errors import InputError, unknown
 from loopwright.upstream import Edit, Requirement, Upstream
 
 ISAS = ("x86_64", "arm64")
-EFFECTS = ("copy", "clear", "checksum", "store_fields")
-
-
-@dataclass(frozen=True)
-class Field:
-    """One field that a store_fields routine writes: byte offsets and size; src None stores zero."""
-
-    dst: int
-    size: int
-    src: int | None
-
-
-@dataclass(frozen=True)
-class Contract:
-    """What every variant of a routine must do.
-
-    inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
-    holds registers and "flags" beside those of inputs and returns. faulting names the sides
-    ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
-    by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
-    the returned count of bytes not done may over-report. unit is what a prediction counts: an
-    "iteration" of the main loop, or a "call" of a routine without a loop.
-    """
-
-    symbol: str
-    effect: str
-    inputs: dict[str, str]
-    returns: dict[str, str]
-    may_change: tuple[str, ...]
-    faulting: tuple[str, ...]
-    overread: int
-    uncopied: str
-    unit: str
-    zeroed: tuple[str, ...]
-    src_record: int
-    dst_record: int
-    fields: tuple[Field, ...]
 
 
 @dataclass(frozen=True)
@@ -74,7 +38,8 @@ class Variant:
     feature names of ALTERNATIVE() sites that are taken when it is assembled. may_change holds the
     registers that it changes beside those of the contract. unpatchable is empty, or says why no
     patch can be made from it. subject and why are what a patch says of itself;
-    edits is empty where a patch replaces the routine's function.
+    edits is empty where a patch replaces the routine's function. loop names its main loop as the
+    contract's does, which it goes before.
     """
 
     kernel: str
@@ -91,6 +56,7 @@ class Variant:
     why: str
     requires: tuple[Requirement, ...]
     edits: tuple[Edit, ...]
+    loop: str | int = ""
 
     @property
     def id(self) -> str:
@@ -147,6 +113,13 @@ def select(spec: str) -> tuple[Kernel, list[Variant]]:
     if name not in kernel.variants:
         raise unknown("variant", name, kernel.variants)
     return kernel, [kernel.variants[name]]
+
+
+def contract_of(variant: Variant) -> Contract:
+    """Return the contract of a variant: with the registers that it alone may change, its loop."""
+    contract = load(variant.kernel).routines[variant.routine].contract
+    changes = (*contract.may_change, *variant.may_change)
+    return replace(contract, may_change=changes, loop=variant.loop or contract.loop)
 
 
 def every() -> Iterator[Kernel]:
@@ -226,37 +199,10 @@ class _Reader:
         return table[key]
 
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
-        contract = self.contract(table["contract"])
+        contract = contracts.read(table["contract"], self.path)
         place = table["upstream"]
         place = place and upstream.read_upstream(place, contract.symbol, self.path)
         return Routine(name, contract, place, table["baseline"], table["summary"])
-
-    def contract(self, table: dict[str, Any]) -> Contract:
-        effect = self.get(table, "effect", str)
-        if effect not in EFFECTS:
-            raise InputError(f"{self.path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
-        unit = table.get("unit", "iteration")
-        if unit not in ("iteration", "call"):
-            raise InputError(f"{self.path}: unit {unit!r} must be iteration or call")
-        sides = {"copy": ("dst", "src"), "checksum": ()}.get(effect, ("dst",))
-        uncopied = table.get("uncopied", "exact")
-        if uncopied not in ("exact", "at_least"):
-            raise InputError(f"{self.path}: uncopied {uncopied!r} must be exact or at_least")
-        return Contract(
-            symbol=self.get(table, "symbol", str),
-            effect=effect,
-            inputs=dict(self.get(table, "inputs", dict)),
-            returns=dict(table.get("returns", {})),
-            may_change=tuple(self.get(table, "may_change", list)),
-            faulting=tuple(table.get("faulting", sides)),
-            overread=int(table.get("overread", 0)),
-            uncopied=uncopied,
-            unit=unit,
-            zeroed=tuple(table.get("zeroed", ())),
-            src_record=table.get("src_record", 0),
-            dst_record=table.get("dst_record", 0),
-            fields=tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ())),
-        )
 
     def variant(
         self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
@@ -282,6 +228,7 @@ class _Reader:
             why=str(entry.get("why", "")),
             requires=upstream.read_requirements(entry.get("requires", ()), self.path),
             edits=upstream.read_edits(entry.get("edits", ()), self.path),
+            loop=contracts.loop_name(entry.get("loop", ""), self.path),
         )
 
     def source(self, entry: dict[str, Any], name: str) -> Path:

@@ -1,9 +1,12 @@
 """Find the innermost loops of a routine from its backward branches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from loopwright.code import Flow, Instruction, Loop
-from loopwright.kernels import Contract
+from loopwright.contracts import Contract
+from loopwright.decode import ZEROED_BYTES
+from loopwright.errors import InputError
 
 STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
@@ -63,26 +66,79 @@ def _reached(
 def moved_bytes(loop: Loop, contract: Contract) -> int:
     """Return the bytes that one iteration moves: what it reads for a checksum, else writes.
 
-    Of store_fields it is whole records, since calls in the loop store out of sight and push.
+    Of a loop over records it is whole ones, since calls in the loop store out of sight and push.
     """
-    if contract.effect == "store_fields":
+    if contract.fields and contract.counted:
         record = sum(f.size for f in contract.fields)
         return record * max(1, round(loop.written_bytes / record))
+    return _data(loop, contract)
+
+
+def _data(loop: Loop, contract: Contract) -> int:
     return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
 
 
-def main_loop(loops: Sequence[Loop], contract: Contract) -> Loop | None:
-    """Return the loop that large sizes run in: the one that moves most bytes an iteration.
+@dataclass(frozen=True)
+class Choice:
+    """The main loop of a routine, why it is that one, and how many loops it was chosen from."""
 
-    A repeated string instruction is the main loop unless a branch loop moves 16 bytes or more.
+    loop: Loop
+    rule: str
+    among: int
+
+    def __str__(self) -> str:
+        """Return where it is and why, e.g. "0x20 to 0x3c, of 3 loops: moves most, 64 bytes"."""
+        of = f", of {self.among} loops" if self.among > 1 else ""
+        return f"{self.loop.start:#x} to {self.loop.end:#x}{of}: {self.rule}"
+
+
+def choose(
+    loops: Sequence[Loop], contract: Contract, labels: Mapping[str, int] | None = None
+) -> Choice | None:
+    """Return the loop that predictions and slopes are of; None where no loop moves data.
+
+    It is the one that the contract names: by a label (labels maps them to addresses), or by its
+    number in the order of addresses. Else it is the one that moves most bytes an iteration, as
+    large sizes run in it, and the first of several that move as many; but a repeated string
+    instruction goes before branch loops that move less than 16 bytes. InputError where the
+    contract names no loop of these.
     """
+    if contract.loop:
+        loop = _named(loops, contract.loop, labels or {})
+        return Choice(loop, f"kernel.toml names it, {contract.loop}", len(loops))
+    moving = [loop for loop in loops if _data(loop, contract)]
+    if not moving:
+        return None
+    best = max(moving, key=lambda loop: _rank(loop, contract))
+    moved = _data(best, contract)
+    if best.kind == "string":
+        rule = f"a string instruction, and no branch loop moves {_BIG} bytes or more"
+    else:
+        alike = sum(_rank(loop, contract) == _rank(best, contract) for loop in moving)
+        first = f", the first of {alike} that do" if alike > 1 else ""
+        rule = f"moves most, {moved} bytes an iteration{first}"
+    if any(i.mnemonic == "dc" and i.written_bytes for i in best.instructions):
+        rule += f" (dc zva taken for {ZEROED_BYTES}: DCZID_EL0 of the machine says what it is)"
+    return Choice(best, rule, len(loops))
 
-    def moved(loop: Loop) -> int:
-        return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
 
-    branches = [loop for loop in loops if loop.kind == "branch" and moved(loop)]
-    best = max(branches, key=moved, default=None)
-    strings = [loop for loop in loops if loop.kind == "string" and moved(loop)]
-    if strings and (best is None or moved(best) < _BIG):
-        return max(strings, key=moved)
-    return best
+def _rank(loop: Loop, contract: Contract) -> tuple[int, int]:
+    """Return what the main loop has most of: its kind first, then bytes an iteration."""
+    moved = _data(loop, contract)
+    if loop.kind == "string":
+        return 1, moved
+    return (2 if moved >= _BIG else 0), moved
+
+
+def _named(loops: Sequence[Loop], name: str | int, labels: Mapping[str, int]) -> Loop:
+    known = ", ".join(f"{n} at {loop.start:#x}" for n, loop in enumerate(loops, 1)) or "none"
+    if isinstance(name, int):
+        if name <= len(loops):
+            return loops[name - 1]
+        raise InputError(f"there is no loop {name}; loops by number: {known}")
+    if name not in labels:
+        raise InputError(f"there is no label {name}; loops by number: {known}")
+    found = [loop for loop in loops if loop.start <= labels[name] < loop.end]
+    if not found:
+        raise InputError(f"no loop is at {name}, {labels[name]:#x}; loops by number: {known}")
+    return found[0]

@@ -32,8 +32,9 @@ class Placement:
     @classmethod
     def of(cls, code: Code, contract: Contract, offset: int | None) -> Self:
         """Return the placement that brings the main loop, or else the entry, to an offset."""
-        loop = loops.main_loop(code.loops, contract)
-        start = code.entry if loop is None or contract.unit == "call" else loop.start
+        choice = loops.choose(code.loops, contract, code.symbols)
+        call = choice is None or contract.unit == "call"
+        start = code.entry if call or choice is None else choice.loop.start
         if offset is None:
             return cls(0, start % 64)
         if not 0 <= offset < 64:
@@ -91,7 +92,8 @@ class Sweep:
     def places(self, contract: Contract) -> list[tuple[int, int, int]]:
         """Return alignments of destination and source with skews.
 
-        A side that the routine has not is left alone. A skew asked for moves the source, to an
+        A side that the routine has not is left alone, and an alignment that its contract does not
+        allow is left out: InputError where none is left. A skew asked for moves the source, to an
         alignment that follows from it where none is asked for.
         """
         if self.skews and both_sides(contract):
@@ -100,7 +102,14 @@ class Sweep:
             return list(dict.fromkeys(found))
         has_dst, has_src = ("dst" in contract.inputs), ("src" in contract.inputs)
         pairs = [(d * has_dst, s * has_src) for d, s in self.alignments or ALIGNMENTS]
-        return [(d, s, (d - s - _APART) % _PAGE) for d, s in dict.fromkeys(pairs)]
+        allowed = [p for p in dict.fromkeys(pairs) if not any(a % contract.align for a in p)]
+        if not allowed:
+            raise InputError(
+                f"{contract.symbol}: its addresses are multiples of {contract.align}; give "
+                "alignments that are, as 0:0"
+            )
+        apart = _APART if contract.align <= _APART else 0
+        return [(d, s, (d - s - apart) % _PAGE) for d, s in allowed]
 
 
 @dataclass(frozen=True)
@@ -130,15 +139,16 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
     Loops are measured hot, at the first alignment of each skew. InputError where its contract
     counts iterations and it has no loop.
     """
-    loop = loops.main_loop(code.loops, contract)
-    if loop is None and contract.unit == "iteration":
+    choice = loops.choose(code.loops, contract, code.symbols)
+    if choice is None and contract.unit == "iteration":
         raise InputError(
             f"{variant.source}: no loop that moves data; a routine without one says "
             'unit = "call" in its contract'
         )
     places = sweep.places(contract)
     slopes = []
-    if loop is not None and contract.unit == "iteration" and "count" in contract.inputs:
+    if choice is not None and contract.unit == "iteration" and contract.counted:
+        loop = choice.loop
         asked = places if sweep.skews and both_sides(contract) else places[:1]
         first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}
         moved = _moved(contract, loop)
@@ -166,7 +176,7 @@ def _moved(contract: Contract, loop: Loop) -> int:
 
 
 def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:
-    if "count" not in contract.inputs:
+    if not contract.counted:
         return (1,)
     return sizes or (RECORDS if contract.effect == "store_fields" else SIZES)
 

@@ -53,6 +53,7 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
     if contract.unit == "call":
         body, start = straight_call(code), code.entry
         moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
+        error = error or _turns(code, body)
         if notion == "loop":
             error = "a routine without a loop has calls to predict: the unrolled notion"
     else:
@@ -68,6 +69,18 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
         moved=moved,
         least_cycles=_least_cycles(body, core),
         error=error,
+    )
+
+
+def _turns(code: Code, body: Sequence[Instruction]) -> str:
+    """Say why a call cannot be predicted as one pass through its instructions, or nothing."""
+    passed = {i.address for i in body}
+    inside = [loop for loop in code.loops if {i.address for i in loop.instructions} <= passed]
+    if not inside:
+        return ""
+    return (
+        f"a call turns in the loop at {inside[0].start:#x} so often as this model does not know; "
+        'unit = "iteration" in the contract has the loop predicted'
     )
 
 

@@ -1,0 +1,170 @@
+"""Contracts: what every variant of a routine must do, read from a kernel.toml."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopwright.errors import InputError
+
+EFFECTS = ("copy", "clear", "checksum", "store_fields")
+MOST_BYTES = 4096  # of a call of fixed size: what the memory that is checked has room for
+LINE = 64  # bytes, that figures of loops are put in relation to
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field that a store_fields routine writes: byte offsets and size; src None stores zero."""
+
+    dst: int
+    size: int
+    src: int | None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What every variant of a routine must do.
+
+    inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
+    holds registers and "flags" beside those of inputs and returns. faulting names the sides
+    ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
+    by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
+    the returned count of bytes not done may over-report. unit is what a prediction counts: an
+    "iteration" of the main loop, or a "call" of a routine without a loop.
+
+    bytes is what a call of fixed size moves, 0 where a count says so: such a copy or clear is a
+    single record of one field, by store_fields. align is what addresses are a multiple of. loop
+    names the main loop, by its label or its number in the order of addresses; "" leaves the choice
+    to loops.choose.
+    """
+
+    symbol: str
+    effect: str
+    inputs: dict[str, str]
+    returns: dict[str, str]
+    may_change: tuple[str, ...]
+    faulting: tuple[str, ...]
+    overread: int
+    uncopied: str
+    unit: str
+    zeroed: tuple[str, ...]
+    src_record: int
+    dst_record: int
+    fields: tuple[Field, ...]
+    bytes: int = 0
+    align: int = 1
+    loop: str | int = ""
+
+    @property
+    def counted(self) -> bool:
+        """Say whether a call is told how many bytes or records it is about."""
+        return "count" in self.inputs
+
+    @property
+    def unit_bytes(self) -> int:
+        """Return the bytes for which figures of its variants are compared.
+
+        They are a record's where the routine stores records, a call's where it has no loop, else
+        those of a cache line.
+        """
+        if self.fields and not self.bytes:
+            return sum(f.size for f in self.fields)
+        return self.bytes if self.bytes and self.unit == "call" else LINE
+
+    @property
+    def unit_name(self) -> str:
+        """Return what unit_bytes are, in words."""
+        if self.unit == "call":
+            return f"a call ({self.unit_bytes} bytes)"
+        if self.fields and not self.bytes:
+            return f"a record of {self.unit_bytes} bytes"
+        return f"{self.unit_bytes} bytes"
+
+
+def read(table: Mapping[str, Any], path: Path) -> Contract:
+    """Return the contract that a table of the kernel.toml at path is; InputError where none."""
+    effect = _get(table, "effect", str, path)
+    if effect not in EFFECTS:
+        raise InputError(f"{path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
+    unit = table.get("unit", "iteration")
+    if unit not in ("iteration", "call"):
+        raise InputError(f"{path}: unit {unit!r} must be iteration or call")
+    uncopied = table.get("uncopied", "exact")
+    if uncopied not in ("exact", "at_least"):
+        raise InputError(f"{path}: uncopied {uncopied!r} must be exact or at_least")
+    inputs = dict(_get(table, "inputs", dict, path))
+    size = _size(table, effect, inputs, path)
+    sides = {"copy": ("dst", "src"), "checksum": ()}.get(effect, ("dst",))
+    src = size if effect == "copy" else 0
+    fields = tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ()))
+    return Contract(
+        symbol=_get(table, "symbol", str, path),
+        effect="store_fields" if size else effect,
+        inputs=inputs,
+        returns=dict(table.get("returns", {})),
+        may_change=tuple(_get(table, "may_change", list, path)),
+        faulting=tuple(table.get("faulting", () if size else sides)),
+        overread=int(table.get("overread", 0)),
+        uncopied=uncopied,
+        unit=unit,
+        zeroed=tuple(table.get("zeroed", ())),
+        src_record=src or table.get("src_record", 0),
+        dst_record=size or table.get("dst_record", 0),
+        fields=(Field(0, size, 0 if effect == "copy" else None),) if size else fields,
+        bytes=size,
+        align=_align(table, path),
+        loop=_loop(table, path),
+    )
+
+
+def _size(table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path: Path) -> int:
+    """Return the bytes of a call of fixed size, 0 where the contract has a count or records."""
+    size = table.get("bytes", 0)
+    if effect == "store_fields":
+        if size:
+            raise InputError(f"{path}: 'bytes' is of copy and clear; records have dst_record")
+        return 0
+    if "count" in inputs:
+        if size:
+            raise InputError(f"{path}: 'bytes' and an input count exclude each other")
+        return 0
+    if effect == "checksum":
+        raise InputError(f"{path}: effect 'checksum' needs an input count")
+    if type(size) is not int or not 0 < size <= MOST_BYTES:
+        raise InputError(
+            f"{path}: effect {effect!r} has no input count: say how much a call moves by 'bytes', "
+            f"from 1 to {MOST_BYTES}"
+        )
+    wrong = sorted(set(table.get("returns", {})) - {"stored"})
+    if wrong:
+        raise InputError(
+            f"{path}: a call of fixed size returns 'stored' (1 where all is done) or nothing, "
+            f"not {', '.join(wrong)}"
+        )
+    return size
+
+
+def _align(table: Mapping[str, Any], path: Path) -> int:
+    align = table.get("align", 1)
+    if type(align) is not int or not 0 < align <= MOST_BYTES or align & (align - 1):
+        raise InputError(f"{path}: align {align!r} is no power of two from 1 to {MOST_BYTES}")
+    return align
+
+
+def _loop(table: Mapping[str, Any], path: Path) -> str | int:
+    return loop_name(table.get("loop", ""), path)
+
+
+def loop_name(given: Any, path: Path) -> str | int:
+    """Return the name of a main loop: a label, or a number from 1 on; InputError for others."""
+    if isinstance(given, str) or (type(given) is int and given > 0):
+        return given
+    raise InputError(f"{path}: loop {given!r} is neither a label nor a number from 1 on")
+
+
+def _get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
+    if key not in table:
+        raise InputError(f"{path}: {key!r} is missing")
+    if not isinstance(table[key], kind):
+        raise InputError(f"{path}: {key!r} must be a {kind.__name__}")
+    return table[key]
