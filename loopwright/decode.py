@@ -2,13 +2,15 @@
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import capstone
 import iced_x86 as iced
-from capstone import arm64_const
 
 from loopwright.code import Flow, Instruction
 from loopwright.errors import InputError
+
+if TYPE_CHECKING:
+    import capstone
 
 _X86_FLOW = {
     iced.FlowControl.NEXT: Flow.NEXT,
@@ -152,6 +154,8 @@ _ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
 
 
 def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
+    import capstone
+
     disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
     disassembler.detail = True
     out = [_arm64_instruction(ins) for ins in disassembler.disasm(code, address)]
@@ -161,7 +165,9 @@ def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
     return tuple(out)
 
 
-def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
+def _arm64_instruction(ins: "capstone.CsInsn") -> Instruction:
+    from capstone import arm64_const
+
     name = ins.mnemonic
     target = None
     flow = Flow.NEXT
@@ -188,7 +194,7 @@ def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
         address=ins.address,
         code=bytes(ins.bytes),
         mnemonic=name,
-        text=f"{name}\t{ins.op_str}".strip(),
+        text=f"{name} {ins.op_str}".strip(),
         flow=flow,
         target=target,
         read_bytes=moved if load and not name.startswith("prf") else 0,
@@ -200,15 +206,17 @@ def _arm64_instruction(ins: capstone.CsInsn) -> Instruction:
 _ARM64_REGISTER_BYTES = {"b": 1, "h": 2, "s": 4, "w": 4, "d": 8, "x": 8, "q": 16, "v": 16}
 
 
-def _zeroes(ins: capstone.CsInsn) -> bool:
+def _zeroes(ins: "capstone.CsInsn") -> bool:
     return bool(ins.mnemonic == "dc" and ins.op_str.startswith(("zva", "gzva")))
 
 
 _VECTOR = re.compile(r"v\d+\.(\d*)([bhsd])")
 
 
-def _arm64_bytes(ins: capstone.CsInsn) -> int:
+def _arm64_bytes(ins: "capstone.CsInsn") -> int:
     """Return the bytes that a load or store moves: by mnemonic suffix, else by its registers."""
+    from capstone import arm64_const
+
     name = ins.mnemonic
     if not name.startswith(("ld", "st")):
         return 0

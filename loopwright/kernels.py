@@ -84,9 +84,12 @@ class Kernel:
 
 
 def ids() -> list[str]:
-    """Return the ids of all kernels, sorted."""
+    """Return the ids of all kernels, sorted; InputError where there is none."""
     root = paths.kernels_root()
-    return sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
+    found = sorted(p.parent.relative_to(root).as_posix() for p in root.glob("*/*/kernel.toml"))
+    if not found:
+        raise InputError(f"{root} holds no kernel: no ARCH/FAMILY/kernel.toml below it")
+    return found
 
 
 def load(kernel_id: str) -> Kernel:
@@ -96,7 +99,8 @@ def load(kernel_id: str) -> Kernel:
     # Not by ids(), which lists folders: this is asked for every variant of every prediction.
     if wanted.count("/") != 1 or not path.is_file():
         raise unknown("kernel", kernel_id, ids())
-    return _read(path, wanted)
+    beside = tuple(sorted(entry.name for entry in path.parent.iterdir()))
+    return _read(path, wanted, path.read_bytes(), beside)
 
 
 def select(spec: str) -> tuple[Kernel, list[Variant]]:
@@ -128,12 +132,13 @@ def every() -> Iterator[Kernel]:
         yield load(kernel_id)
 
 
+# Keyed by what is read: the file, and the names beside it, may change while this process lives.
 @cache
-def _read(path: Path, kernel_id: str) -> Kernel:
+def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -> Kernel:
+    del beside
     try:
-        with path.open("rb") as file:
-            data = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
+        data = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
     isa = kernel_id.split("/")[0]
     if isa not in ISAS:

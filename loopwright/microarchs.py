@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from loopwright import paths
@@ -25,20 +26,31 @@ class Microarch:
     features: frozenset[str]
     parameters: dict[str, Any]
 
+    def value(self, name: str) -> Any:
+        """Return what core.toml gives a parameter of the simulator, by dotted name, or None."""
+        table, _, key = name.partition(".")
+        entry = self.parameters.get(table, {}).get(key)
+        return entry.get("value") if isinstance(entry, dict) else None
+
     def bound(self, kind: str) -> float | None:
         """Return how many "loads" or "stores" it does a cycle at most, None where unknown."""
         entry = self.parameters.get("bounds", {}).get(kind)
         return float(entry["value"]) if entry else None
 
 
-@cache
 def load(microarch_id: str) -> Microarch:
     """Read one core; InputError where it is unknown or its core.toml is wrong."""
     path = paths.models_root() / microarch_id / "core.toml"
-    if microarch_id not in ids():
+    if "/" in microarch_id or not path.is_file():
         raise unknown("microarch", microarch_id, ids())
+    return _read(microarch_id, path, path.read_bytes())
+
+
+# Keyed by what the file holds: it may change while this process lives.
+@cache
+def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(content.decode())
         return Microarch(
             id=microarch_id,
             name=data["name"],
@@ -48,16 +60,19 @@ def load(microarch_id: str) -> Microarch:
             features=frozenset(data.get("features", ())),
             parameters=data,
         )
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None
     except KeyError as error:
         raise InputError(f"{path}: {error} is missing") from None
 
 
-@cache
 def ids() -> list[str]:
-    """Return the ids of all cores, sorted."""
-    return sorted(p.parent.name for p in paths.models_root().glob("*/core.toml"))
+    """Return the ids of all cores, sorted; InputError where there is none."""
+    root = paths.models_root()
+    found = sorted(p.parent.name for p in root.glob("*/core.toml"))
+    if not found:
+        raise InputError(f"{root} holds no core: no CORE/core.toml below it")
+    return found
 
 
 def targets(isa: str | None = None) -> list[Microarch]:

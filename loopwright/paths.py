@@ -3,18 +3,30 @@
 import os
 from pathlib import Path
 
+from loopwright.errors import InputError
+
 ROOT = Path(__file__).resolve().parent.parent
 HARNESS = ROOT / "harness"
 
 
 def kernels_root() -> Path:
     """Return the folder that holds the kernels: $LOOPWRIGHT_KERNELS or the checkout's."""
-    return Path(os.environ.get("LOOPWRIGHT_KERNELS") or ROOT / "kernels")
+    return _named("LOOPWRIGHT_KERNELS", ROOT / "kernels")
 
 
 def models_root() -> Path:
     """Return the folder that holds the cores: $LOOPWRIGHT_MODELS or the checkout's."""
-    return Path(os.environ.get("LOOPWRIGHT_MODELS") or ROOT / "models")
+    return _named("LOOPWRIGHT_MODELS", ROOT / "models")
+
+
+def _named(variable: str, usual: Path) -> Path:
+    """Return the folder that a variable names, else the usual one; InputError where none is."""
+    named = os.environ.get(variable)
+    path = Path(named) if named else usual
+    if not path.is_dir():
+        said = f"{variable}={named}" if named else str(path)
+        raise InputError(f"{said} is no folder; let {variable} name one that there is")
+    return path
 
 
 def build_dir() -> Path:

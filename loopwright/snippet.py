@@ -5,13 +5,17 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from elftools.elf.elffile import ELFFile
 
 from loopwright import decode, loops, toolchain
 from loopwright.code import Flow, Instruction, Loop
 from loopwright.errors import InputError, unknown
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ISAS = ("x86_64", "arm64")
 _ERROR = re.compile(r":(?P<line>\d+): Error: (?P<what>.*)")
@@ -63,7 +67,7 @@ class Piece:
         return b"".join(i.code for i in self.instructions)
 
 
-def read_assembly(text: str, isa: str | None = None) -> pd.DataFrame:
+def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
     """Assemble text and return its loops, one row each, in the order of their addresses.
 
     Columns: id (the loop's label), isa, notion, offset (bytes mod 64, with the text at a 64-byte
@@ -72,20 +76,18 @@ def read_assembly(text: str, isa: str | None = None) -> pd.DataFrame:
     isa is x86_64 or arm64; left out, it is the one that the text assembles for. InputError that
     names the line where it assembles for neither.
     """
-    return pd.DataFrame(
-        [
-            {
-                "id": piece.id,
-                "isa": piece.isa,
-                "notion": piece.notion,
-                "offset": piece.offset,
-                "bytes_per_iteration": piece.moved,
-                "hex": piece.code.hex(),
-                "listing": "\n".join(i.text for i in piece.instructions),
-            }
-            for piece in pieces(text, isa)
-        ]
-    )
+    return Rows.of(
+        {
+            "id": piece.id,
+            "isa": piece.isa,
+            "notion": piece.notion,
+            "offset": piece.offset,
+            "bytes_per_iteration": piece.moved,
+            "hex": piece.code.hex(),
+            "listing": "\n".join(i.text for i in piece.instructions),
+        }
+        for piece in pieces(text, isa)
+    ).frame()
 
 
 def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Piece]:

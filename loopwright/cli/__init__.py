@@ -11,7 +11,6 @@ from typing import NoReturn
 
 import click
 
-from loopwright import __version__
 from loopwright.cli import (
     completion,
     evidence,
@@ -37,7 +36,7 @@ class _Verbs(click.Group):
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="loopwright")
+@click.version_option(package_name="loopwright", prog_name="loopwright")
 def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 

@@ -2,13 +2,8 @@
 
 import click
 
-from loopwright import kernels
-from loopwright.check import run as run_checks
+import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.compare import compare as run_comparison
-from loopwright.recommend import recommend as run_recommendation
-from loopwright.report.sides import by_core
-from loopwright.selftest import run as run_self_test
 
 
 @click.command()
@@ -23,10 +18,13 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
     loopwright check x86_64/copy_user
     loopwright check arm64/copy_user/to_user_batched --json
     """
+    from loopwright import kernels
+    from loopwright.check import run
+
     _, variants = kernels.select(spec)
     with output.progress("checking") as step:
         done = iter(range(1, len(variants) + 1))
-        rows = run_checks(variants, lambda _: step(next(done), len(variants)))
+        rows = run(variants, lambda _: step(next(done), len(variants)))
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel",))
     return 0 if bool(rows["passed"].all()) else 1
 
@@ -42,8 +40,10 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
     loopwright compare x86_64/clear_user
     loopwright compare x86_64/copy_user --no-measure --csv
     """
+    from loopwright.report.sides import by_core
+
     with output.progress("measuring") as step:
-        rows = run_comparison(kernel, quick=no_measure, progress=step)
+        rows = lw.compare(kernel, quick=no_measure, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -65,7 +65,7 @@ def recommend(
     loopwright recommend x86_64/copy_user --sizes histogram.txt:memcpy
     """
     with output.progress("measuring") as step:
-        rows = run_recommendation(kernel, sizes=sizes, quick=no_measure, progress=step)
+        rows = lw.recommend(kernel, sizes=sizes, quick=no_measure, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -83,8 +83,10 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     \b
     loopwright self-test
     """
+    from loopwright.selftest import run
+
     with output.progress("measuring") as step:
-        rows = run_self_test(progress=step)
+        rows = run(progress=step)
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("machine", "processes"))
     return 0 if bool(rows["held"].all()) else 1
 

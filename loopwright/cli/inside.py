@@ -1,14 +1,14 @@
 """Terminal views of what happens inside a core: a chart of the timeline, a table of ports."""
 
-from collections.abc import Hashable
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-from rich.console import Console
-from rich.text import Text
-
-from loopwright.cli import output
+from loopwright.cli import table
 from loopwright.predict.inside import STEPS
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Letters of the steps in the chart; of two in one cycle the later is shown.
 LETTERS = dict(zip(STEPS, "FDIrXER", strict=True))
@@ -17,12 +17,14 @@ LEGEND = (
     "X dispatched to the port, E executed, R retired"
 )
 _WIDE_ENOUGH_FOR_REASONS = 120
-_WHERE = ["kernel", "routine", "variant", "id", "microarch", "notion", "offset"]
+_WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
+
+Row = dict[str, Any]
 
 
-def timeline(rows: pd.DataFrame) -> None:
+def timeline(rows: Rows) -> None:
     """Print one line an uop and one column a cycle, as many cycles as the window holds."""
-    console = output.console()
+    console = table.console()
     reasons = console.width >= _WIDE_ENOUGH_FOR_REASONS
     for title, part in _by_block(rows):
         console.print(title, style="bold")
@@ -33,47 +35,53 @@ def timeline(rows: pd.DataFrame) -> None:
         console.print()
 
 
-def ports(rows: pd.DataFrame) -> None:
+def ports(rows: Rows) -> None:
     """Print a table of uops an iteration: a line an instruction, a column a port that is used."""
-    console = output.console()
+    console = table.console()
     for title, part in _by_block(rows):
         console.print(f"{title}: uops an iteration by port", style="bold")
-        wide = part.pivot_table(
-            index=["instruction", "text"],
-            columns="port",
-            values="uops_per_iteration",
-            sort=False,
-        )
-        wide.loc[("", "all"), :] = wide.sum()
-        output.table(wide.where(wide > 0).reset_index())
+        names = dict.fromkeys(row["port"] for row in part)
+        all_uops = dict.fromkeys(names, 0.0)
+        lines = []
+        for instruction, uses in groupby(part, key=lambda row: row["instruction"]):
+            of_one = list(uses)
+            lines.append({"instruction": instruction, "text": of_one[0]["text"]})
+            for row in of_one:
+                uops = row["uops_per_iteration"]
+                lines[-1][row["port"]] = uops or None
+                all_uops[row["port"]] += uops
+        used = {port: uops or None for port, uops in all_uops.items()}
+        table.draw(Rows.of([*lines, {"instruction": None, "text": "all", **used}]))
 
 
-def _by_block(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Return each block's rows with a title; a block without an answer has its error printed."""
-    keys = [k for k in _WHERE if k in rows]
+    keys = [k for k in _WHERE if k in rows.columns]
     found = []
-    for values, part in rows.groupby(keys, sort=False):
+    for values, group in groupby(rows.records(), key=lambda row: tuple(row[k] for k in keys)):
+        part = list(group)
         named = dict(zip(keys, values, strict=True))
         subject = "/".join(str(named[k]) for k in ("kernel", "variant", "id") if named.get(k))
         title = f"{subject} on {named['microarch']}, {named['notion']}, offset {named['offset']}"
-        error = part["error"].iloc[0]
-        if error:
-            output.console().print(f"{title}: {error}\n")
+        if part[0]["error"]:
+            table.console().print(f"{title}: {part[0]['error']}\n")
         else:
             found.append((title, part))
     return found
 
 
-def _chart(console: Console, rows: pd.DataFrame, *, reasons: bool) -> str:
+def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
     """Print the lines; return what is cut off and how to see it, or nothing."""
-    labels = [_label(row) for row in rows.to_dict("records")]
+    from rich.text import Text
+
+    labels = [_label(row) for row in rows]
     label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
-    waits = rows["waited_for"] if reasons else pd.Series("", index=rows.index)
-    room = console.width - label_width - 2 - (waits.str.len().max() + 1 if reasons else 0)
-    last = int(rows["retired_cycle"].max())
-    shown = min(last + 1, max(int(room), 10))
+    waits = [(row["waited_for"] or "") if reasons else "" for row in rows]
+    room = console.width - label_width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
+    last = max(row["retired_cycle"] or 0 for row in rows)
+    shown = min(last + 1, max(room, 10))
     console.print(Text(" " * (label_width + 1) + _ruler(shown)))
-    for label, wait, row in zip(labels, waits, rows.to_dict("records"), strict=True):
+    for label, wait, row in zip(labels, waits, rows, strict=True):
         line = f"{label[:label_width]:<{label_width}} {_track(row, shown)} {wait}"
         console.print(Text(line.rstrip()), no_wrap=True, overflow="crop")
     if shown > last:
@@ -84,7 +92,7 @@ def _chart(console: Console, rows: pd.DataFrame, *, reasons: bool) -> str:
     )
 
 
-def _label(row: dict[Hashable, Any]) -> str:
+def _label(row: Row) -> str:
     port = f"p{row['port']}" if row["port"] else ""
     what = row["how"] if not port and row["how"] else row["role"]
     return f"{row['iteration']}.{row['instruction']:<2} {row['text']!s:<28.28} {port:<3} {what!s}"
@@ -95,7 +103,7 @@ def _ruler(cycles: int) -> str:
     return "".join(f"{cycle:<10}" for cycle in range(0, cycles, 10))[:cycles].rstrip()
 
 
-def _track(row: dict[Hashable, Any], cycles: int) -> str:
+def _track(row: Row, cycles: int) -> str:
     """Return an uop's letters, dots in between."""
     steps = ((letter, row[f"{step}_cycle"]) for step, letter in LETTERS.items())
     at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}

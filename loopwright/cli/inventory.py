@@ -3,19 +3,11 @@
 import sys
 
 import click
-import pandas as pd
 
-from loopwright import kernels, microarchs
+import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.doctor import doctor as examine
-from loopwright.doctor import model_state
 from loopwright.errors import unknown
-from loopwright.predict import MODELS
-from loopwright.tune import restore as put_back
-from loopwright.tune import run as run_tuned
-from loopwright.tune import tune as show_settings
-
-KINDS = ("kernels", "variants", "microarchs", "models")
+from loopwright.rows import Rows
 
 
 @click.command("list")
@@ -23,77 +15,104 @@ KINDS = ("kernels", "variants", "microarchs", "models")
     "kind",
     required=False,
     default="kernels",
-    metavar="[kernels|variants|microarchs|models]",
-    shell_complete=options.complete_from(KINDS),
+    metavar="[kernels|variants|microarchs|models|parameters]",
+    shell_complete=options.complete_from(
+        ("kernels", "variants", "microarchs", "models", "parameters")
+    ),
 )
 @output.formats
 def list_(kind: str, as_json: bool, as_csv: bool) -> None:
-    """List kernels, variants, microarchitectures or models.
+    """List kernels, variants, microarchitectures, models or the simulator's parameters.
 
     \b
     loopwright list
     loopwright list variants --csv
+    loopwright list parameters
     """
-    if kind not in KINDS:
-        raise unknown("kind", kind, KINDS)
-    rows = {
-        "kernels": _kernels,
-        "variants": _variants,
-        "microarchs": _microarchs,
-        "models": _models,
-    }[kind]()
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if kind not in _KINDS:
+        raise unknown("kind", kind, _KINDS)
+    output.emit(_KINDS[kind](), as_json=as_json, as_csv=as_csv)
 
 
-def _kernels() -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "kernel": k.id,
-                "routines": ", ".join(k.routines),
-                "variants": len(k.variants),
-                "summary": k.summary,
-            }
-            for k in kernels.every()
-        ]
+def _kernels() -> Rows:
+    from loopwright import kernels
+
+    return Rows.of(
+        {
+            "kernel": k.id,
+            "routines": ", ".join(k.routines),
+            "variants": len(k.variants),
+            "summary": k.summary,
+        }
+        for k in kernels.every()
     )
 
 
-def _variants() -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "variant": v.id,
-                "routine": v.routine,
-                "needs": " ".join(v.needs),
-                "merged": v.merged,
-                "summary": v.summary,
-            }
-            for k in kernels.every()
-            for v in k.variants.values()
-        ]
+def _variants() -> Rows:
+    from loopwright import kernels
+
+    return Rows.of(
+        {
+            "variant": v.id,
+            "routine": v.routine,
+            "needs": " ".join(v.needs),
+            "merged": v.merged,
+            "summary": v.summary,
+        }
+        for k in kernels.every()
+        for v in k.variants.values()
     )
 
 
-def _microarchs() -> pd.DataFrame:
+def _microarchs() -> Rows:
+    from loopwright import microarchs
+    from loopwright.predict import MODELS
+
     cores = [microarchs.load(i) for i in microarchs.ids()]
-    return pd.DataFrame(
-        [
-            {
-                "microarch": c.id,
-                "name": c.name,
-                "isa": c.isa,
-                "role": c.role,
-                "models": ", ".join(sorted(c.called)),
-                "features": " ".join(sorted(c.features)),
-            }
-            for c in cores
-        ]
+    return Rows.of(
+        {
+            "microarch": c.id,
+            "name": c.name,
+            "isa": c.isa,
+            "role": c.role,
+            "models": ", ".join(m.id for m in MODELS if not m.lacks(c)),
+            "features": " ".join(sorted(c.features)),
+        }
+        for c in cores
     )
 
 
-def _models() -> pd.DataFrame:
-    return pd.DataFrame([{"model": m.id, **model_state(m)} for m in MODELS])
+def _models() -> Rows:
+    from loopwright.doctor import model_state
+    from loopwright.predict import MODELS
+
+    return Rows.of({"model": m.id, **model_state(m)} for m in MODELS)
+
+
+def _parameters() -> Rows:
+    """Return the simulator's parameters, with the value that each core gives them."""
+    from loopwright import microarchs
+    from loopwright.predict.pipeline import parameters
+
+    cores = [microarchs.load(i) for i in microarchs.ids()]
+    rows = []
+    for name in parameters():
+        values: dict[str, list[str]] = {}
+        for core in cores:
+            if (value := core.value(name)) is not None:
+                values.setdefault(str(value), []).append(core.id)
+        said = (f"{value} ({', '.join(who)})" for value, who in values.items())
+        rows.append({"parameter": name, "values": "; ".join(said)})
+    return Rows.of(rows)
+
+
+_KINDS = {
+    "kernels": _kernels,
+    "variants": _variants,
+    "microarchs": _microarchs,
+    "models": _models,
+    "parameters": _parameters,
+}
 
 
 @click.command()
@@ -104,7 +123,7 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     \b
     loopwright doctor
     """
-    output.emit(examine(), as_json=as_json, as_csv=as_csv)
+    output.emit(lw.doctor(), as_json=as_json, as_csv=as_csv)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -125,14 +144,17 @@ def tune(
     sudo .venv/bin/loopwright tune --keep smt -- .venv/bin/loopwright measure x86_64/copy_user
     sudo .venv/bin/loopwright tune -- ./run
     """
+    from loopwright.tune import restore as put_back
+    from loopwright.tune import run
+
     if restore:
         for line in put_back():
             print(line)
         return 0
     if not command:
-        output.emit(show_settings(), as_json=as_json, as_csv=as_csv, hide=("why",))
+        output.emit(lw.tune(), as_json=as_json, as_csv=as_csv, hide=("why",))
         return 0
-    code, told = run_tuned(command, [name for name in keep.split(",") if name])
+    code, told = run(command, [name for name in keep.split(",") if name])
     for line in told:
         print(f"loopwright: {line}", file=sys.stderr)
     return code

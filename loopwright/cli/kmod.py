@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import click
-import pandas as pd
 
-from loopwright import kmod as module
-from loopwright import toolchain
 from loopwright.cli import output
 from loopwright.errors import InputError
+from loopwright.rows import Rows
 
 _OUT = click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
@@ -45,8 +43,11 @@ def source(
     \b
     loopwright kmod source -o kmod-arm64 --isa arm64
     """
+    from loopwright import kmod as module
+    from loopwright import toolchain
+
     parts = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
-    rows = pd.DataFrame([{"variant": p.variant.id, "offset": p.offset} for p in parts])
+    rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in parts)
     output.emit(rows, as_json=as_json, as_csv=as_csv)
     if not (as_json or as_csv):
         print(f"next, on the machine to be measured: cd {out} && make && sudo ./run")
@@ -73,8 +74,10 @@ def build(
     \b
     loopwright kmod build --kernel /lib/modules/$(uname -r)/build -o kmod
     """
+    from loopwright import kmod as module
+
     built = module.build(headers, out, specs, _offsets(offset))
-    rows = pd.DataFrame(
+    rows = Rows.of(
         [
             {
                 "module": str(built.module),
@@ -93,7 +96,9 @@ def build(
 
 def _offsets(text: str) -> list[int]:
     if text == "all":
-        return list(module.OFFSETS)
+        from loopwright.kmod import OFFSETS
+
+        return list(OFFSETS)
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InputError(f"--offset {text!r} is no list of offsets; give it as 0,16 or all")

@@ -4,14 +4,9 @@ from pathlib import Path
 
 import click
 
-from loopwright import slopes
-from loopwright.api import measure as run_measurements
-from loopwright.blocks import measure_blocks
-from loopwright.cli import options, output
+import loopwright as lw
+from loopwright.cli import measured, options, output
 from loopwright.errors import InputError
-from loopwright.points import CACHES
-
-_HIDDEN = ("kernel", "samples", "machine", "self_test", "milliseconds", "raw")
 
 
 @click.command()
@@ -96,6 +91,9 @@ def measure(
     loopwright measure x86_64/clear_user/immediates --against plain
     loopwright measure --blocks blocks.csv --notion all --csv
     """
+    from loopwright import slopes
+    from loopwright.points import CACHES
+
     at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
     if blocks is not None:
         if spec is not None:
@@ -103,7 +101,7 @@ def measure(
         if resume or raw or any(x is not None for x in (sizes, align, skew, cache, against)):
             raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
         with output.progress("measuring") as step:
-            found = measure_blocks(
+            found = lw.measure_blocks(
                 blocks,
                 notion=notion,
                 offset=at,
@@ -118,7 +116,7 @@ def measure(
     if notion is not None or isa is not None or processes is not None:
         raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
     with output.progress("measuring") as step:
-        rows = run_measurements(
+        rows = lw.measure(
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
@@ -129,11 +127,10 @@ def measure(
             resume=resume,
             progress=step,
         )
-    shown = rows if raw else rows.drop(columns="raw")
-    output.emit(shown, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
-    if not (as_json or as_csv):
-        for line in sorted(set(rows["self_test"]) - {""}):
-            print(f"self-test, cycles an instruction: {line}")
+    if as_json or as_csv:
+        output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
+    else:
+        measured.show(rows)
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:

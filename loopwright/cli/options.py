@@ -6,9 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from loopwright import kernels, microarchs
-from loopwright.predict import MODELS
-
 F = TypeVar("F", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -40,6 +37,8 @@ def out(text: str) -> Callable[[F], F]:
 
 def complete_specs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the kernels, or the variants of the kernel, that begin so."""
+    from loopwright import kernels
+
     del context, parameter
     known = kernels.ids()
     kernel = begun.rpartition("/")[0]
@@ -57,12 +56,16 @@ def complete_microarchs(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[str]:
     """Return the cores that go on with a list of them."""
+    from loopwright import microarchs
+
     del context, parameter
     return _go_on(begun, microarchs.ids())
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the models that go on with a list of them."""
+    from loopwright.predict import MODELS
+
     del context, parameter
     return _go_on(begun, (m.id for m in MODELS))
 

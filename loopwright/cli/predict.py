@@ -5,10 +5,8 @@ from typing import Any, TextIO
 
 import click
 
-from loopwright.cli import inside, options, output
+from loopwright.cli import options, output
 from loopwright.errors import InputError
-from loopwright.predict import predict as run
-from loopwright.predict.inside import ports, timeline
 
 
 @click.command()
@@ -18,7 +16,7 @@ from loopwright.predict.inside import ports, timeline
     required=False,
     shell_complete=options.complete_specs,
 )
-@click.option("--hex", "hex_", metavar="HEX", help="Machine code to predict.")
+@click.option("--hex", metavar="HEX", help="Machine code to predict.")
 @click.option(
     "--blocks",
     type=click.Path(path_type=Path),
@@ -66,23 +64,16 @@ from loopwright.predict.inside import ports, timeline
     metavar="N",
     help="Show what every uop of the first N iterations does in which cycle.",
 )
-@click.option("--ports", "ports_", is_flag=True, help="Show which ports each instruction uses.")
+@click.option("--ports", is_flag=True, help="Show which ports each instruction uses.")
 @output.formats
 def predict(
-    spec: str | None,
-    hex_: str | None,
-    blocks: Path | None,
     asm: TextIO | None,
-    isa: str | None,
-    microarch: str | None,
-    model: str | None,
-    notion: str | None,
-    offset: str | None,
     settings: tuple[str, ...],
     iterations: int | None,
-    ports_: bool,
+    ports: bool,
     as_json: bool,
     as_csv: bool,
+    **asked: Any,
 ) -> None:
     """Predict cycles an iteration of a kernel's main loops, of a block, or of many.
 
@@ -98,26 +89,21 @@ def predict(
     loopwright predict x86_64/copy_user/loop32 --microarch sandybridge --ports
     loopwright predict all --microarch all --offset all --csv
     """
-    what: dict[str, Any] = {
-        "hex": hex_,
-        "blocks": blocks,
-        "asm": asm.read() if asm else None,
-        "isa": isa,
-        "microarch": microarch,
-        "model": model,
-        "notion": notion,
-        "offset": offset,
-        "parameters": _parameters(settings),
-    }
-    if iterations is not None and ports_:
+    from loopwright.cli import inside, sides
+    from loopwright.predict import answer
+    from loopwright.predict.inside import TimelineQuestion, answer_ports, answer_timeline
+    from loopwright.predict.selection import Question
+
+    if iterations is not None and ports:
         raise InputError("--timeline and --ports exclude each other")
+    asked |= {"asm": asm.read() if asm else None, "parameters": _parameters(settings)}
     if iterations is not None:
-        rows, view = timeline(spec, **what, iterations=iterations), inside.timeline
-    elif ports_:
-        rows, view = ports(spec, **what), inside.ports
+        rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
+        view = inside.timeline
+    elif ports:
+        rows, view = answer_ports(Question(**asked)), inside.ports
     else:
-        output.emit(run(spec, **what), as_json=as_json, as_csv=as_csv, hide=("kernel", "routine"))
-        return
+        rows, view = answer(Question(**asked)), sides.show
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import click
 
+import loopwright as lw
 from loopwright.cli import output
-from loopwright.importing import import_results
-from loopwright.kit import kit as run_packing
-from loopwright.results import results as run_listing
 
 
 @click.command()
@@ -28,7 +26,7 @@ def kit(target: Path, as_json: bool, as_csv: bool) -> None:
     \b
     loopwright kit -o kit.tar.gz
     """
-    output.emit(run_packing(target), as_json=as_json, as_csv=as_csv)
+    output.emit(lw.kit(target), as_json=as_json, as_csv=as_csv)
 
 
 @click.command("import")
@@ -49,7 +47,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
     """
-    rows = import_results(files)
+    rows = lw.import_results(files)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
         return
@@ -71,7 +69,7 @@ def results(kernel: str | None, as_json: bool, as_csv: bool) -> None:
     \b
     loopwright results --kernel x86_64/copy_user
     """
-    rows = run_listing(kernel)
+    rows = lw.results(kernel)
     if rows.empty and not (as_json or as_csv):
         print("nothing yet: `loopwright measure KERNEL` or `loopwright import FILE` adds results")
     else:

@@ -4,14 +4,10 @@ import sys
 from pathlib import Path
 
 import click
-import pandas as pd
 
-from loopwright.baseline import run as run_baseline
+import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.patch.verb import patch as make_patches
-from loopwright.report import report as write_report
-from loopwright.report.sides import by_core
-from loopwright.verify import FAIL, TIERS
+from loopwright.errors import unknown
 
 
 def _said(line: str) -> None:
@@ -20,6 +16,8 @@ def _said(line: str) -> None:
 
 def _said_check(row: dict[str, object]) -> None:
     """Say on stderr what a check of a tier did, and how a failure is repeated."""
+    from loopwright.verify import FAIL
+
     status = str(row["status"]).upper() if row["status"] == FAIL else row["status"]
     _said(f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}")
     if row["status"] == FAIL:
@@ -36,7 +34,7 @@ def _said_check(row: dict[str, object]) -> None:
 @click.option(
     "--verify",
     "tier",
-    type=click.Choice(list(TIERS)),
+    metavar="apply|object|boot",
     help="Apply it; also build its objects and run them; also boot kernels with it.",
 )
 @output.formats
@@ -58,7 +56,11 @@ def patch(
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
     loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
-    rows = make_patches(spec, tree, out, sizes=sizes, quick=no_measure, tier=tier, said=_said_check)
+    from loopwright.verify import FAIL, TIERS
+
+    if tier is not None and tier not in TIERS:
+        raise unknown("tier", tier, TIERS)
+    rows = lw.patch(spec, tree, out, sizes=sizes, quick=no_measure, tier=tier, said=_said_check)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -84,7 +86,10 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
     \b
     loopwright baseline x86_64/copy_user --tree ~/src/linux
     """
-    found = run_baseline(kernel, tree, quick=no_measure)
+    from loopwright.baseline import run
+    from loopwright.report.sides import by_core
+
+    found = run(kernel, tree, quick=no_measure)
     if as_json or as_csv:
         output.emit(found.rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -127,8 +132,12 @@ def report(
     loopwright report x86_64/copy_user arm64/copy_user -o out --no-measure
     loopwright report -o out --tree ~/src/linux
     """
+    import pandas as pd
+
+    from loopwright.report import report as write
+
     with output.progress("measuring") as step:
-        findings = write_report(
+        findings = write(
             kernel_ids,
             out,
             sizes=sizes,

@@ -1,19 +1,18 @@
 """Predict the throughput of code with every model that knows the core."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
-import pandas as pd
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predict import selection
 from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
 from loopwright.predict.model import Answer, Model
 from loopwright.predict.osaca import Osaca
 from loopwright.predict.pipeline import Pipeline
+from loopwright.predict.selection import Question
 from loopwright.predict.subjects import Subject
 from loopwright.predict.uica import Uica
+from loopwright.rows import Rows, as_frame
 
 # The order in which models are shown everywhere.
 MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
@@ -29,21 +28,10 @@ COLUMNS = (
     "least_cycles",
     "startup_cycles",
 )
+_TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles"), "float64")
 
 
-def predict(
-    spec: str | None = None,
-    *,
-    hex: str | None = None,
-    blocks: Path | str | None = None,
-    asm: str | None = None,
-    isa: str | None = None,
-    microarch: str | None = None,
-    model: str | None = None,
-    notion: str | None = None,
-    offset: int | str | None = None,
-    parameters: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
+def answer(asked: Question) -> Rows:
     """Predict KERNEL[/VARIANT] or "all", a hex string, a CSV of blocks, or loops of assembly text.
 
     Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
@@ -59,18 +47,18 @@ def predict(
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction).
     """
-    selected = selection.select(spec, hex, blocks, asm, isa, microarch, notion)
-    chosen = select_models(model or Pipeline.id)
-    if parameters:
-        chosen = [Pipeline(parameters) if m.id == Pipeline.id else m for m in chosen]
-    offsets = selection.offsets(offset)
-    rows: list[dict[str, object]] = []
-    for core, subject_list in selected:
+    chosen = select_models(asked.model or Pipeline.id)
+    if asked.parameters:
+        chosen = [Pipeline(asked.parameters) if m.id == Pipeline.id else m for m in chosen]
+    offsets = asked.offsets
+    rows: list[tuple[Any, ...]] = []
+    for core, subjects in asked.select():
         for one in chosen:
-            rows += _ask(one, core, subject_list, offsets, required=model != "all")
-    return pd.DataFrame(rows, columns=[*selection.key(spec), *COLUMNS]).astype(
-        {"cycles": "float64", "least_cycles": "float64", "startup_cycles": "float64"}
-    )
+            rows += _ask(one, core, subjects, offsets, required=asked.model != "all")
+    return Rows((*asked.key, *COLUMNS), rows, _TYPES)
+
+
+predict = as_frame("predict", Question, answer)
 
 
 def select_models(spec: str) -> list[Model]:
@@ -94,8 +82,8 @@ def _ask(
     offsets: Sequence[int | None],
     *,
     required: bool,
-) -> list[dict[str, object]]:
-    """Return the rows of one model for one core.
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of one model for one core.
 
     A model that is not installed raises where it was asked for by name, else it fills errors.
     """
@@ -108,22 +96,18 @@ def _ask(
             raise
         found = [Answer.none(str(error)) for _ in asked]
     answers = iter(found)
-    rows: list[dict[str, object]] = []
     for subject, offset in pairs:
         answer = Answer.none(subject.error) if subject.error else next(answers)
-        rows.append(
-            {
-                **subject.key,
-                "microarch": core.id,
-                "model": model.id,
-                "notion": subject.notion,
-                "offset": subject.natural if offset is None else offset,
-                "cycles": answer.cycles,
-                "bottleneck": answer.bottleneck,
-                "error": answer.error,
-                "bytes_per_iteration": subject.moved,
-                "least_cycles": subject.least_cycles,
-                "startup_cycles": None if answer.cycles is None else answer.startup,
-            }
+        yield (
+            *subject.key.values(),
+            core.id,
+            model.id,
+            subject.notion,
+            subject.natural if offset is None else offset,
+            answer.cycles,
+            answer.bottleneck,
+            answer.error,
+            subject.moved,
+            subject.least_cycles,
+            None if answer.cycles is None else answer.startup,
         )
-    return rows

@@ -1,16 +1,15 @@
 """What happens inside a core while it runs a block: the timeline of its uops and their ports."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
-
-import pandas as pd
 
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.predict import selection
 from loopwright.predict.model import Block
 from loopwright.predict.pipeline import Pipeline
+from loopwright.predict.selection import Question
+from loopwright.rows import Rows, as_frame
 
 MOST_ITERATIONS = 1000
 
@@ -23,20 +22,15 @@ _PORTS = ("instruction", "text", "form", "port", "uops_per_iteration")
 Row = dict[str, Any]
 
 
-def timeline(
-    spec: str | None = None,
-    *,
-    hex: str | None = None,
-    blocks: Path | str | None = None,
-    asm: str | None = None,
-    isa: str | None = None,
-    microarch: str | None = None,
-    model: str | None = None,
-    notion: str | None = None,
-    offset: int | str | None = None,
-    iterations: int = 10,
-    parameters: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
+@dataclass(frozen=True)
+class TimelineQuestion(Question):
+    """What a timeline is asked of: what a prediction is, and how many iterations to show."""
+
+    _: KW_ONLY
+    iterations: int = 10
+
+
+def answer_timeline(asked: TimelineQuestion) -> Rows:
     """Return what every uop of the first iterations does and when, by the pipeline simulator.
 
     spec, hex, blocks, asm, isa, microarch, notion, offset and parameters are those of predict.
@@ -52,48 +46,40 @@ def timeline(
 
     InputError as predict, and where another model or more than 1000 iterations are asked for.
     """
-    if not 1 <= iterations <= MOST_ITERATIONS:
+    if not 1 <= asked.iterations <= MOST_ITERATIONS:
         raise InputError(
-            f"a timeline of {iterations} iterations; give a number from 1 to {MOST_ITERATIONS}"
+            f"a timeline of {asked.iterations} iterations; "
+            f"give a number from 1 to {MOST_ITERATIONS}"
         )
-    simulator = _simulator(model, parameters, "a timeline")
+    simulator = _simulator(asked, "a timeline")
 
     def rows(block: Block, found: Row) -> Iterator[Row]:
         texts = [i.text for i in block.instructions]
         for row in found["timeline"]:
-            yield {**row, "text": texts[row["instruction"]]}
+            shown = {**row, "text": texts[row["instruction"]]}
+            yield shown | {key: row[key] or "" for key in ("role", "port")}
 
-    out = _gather(
-        [*selection.key(spec), *_WHERE, *_TIMELINE, *_CYCLES, "waited_for", "error"],
-        selection.select(spec, hex, blocks, asm, isa, microarch, notion),
-        selection.offsets(offset),
-        lambda block, core: simulator.inside([block], core, iterations=iterations)[0],
+    return _gather(
+        asked,
+        (*_WHERE, *_TIMELINE, *_CYCLES, "waited_for", "error"),
+        lambda block, core: simulator.inside([block], core, iterations=asked.iterations)[0],
         rows,
+        dict.fromkeys(("iteration", "instruction", "uop", *_CYCLES), "Int64")
+        | dict.fromkeys(("role", "port"), "object"),
     )
-    out[["role", "port"]] = out[["role", "port"]].astype(object).fillna("")
-    return out.astype(dict.fromkeys(("iteration", "instruction", "uop", *_CYCLES), "Int64"))
 
 
-def ports(
-    spec: str | None = None,
-    *,
-    hex: str | None = None,
-    blocks: Path | str | None = None,
-    asm: str | None = None,
-    isa: str | None = None,
-    microarch: str | None = None,
-    model: str | None = None,
-    notion: str | None = None,
-    offset: int | str | None = None,
-    parameters: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
+timeline = as_frame("timeline", TimelineQuestion, answer_timeline)
+
+
+def answer_ports(asked: Question) -> Rows:
     """Return how many uops an iteration each instruction runs on each port, by the simulator.
 
     The arguments are those of predict. One row for each instruction and port of the core:
     instruction (from 0), text, form (its row in instructions.csv), port and uops_per_iteration.
     A block without an answer has one row with the error. InputError as timeline.
     """
-    simulator = _simulator(model, parameters, "the use of ports")
+    simulator = _simulator(asked, "the use of ports")
 
     def rows(block: Block, found: Row) -> Iterator[Row]:
         for n, (ins, uses) in enumerate(zip(block.instructions, found["ports"], strict=True)):
@@ -106,37 +92,40 @@ def ports(
                     "uops_per_iteration": round(count, 3),
                 }
 
-    out = _gather(
-        [*selection.key(spec), *_WHERE, *_PORTS, "error"],
-        selection.select(spec, hex, blocks, asm, isa, microarch, notion),
-        selection.offsets(offset),
+    return _gather(
+        asked,
+        (*_WHERE, *_PORTS, "error"),
         lambda block, core: simulator.inside([block], core)[0],
         rows,
+        {"instruction": "Int64", "uops_per_iteration": "float64"},
     )
-    return out.astype({"instruction": "Int64", "uops_per_iteration": "float64"})
 
 
-def _simulator(model: str | None, parameters: Mapping[str, str] | None, what: str) -> Pipeline:
-    if model not in (None, Pipeline.id):
+ports = as_frame("ports", Question, answer_ports)
+
+
+def _simulator(asked: Question, what: str) -> Pipeline:
+    if asked.model not in (None, Pipeline.id):
         raise InputError(
-            f"{what} is more than model {model!r} can tell; "
+            f"{what} is more than model {asked.model!r} can tell; "
             f"leave the model out or give {Pipeline.id}"
         )
-    return Pipeline(parameters)
+    return Pipeline(asked.parameters)
 
 
 def _gather(
-    columns: list[str],
-    selected: selection.Selected,
-    offsets: Sequence[int | None],
+    asked: Question,
+    columns: tuple[str, ...],
     answer: Callable[[Block, Microarch], Row],
     rows: Callable[[Block, Row], Iterator[Row]],
-) -> pd.DataFrame:
+    types: dict[str, str],
+) -> Rows:
     """Collect the rows of every block, each with where it stands, or with the error."""
+    shown = (*asked.key, *columns)
     out: list[Row] = []
-    for core, chosen in selected:
+    for core, chosen in asked.select():
         for subject in chosen:
-            for offset in offsets:
+            for offset in asked.offsets:
                 block = subject.block(offset)
                 where: Row = {**subject.key, "microarch": core.id, "model": Pipeline.id}
                 where |= {"notion": block.notion, "offset": block.offset}
@@ -145,4 +134,4 @@ def _gather(
                     out.append({**where, "error": found["error"]})
                     continue
                 out += [{**where, **row, "error": ""} for row in rows(block, found)]
-    return pd.DataFrame(out, columns=columns)
+    return Rows(shown, [tuple(row.get(c) for c in shown) for row in out], types)

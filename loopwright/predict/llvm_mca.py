@@ -45,25 +45,26 @@ class LlvmMca:
         """Return the version; InputError where llvm-mca 19 is missing."""
         return _version()
 
-    def options(self, core: Microarch) -> list[str] | str:
-        """Return the extra options for a core, or a string that says why there is no answer."""
+    def lacks(self, core: Microarch) -> str:
+        """Say that LLVM has no scheduling model of a core."""
+        return "" if "llvm" in core.called else f"llvm-mca has no model of {core.id}"
+
+    def options(self, core: Microarch) -> list[str]:
+        """Return the extra options for a core."""
         del core
         return []
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
         """Answer with total cycles of 1000 iterations by 1000."""
-        if "llvm" not in core.called:
-            return [Answer.none(f"llvm-mca has no model of {core.id}") for _ in blocks]
-        options = self.options(core)
-        if isinstance(options, str):
-            return [Answer.none(options) for _ in blocks]
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
         command = [
             _program(),
             f"-mtriple={_TRIPLES[core.isa]}",
             f"-mcpu={core.called['llvm']}",
             f"-iterations={self.iterations}",
             "-json",
-            *options,
+            *self.options(core),
         ]
         answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := unfit(b))}
         todo = [n for n in range(len(blocks)) if n not in answers]
@@ -79,12 +80,20 @@ class CorrectedLlvmMca(LlvmMca):
 
     id = "llvm-mca-corrected"
 
-    def options(self, core: Microarch) -> list[str] | str:
+    def lacks(self, core: Microarch) -> str:
+        """Say that core.toml has no corrections, where LLVM has a model."""
+        if lacking := super().lacks(core):
+            return lacking
+        return "" if _corrected(core) else f"no corrected llvm-mca settings are known for {core.id}"
+
+    def options(self, core: Microarch) -> list[str]:
         """Return the corrections in core.toml."""
-        table = core.parameters.get("llvm_mca", {}).get("corrected")
-        if not table:
-            return f"no corrected llvm-mca settings are known for {core.id}"
-        return list(table["options"])
+        return list(_corrected(core)["options"])
+
+
+def _corrected(core: Microarch) -> dict[str, Any]:
+    table: dict[str, Any] = core.parameters.get("llvm_mca", {}).get("corrected", {})
+    return table
 
 
 @cache

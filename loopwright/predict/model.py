@@ -68,6 +68,10 @@ class Model(Protocol):
         """Return name and version; InputError that says how to get it where it is missing."""
         ...
 
+    def lacks(self, core: Microarch) -> str:
+        """Say why it has no answer for any block on a core, or nothing."""
+        ...
+
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
         """Answer for each block, in order. A block it cannot answer for gets an error."""
         ...

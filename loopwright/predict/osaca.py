@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib import metadata
 from typing import Any
 
 import iced_x86 as iced
@@ -23,15 +22,21 @@ class Osaca:
 
     def version(self) -> str:
         """Return the version; InputError where OSACA is not installed."""
+        from importlib import metadata
+
         try:
             return f"OSACA {metadata.version('osaca')}"
         except metadata.PackageNotFoundError:
             raise InputError("OSACA is missing: install it with `pip install osaca`") from None
 
+    def lacks(self, core: Microarch) -> str:
+        """Say that OSACA has no model of a core."""
+        return "" if "osaca" in core.called else f"OSACA has no model of {core.id}"
+
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
         """Answer with the larger of port pressure and longest loop-carried dependency."""
-        if "osaca" not in core.called:
-            return [Answer.none(f"OSACA has no model of {core.id}") for _ in blocks]
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
         self.version()
         return [_one(block, core) for block in blocks]
 
@@ -59,10 +64,10 @@ def _text(isa: str, ins: Instruction) -> str:
     """
     if ins.target is not None:
         # It takes a branch to a number for an unknown form.
-        operands = ins.text.replace("\t", " ").rsplit(" ", 1)[0]
+        operands = ins.text.rsplit(" ", 1)[0]
         return f"{operands} .Ltarget"
     if isa != "x86_64":
-        return ins.text.replace("\t", " ")
+        return ins.text
     decoded = iced.Decoder(64, ins.code, ip=ins.address).decode()
     text = _formatter().format(decoded)
     base, suffixed = _formatter().format_mnemonic(decoded), ins.mnemonic

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from loopwright import paths
@@ -13,6 +13,8 @@ from loopwright.microarchs import Microarch
 from loopwright.predict.model import Answer, Block, unfit
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
+
+_TABLE = "instructions.csv"
 
 # Bytes of the two string instructions whose difference is the cost of more bytes.
 _SHORT, _LONG = 4096, 12288
@@ -31,14 +33,19 @@ class Pipeline:
         """Return the version; InputError where the simulator has not been built."""
         return f"loopwright pipeline {_module().__version__}"
 
+    def lacks(self, core: Microarch) -> str:
+        """Say that nobody has given the simulator figures for a core."""
+        there = (paths.models_root() / core.id / _TABLE).is_file()
+        return "" if there else f"the pipeline simulator has no figures for {core.id}"
+
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
         """Answer for all blocks in one call.
 
         A single repeated string instruction gets cycles per 64 bytes, in a long run.
         """
-        machine = _core(core.id, tuple(sorted(self.overrides.items())))
-        if machine is None:
-            return [Answer.none(_no_figures(core)) for _ in blocks]
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
+        machine = self._core(core)
         apart: dict[bytes, Answer] = {}
         for block in blocks:
             if block.code not in apart and not straight(block.isa, block.code):
@@ -58,9 +65,9 @@ class Pipeline:
 
         With iterations, "timeline" holds that many; models/pipeline/README.md names its keys.
         """
-        machine = _core(core.id, tuple(sorted(self.overrides.items())))
-        if machine is None:
-            return [{"error": _no_figures(core)} for _ in blocks]
+        if lacking := self.lacks(core):
+            return [{"error": lacking} for _ in blocks]
+        machine = self._core(core)
         rows: list[dict[str, Any]] = []
         for block in blocks:
             if not straight(block.isa, block.code):
@@ -74,6 +81,12 @@ class Pipeline:
             )
             rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
         return rows
+
+    def _core(self, core: Microarch) -> Any:
+        """Return the simulator's core, with the overrides of this model."""
+        folder = paths.models_root() / core.id
+        texts = [(folder / name).read_text() for name in ("core.toml", _TABLE)]
+        return _built(core.id, *texts, tuple(sorted(self.overrides.items())))
 
 
 def parameters() -> list[str]:
@@ -90,25 +103,17 @@ def _module() -> Any:
         raise InputError("the pipeline simulator is not built: run `make setup`") from None
 
 
-@cache
-def _core(core: str, overrides: tuple[tuple[str, str], ...]) -> Any:
-    """Return the simulator's core, None where there are no figures for it."""
-    folder = paths.models_root() / core
-    if not (folder / "instructions.csv").is_file():
-        return None
+# Keyed by what the files hold: they may change while this process lives.
+@lru_cache(maxsize=64)
+def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> Any:
     known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
         if name not in known:
             raise unknown("parameter", name, known)
-    texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
     try:
-        return _module().Core(*texts, dict(overrides))
+        return _module().Core(toml, table, dict(overrides))
     except ValueError as error:
         raise InputError(f"{core}: {error}") from None
-
-
-def _no_figures(core: Microarch) -> str:
-    return f"the pipeline simulator has no figures for {core.id}"
 
 
 def _apart(machine: Any, block: Block, core: Microarch) -> Answer:

@@ -1,9 +1,10 @@
 """Which blocks on which cores at which code offsets a call is about."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
-from loopwright import kernels, microarchs, snippet
+from loopwright import microarchs
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
 from loopwright.predict import subjects
@@ -15,60 +16,71 @@ EVERY = "all"
 Selected = Iterator[tuple[Microarch, list[Subject]]]
 
 
-def select(
-    spec: str | None,
-    text: str | None,
-    blocks: Path | str | None,
-    asm: str | None,
-    isa: str | None,
-    microarch: str | None,
-    notion: str | None,
-) -> Selected:
-    """Return each core with what is to be predicted for it.
+@dataclass(frozen=True)
+class Question:
+    """What a prediction is asked of; loopwright.predict says what each field is."""
 
-    Exactly one of spec (KERNEL[/VARIANT] or "all"), text (hex), blocks (a CSV) and asm (assembly
-    text, of isa) is given; InputError for anything else, and for a microarch or notion that is
-    not known.
-    """
-    if sum(given is not None for given in (spec, text, blocks, asm)) != 1:
-        raise InputError("give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv or --asm FILE")
-    if isa is not None and asm is None:
-        raise InputError("--isa is for assembly text: give it with --asm FILE")
-    if notion is not None and notion not in NOTIONS:
-        raise unknown("notion", notion, NOTIONS)
+    spec: str | None = None
+    _: KW_ONLY
+    hex: str | None = None
+    blocks: Path | str | None = None
+    asm: str | None = None
+    isa: str | None = None
+    microarch: str | None = None
+    model: str | None = None
+    notion: str | None = None
+    offset: int | str | None = None
+    parameters: Mapping[str, str] | None = None
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that identify a subject."""
+        return ["kernel", "routine", "variant"] if self.spec is not None else ["id"]
+
+    @property
+    def offsets(self) -> Sequence[int | None]:
+        """The code offsets asked for, None for the code's own; InputError outside 0..63."""
+        if self.offset is None:
+            return [None]
+        if self.offset == EVERY:
+            return list(subjects.OFFSETS)
+        if str(self.offset).isdecimal() and int(self.offset) in subjects.OFFSETS:
+            return [int(self.offset)]
+        raise InputError(
+            f"offset {self.offset!r} is not in 0..63; give a number of bytes mod 64, or all"
+        )
+
+    def select(self) -> Selected:
+        """Return each core with what is to be predicted for it.
+
+        Exactly one of spec (KERNEL[/VARIANT] or "all"), hex, blocks (a CSV) and asm (assembly
+        text, of isa) is given; InputError for anything else, and for a microarch or notion that is
+        not known.
+        """
+        if sum(given is not None for given in (self.spec, self.hex, self.blocks, self.asm)) != 1:
+            raise InputError(
+                "give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv or --asm FILE"
+            )
+        if self.isa is not None and self.asm is None:
+            raise InputError("--isa is for assembly text: give it with --asm FILE")
+        if self.notion is not None and self.notion not in NOTIONS:
+            raise unknown("notion", self.notion, NOTIONS)
+        if self.spec is not None:
+            return _of_kernels(self.spec, self.microarch, self.notion)
+        if self.asm is not None:
+            return _of_assembly(self.asm, self.isa, self.microarch, self.notion)
+        return _of_blocks(self.hex, self.blocks, self.microarch, self.notion)
+
+
+def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selected:
+    from loopwright import kernels
+
     if spec == EVERY:
-        return _of_all_kernels(microarch, notion)
-    if spec is not None:
-        return _of_kernel(spec, microarch, notion)
-    if asm is not None:
-        return _of_assembly(asm, isa, microarch, notion)
-    return _of_blocks(text, blocks, microarch, notion)
-
-
-def key(spec: str | None) -> list[str]:
-    """Return the columns that identify a subject."""
-    return ["kernel", "routine", "variant"] if spec is not None else ["id"]
-
-
-def offsets(offset: int | str | None) -> Sequence[int | None]:
-    """Resolve a code offset, "all" or None (the code's own); InputError outside 0..63."""
-    if offset is None:
-        return [None]
-    if offset == EVERY:
-        return list(subjects.OFFSETS)
-    if str(offset).isdecimal() and int(offset) in subjects.OFFSETS:
-        return [int(offset)]
-    raise InputError(f"offset {offset!r} is not in 0..63; give a number of bytes mod 64, or all")
-
-
-def _of_all_kernels(microarch: str | None, notion: str | None) -> Selected:
-    for core in microarchs.select(microarch):
-        chosen = [k for k in kernels.every() if k.isa == core.isa]
-        variants = [v for kernel in chosen for v in kernel.variants.values()]
-        yield core, [subjects.of_variant(v, core, notion) for v in variants]
-
-
-def _of_kernel(spec: str, microarch: str | None, notion: str | None) -> Selected:
+        for core in microarchs.select(microarch):
+            chosen = [k for k in kernels.every() if k.isa == core.isa]
+            variants = [v for kernel in chosen for v in kernel.variants.values()]
+            yield core, [subjects.of_variant(v, core, notion) for v in variants]
+        return
     kernel, variants = kernels.select(spec)
     for core in microarchs.select(microarch, kernel.isa):
         yield core, [subjects.of_variant(v, core, notion) for v in variants]
@@ -86,6 +98,8 @@ def _of_blocks(
 
 
 def _of_assembly(text: str, isa: str | None, microarch: str | None, notion: str | None) -> Selected:
+    from loopwright import snippet
+
     if isa is None and microarch not in (None, EVERY):
         isa = microarchs.select(microarch)[0].isa
     found = snippet.pieces(text, isa)

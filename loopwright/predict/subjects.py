@@ -4,14 +4,17 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from loopwright import assemble, decode, kernels, loops
+from loopwright import decode, kernels, loops
 from loopwright.code import Code, Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
 from loopwright.predict.model import Block
-from loopwright.snippet import Piece
+
+if TYPE_CHECKING:
+    from loopwright.snippet import Piece
 
 OFFSETS = range(64)
 _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
@@ -43,6 +46,8 @@ class Subject:
 
 def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
+    from loopwright import assemble
+
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
     optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
@@ -132,7 +137,7 @@ def of_hex(text: str, isa: str, notion: str | None, key: dict[str, str], offset:
     return Subject(key, isa, code, chosen, offset, error=error)
 
 
-def of_piece(piece: Piece, core: Microarch, notion: str | None) -> Subject:
+def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
     """Return a loop of pasted assembly as the core would run it."""
     branch = piece.notion == "loop"
     error = _NO_BRANCH if notion == "loop" and not branch else ""

@@ -37,10 +37,14 @@ class Uica:
         )
         return f"uiCA {done.stdout.strip() or '(commit unknown)'}"
 
+    def lacks(self, core: Microarch) -> str:
+        """Say that uiCA has no model of a core."""
+        return "" if "uica" in core.called else f"uiCA has no model of {core.id}"
+
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
         """Answer with uiCA's throughput: of a loop where the block ends in a branch."""
-        if "uica" not in core.called:
-            return [Answer.none(f"uiCA has no model of {core.id}") for _ in blocks]
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
         program = _home() / "uiCA.py"
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(lambda b: _one(program, b, core.called["uica"]), blocks))

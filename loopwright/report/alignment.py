@@ -8,7 +8,8 @@ from loopwright import microarchs
 from loopwright.code import Instruction
 from loopwright.compare import MEASURED
 from loopwright.decode import decode
-from loopwright.predict import predict, selection
+from loopwright.predict import predict
+from loopwright.predict.selection import Question
 
 BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or uop-cache set, fetch block
 SLOW = 0.02  # relative: above the best offset by more than that is slow
@@ -37,7 +38,7 @@ def sweep(
     rows["slowdown_percent"] = 100 * (rows["cycles_per_iteration"] / best - 1)
     codes = {
         (core.id, list(one.key.values())[-1]): one.code.hex()
-        for core, about in selection.select(spec, None, None, asm, None, microarch, None)
+        for core, about in Question(spec, asm=asm, microarch=microarch).select()
         for one in about
     }
     pairs = zip(rows["microarch"], rows["variant"], strict=True)

@@ -1,0 +1,45 @@
+"""Terminal view of predictions: a line a block; of several models, a column each."""
+
+from typing import Any
+
+from loopwright.cli import table
+from loopwright.cli.table import Figure
+from loopwright.rows import Rows
+
+_HIDDEN = ("kernel", "routine")
+_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles")
+
+
+def show(rows: Rows) -> None:
+    """Print predictions; where several models were asked, side by side."""
+    models = list(dict.fromkeys(rows.column("model")))
+    if len(models) < 2:
+        table.draw(rows.only(c for c in rows.columns if c not in _HIDDEN))
+        return
+    shared = [c for c in rows.columns if c not in _OF_A_MODEL]
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    missing: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    subject = "variant" if "variant" in rows.columns else "id"
+    for row in rows.records():
+        place = {c: row[c] for c in shared}
+        line = lines.setdefault(tuple(place.values()), place | dict.fromkeys(models, Figure("-")))
+        if row["cycles"] is None:
+            who, what = missing.setdefault(row["error"], ({}, {}))
+            who[f"{row['model']} on {row['microarch']}"] = None
+            what[row[subject]] = None
+        else:
+            line[row["model"]] = _cell(row)
+    found = Rows.of(lines.values())
+    table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
+    if any("+" in str(line[m]) for line in lines.values() for m in models):
+        print("+N: cycles once, to start a string instruction; +? where that is not known")
+    every = len(dict.fromkeys(rows.column(subject)))
+    for error, (who, what) in missing.items():
+        of = "" if len(what) == every else f" ({', '.join(what)})"
+        print(f"- {', '.join(who)}{of}: {error}")
+
+
+def _cell(row: dict[str, Any]) -> Figure:
+    startup = row["startup_cycles"]
+    told = "" if startup == 0 else " +?" if startup is None else f" +{startup:.0f}"
+    return Figure(f"{row['cycles']:.2f}{told}")

@@ -1,0 +1,139 @@
+"""Tables: as wide as they are in a pipe, as wide as the window on a terminal."""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_UNBROKEN = 10_000  # columns
+_LEAST_TEXTS = (14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+
+
+class Figure(str):
+    """A number as it is to be shown."""
+
+    __slots__ = ()
+
+
+def console() -> "Console":
+    """Return the console of standard output; without a terminal its lines are never broken."""
+    from rich.console import Console
+
+    found = Console(highlight=False, soft_wrap=False)
+    if found.is_terminal:
+        return found
+    return Console(highlight=False, width=_UNBROKEN)
+
+
+def draw(rows: Rows) -> None:
+    """Print rows as a table, without the columns that say nothing.
+
+    In a window that it does not fit, columns that are the same in all rows stand above it.
+    """
+    shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
+    # A colour is forced where a program shows it to somebody, e.g. a pager.
+    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
+        _on_terminal(shown)
+    else:
+        _plain(shown)
+
+
+def blank(value: object) -> bool:
+    """Say whether there is nothing to show of a value."""
+    return value is None or value == "" or value != value
+
+
+def text(value: Any) -> str:
+    """Return a value as a cell shows it."""
+    if blank(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    return str(value)
+
+
+def _plain(rows: Rows) -> None:
+    """Print one line a row, however long."""
+    columns = []
+    for name in rows.columns:
+        values = rows.column(name)
+        cells = [name, *map(text, values)]
+        width = max(map(len, cells))
+        right = _numeric(values)
+        columns.append([c.rjust(width) if right else c.ljust(width) for c in cells])
+    head, *body = ("  ".join(cells) for cells in zip(*columns, strict=True)) if columns else ("",)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in (head, "─" * len(head), *body))
+
+
+def _on_terminal(rows: Rows) -> None:
+    from rich.markup import escape
+
+    where = console()
+    grid = _grid(rows)
+    unbroken = where.options.update(max_width=_UNBROKEN)
+    if where.measure(grid, options=unbroken).maximum > where.width:
+        several = len(rows.values) > 1
+        cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
+        same = [c for c in rows.columns if several and len(set(cells[c])) == 1]
+        if same:
+            where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
+        grid = _narrow(rows.only(c for c in rows.columns if c not in same), where.width)
+    where.print(grid)
+
+
+def _grid(rows: Rows) -> "Table":
+    """Return rows as a table: numbers at the right."""
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
+    for column in rows.columns:
+        grid.add_column(column, justify="right" if _numeric(rows.column(column)) else "left")
+    return _filled(grid, rows)
+
+
+def _narrow(rows: Rows, width: int) -> "Table":
+    """Return rows as a table for a narrow window: heads and texts broken, numbers whole."""
+    from rich import box
+    from rich.table import Table
+
+    heads = {c: c.replace("_", " ") for c in rows.columns}
+    cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
+    numeric = {c: _numeric(rows.column(c)) for c in rows.columns}
+    widest = {c: max(map(len, cells[c]), default=0) for c in rows.columns}
+    for most in _LEAST_TEXTS:
+        least = {
+            c: max(widest[c], min(most, max(map(len, heads[c].split()))))
+            if numeric[c]
+            else min(widest[c], most)
+            for c in rows.columns
+        }
+        if sum(least.values()) + len(least) <= width:
+            break
+    grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    for column, head in heads.items():
+        if numeric[column]:
+            grid.add_column(head, justify="right", overflow="fold", width=least[column])
+        else:
+            grid.add_column(head, overflow="fold", min_width=least[column])
+    return _filled(grid, rows)
+
+
+def _numeric(values: list[Any]) -> bool:
+    kinds = {type(v) for v in values if not blank(v)}
+    return bool(kinds) and kinds <= {int, float, Figure}
+
+
+def _filled(grid: "Table", rows: Rows) -> "Table":
+    from rich.markup import escape
+
+    for row in rows.values:
+        grid.add_row(*(escape(text(v)) for v in row))
+    return grid

@@ -1,0 +1,77 @@
+"""Rows of named columns: what a verb finds, before it is a DataFrame, a table, JSON or CSV."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+P = ParamSpec("P")
+Q = TypeVar("Q")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of plain values in the order of columns; None is no value.
+
+    types are the dtypes that columns have in a DataFrame where they do not follow from the values.
+    """
+
+    columns: tuple[str, ...]
+    values: list[tuple[Any, ...]]
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_frame(cls, frame: "pd.DataFrame") -> Self:
+        """Return the rows of a DataFrame."""
+        plain = frame.astype(object).where(frame.notna(), None)
+        return cls(tuple(map(str, frame.columns)), list(plain.itertuples(index=False, name=None)))
+
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> Self:
+        """Return the rows of records that all have the same keys."""
+        given = list(records)
+        columns = tuple(given[0]) if given else ()
+        return cls(columns, [tuple(row[c] for c in columns) for row in given])
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return each row as a dict."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.values]
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of one column."""
+        at = self.columns.index(name)
+        return [row[at] for row in self.values]
+
+    def only(self, columns: Iterable[str]) -> Self:
+        """Return the rows with these columns alone, in this order."""
+        at = [self.columns.index(c) for c in columns]
+        return type(self)(
+            tuple(self.columns[n] for n in at), [tuple(row[n] for n in at) for row in self.values]
+        )
+
+    def frame(self) -> "pd.DataFrame":
+        """Return the rows as a DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values, columns=list(self.columns)).astype(dict(self.types))
+
+
+def as_frame(
+    name: str, question: Callable[P, Q], answer: Callable[[Q], Rows]
+) -> "Callable[P, pd.DataFrame]":
+    """Return a function of a question's fields that gives the rows of its answer as a DataFrame.
+
+    It has the docstring of answer, so that what can be asked is declared once.
+    """
+
+    @wraps(answer)
+    def verb(*given: P.args, **named: P.kwargs) -> "pd.DataFrame":
+        return answer(question(*given, **named)).frame()
+
+    verb.__name__ = verb.__qualname__ = name
+    verb.__dict__["__signature__"] = signature(question).replace(return_annotation="pd.DataFrame")
+    return verb

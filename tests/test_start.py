@@ -1,0 +1,71 @@
+"""What is imported when: a verb waits for nothing that it does not need."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import loopwright as lw
+
+# What takes long to import, and a prediction can do without.
+HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "jinja2", "rich", "elftools", "capstone"}
+
+
+def imported(arguments: list[str]) -> set[str]:
+    """Return the top-level modules that are there when a command has run."""
+    script = (
+        "import sys; from loopwright.cli import run; assert run(sys.argv[1:]) == 0; "
+        "print('imported:', *{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
+    )
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith("imported:")]
+    return set(line.split()[1:])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["predict", "--help"],
+        ["measure", "--help"],
+        ["list"],
+        ["list", "microarchs"],
+        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2"],
+        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--json"],
+        ["predict", "--hex", "4883c0014839c875f7", "--microarch", "zen2", "--model", "llvm-mca"],
+    ],
+)
+def test_nothing_heavy_is_imported_where_it_is_not_needed(arguments):
+    there = imported(arguments)
+    assert "loopwright" in there
+    assert not there & HEAVY
+
+
+def test_help_imports_no_verb():
+    assert "iced_x86" not in imported(["--help"])
+
+
+def test_a_verb_is_a_function_whatever_was_imported_before():
+    script = (
+        "import loopwright.predict.inside, loopwright.patch.verb, loopwright.check\n"
+        "import loopwright as lw\n"
+        "assert [getattr(lw, name).__name__ for name in lw.__all__] == lw.__all__"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_package_names_its_verbs_and_refuses_others():
+    assert set(lw.__all__) <= set(dir(lw))
+    assert all(inspect.getdoc(getattr(lw, name)) for name in lw.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'predicted'"):
+        _ = lw.predicted
+
+
+def test_a_prediction_says_what_can_be_asked():
+    assert list(inspect.signature(lw.predict).parameters)[:3] == ["spec", "hex", "blocks"]
+    assert "iterations" in inspect.signature(lw.timeline).parameters
+    with pytest.raises(TypeError, match="hexx"):
+        lw.predict(hexx="90")
