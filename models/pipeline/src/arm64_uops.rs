@@ -176,7 +176,7 @@ impl Builder<'_> {
         }
     }
 
-    /// One uop passes the data on to later loads; further ones only take their ports.
+    /// The first data uop passes all of the data on to later loads.
     fn stores(&mut self, addresses: &[u32], datas: &[u32], place: &[Source]) {
         for (n, &ports) in addresses.iter().enumerate() {
             let role = if n == 0 { Role::StoreAddress } else { Role::Compute };
@@ -202,12 +202,11 @@ impl Builder<'_> {
         }
         let usual = [self.mask(&self.params.ports.store_data)];
         let datas = if datas.is_empty() { &usual[..] } else { datas };
-        for (n, &ports) in datas.iter().enumerate() {
-            let role = if n == 0 { Role::StoreData } else { Role::Compute };
+        for &ports in datas {
             // A load that reads it starts a cycle later at the earliest.
             self.push(uop(
                 ports,
-                role,
+                Role::StoreData,
                 sources.clone(),
                 vec![Output {
                     latency: 0,

@@ -2,13 +2,18 @@
 //!
 //! What a register holds is not known. Base registers are taken to start at an aligned address
 //! plus `memory.misaligned_by`, the stack pointer and index registers at an aligned one; constants
-//! that a loop adds to them are followed.
+//! that a loop adds to them are followed. An access wider than the boundary must cross only
+//! multiples of its own size: a 32-byte store at a multiple of 32 crosses none on a core that
+//! splits at 16. On AArch64 each uop accesses 16 bytes at most, so a pair of q registers is two
+//! accesses.
 
 use crate::inst::{Decoded, Effect, Mem, NO_REG};
 use crate::params::{Isa, Params};
 
 /// Registers that are followed: the general-purpose ones.
 const FOLLOWED: usize = 32;
+/// Bytes that a uop accesses at most on AArch64.
+const ARM64_BYTES: u16 = 16;
 
 /// An access that may cross a boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +90,16 @@ impl Pointers {
         let p = &params.memory;
         let mut splits = Splits::default();
         for mem in d.mems.iter().rev() {
-            if mem.read {
-                let split = self.split(mem, params, p.split_load_bytes, p.split_load_cycles);
-                splits.loads.push(split);
-            }
-            if mem.write {
-                let split = self.split(mem, params, p.split_store_bytes, p.split_store_cycles);
-                splits.stores.push(split);
+            let pieces = pieces(mem, params.isa);
+            for piece in pieces.iter().rev() {
+                if mem.read {
+                    let split = self.split(piece, params, p.split_load_bytes, p.split_load_cycles);
+                    splits.loads.push(split);
+                }
+                if mem.write {
+                    let split = self.split(piece, params, p.split_store_bytes, p.split_store_cycles);
+                    splits.stores.push(split);
+                }
             }
         }
         splits
@@ -118,8 +126,22 @@ impl Pointers {
             at: sum(&self.now).wrapping_add(mem.disp).wrapping_add(i64::from(off)),
             step: sum(&self.step),
             bytes: mem.bytes,
-            within,
+            within: within.max(u32::from(mem.bytes).next_power_of_two()),
             cycles: cycles as u16,
         })
     }
+}
+
+/// The accesses that the uops of an instruction make to a memory operand.
+fn pieces(mem: &Mem, isa: Isa) -> Vec<Mem> {
+    let most = match isa {
+        Isa::X86 => mem.bytes.max(1),
+        Isa::Arm64 => ARM64_BYTES,
+    };
+    let piece = |n: u16| Mem {
+        disp: mem.disp.wrapping_add(i64::from(n) * i64::from(most)),
+        bytes: most.min(mem.bytes - n * most),
+        ..*mem
+    };
+    (0..mem.bytes.div_ceil(most).max(1)).map(piece).collect()
 }

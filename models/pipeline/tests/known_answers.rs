@@ -82,6 +82,34 @@ fn zen2_misaligned_stores_take_two_cycles() {
 }
 
 #[test]
+fn zen2_stores_32_aligned_bytes_in_one_cycle() {
+    // InstLatx64: VMOVUPD [m256], ymm 1.0, at base + 4 2.0.
+    close(cycles("zen2", "c5fc1107", 0, Unrolled), 1.0);
+    // The same 16 bytes further on, which is no multiple of its size.
+    close(cycles("zen2", "c5fc114710", 0, Unrolled), 2.0);
+    // An AVX copy of 4 x 32 bytes, unrolled and as a loop: 1.0 a store where stores are aligned to
+    // 32 bytes, 2.0 where not. sub rcx, -128 and add rsi, add rdi keep it in place.
+    let copy = "c5fc1006c5fc1107c5fc104620c5fc114720c5fc104640c5fc114740c5fc104660c5fc114760";
+    let looped = format!("{copy}4883ee804883ef804883c18075ce");
+    for (off, measured) in [("0", 4.0), ("16", 8.0), ("1", 8.0)] {
+        let core = core_with("zen2", &[("memory.misaligned_by", off)]).unwrap();
+        close(run(&core, copy, 0, Unrolled).unwrap().cycles, measured);
+        close(run(&core, &looped, 0, Loop).unwrap().cycles, measured);
+    }
+    // Of stores by 32 bytes that move on by 16 every second is aligned.
+    close(cycles("zen2", "c5fc11074883c71048ffc975f3", 0, Loop), 1.5);
+}
+
+#[test]
+fn tsv110_stores_a_pair_of_q_registers_as_two_of_16_bytes() {
+    // stp q0, q1, [x0]; at 16 bytes and at 8 beyond an aligned address.
+    for (off, wanted) in [("0", 2.0), ("16", 2.0), ("8", 4.0)] {
+        let core = core_with("tsv110", &[("memory.misaligned_by", off)]).unwrap();
+        close(run(&core, "000400ad", 0, Unrolled).unwrap().cycles, wanted);
+    }
+}
+
+#[test]
 fn zen2_slower_target_buffers_cost_bubbles() {
     for (level, wanted) in [("0", 1.0), ("1", 2.0), ("2", 5.0)] {
         let core = core_with("zen2", &[("taken_branch.level", level)]).unwrap();
