@@ -18,7 +18,10 @@ void chain_multiply(uint64_t iterations);
 /* A load of an address from that address: the latency of L1. */
 void chain_load(uint64_t iterations);
 
-/* Independent instructions that one kind of unit limits; loads and stores are of one line. */
+/*
+ * Independent instructions that one kind of unit limits. Loads are of the words of one line by
+ * turns, for some cores serve one word less often; stores are of one word.
+ */
 void stream_load(uint64_t iterations);
 void stream_store(uint64_t iterations);
 

@@ -15,8 +15,10 @@
 	mov	x3, #5
 	.balign	64
 .L\name:
+	.set	.Lword, 0
 	.rept	64
 	\instruction
+	.set	.Lword, (.Lword + 8) % 64
 	.endr
 	subs	x0, x0, #1
 	b.ne	.L\name
@@ -29,7 +31,8 @@
 	LOOP	chain_xor, eor x2, x2, x3
 	LOOP	chain_multiply, mul w2, w2, w2
 	LOOP	chain_load, ldr x2, [x2]
-	LOOP	stream_load, ldr x4, [x1]
+	/* The words of a line by turns: some cores load one word twice a cycle, three thrice. */
+	LOOP	stream_load, ldr x4, [x1, #.Lword]
 	LOOP	stream_store, str x3, [x1, #8]
 
 	FUNCTION taken_branches

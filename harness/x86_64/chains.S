@@ -14,8 +14,10 @@
 	mov	$5, %ecx
 	.balign	64
 .L\name:
+	.set	.Lword, 0
 	.rept	64
 	\instruction
+	.set	.Lword, (.Lword + 8) % 64
 	.endr
 	dec	%rdi
 	jnz	.L\name
@@ -31,7 +33,8 @@
 	LOOP	chain_adc, adc %rcx, %rax
 	LOOP	chain_lea, lea (%rax, %rcx), %rax
 	LOOP	chain_add_constant, add $0x12345, %rax
-	LOOP	stream_load, mov (%rsi), %rax
+	/* The words of a line by turns: some cores load one word twice a cycle, three thrice. */
+	LOOP	stream_load, mov .Lword(%rsi), %rax
 	LOOP	stream_store, mov %rcx, 8(%rsi)
 	LOOP	stream_multiply, imul $7, %ecx, %eax
 
