@@ -6,6 +6,7 @@ use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
 use crate::error::Error;
 use crate::figures::{FigureTable, Figures};
 use crate::inst::{Branch, Decoded, Effect};
+use crate::layout_branches::fuse_branch;
 use crate::params::{Isa, Params};
 use crate::split::Pointers;
 use crate::uops::{expand, Expansion, Role};
@@ -58,6 +59,11 @@ impl<'a> Builder<'a> {
         let mut rows = Vec::with_capacity(code.len());
         for d in code {
             rows.push(self.figures(d, table, strings)?);
+        }
+        for (row, d) in rows.iter_mut().zip(code) {
+            if self.taken(d) {
+                self.taken_ports(row);
+            }
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
         let cases = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
@@ -166,22 +172,6 @@ impl<'a> Builder<'a> {
         sync
     }
 
-    fn fuses(&self, d: &Decoded, row: &Figures, next: &Decoded) -> bool {
-        let Branch::Conditional(kind) = next.branch else {
-            return false;
-        };
-        let fusion = &self.params.macro_fusion;
-        let allowed = match fusion.pairs.as_str() {
-            "table" => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
-            "cmp_test" => d.compares,
-            "flags" => d.writes.iter().any(|w| w.0 == crate::figures::FLAGS) && d.mems.is_empty(),
-            _ => false,
-        };
-        let address = self.block.code_offset + next.offset;
-        let boundary = fusion.boundary_bytes;
-        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || !address.is_multiple_of(boundary))
-    }
-
     fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
         let index = self.block.insts.len() as u16;
         let first_fused = self.block.fused.len() as u32;
@@ -281,20 +271,5 @@ impl<'a> Builder<'a> {
             self.block.uops.push(uop);
         }
         self.pointers.advance(d);
-    }
-}
-
-/// A fused pair executes on the branch's ports.
-fn fuse_branch(row: &mut Figures, branch: &Figures, load: u32) {
-    let Some(&ports) = branch.shape.ports.first() else {
-        return;
-    };
-    for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
-        .into_iter()
-        .flatten()
-    {
-        if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
-            *computes = ports;
-        }
     }
 }

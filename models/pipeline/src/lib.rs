@@ -29,6 +29,7 @@ pub mod flight;
 pub mod fusion;
 pub mod inst;
 pub mod layout;
+pub mod layout_branches;
 pub mod layout_slots;
 pub mod layout_sums;
 pub mod loop_buffer;

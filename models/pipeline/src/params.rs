@@ -174,6 +174,8 @@ params! {
         store_data: text = None,
         /// Ports of a stack-pointer update.
         alu: text = None,
+        /// Those of a branch's ports that take it if it is taken; empty: all of them.
+        taken_branch: text = Some(""),
     }
     memory {
         /// Load latency, general-purpose.

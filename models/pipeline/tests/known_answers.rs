@@ -118,6 +118,38 @@ fn zen2_slower_target_buffers_cost_bubbles() {
 }
 
 #[test]
+fn branches_that_are_not_taken_share_the_branch_ports() {
+    // cmp and je out once and twice, then dec and jne back; cbz out once and twice, then cbnz back.
+    let (once, twice) = ("39f27408ffc975f8", "39f2740839f27408ffc975f4");
+    for core in ["haswell", "skylake", "redwoodcove", "zen2"] {
+        close(cycles(core, once, 0, Loop), 1.0);
+        close(cycles(core, twice, 0, Loop), 1.5);
+    }
+    // One branch port.
+    for core in ["sandybridge", "ivybridge"] {
+        close(cycles(core, once, 0, Loop), 2.0);
+        close(cycles(core, twice, 0, Loop), 3.0);
+    }
+    let (once, twice) = ("410000b4e0ffffb5", "610000b4410000b4c0ffffb5");
+    close(cycles("neoverse-n1", once, 0, Loop), 2.0);
+    close(cycles("neoverse-n1", twice, 0, Loop), 3.0);
+    close(cycles("tsv110", once, 0, Loop), 1.0);
+    close(cycles("tsv110", twice, 0, Loop), 1.5);
+}
+
+#[test]
+fn taken_branches_keep_to_one_port_on_haswell_and_skylake() {
+    // je out, shl, then dec and jne: three uops for ports 0 and 6, of which the last takes 6.
+    for core in ["haswell", "skylake"] {
+        let p = run(&common::core(core), "740848d1e048ffc975f6", 0, Loop).unwrap();
+        assert!((1.5..1.6).contains(&p.cycles), "{} cycles", p.cycles);
+        let uses = p.ports.unwrap();
+        assert!(uses[2][6] > 0.99, "{uses:?}");
+        assert!(uses[0][0] > 0.5, "{uses:?}");
+    }
+}
+
+#[test]
 fn redwoodcove_load_of_more_than_was_stored_waits_for_the_cache() {
     // mov [rdi+rsi], rax; mov rax, [rdi+rsi], then a store of al alone.
     close(cycles("redwoodcove", "48890437488b0437", 0, Unrolled), 5.0);
