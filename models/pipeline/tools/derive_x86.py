@@ -47,9 +47,10 @@ SUPPRESSED = {
     "lahf": ["rax"], "sahf": ["rax"], "mulx": ["rdx"], "xlatb": ["rax"],
 }  # fmt: skip
 SKIPPED = re.compile(r"^(F[A-Z0-9]+$|FX|BND|VGATHER|VPGATHER|MOV_CR|MOV_DR|XSAVE|XRSTOR)")
-# A taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone, as uops.info
-# has it, cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
-BRANCH_PORTS = {"redwoodcove": "06"}
+# uops.info measured taken branches, which Haswell and Skylake run on port 6 (ports.taken_branch).
+# On Redwood Cove a taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone
+# cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
+BRANCH_PORTS = dict.fromkeys(("haswell", "skylake", "redwoodcove"), "06")
 CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.
