@@ -55,38 +55,11 @@ def decode(isa: str, code: bytes, address: int = 0) -> tuple[Instruction, ...]:
     return _decode_x86(code, address) if isa == "x86_64" else _decode_arm64(code, address)
 
 
-def ends_in_branch(isa: str, code: bytes) -> bool:
-    """Say whether code ends in a branch; InputError as decode. Quicker than to decode it."""
-    if isa != "x86_64" or not code:
-        return decode(isa, code)[-1].flow in (Flow.BRANCH, Flow.JUMP)
-    flow = iced.FlowControl.NEXT
-    for ins in iced.Decoder(64, code):
-        if ins.is_invalid:
-            raise _no_code(code, ins.ip, "x86-64")
-        flow = ins.flow_control
-    return _X86_FLOW.get(flow, Flow.INDIRECT) in (Flow.BRANCH, Flow.JUMP)
-
-
-@lru_cache(maxsize=4096)
-def straight(isa: str, code: bytes) -> bool:
-    """Say whether code neither leaves by a call, return or indirect jump nor repeats a string.
-
-    Quicker than to decode it.
-    """
-    if isa != "x86_64":
-        leaving = (Flow.CALL, Flow.RETURN, Flow.INDIRECT)
-        return not any(i.flow in leaving for i in decode(isa, code))
-    inside = (Flow.NEXT, Flow.JUMP, Flow.BRANCH)
-    for ins in iced.Decoder(64, code):
-        repeats = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
-        if repeats or _X86_FLOW.get(ins.flow_control, Flow.INDIRECT) not in inside:
-            return False
-    return True
-
-
-def _no_code(code: bytes, at: int, isa: str) -> InputError:
+def no_code(isa: str, code: bytes, at: int) -> InputError:
+    """Return the error for code whose byte `at` starts no whole instruction."""
+    name = {"x86_64": "x86-64", "arm64": "AArch64"}[isa]
     return InputError(
-        f"byte {at} of {code.hex()[:40]} starts no whole {isa} instruction "
+        f"byte {at} of {code.hex()[:40]} starts no whole {name} instruction "
         f"({code[at : at + 15].hex()})"
     )
 
@@ -103,7 +76,7 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
     for ins in decoder:
         at = ins.ip - address
         if ins.is_invalid:
-            raise _no_code(code, at, "x86-64")
+            raise no_code("x86_64", code, at)
         string = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
         used = info.info(ins).used_memory()
         sizes = [(m.access, iced.MemorySizeExt.size(m.memory_size)) for m in used]
@@ -161,7 +134,7 @@ def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:
     out = [_arm64_instruction(ins) for ins in disassembler.disasm(code, address)]
     done = sum(len(i.code) for i in out)
     if done != len(code):
-        raise _no_code(code, done, "AArch64")
+        raise no_code("arm64", code, done)
     return tuple(out)
 
 

@@ -18,25 +18,34 @@ def show(rows: Rows) -> None:
         return
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
-    missing: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    missing: dict[str, list[tuple[str, str, str]]] = {}
     subject = "variant" if "variant" in rows.columns else "id"
     for row in rows.records():
         place = {c: row[c] for c in shared}
         line = lines.setdefault(tuple(place.values()), place | dict.fromkeys(models, Figure("-")))
         if row["cycles"] is None:
-            who, what = missing.setdefault(row["error"], ({}, {}))
-            who[f"{row['model']} on {row['microarch']}"] = None
-            what[row[subject]] = None
+            missing.setdefault(row["error"], []).append(
+                (row["microarch"], row["model"], row[subject])
+            )
         else:
             line[row["model"]] = _cell(row)
     found = Rows.of(lines.values())
     table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
     if any("+" in str(line[m]) for line in lines.values() for m in models):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
-    every = len(dict.fromkeys(rows.column(subject)))
-    for error, (who, what) in missing.items():
+    every = len(set(rows.column(subject)))
+    for error, cells in missing.items():
+        asked: dict[str, dict[str, None]] = {}
+        for core, model, _ in cells:
+            asked.setdefault(core, {})[model] = None
+        who = (f"{_models(list(mine), models)} on {core}" for core, mine in asked.items())
+        what = dict.fromkeys(name for *_, name in cells)
         of = "" if len(what) == every else f" ({', '.join(what)})"
-        print(f"- {', '.join(who)}{of}: {error}")
+        print(f"- {'; '.join(who)}{of}: {error}")
+
+
+def _models(some: list[str], every: list[str]) -> str:
+    return "no model" if some == every else ", ".join(some)
 
 
 def _cell(row: dict[str, Any]) -> Figure:

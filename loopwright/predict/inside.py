@@ -17,6 +17,7 @@ STEPS = ("fetched", "decoded", "issued", "ready", "dispatched", "executed", "ret
 _WHERE = ("microarch", "model", "notion", "offset")
 _CYCLES = tuple(f"{step}_cycle" for step in STEPS)
 _TIMELINE = ("iteration", "instruction", "text", "uop", "role", "how", "port")
+_NEVER_NONE = ("role", "port")
 _PORTS = ("instruction", "text", "form", "port", "uops_per_iteration")
 
 Row = dict[str, Any]
@@ -57,7 +58,7 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
         texts = [i.text for i in block.instructions]
         for row in found["timeline"]:
             shown = {**row, "text": texts[row["instruction"]]}
-            yield shown | {key: row[key] or "" for key in ("role", "port")}
+            yield shown | {key: row[key] or "" for key in _NEVER_NONE}
 
     return _gather(
         asked,
@@ -65,7 +66,7 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
         lambda block, core: simulator.inside([block], core, iterations=asked.iterations)[0],
         rows,
         dict.fromkeys(("iteration", "instruction", "uop", *_CYCLES), "Int64")
-        | dict.fromkeys(("role", "port"), "object"),
+        | dict.fromkeys(_NEVER_NONE, "object"),
     )
 
 
@@ -131,7 +132,8 @@ def _gather(
                 where |= {"notion": block.notion, "offset": block.offset}
                 found = {"error": subject.error} if subject.error else answer(block, core)
                 if found["error"]:
-                    out.append({**where, "error": found["error"]})
+                    nothing = {key: "" for key, kind in types.items() if kind == "object"}
+                    out.append(where | nothing | {"error": found["error"]})
                     continue
                 out += [{**where, **row, "error": ""} for row in rows(block, found)]
     return Rows(shown, [tuple(row.get(c) for c in shown) for row in out], types)

@@ -1,15 +1,14 @@
 """Our own pipeline simulator, which sees the front end (models/pipeline, in Rust)."""
 
-import importlib
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from loopwright import paths
-from loopwright.decode import straight
+from loopwright import binding, paths
 from loopwright.errors import InputError, unknown
 from loopwright.loops import STRING_BYTES
 from loopwright.microarchs import Microarch
+from loopwright.outline import Outline, outlines
 from loopwright.predict.model import Answer, Block, unfit
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
@@ -31,7 +30,7 @@ class Pipeline:
 
     def version(self) -> str:
         """Return the version; InputError where the simulator has not been built."""
-        return f"loopwright pipeline {_module().__version__}"
+        return f"loopwright pipeline {binding.module().__version__}"
 
     def lacks(self, core: Microarch) -> str:
         """Say that nobody has given the simulator figures for a core."""
@@ -46,9 +45,10 @@ class Pipeline:
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         machine = self._core(core)
+        straight = _straight(blocks, core.isa)
         apart: dict[bytes, Answer] = {}
         for block in blocks:
-            if block.code not in apart and not straight(block.isa, block.code):
+            if block.code not in straight and block.code not in apart:
                 apart[block.code] = _apart(machine, block, core)
         answers = {n: apart[b.code] for n, b in enumerate(blocks) if b.code in apart}
         for notion in ("loop", "unrolled"):
@@ -69,8 +69,9 @@ class Pipeline:
             return [{"error": lacking} for _ in blocks]
         machine = self._core(core)
         rows: list[dict[str, Any]] = []
+        straight = _straight(blocks, core.isa)
         for block in blocks:
-            if not straight(block.isa, block.code):
+            if block.code not in straight:
                 rows.append({"error": _rate_alone(block) or unfit(block)})
                 continue
             (row,) = machine.predict(
@@ -91,16 +92,8 @@ class Pipeline:
 
 def parameters() -> list[str]:
     """Return the dotted names of all parameters that an override may set."""
-    names: list[str] = _module().parameters()
+    names: list[str] = binding.module().parameters()
     return names
-
-
-@cache
-def _module() -> Any:
-    try:
-        return importlib.import_module("loopwright_pipeline")
-    except ImportError:
-        raise InputError("the pipeline simulator is not built: run `make setup`") from None
 
 
 # Keyed by what the files hold: they may change while this process lives.
@@ -111,9 +104,16 @@ def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], .
         if name not in known:
             raise unknown("parameter", name, known)
     try:
-        return _module().Core(toml, table, dict(overrides))
+        return binding.module().Core(toml, table, dict(overrides))
     except ValueError as error:
         raise InputError(f"{core}: {error}") from None
+
+
+def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
+    """Return the codes that control does not leave and where no string instruction repeats."""
+    codes = list({block.code for block in blocks})
+    seen = zip(codes, outlines(isa, codes), strict=True)
+    return {code for code, one in seen if isinstance(one, Outline) and one.straight}
 
 
 def _apart(machine: Any, block: Block, core: Microarch) -> Answer:

@@ -65,11 +65,17 @@ class Question:
             raise InputError("--isa is for assembly text: give it with --asm FILE")
         if self.notion is not None and self.notion not in NOTIONS:
             raise unknown("notion", self.notion, NOTIONS)
+        for core, about in self._selected():
+            yield core, [subject.on(core) for subject in about]
+
+    def _selected(self) -> Selected:
         if self.spec is not None:
             return _of_kernels(self.spec, self.microarch, self.notion)
         if self.asm is not None:
             return _of_assembly(self.asm, self.isa, self.microarch, self.notion)
-        return _of_blocks(self.hex, self.blocks, self.microarch, self.notion)
+        if self.hex is not None:
+            return _of_hex(self.hex, self.microarch, self.notion)
+        return _of_blocks(Path(self.blocks or ""), self.microarch, self.notion)
 
 
 def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selected:
@@ -86,15 +92,24 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
         yield core, [subjects.of_variant(v, core, notion) for v in variants]
 
 
-def _of_blocks(
-    text: str | None, blocks: Path | str | None, microarch: str | None, notion: str | None
-) -> Selected:
+def _of_hex(text: str, microarch: str | None, notion: str | None) -> Selected:
+    for core, about in _of_rows([subjects.Row("hex", text, 0)], microarch, notion):
+        for subject in about:
+            if not subject.code:
+                raise InputError(subject.error)
+        yield core, about
+
+
+def _of_blocks(path: Path, microarch: str | None, notion: str | None) -> Selected:
+    return _of_rows(list(subjects.read_csv(path)), microarch, notion)
+
+
+def _of_rows(rows: list[subjects.Row], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
-    for core in microarchs.select(microarch, isa):
-        if text is not None:
-            yield core, [subjects.of_hex(text, core.isa, notion, {"id": "hex"}, 0)]
-        elif blocks is not None:
-            yield core, [_lenient(row, core, notion) for row in subjects.read_csv(Path(blocks))]
+    cores = microarchs.select(microarch, isa)
+    found = {one: subjects.of_rows(rows, one, notion) for one in {core.isa for core in cores}}
+    for core in cores:
+        yield core, found[core.isa]
 
 
 def _of_assembly(text: str, isa: str | None, microarch: str | None, notion: str | None) -> Selected:
@@ -105,12 +120,3 @@ def _of_assembly(text: str, isa: str | None, microarch: str | None, notion: str 
     found = snippet.pieces(text, isa)
     for core in microarchs.select(microarch, found[0].isa):
         yield core, [subjects.of_piece(piece, core, notion) for piece in found]
-
-
-def _lenient(row: subjects.Row, core: Microarch, notion: str | None) -> Subject:
-    """Return a row's subject; one that is no code stays in the table, with the error."""
-    identity = {"id": row.id}
-    try:
-        return subjects.of_hex(row.hex, core.isa, notion, identity, row.offset)
-    except InputError as error:
-        return Subject(identity, core.isa, b"", notion or "unrolled", row.offset, error=str(error))

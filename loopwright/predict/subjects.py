@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from loopwright.code import Code, Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
+from loopwright.outline import Outline, lacking, outline, outlines
 from loopwright.predict.model import Block
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Subject:
     key holds its identifying columns; natural is the code offset it has of itself; moved the
     bytes that one iteration (or call, or 64 bytes of a string instruction) copies, clears or
     reads, and least_cycles what its loads and stores take at the least, None where not known;
-    error says why no model is to be asked.
+    needs the features that its instructions ask of a core; error says why no model is to be asked.
     """
 
     key: dict[str, str]
@@ -37,7 +38,15 @@ class Subject:
     natural: int
     moved: int | None = None
     least_cycles: float | None = None
+    needs: frozenset[str] = frozenset()
     error: str = ""
+
+    def on(self, core: Microarch) -> "Subject":
+        """Return it as it is to be asked about on a core, which may lack its instructions."""
+        if self.error or self.needs <= core.features:
+            return self
+        missing = lacking(self.isa, self.code, self.needs, core.features)
+        return replace(self, error=f"{missing}, which {core.id} lacks")
 
     def block(self, offset: int | None) -> Block:
         """Return it as a block at a code offset (its own where None)."""
@@ -65,14 +74,16 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
         loop = assemble.main_loop(variant, code)
         body, start = loop.instructions, loop.start
         moved = loops.STRING_BYTES if loop.kind == "string" else loops.moved_bytes(loop, contract)
+    moving = b"".join(i.code for i in body)
     return Subject(
         key={"kernel": kernel.id, "routine": variant.routine, "variant": variant.name},
         isa=kernel.isa,
-        code=b"".join(i.code for i in body),
+        code=moving,
         notion=notion or ("unrolled" if contract.unit == "call" else "loop"),
         natural=start % 64,
         moved=moved,
         least_cycles=_least_cycles(body, core),
+        needs=outline(kernel.isa, moving).needs,
         error=error,
     )
 
@@ -125,16 +136,37 @@ def straight_call(code: Code) -> tuple[Instruction, ...]:
     return tuple(body)
 
 
-def of_hex(text: str, isa: str, notion: str | None, key: dict[str, str], offset: int) -> Subject:
-    """Return a hex string's code; InputError where it is no code.
+def of_rows(rows: Sequence["Row"], isa: str, notion: str | None) -> list[Subject]:
+    """Return the code of each row of hex; what is no code has the error.
 
-    The notion defaults to loop where it ends in a branch, else to unrolled.
+    The notion defaults to loop where code ends in a branch, else to unrolled.
     """
-    code = decode.parse_hex(text)
-    branch = decode.ends_in_branch(isa, code)
+    codes: list[bytes | InputError] = []
+    for row in rows:
+        try:
+            codes.append(decode.parse_hex(row.hex))
+        except InputError as error:
+            codes.append(error)
+    seen = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
+    out = []
+    for row, code in zip(rows, codes, strict=True):
+        found = code if isinstance(code, InputError) else next(seen)
+        key = {"id": row.id}
+        if isinstance(code, InputError) or isinstance(found, InputError):
+            bare = Subject(key, isa, b"", notion or "unrolled", row.offset, error=str(found))
+            out.append(bare)
+        else:
+            out.append(_of_code(key, isa, code, found, notion, row.offset))
+    return out
+
+
+def _of_code(
+    key: dict[str, str], isa: str, code: bytes, seen: Outline, notion: str | None, offset: int
+) -> Subject:
+    branch = seen.ends_in_branch
     error = _NO_BRANCH if notion == "loop" and not branch else ""
     chosen = notion or ("loop" if branch else "unrolled")
-    return Subject(key, isa, code, chosen, offset, error=error)
+    return Subject(key, isa, code, chosen, offset, needs=seen.needs, error=error)
 
 
 def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
@@ -149,6 +181,7 @@ def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
         natural=piece.offset,
         moved=piece.moved,
         least_cycles=_least_cycles(piece.instructions, core),
+        needs=outline(piece.isa, piece.code).needs,
         error=error,
     )
 

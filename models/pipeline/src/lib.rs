@@ -35,6 +35,7 @@ pub mod layout_sums;
 pub mod loop_buffer;
 pub mod machine;
 pub mod memory;
+pub mod outline;
 pub mod params;
 pub mod params_check;
 pub mod params_choice;

@@ -5,12 +5,13 @@
 
 use crate::batch::{run, Job};
 use crate::block::{Notion, StringUse};
-use crate::params::Params;
+
+use crate::params::{Isa, Params};
 use crate::predict::{Core as Model, Prediction};
 use crate::timeline::Row;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 /// A core: `Core(core_toml, instructions_csv, overrides)`, all of them texts and a
 /// dict of dotted parameter names to text.
@@ -146,10 +147,34 @@ fn parameters() -> Vec<&'static str> {
     Params::NAMES.to_vec()
 }
 
+/// Outline blocks of an ISA (x86_64 or arm64): for each either the first byte that starts no
+/// whole instruction, or whether it ends in a direct branch, whether control and strings stay
+/// straight in it, and the names of the extensions that it needs.
+#[pyfunction]
+fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
+    let isa = match isa {
+        "x86_64" => Isa::X86,
+        "arm64" => Isa::Arm64,
+        other => return Err(PyValueError::new_err(format!("isa {other}: x86_64 or arm64"))),
+    };
+    let list = PyList::empty(py);
+    for block in blocks {
+        match crate::outline::outline(isa, block.as_bytes()) {
+            Ok(found) => {
+                let extensions: Vec<String> = found.extensions.into_iter().collect();
+                list.append((found.ends_in_branch, found.straight, extensions))?;
+            }
+            Err(byte) => list.append(byte)?,
+        }
+    }
+    Ok(list)
+}
+
 /// A simulator of processor pipelines.
 #[pymodule]
 fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
     module.add_function(wrap_pyfunction!(parameters, module)?)?;
+    module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -185,3 +185,40 @@ fn port_uses_add_up() {
     let uses: f64 = p.ports.unwrap().iter().flatten().sum();
     assert!((uses - 3.0).abs() < 1e-9, "{uses}");
 }
+
+#[test]
+fn an_outline_says_what_code_needs_and_where_it_goes() {
+    use loopwright_pipeline::outline::outline;
+    use loopwright_pipeline::params::Isa;
+    let of = |isa, hex: &str| outline(isa, &bytes(hex));
+    let named = |isa, hex: &str| -> Vec<String> { of(isa, hex).unwrap().extensions.into_iter().collect() };
+    // vfmadd231ps %ymm2, %ymm1, %ymm0; the same of zmm; tzcnt; endbr64.
+    assert_eq!(named(Isa::X86, "c4e275b8c2"), ["FMA"]);
+    assert_eq!(named(Isa::X86, "62f27548b8c2"), ["AVX512F"]);
+    assert!(named(Isa::X86, "f3480fbcc1").contains(&"BMI1".to_string()));
+    assert!(named(Isa::X86, "f30f1efa").is_empty());
+    // ldadd x0, x1, [x2]; add z0.b, z1.b, z2.b; paciasp; add x0, x1, x2.
+    assert_eq!(named(Isa::Arm64, "410020f8"), ["LSE"]);
+    assert_eq!(named(Isa::Arm64, "20002204"), ["SVE"]);
+    assert!(named(Isa::Arm64, "3f2303d5").is_empty());
+    assert!(named(Isa::Arm64, "2000028b").is_empty());
+    for (isa, hex, branch, straight) in [
+        (Isa::X86, "48ffc975fb", true, true),   // dec; jne
+        (Isa::X86, "75fb90", false, true),      // jne; nop
+        (Isa::X86, "f348a5", false, false),     // rep movsq
+        (Isa::X86, "e800000000", false, false), // call
+        (Isa::X86, "ffe0", false, false),       // jmp *%rax
+        (Isa::Arm64, "c1ffff54", true, true),   // b.ne
+        (Isa::Arm64, "00000094", false, false), // bl
+        (Isa::Arm64, "c0035fd6", false, false), // ret
+        (Isa::Arm64, "00000014", true, true),   // b
+        (Isa::Arm64, "200000b4", true, true),   // cbz
+    ] {
+        let found = of(isa, hex).unwrap();
+        assert_eq!((found.ends_in_branch, found.straight), (branch, straight), "{hex}");
+    }
+    assert_eq!(of(Isa::X86, "9006"), Err(1));
+    assert_eq!(of(Isa::X86, "4889"), Err(0));
+    assert_eq!(of(Isa::Arm64, "1f2003d5ff"), Err(4));
+    assert_eq!(of(Isa::Arm64, "ffffffff"), Err(0));
+}
