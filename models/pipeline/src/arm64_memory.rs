@@ -194,39 +194,77 @@ pub(crate) fn pair(w: &mut Work) -> Result<(), Refused> {
     }
 }
 
-/// Loads and stores of one to four whole registers; the interleaving ones are not known.
+/// Loads and stores of one to four whole registers.
 pub(crate) fn several(w: &mut Work, moves_on: bool) -> Result<(), Refused> {
-    let count = match w.bits(12, 4) {
-        7 => 1u32,
-        10 => 2,
-        6 => 3,
-        2 => 4,
+    let (count, interleaves) = match w.bits(12, 4) {
+        7 => (1u32, false),
+        10 => (2, false),
+        6 => (3, false),
+        2 => (4, false),
+        8 => (2, true),
+        4 => (3, true),
+        0 => (4, true),
         _ => return Err(Refused::Unknown),
     };
+    let wide = w.bits(30, 1) == 1;
+    let bytes = if wide { 16 } else { 8 } * count as u16;
+    registers(w, count, false);
+    let operands = if interleaves {
+        let kind = ["b", "h", "s", "d"][w.bits(10, 2) as usize];
+        format!("{}{kind}", if wide { "q" } else { "d" })
+    } else {
+        format!("{count}{}", if wide { "q" } else { "d" })
+    };
+    let name = if interleaves { count } else { 1 };
+    structure(w, name, "", &operands, bytes, moves_on)
+}
+
+/// Loads and stores of one element of one to four registers, and loads of one into all elements.
+pub(crate) fn elements(w: &mut Work, moves_on: bool) -> Result<(), Refused> {
+    let count = (w.bits(13, 1) << 1 | w.bits(21, 1)) + 1;
+    let repeats = w.bits(14, 2) == 3;
+    let scale = match (repeats, w.bits(14, 2), w.bits(10, 1)) {
+        (true, ..) => w.bits(10, 2),
+        (_, 2, 1) => 3,
+        (_, scale, _) => scale,
+    };
+    let kind = ["b", "h", "s", "d"][scale as usize];
+    registers(w, count, !repeats && w.bits(22, 1) == 1);
+    let wide = if repeats && w.bits(30, 1) == 1 { "q" } else { "" };
+    let operands = if repeats {
+        format!("{wide}{kind}")
+    } else {
+        format!("{kind},e")
+    };
+    let all = if repeats { "r" } else { "" };
+    structure(w, count, all, &operands, (count << scale) as u16, moves_on)
+}
+
+/// The registers of a structure: consecutive ones; a load of one element keeps the others.
+fn registers(w: &mut Work, count: u32, merges: bool) {
     let loads = w.bits(22, 1) == 1;
-    let (letter, bytes) = if w.bits(30, 1) == 1 { ('q', 16) } else { ('d', 8) };
     let first = w.bits(0, 5);
     for n in 0..count {
         let reg = VECTOR + ((first + n) % 32) as Reg;
         if loads {
             w.d.writes.push((0, reg));
-        } else {
+        }
+        if !loads || merges {
             w.d.reads.push((n as u8, reg));
         }
     }
+}
+
+/// Names a load or store of structures and adds its address.
+fn structure(w: &mut Work, count: u32, all: &str, operands: &str, bytes: u16, moves_on: bool) -> Result<(), Refused> {
+    const NAMES: [[&str; 4]; 3] = [
+        ["ld1", "ld2", "ld3", "ld4"],
+        ["ld1r", "ld2r", "ld3r", "ld4r"],
+        ["st1", "st2", "st3", "st4"],
+    ];
+    let loads = w.bits(22, 1) == 1;
     let base = w.bits(5, 5) as Reg;
-    w.read_sp(BASE, 5);
-    let bytes = bytes * count as u16;
-    w.d.mems.push(Mem {
-        base,
-        index: NO_REG,
-        scale: 1,
-        disp: 0,
-        bytes,
-        read: loads,
-        write: !loads,
-        stack: false,
-    });
+    address(w, 0, bytes, loads);
     let mut place = "[x]";
     if moves_on {
         w.d.writes.push((BASE, base));
@@ -242,7 +280,8 @@ pub(crate) fn several(w: &mut Work, moves_on: bool) -> Result<(), Refused> {
             place = "[x],x";
         }
     }
-    w.mnemonic = if loads { "ld1" } else { "st1" };
-    w.name(&format!("{count}{letter},{place}"));
+    let row = if !loads { 2 } else { usize::from(!all.is_empty()) };
+    w.mnemonic = NAMES[row][count as usize - 1];
+    w.name(&format!("{operands},{place}"));
     Ok(())
 }

@@ -5,16 +5,19 @@
 //! ports are listed for both in `core.toml`.
 
 use crate::arm64::BASE;
-use crate::figures::{Figures, Label, MEM};
-use crate::inst::{Branch, Decoded, Mem, Reg, NO_REG, VECTOR};
+use crate::figures::Figures;
+use crate::inst::{Decoded, Mem, Reg, NO_REG, VECTOR};
 use crate::params::Params;
 use crate::uops::{Case, Expansion, From, Output, Role, Source, Uop};
 
-struct Builder<'a> {
-    d: &'a Decoded,
-    figures: &'a Figures,
-    params: &'a Params,
-    uops: Vec<Uop>,
+/// Cycles of putting an element into a vector, of those that loading one takes.
+const MERGE: u16 = 2;
+
+pub(crate) struct Builder<'a> {
+    pub(crate) d: &'a Decoded,
+    pub(crate) figures: &'a Figures,
+    pub(crate) params: &'a Params,
+    pub(crate) uops: Vec<Uop>,
 }
 
 /// Make the uops of an instruction.
@@ -49,7 +52,7 @@ fn slots(uops: usize, count: usize) -> Vec<Vec<Vec<u16>>> {
         .collect()
 }
 
-fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
+pub(crate) fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
     Uop {
         ports,
         role,
@@ -62,12 +65,12 @@ fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uo
     }
 }
 
-fn now(from: From) -> Source {
+pub(crate) fn now(from: From) -> Source {
     Source { from, extra: 0 }
 }
 
 impl Builder<'_> {
-    fn push(&mut self, uop: Uop) -> u16 {
+    pub(crate) fn push(&mut self, uop: Uop) -> u16 {
         self.uops.push(uop);
         (self.uops.len() - 1) as u16
     }
@@ -133,8 +136,34 @@ impl Builder<'_> {
             let step = step.collect();
             self.push(uop(ports, Role::Compute, step, outputs));
         }
+        self.merges(&mut others);
         for ports in others {
             self.push(uop(ports, Role::Compute, place.clone(), Vec::new()));
+        }
+    }
+
+    /// A load into one element: what was loaded is put into the register by a uop of its own.
+    fn merges(&mut self, others: &mut Vec<u32>) {
+        let kept = self.d.reads.iter().find(|r| r.0 < BASE).map(|r| r.1);
+        let Some(load) = self
+            .uops
+            .iter()
+            .position(|u| u.role == Role::Load && !u.outputs[0].regs.is_empty())
+        else {
+            return;
+        };
+        if let (Some(kept), false) = (kept, others.is_empty()) {
+            let total = self.uops[load].outputs[0].latency;
+            let regs = std::mem::take(&mut self.uops[load].outputs[0].regs);
+            self.uops[load].outputs[0].latency = total.saturating_sub(MERGE).max(1);
+            let sources = vec![now(From::Inner(load as u16)), now(From::Reg(kept))];
+            let ports = others.remove(0);
+            self.push(uop(
+                ports,
+                Role::Compute,
+                sources,
+                vec![Output { latency: MERGE, regs }],
+            ));
         }
     }
 
@@ -214,81 +243,5 @@ impl Builder<'_> {
                 }],
             ));
         }
-    }
-
-    /// Cycles from an input to the results; `None`: independent.
-    fn latency(&self, from: Label) -> Option<u16> {
-        let to = self.d.writes.first().map_or(MEM, |w| w.0);
-        match self.figures.between(from, to) {
-            Some(0) => None,
-            Some(cycles) => Some(cycles),
-            None => Some(self.figures.longest()),
-        }
-    }
-
-    fn computes(&mut self) {
-        let ports = &self.figures.shape.ports;
-        let inputs: Vec<(Source, u16)> = self
-            .d
-            .reads
-            .iter()
-            .filter_map(|r| Some((now(From::Reg(r.1)), self.latency(r.0)?)))
-            .collect();
-        let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
-        let (Some(&last), count) = (ports.last(), ports.len()) else {
-            return;
-        };
-        if self.d.branch != Branch::No {
-            // The link register is written by the uop that is no branch, if there is one.
-            let link = if count == 1 {
-                vec![Output {
-                    latency: 1,
-                    regs: regs.clone(),
-                }]
-            } else {
-                Vec::new()
-            };
-            self.push(uop(ports[0], Role::Compute, inputs.iter().map(|i| i.0).collect(), link));
-            for &other in &ports[1..] {
-                self.push(uop(
-                    other,
-                    Role::Compute,
-                    Vec::new(),
-                    vec![Output {
-                        latency: 1,
-                        regs: regs.clone(),
-                    }],
-                ));
-            }
-            return;
-        }
-        let total = self.figures.longest();
-        if count == 1 {
-            let least = inputs.iter().map(|i| i.1).min().unwrap_or(total);
-            let sources = inputs
-                .iter()
-                .map(|(s, cycles)| Source {
-                    from: s.from,
-                    extra: cycles - least,
-                })
-                .collect();
-            self.push(uop(last, Role::Compute, sources, vec![Output { latency: least, regs }]));
-            return;
-        }
-        let all: Vec<Source> = inputs.iter().map(|i| i.0).collect();
-        let early = vec![Output {
-            latency: total.saturating_sub(1).max(1),
-            regs: Vec::new(),
-        }];
-        let first = self.push(uop(ports[0], Role::Compute, all.clone(), early));
-        for &middle in &ports[1..count - 1] {
-            self.push(uop(middle, Role::Compute, all.clone(), Vec::new()));
-        }
-        self.push(uop(
-            last,
-            Role::Compute,
-            vec![now(From::Inner(first))],
-            vec![Output { latency: 1, regs }],
-        ));
     }
 }

@@ -1,134 +1,95 @@
 //! AArch64 vector and floating-point instructions: operands and forms.
 
 use crate::arm64::{Refused, Work};
-use crate::arm64_memory;
+use crate::arm64_simd::{accumulates, compares_with_zero, elements};
+use crate::{arm64_float, arm64_memory, arm64_simd};
 use disarm64_defn::InsnClass;
 use InsnClass as C;
-
-/// Instructions of three registers that only write the first.
-const THREE: [&str; 56] = [
-    "add", "sub", "and", "bic", "orr", "orn", "eor", "cmeq", "cmgt", "cmge", "cmhi", "cmhs", "cmtst", "smax", "smin",
-    "umax", "umin", "addp", "smaxp", "sminp", "umaxp", "uminp", "mul", "pmul", "sshl", "ushl", "uhadd", "shadd",
-    "urhadd", "srhadd", "uqadd", "sqadd", "uqsub", "sqsub", "uabd", "sabd", "fadd", "fsub", "fmul", "fdiv", "fmax",
-    "fmin", "fmaxnm", "fminnm", "fabd", "fcmeq", "fcmge", "fcmgt", "faddp", "zip1", "zip2", "uzp1", "uzp2", "trn1",
-    "trn2", "fnmul",
-];
-/// Instructions of three registers that also read the first.
-const ACCUMULATE: [&str; 9] = ["mla", "mls", "fmla", "fmls", "bsl", "bit", "bif", "saba", "uaba"];
-/// Instructions of two registers.
-const TWO: [&str; 26] = [
-    "not", "neg", "abs", "cnt", "rev64", "rev32", "rev16", "rbit", "cmeq", "cmgt", "cmge", "cmle", "cmlt", "xtn",
-    "fabs", "fneg", "fsqrt", "addv", "uaddlv", "saddlv", "smaxv", "sminv", "umaxv", "uminv", "clz", "cls",
-];
-/// Shifts by a constant.
-const SHIFTS: [&str; 9] = [
-    "shl", "sshr", "ushr", "sshll", "sshll2", "ushll", "ushll2", "shrn", "urshr",
-];
 
 /// Fill in what a vector instruction does.
 pub fn describe(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
     match class {
         C::ASIMDSAME | C::ASIMDPERM => three(w, class == C::ASIMDPERM),
-        C::ASIMDMISC | C::ASIMDALL => two(w),
+        C::ASIMDMISC | C::ASIMDALL => two(w, class == C::ASIMDALL),
         C::ASIMDSHF => shift(w),
         C::ASIMDEXT => extract(w),
         C::ASIMDIMM => immediate(w),
         C::ASIMDINS => insert(w),
-        C::FLOATDP1 | C::FLOATDP2 | C::FLOATDP3 => scalar(w, class),
-        C::FLOATCMP => compare(w),
-        C::FLOAT2INT => convert(w),
+        C::FLOATDP1 | C::FLOATDP2 | C::FLOATDP3 => arm64_float::scalar(w, class),
+        C::FLOATCMP => arm64_float::compare(w),
+        C::FLOATSEL | C::FLOATCCMP => arm64_float::conditional(w, class == C::FLOATSEL),
+        C::FLOATIMM => arm64_float::constant(w),
+        C::FLOAT2INT | C::FLOAT2FIX => arm64_float::convert(w),
         C::ASISDLSE | C::ASISDLSEP => arm64_memory::several(w, class == C::ASISDLSEP),
-        _ => Err(Refused::Unknown),
-    }
-}
-
-/// Elements of a vector, by the size field and the width bit.
-fn arrangement(w: &Work) -> &'static str {
-    match (w.bits(22, 2), w.bits(30, 1)) {
-        (0, 0) => "8b",
-        (0, _) => "16b",
-        (1, 0) => "4h",
-        (1, _) => "8h",
-        (2, 0) => "2s",
-        (2, _) => "4s",
-        (_, 0) => "1d",
-        _ => "2d",
-    }
-}
-
-/// Elements of a floating-point vector.
-fn float_arrangement(w: &Work) -> &'static str {
-    match (w.bits(22, 1), w.bits(30, 1)) {
-        (0, 0) => "2s",
-        (0, _) => "4s",
-        (_, 0) => "1d",
-        _ => "2d",
+        C::ASISDLSO | C::ASISDLSOP => arm64_memory::elements(w, class == C::ASISDLSOP),
+        _ => arm64_simd::describe(w, class),
     }
 }
 
 fn three(w: &mut Work, permutes: bool) -> Result<(), Refused> {
-    let accumulates = ACCUMULATE.contains(&w.mnemonic);
-    if !accumulates && !THREE.contains(&w.mnemonic) {
-        return Err(Refused::Unknown);
-    }
     let float = w.mnemonic.starts_with('f');
-    if float && w.bits(14, 2) == 0 {
-        // Half precision, an extension of the architecture.
-        return Err(Refused::Unknown);
-    }
     let logic = !permutes && w.bits(11, 5) == 3;
-    let elements = match (float, logic, w.bits(30, 1)) {
-        (true, ..) => float_arrangement(w),
+    let kind = match (float, logic, w.bits(30, 1)) {
+        (true, ..) => arm64_float::elements(w),
         (_, true, 0) => "8b",
         (_, true, _) => "16b",
-        _ => arrangement(w),
+        _ => elements(w),
     };
-    if elements == "1d" {
+    if kind == "1d" {
         return Err(Refused::Invalid);
     }
-    if accumulates {
+    if accumulates(w.mnemonic) {
         w.read_vector(0, 0);
     }
     w.read_vector(1, 5);
     w.read_vector(2, 16);
     w.write_vector(0, 0);
-    w.name(elements);
+    w.name(kind);
     // A register moved by "orr" with itself.
     if w.mnemonic == "orr" && w.bits(5, 5) == w.bits(16, 5) {
-        w.d.form = format!("mov {elements}");
+        w.d.form = format!("mov {kind}");
         w.d.reads.pop();
     }
     Ok(())
 }
 
-fn two(w: &mut Work) -> Result<(), Refused> {
-    if !TWO.contains(&w.mnemonic) {
-        return Err(Refused::Unknown);
+fn two(w: &mut Work, across: bool) -> Result<(), Refused> {
+    // Conversions have their size in one bit, too.
+    let float = w.mnemonic.starts_with('f') || w.mnemonic.contains("cvtf");
+    let kind = match (float, across) {
+        (true, true) if w.bits(29, 1) == 0 => ["4h", "8h"][w.bits(30, 1) as usize],
+        (true, _) => arm64_float::elements(w),
+        _ => elements(w),
+    };
+    if accumulates(w.mnemonic) {
+        w.read_vector(0, 0);
     }
-    let float = w.mnemonic.starts_with('f');
-    if float && w.bits(17, 5) != 16 {
-        // Half precision.
-        return Err(Refused::Unknown);
-    }
-    let elements = if float { float_arrangement(w) } else { arrangement(w) };
     w.read_vector(1, 5);
     w.write_vector(0, 0);
-    let zero = if w.mnemonic.starts_with("cm") { ",z" } else { "" };
-    w.name(&format!("{elements}{zero}"));
+    let zero = if compares_with_zero(w.mnemonic) { ",z" } else { "" };
+    w.name(&format!("{kind}{zero}"));
     Ok(())
 }
 
 fn shift(w: &mut Work) -> Result<(), Refused> {
-    if !SHIFTS.contains(&w.mnemonic) {
-        return Err(Refused::Unknown);
-    }
-    let resizes = w.mnemonic.contains("shll") || w.mnemonic == "shrn";
+    let narrows = w.mnemonic.trim_end_matches('2').ends_with('n');
+    let resizes = w.mnemonic.contains("shll") || narrows;
     if w.bits(22, 1) == 1 && (resizes || w.bits(30, 1) == 0) {
         // Elements of 64 bits.
         return Err(Refused::Invalid);
     }
+    if accumulates(w.mnemonic) {
+        w.read_vector(0, 0);
+    }
     w.read_vector(1, 5);
     w.write_vector(0, 0);
+    if w.mnemonic.contains("cvt") {
+        // What these take depends on the elements: the highest bit of their size is set.
+        let size = 3 - w.bits(19, 4).leading_zeros().saturating_sub(28).min(3);
+        let kind = [["8b", "16b"], ["4h", "8h"], ["2s", "4s"], ["1d", "2d"]][size as usize][w.bits(30, 1) as usize];
+        w.name(&format!("{kind},i"));
+        return Ok(());
+    }
     w.name(if w.bits(30, 1) == 1 { "q,i" } else { "d,i" });
     Ok(())
 }
@@ -153,7 +114,9 @@ fn immediate(w: &mut Work) -> Result<(), Refused> {
         _ => return Err(Refused::Unknown),
     }
     w.write_vector(0, 0);
-    w.name(if w.bits(30, 1) == 1 { "q,i" } else { "d,i" });
+    let register = if w.bits(30, 1) == 1 { "q" } else { "d" };
+    let zero = w.mnemonic == "movi" && w.bits(16, 3) == 0 && w.bits(5, 5) == 0;
+    w.name(&format!("{register},{}", if zero { "0" } else { "i" }));
     Ok(())
 }
 
@@ -200,71 +163,5 @@ fn insert(w: &mut Work) -> Result<(), Refused> {
         return Err(Refused::Invalid);
     }
     w.name(operands);
-    Ok(())
-}
-
-/// Letter of the precision.
-fn precision(w: &Work) -> Result<&'static str, Refused> {
-    match w.bits(22, 2) {
-        0 => Ok("s"),
-        1 => Ok("d"),
-        _ => Err(Refused::Unknown),
-    }
-}
-
-fn scalar(w: &mut Work, class: InsnClass) -> Result<(), Refused> {
-    let letter = precision(w)?;
-    let known: &[&str] = match class {
-        C::FLOATDP1 => &["fmov", "fabs", "fneg", "fsqrt"],
-        C::FLOATDP2 => &[
-            "fadd", "fsub", "fmul", "fnmul", "fdiv", "fmax", "fmin", "fmaxnm", "fminnm",
-        ],
-        _ => &["fmadd", "fmsub", "fnmadd", "fnmsub"],
-    };
-    if !known.contains(&w.mnemonic) {
-        return Err(Refused::Unknown);
-    }
-    w.read_vector(1, 5);
-    if class != C::FLOATDP1 {
-        w.read_vector(2, 16);
-    }
-    if class == C::FLOATDP3 {
-        w.read_vector(3, 10);
-    }
-    w.write_vector(0, 0);
-    w.name(letter);
-    Ok(())
-}
-
-fn compare(w: &mut Work) -> Result<(), Refused> {
-    let letter = precision(w)?;
-    if !matches!(w.mnemonic, "fcmp" | "fcmpe") {
-        return Err(Refused::Unknown);
-    }
-    w.read_vector(1, 5);
-    if w.bits(3, 1) == 0 {
-        w.read_vector(2, 16);
-    }
-    w.write_flags();
-    w.name(letter);
-    Ok(())
-}
-
-fn convert(w: &mut Work) -> Result<(), Refused> {
-    let letter = precision(w)?;
-    let width = if w.bits(31, 1) == 1 { "x" } else { "w" };
-    match (w.mnemonic, w.bits(16, 1)) {
-        ("fmov", 1) | ("scvtf" | "ucvtf", _) => {
-            w.read(1, 5);
-            w.write_vector(0, 0);
-            w.name(&format!("{letter},{width}"));
-        }
-        ("fmov", _) | ("fcvtzs" | "fcvtzu", _) => {
-            w.read_vector(1, 5);
-            w.write(0, 0);
-            w.name(&format!("{width},{letter}"));
-        }
-        _ => return Err(Refused::Unknown),
-    }
     Ok(())
 }

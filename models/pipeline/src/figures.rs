@@ -104,8 +104,9 @@ impl FigureTable {
             }
             let bad = |what: &str| Error::Figures(format!("line {}: {what}", number + 1));
             let cells = split(line);
-            if cells.len() != 11 {
-                return Err(bad("11 columns expected"));
+            // The last, where the row's figures come from, is for readers of the table.
+            if !matches!(cells.len(), 11 | 12) {
+                return Err(bad("11 or 12 columns expected"));
             }
             let figures = row(&cells, params).map_err(|what| bad(&what))?;
             let index = u32::try_from(table.rows.len()).map_err(|_| bad("too many rows"))?;

@@ -9,10 +9,13 @@
 
 pub mod aliasing;
 pub mod arm64;
-pub mod arm64_flow;
+mod arm64_compute;
+mod arm64_float;
+mod arm64_flow;
 pub mod arm64_integer;
 pub mod arm64_memory;
-pub mod arm64_uops;
+mod arm64_simd;
+mod arm64_uops;
 pub mod arm64_vector;
 pub mod batch;
 pub mod block;

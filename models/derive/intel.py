@@ -1,0 +1,123 @@
+"""Tables of the Intel cores, from what uops.info measured with performance counters."""
+
+from __future__ import annotations
+
+import re
+
+from inputs import Record, uops_info
+from table import Form, Row, Table, ports_text
+from x86_forms import name_of
+from x86_latency import read, same_register, text
+
+CORES = {
+    "sandybridge": "SNB", "ivybridge": "IVB", "haswell": "HSW", "skylake": "SKL",
+    "redwoodcove": "MTL-P",
+}  # fmt: skip
+# uops.info measured taken branches, which Haswell and Skylake run on port 6 (ports.taken_branch).
+# On Redwood Cove a taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone
+# cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
+BRANCH_PORTS = dict.fromkeys(("haswell", "skylake", "redwoodcove"), "06")
+CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
+# Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
+# instructions where it cannot: they run as other additions do.
+ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
+FUSES = {"Z": "z", "B": "c", "BE": "a", "L": "l", "LE": "l", "S": "s", "P": "p", "O": "o"}
+# What takes more than so many uops is no part of loops: the table leaves it out.
+MOST_UOPS = 400
+
+
+def title(core: str) -> str:
+    """Return the first line of a core's table."""
+    return f"Source: uops.info measurements ({CORES[core]}), Abel and Reineke, ASPLOS 2019"
+
+
+def table(core: str) -> Table:
+    """Return the table of one core."""
+    rows: Table = {}
+    for record in uops_info(CORES[core]):
+        found = name_of(record["string"])
+        if found is None or record["retire_slots"] is None:
+            continue
+        mnemonic, operands = found
+        row = _row(record, mnemonic, operands)
+        if max(row.issue, row.ms or 0) > MOST_UOPS:
+            continue
+        rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, row))
+    return rows
+
+
+def _mended(core: str, mnemonic: str, row: Row) -> Row:
+    if core in BRANCH_PORTS and CONDITIONAL.match(mnemonic):
+        row = row._replace(ports=BRANCH_PORTS[core], source="jiegec-cpu")
+    added = ADDED_AT_RENAME.get((row.ports, row.latency))
+    if core == "redwoodcove" and added:
+        row = row._replace(ports=added[0], latency=added[1])
+    return row
+
+
+def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
+    issue, mite = record["retire_slots"], record["uops_MITE"]
+    ports = ports_text(record["ports"] or {})
+    flags = ["elim"] if record["may_be_eliminated"] else []
+    if record["TP"]:
+        flags.append(f"tp={record['TP']:g}")
+    elif record["div_cycles"]:
+        flags.append(f"tp={record['div_cycles']}")
+    fuse = _fuse(record)
+    if fuse:
+        flags.append(f"fuse={fuse}")
+    return Row(
+        issue,
+        mite,
+        record["uops_MS"],
+        _decoder(record),
+        ports,
+        text(read(record, mnemonic, operands), mnemonic),
+        " ".join(flags),
+        _indexed(record, (issue, mite, ports)),
+        _same(record, mnemonic, operands, (issue, mite, ports)),
+        "uops.info",
+    )
+
+
+Figures = tuple[int, int, str]
+
+
+def _variant(record: Record, name: str) -> Figures | None:
+    found = record["variants"].get(name)
+    if not found:
+        return None
+    return found["retire_slots"], found["uops_MITE"], ports_text(found.get("ports") or {})
+
+
+def _indexed(record: Record, plain: Figures) -> str:
+    """Return the uops with an index register, empty if they are as without."""
+    found = _variant(record, "indexed")
+    return "{}:{}:{}".format(*found) if found and found != plain else ""
+
+
+def _same(record: Record, mnemonic: str, operands: list[str], plain: Figures) -> str:
+    """Return the uops and latencies with the same register twice."""
+    found = _variant(record, "same_reg")
+    latency = same_register(record, mnemonic, operands)
+    if not found and not latency:
+        return ""
+    uops = "{}:{}:{}".format(*(found or plain))
+    return f"{uops}|{latency}" if latency else uops
+
+
+def _decoder(record: Record) -> str:
+    """Return what the instruction needs of the decoders, empty for nothing special."""
+    if not record.get("complex_decoder"):
+        return ""
+    simple = record.get("available_simple_decoders")
+    return f"c{simple if simple is not None else 0}"
+
+
+def _fuse(record: Record) -> str:
+    """Return the letters of the branches that the instruction fuses with."""
+    letters = set()
+    for partner in record["macro_fusible_with"]:
+        name = partner.split()[0][1:]
+        letters.add(FUSES[name.lstrip("N") if name.startswith("N") else name])
+    return "".join(sorted(letters))

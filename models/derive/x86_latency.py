@@ -1,0 +1,86 @@
+"""Latencies between operands, as measured and as a table writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from inputs import Record
+from x86_forms import labels
+
+Pair = tuple[str, str]
+
+
+@dataclass
+class Latencies:
+    """Cycles by pairs of our operand labels, and from addresses, memory and stored registers."""
+
+    plain: dict[Pair, int] = field(default_factory=dict)
+    addr: dict[str, int] = field(default_factory=dict)
+    index: dict[str, int] = field(default_factory=dict)
+    mem: dict[str, int] = field(default_factory=dict)
+    store: dict[str, int] = field(default_factory=dict)
+    merges: bool = False
+
+    def change(self, rule: Callable[[str, str, int], int]) -> None:
+        """Replace the cycles of each pair of labels; `m` is the address of a load."""
+        self.plain = {(a, b): rule(a, b, c) for (a, b), c in self.plain.items()}
+        self.addr = {b: rule("m", b, c) for b, c in self.addr.items()}
+
+
+def read(record: Record, mnemonic: str, operands: list[str]) -> Latencies:
+    """Return what was measured between the operands of a form."""
+    named = labels(record, mnemonic, operands)
+    out = Latencies()
+    for item in record["latencies"]:
+        src, dst = named.get(item["from"]), named.get(item["to"])
+        if src is None or dst is None or src == dst == "m":
+            continue
+        cycles = item["cycles"]
+        if dst == "m":
+            if cycles is not None:
+                out.store[src] = cycles
+        elif src == "m":
+            for key, table in (("addr", out.addr), ("addr_index", out.index), ("mem", out.mem)):
+                if key in item:
+                    table[dst] = item[key]
+        elif cycles is not None:
+            out.plain[src, dst] = max(out.plain.get((src, dst), 0), cycles)
+    hidden = {named.get(o["name"]) for o in record["operands"] if o["write"] and not o["read"]}
+    out.merges = any(src == dst and src in hidden for src, dst in out.plain)
+    return out
+
+
+def same_register(record: Record, mnemonic: str, operands: list[str]) -> str:
+    """Return the latencies with the same register twice, empty if they were not measured."""
+    named = labels(record, mnemonic, operands)
+    found = Latencies()
+    for item in record["latencies"]:
+        src, dst = named.get(item["from"]), named.get(item["to"])
+        if src is not None and dst is not None and "same_reg" in item:
+            found.plain[src, dst] = item["same_reg"]
+    hidden = {named.get(o["name"]) for o in record["operands"] if o["write"] and not o["read"]}
+    found.merges = any(src == dst and src in hidden for src, dst in found.plain)
+    return text(found, mnemonic)
+
+
+def text(found: Latencies, mnemonic: str) -> str:
+    """Return `from>to:cycles`; `a` address to result, `s` stored data to load."""
+    plain = found.plain
+    out = []
+    sources, targets = {s for s, _ in plain}, {d for _, d in plain}
+    whole = len(set(plain.values())) == 1 and len(sources) * len(targets) == len(plain)
+    if plain and not found.merges and whole:
+        out.append(f"*:{next(iter(plain.values()))}")
+    else:
+        out += [f"{s}>{d}:{c}" for (s, d), c in sorted(plain.items())]
+    index = found.index if mnemonic.startswith("lea") else {}
+    for letter, table in (("a", found.addr), ("x", index), ("d", found.mem)):
+        values = set(table.values())
+        if len(values) == 1:
+            out.append(f"{letter}:{values.pop()}")
+        else:
+            out += [f"{letter}>{d}:{c}" for d, c in sorted(table.items())]
+    if found.store:
+        out.append(f"s:{max(found.store.values())}")
+    return " ".join(out)

@@ -1,0 +1,130 @@
+"""What the Zen cores differ in, as far as tables need it. Sources: models/<core>/core.toml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zen_kinds import GENERAL, Kind
+
+KINDS = ("aps", "ups", "apd", "upd", "dqa", "dqu")
+MOVES = {"mov"} | {f"{v}mov{kind}" for v in ("", "v") for kind in KINDS}
+ZEROING = {"xor", "sub"}
+VECTOR_ZEROING = {
+    f"{v}{x}"
+    for v in ("", "v")
+    for x in (
+        "pxor", "xorps", "xorpd", "psubb", "psubw", "psubd", "psubq", "psubsb", "psubsw",
+        "psubusb", "psubusw", "pcmpgtb", "pcmpgtw", "pcmpgtd", "pcmpgtq", "pandn", "andnps",
+        "andnpd",
+    )
+}  # fmt: skip
+COMPARES = frozenset({"cmp", "test"})
+ARITHMETIC = frozenset({"add", "sub", "inc", "dec", "and", "or", "xor"})
+
+
+@dataclass(frozen=True)
+class Core:
+    """Ports by what runs on them, and rules."""
+
+    called: str
+    # Records with latencies of pairs, and the core that they are of.
+    records: str
+    pairs: str
+    source: str
+    load: str
+    vector_load: str
+    address: str = "456"
+    # The address of a store to where the instruction has loaded from.
+    same_address: str = "456"
+    store_data: str = "s"
+    vector_store_data: str = "s"
+    alu: str = "0123"
+    vector_alu: str = "abcd"
+    branch: str = "03"
+    # Two ALUs of the four, for what runs twice a cycle; shifts and bit tests; selects by flags.
+    pair: str = "12"
+    shift: str = "0123"
+    select: str = "0123"
+    multiply: str = "1"
+    divide: str = "2"
+    # Ports of uops.info by its digits; a move from a general-purpose register has its own.
+    vector: dict[str, str] = field(default_factory=dict)
+    move_in: str = "m"
+    vector_divide: str = "d"
+    fuses: frozenset[str] = COMPARES
+    eliminated_lea: bool = False
+    free_zeroing: bool = True
+    # Latency between the register files, in and out: what closes measured chains.
+    to_vector: int = 4
+    to_general: int = 2
+    load_cycles: int = 4
+    no_port: frozenset[str] = frozenset({"nop", "prefetchw", "vzeroupper", "clc"})
+    loads_plainly: frozenset[str] = frozenset()
+
+    def eliminates(self, kind: Kind) -> bool:
+        """Say whether rename does the move."""
+        ops = kind.operands
+        if kind.mnemonic == "lea.b":
+            return self.eliminated_lea and ops[0] in ("r32", "r64")
+        plain = kind.base in MOVES and len(ops) == 2 and ops[0] == ops[1]
+        return plain and ops[0] in ("r32", "r64", "x", "y")
+
+    def zeroes(self, kind: Kind) -> bool:
+        """Say whether the form with one register twice depends on nothing."""
+        ops = [o for o in kind.operands if o in (*GENERAL, "x", "y", "mm")]
+        if len(ops) < 2 or len(ops) != len(kind.operands) or len(set(ops)) != 1:
+            return False
+        return (kind.base in ZEROING and ops[0] in ("r32", "r64")) or kind.base in VECTOR_ZEROING
+
+    def zero_is_free(self, kind: Kind) -> bool:
+        """Say whether such a form needs no unit."""
+        return self.free_zeroing or kind.vector
+
+
+ZEN2 = Core(
+    called="Zen 2",
+    records="ZEN2",
+    pairs="zen2",
+    source="uops.info",
+    load="45",
+    vector_load="45",
+    vector={"0": "a", "1": "b", "2": "c", "3": "d"},
+    free_zeroing=False,
+)
+LATER = {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e", "5": "e"}
+ZEN3 = Core(
+    called="Zen 3",
+    records="ZEN3",
+    pairs="zen3",
+    source="uops.info",
+    load="456",
+    vector_load="45",
+    store_data="st",
+    same_address="uv",
+    branch="0B",
+    shift="12",
+    select="03",
+    vector=LATER,
+    vector_divide="ab",
+    fuses=COMPARES | ARITHMETIC,
+    eliminated_lea=True,
+)
+ZEN4 = Core(
+    called="Zen 4",
+    records="ZEN3",
+    pairs="zen3",
+    source="uops.info",
+    load="456",
+    vector_load="45",
+    store_data="st",
+    same_address="uv",
+    branch="0B",
+    shift="12",
+    select="03",
+    vector=LATER,
+    vector_divide="ab",
+    fuses=COMPARES | ARITHMETIC,
+    eliminated_lea=True,
+    to_vector=5,
+)
+CORES = {"zen2": ZEN2, "zen3": ZEN3, "zen4": ZEN4}
