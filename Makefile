@@ -1,6 +1,6 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
-# make validate    the models against public measurements
+# make validate    the models against public measurements; models/accuracy.csv from them
 # make cross-validate   the models against what this machine measures (some 5 minutes)
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make bench       how fast the models answer
@@ -46,6 +46,7 @@ kit: setup
 
 validate: setup
 	.venv/bin/python validation/accuracy.py
+	.venv/bin/python validation/record.py
 
 cross-validate: setup
 	.venv/bin/python validation/host.py

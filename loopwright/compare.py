@@ -5,10 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from loopwright import assemble, bounds
+from loopwright.check import user_space_note
 from loopwright.kernels import Variant
 from loopwright.study import Study, gather
 
 MEASURED = "measured"
+HERE = "this host"  # a core that no core.toml describes
 COLUMNS = [
     "kernel",
     "routine",
@@ -21,6 +24,8 @@ COLUMNS = [
     "uncertainty",
     "bytes_per_iteration",
     "bytes_per_cycle",
+    "unit",
+    "cycles_per_unit",
     "vs_baseline",
     "ratio_low",
     "ratio_high",
@@ -28,11 +33,15 @@ COLUMNS = [
     "error_percent",
     "spread_percent",
     "least_cycles",
+    "excluded",
     "startup_cycles",
+    "main_loop",
     "clock",
     "machine",
+    "note",
     "error",
 ]
+_NUMBERS = ("cycles", "uncertainty", "bytes_per_iteration", "least_cycles", "startup_cycles")
 
 
 def compare(
@@ -46,26 +55,43 @@ def compare(
 
 
 def table(found: Study) -> pd.DataFrame:
-    """Return one row for each variant, core and source (a model id, or "measured").
+    """Return predictions and measurements below each other.
 
-    cycles are per iteration of the main loop, per 64 bytes of a string instruction that was
-    measured, or per call of a routine without a loop; bytes_per_iteration is what they move, and
-    uncertainty theirs. vs_baseline is the speed relative to the routine's baseline by the same
-    source (above 1: faster); of measurements ratio_low to ratio_high is its interval and verdict
-    what it means (see ratios.add). error_percent is a model's error against the measurement, where
-    this host is the core; spread_percent how far the models' largest figure lies above the least.
-    least_cycles is what the core's loads and stores take: a figure below it is wrong.
-    startup_cycles come once, before a string instruction's first; missing where not known.
+    One row for each variant, core and source (a model, or "measured"). cycles are those of one
+    iteration of the main loop, or of a call where there is no loop. Loops move different bytes an
+    iteration: variants are compared by cycles_per_unit, cycles for the bytes that unit names (64
+    bytes, a record, or a call), alike for all variants of a routine. vs_baseline is the speed by
+    bytes moved, relative to the baseline as the same source has it (above 1: faster); ratio_low,
+    ratio_high and verdict are those of ratios.add. error_percent is a model's error against the
+    measurement, where this host is the core; spread_percent how far the models' largest figure lies
+    above the least. least_cycles is what the core's loads and stores take; excluded says why a
+    figure is in no comparison, as it is where it lies below. startup_cycles come once, before a
+    string instruction's first; missing where not known. main_loop says which loop it is, and by
+    what rule. note says what of a variant was left out of a measurement, which is of the rest then:
+    it has no vs_baseline, and no model is held against it.
     """
     rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
+    rows = rows.astype(dict.fromkeys(_NUMBERS, "float64"))
+    contracts = [found.kernel.routines[v.routine].contract for v in _variants(found, rows)]
     rows["bytes_per_cycle"] = rows["bytes_per_iteration"] / rows["cycles"]
-    rows["vs_baseline"] = _against_baseline(rows, found)
+    rows["unit"] = [c.unit_name for c in contracts]
+    of_unit = pd.Series([c.unit_bytes for c in contracts], index=rows.index, dtype="float64")
+    rows["cycles_per_unit"] = of_unit / rows["bytes_per_cycle"]
+    low = bounds.impossible(rows)
+    rows["excluded"] = [
+        bounds.why(least) if is_low else ""
+        for least, is_low in zip(rows["least_cycles"], low, strict=True)
+    ]
+    rows["main_loop"] = _main_loops(found, rows)
+    rows["note"] = rows["note"].astype("object").fillna("")
+    whole = ~low & rows["note"].eq("")
+    rows["vs_baseline"] = _against_baseline(rows.where(whole), found)
     where = ["variant", "microarch"]
-    truth = rows[rows["source"] == MEASURED].set_index(where)["cycles"]
+    truth = rows[(rows["source"] == MEASURED) & whole].set_index(where)["cycles"]
     real = rows.set_index(where).index.map(truth.to_dict()).astype("float64")
     model = rows["source"] != MEASURED
     rows["error_percent"] = np.where(model, 100 * (rows["cycles"] / real - 1), np.nan)
-    grouped = rows[model].groupby(where)["cycles"]
+    grouped = rows[model & ~low].groupby(where)["cycles"]
     spread = 100 * (grouped.transform("max") / grouped.transform("min") - 1)
     rows["spread_percent"] = spread.reindex(rows.index)
     order = {name: n for n, name in enumerate(found.kernel.variants)}
@@ -75,6 +101,16 @@ def table(found: Study) -> pd.DataFrame:
         kind="stable",
     )
     return rows[COLUMNS].reset_index(drop=True)
+
+
+def _main_loops(found: Study, rows: pd.DataFrame) -> list[str]:
+    """Return for each row which loop of its variant is the main one, and why."""
+    said = {}
+    for variant in _variants(found, rows):
+        contract = found.kernel.routines[variant.routine].contract
+        if contract.unit == "iteration" and variant.name not in said:
+            said[variant.name] = str(assemble.chosen_loop(variant, assemble.variant_code(variant)))
+    return [said.get(str(name), "") for name in rows["variant"]]
 
 
 def _predicted(found: Study) -> pd.DataFrame:
@@ -97,7 +133,8 @@ def _measured(found: Study) -> pd.DataFrame:
     rows["bytes_per_iteration"] = rows["size_bytes"].astype("float64")
     refused = rows["status"] == "refused"
     rows["error"] = rows["reason"].where(refused, "")
-    rows["microarch"] = rows["microarch"].replace("", "this host")
+    rows["microarch"] = rows["microarch"].replace("", HERE)
+    rows["note"] = [user_space_note(v) for v in _variants(found, rows)]
     return rows.reindex(columns=COLUMNS)
 
 
@@ -106,6 +143,7 @@ def _variants(found: Study, rows: pd.DataFrame) -> list[Variant]:
 
 
 def _against_baseline(rows: pd.DataFrame, found: Study) -> pd.Series:
+    """Return the speed by bytes moved relative to the baseline's, by the same source."""
     baselines = {r.baseline for r in found.kernel.routines.values()}
     base = rows[rows["variant"].isin(baselines)]
     where = ["routine", "microarch", "source"]

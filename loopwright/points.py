@@ -181,6 +181,11 @@ def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:
     return sizes or (RECORDS if contract.effect == "store_fields" else SIZES)
 
 
+def call_bytes(contract: Contract, sizes: Sequence[int] | None) -> list[int]:
+    """Return the size in bytes of each call that is measured where these sizes are wanted."""
+    return [_bytes(contract, count) for count in _counts(contract, sizes)]
+
+
 def _bytes(contract: Contract, count: int) -> int:
     """Return the size of a call: bytes at the destination, or at the source of a checksum."""
     return count * contract.dst_record if contract.effect == "store_fields" else count

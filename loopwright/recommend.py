@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from loopwright import hosts, microarchs
+from loopwright import microarchs, reasons
 from loopwright.compare import table
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Routine
 from loopwright.microarchs import Microarch
 from loopwright.study import Study, gather
-from loopwright.verdicts import MODEL_THRESHOLD, THRESHOLD, Case, Verdict, cases, sound
+from loopwright.verdicts import THRESHOLD, Case, cases, sound
 
 COLUMNS = [
     "kernel",
@@ -23,6 +23,7 @@ COLUMNS = [
     "slower_on",
     "only_where",
     "basis",
+    "models",
     "reason",
 ]
 
@@ -48,10 +49,15 @@ def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
     """Return one row a routine.
 
     winner is empty where there is none. margin_percent is the winner's speed over the baseline's
-    (geometric mean over the target cores with evidence). confidence is "measured", "models agree",
-    "models disagree: measure on X" or "no model answers on X: measure there". slower_on names
-    cores on which the winner would be slower, only_where variants that win under a condition
-    alone. basis says what sizes the judgement is about.
+    (geometric mean over the target cores). confidence is "measured", "models agree", "models
+    disagree: measure on X", "no model answers on X: measure there" or "not enough measured on X".
+    slower_on names cores on which the winner would be slower, only_where variants that win under a
+    condition alone. basis says what sizes the judgement is about, models which models count, and
+    how right they have been.
+
+    A variant wins where nothing that is missing could change it: every point that was to be
+    measured on a target core is there, of all that can win; models that count agree on whether
+    there is a gain, and show more than they are off by.
     """
     rows = table(found)
     judged = [_routine(found, r, rows, sizes) for r in found.kernel.routines.values()]
@@ -72,130 +78,91 @@ def _routine(
         "confidence": "",
         "slower_on": "",
         "only_where": _conditional(known, targets),
-        "basis": _basis(found, sizes),
+        "basis": reasons.basis(found, sizes),
+        "models": "",
     }
     if not sound(found, routine.baseline):
         return {**answer, "reason": f"the baseline {routine.baseline} breaks its contract"}
     general = [c for c in known if not c.lacking]
-    scored = [(score, c) for c in general if (score := c.score(targets)) == score]
+    if short := [c for c in general if c.unmeasured(targets)]:
+        return {
+            **answer,
+            "confidence": f"{reasons.NOT_ENOUGH} on {reasons.names(_short_on(short, targets))}",
+            "reason": reasons.not_enough(short, targets),
+        }
+    scored = sorted(
+        ((score, c) for c in general if (score := c.score(targets)) == score),
+        key=lambda pair: pair[0],
+        reverse=True,
+    )
     if not scored:
         return {
             **answer,
-            "confidence": f"no model answers on {_names(targets)}: measure there",
+            "confidence": f"no model answers on {reasons.names(targets)}: measure there",
             "reason": f"no model has a figure for both {routine.baseline} and another variant; "
-            f"{_elsewhere(known, found)}",
+            f"{reasons.elsewhere(known, found)}",
         }
-    best, case = max(scored, key=lambda pair: pair[0])
-    edge = _edge(case, targets)
-    if best <= 1 + edge:
-        return {
-            **answer,
-            "confidence": _confidence(case, targets),
-            "reason": f"none beats {routine.baseline} by more than {100 * edge:.0f} %: "
-            f"the best, {case.variant.name}, is at {_percent(best)}; "
-            f"{_elsewhere(known, found)}",
-        }
-    silent = [c for c in targets if c.id not in case.verdicts]
-    if silent:
-        led = "; ".join(_said(v) for v in case.verdicts.values())
-        return {
-            **answer,
-            "confidence": _confidence(case, targets),
-            "reason": f"{case.variant.name} leads ({led}), but nothing is known of it and "
-            f"{routine.baseline} on {_names(silent)}",
-        }
-    slower = [
-        f"{v.core} ({_percent(v.ratio)}, {'measured' if v.measured else 'models'})"
-        for v in case.verdicts.values()
-        if v.ratio < 1 - (THRESHOLD if v.measured else MODEL_THRESHOLD)
+    won = [
+        (score, case)
+        for score, case in scored
+        if score > 1 + THRESHOLD and not case.silent(targets) and not case.contested(targets)
     ]
+    score, case = (won or scored)[0]
+    answer |= {
+        "confidence": reasons.confidence(case, targets),
+        "models": reasons.opinions(case, targets),
+    }
+    if not won:
+        reason = _no_winner(routine, scored, targets)
+        return {**answer, "reason": f"{reason}; {reasons.elsewhere(known, found)}"}
+    doubtful = [c for s, c in scored if s > score]
     return {
         **answer,
         "winner": case.variant.name,
-        "margin_percent": 100 * (best - 1),
-        "confidence": _confidence(case, targets),
-        "slower_on": ", ".join(slower),
-        "reason": "; ".join(_said(v) for v in case.verdicts.values()),
+        "margin_percent": 100 * (score - 1),
+        "slower_on": ", ".join(reasons.slower(case)),
+        "reason": reasons.all_of(case)
+        + reasons.missing(case, found)
+        + "".join(reasons.undecided(c, targets) for c in doubtful),
     }
 
 
-def _edge(case: Case, targets: list[Microarch]) -> float:
-    """Return the margin below which a variant does not win: models need a larger one."""
-    measured = any(case.verdicts[c.id].measured for c in targets if c.id in case.verdicts)
-    return THRESHOLD if measured else MODEL_THRESHOLD
-
-
-def _confidence(case: Case, targets: list[Microarch]) -> str:
-    """Say how sure the verdicts on a variant are, over the target cores."""
-    of = {c.id: case.verdicts.get(c.id) for c in targets}
-    silent = [c for c in targets if of[c.id] is None]
-    doubtful = [c for c in targets if (v := of[c.id]) is not None and not v.agree]
-    measured = [c for c in targets if (v := of[c.id]) is not None and v.measured]
-    alone = [c for c in targets if (v := of[c.id]) and len(v.sources) == 1 and not v.measured]
-    if doubtful:
-        return f"models disagree: measure on {_names(doubtful)}"
-    if silent:
-        return f"no model answers on {_names(silent)}: measure there"
-    if len(measured) == len(targets):
-        return "measured"
-    lone = f" (one model alone on {_names(alone)})" if alone else ""
+def _no_winner(routine: Routine, scored: list[tuple[float, Case]], targets: list[Microarch]) -> str:
+    """Say why none of the variants wins; the one that does best by what is known comes first."""
+    score, case = scored[0]
+    name = case.variant.name
+    if contested := case.contested(targets):
+        return (
+            f"models differ on whether {name} is faster than {routine.baseline} on "
+            f"{reasons.names(contested)} ({reasons.all_of(case)})"
+        )
+    if score > 1 + THRESHOLD:
+        return (
+            f"{name} leads ({reasons.all_of(case)}), but nothing is known of it and "
+            f"{routine.baseline} on {reasons.names(case.silent(targets))}"
+        )
+    unproven = [v for v in case.verdicts.values() if v.opinion and v.opinion.unproven]
+    why = "".join(f"; on {v.core} {v.opinion.unproven}" for v in unproven if v.opinion)
     return (
-        f"measured on {_names(measured)}, models agree{lone}"
-        if measured
-        else (f"models agree{lone}")
+        f"none is shown to beat {routine.baseline}: the best, {name}, is at "
+        f"{reasons.all_of(case)}{why}"
     )
+
+
+def _short_on(short: list[Case], targets: list[Microarch]) -> list[Microarch]:
+    return [t for t in targets if any(t in c.unmeasured(targets) for c in short)]
 
 
 def _conditional(known: list[Case], targets: list[Microarch]) -> str:
     """Name the variants that beat the baseline, but not on every target core as it is."""
     out = []
     for case in known:
+        where = ", ".join(sorted(set(case.lacking.values())))
         score = case.score(targets)
-        if case.lacking and score > 1 + _edge(case, targets):
-            where = ", ".join(sorted(set(case.lacking.values())))
-            out.append(f"{case.variant.name} {_percent(score)} where {where}")
+        if not case.lacking or case.contested(targets):
+            continue
+        if case.unmeasured(targets):
+            out.append(f"{case.variant.name} where {where}: {reasons.NOT_ENOUGH}")
+        elif score > 1 + THRESHOLD:
+            out.append(f"{case.variant.name} {reasons.percent(score)} where {where}")
     return "; ".join(out)
-
-
-def _elsewhere(known: list[Case], found: Study) -> str:
-    """Say what was measured, on no target or without changing the answer."""
-    seen = [(v, case) for case in known for v in case.verdicts.values() if v.measured]
-    if not seen:
-        return found.unmeasured or "nothing was measured"
-    verdict, case = max(seen, key=lambda pair: pair[0].ratio)
-    upstream = found.kernel.routines[case.variant.routine].upstream
-    spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
-    aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
-    where = "this host" if verdict.core == found.host else verdict.core
-    return f"on {where} the best is {case.variant.name}: {_said(verdict)}{aside}"
-
-
-def _basis(found: Study, sizes: Histogram | None) -> str:
-    which = f"{sizes.name} from 64 B on" if sizes else "64 B to 4 KiB weighted alike"
-    models = f"models: start-up and main loop, L1 hits, sizes {which}"
-    if found.measurements.empty:
-        return f"{models}; not measured: {found.unmeasured}"
-    weights = f"sizes weighted by {sizes.name}" if sizes else "the same sizes"
-    where = [] if found.unmeasured else [found.host or "this host"]
-    where += [str(source) for source in found.sources]
-    return f"{models}; measured on {' and '.join(where)}: calls, {weights}"
-
-
-def _said(verdict: Verdict) -> str:
-    if verdict.alike:
-        return f"{verdict.core}: no difference ({', '.join(verdict.sources)})"
-    spread = verdict.high - verdict.low > THRESHOLD
-    figure = (
-        f"{_percent(verdict.low)} to {_percent(verdict.high)}"
-        if spread
-        else _percent(verdict.ratio)
-    )
-    return f"{verdict.core}: {figure} ({', '.join(verdict.sources)})"
-
-
-def _names(cores: list[Microarch]) -> str:
-    return " and ".join(c.id for c in cores)
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"

@@ -8,7 +8,7 @@ from functools import cache
 
 import pandas as pd
 
-from loopwright import assemble, harness, hosts, points, ratios
+from loopwright import assemble, basis, harness, hosts, points, ratios
 from loopwright.check import contract_of
 from loopwright.code import Code
 from loopwright.facts import Facts
@@ -43,10 +43,13 @@ class _Candidate:
     records: dict[str, list[Record]]
     tested: str
 
-    @property
-    def rank(self) -> tuple[bool, int, int]:
-        """A PMU goes before other clocks, then what covers more variants, then the newest."""
-        return self.source.clock == hosts.PMU, len(self.records), self.run.started
+    def rank(self, points: int) -> tuple[int, bool, int, int]:
+        """Return what the best run has most of: points that judgements rest on, then the rest.
+
+        A PMU goes before other clocks, what covers more variants before what covers fewer, and the
+        newest before older ones.
+        """
+        return points, self.source.clock == hosts.PMU, len(self.records), self.run.started
 
 
 def day(started: int) -> str:
@@ -63,21 +66,24 @@ def code_hash(variant: Variant) -> str:
 def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
     """Return rows as measure.run has them, of other machines and days, and where they come from.
 
-    For each core one run by one clock: figures of different clocks are not put together. A row's
+    For each core one run by one clock, the one that has most of the points that judgements rest on:
+    figures of different clocks, or of different runs, are not put together. A row's
     microarch is what its machine is recognised as now. What another protocol measured, and other
     code than today's, is left out.
     """
-    rows: list[dict[str, object]] = []
-    sources: dict[str, Source] = {}
-    for candidate in sorted(_candidates(kernel, store), key=lambda c: c.rank, reverse=True):
-        source = candidate.source
-        found = [] if source.core in sources else list(_rows(kernel, candidate))
-        if found:
-            rows += found
-            sources[source.core] = source
-    table = pd.DataFrame(rows, columns=COLUMNS)
+    contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
+    found = []
+    for candidate in _candidates(kernel, store):
+        rows = pd.DataFrame(_rows(kernel, candidate), columns=COLUMNS)
+        if len(rows):
+            found.append((candidate.rank(basis.coverage(rows, contracts)), candidate.source, rows))
+    best: dict[str, tuple[Source, pd.DataFrame]] = {}
+    for _, source, rows in sorted(found, key=lambda one: one[0], reverse=True):
+        best.setdefault(source.core, (source, rows))
     bases = ratios.bases(list(kernel.variants.values()))
-    return ratios.add(table, bases, placed=False), list(sources.values())
+    nothing = pd.DataFrame(columns=COLUMNS)
+    table = pd.concat([rows for _, rows in best.values()] or [nothing], ignore_index=True)
+    return ratios.add(table, bases, placed=False), [source for source, _ in best.values()]
 
 
 def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
@@ -120,7 +126,11 @@ def _results(
 ) -> Iterator[Result]:
     """Yield what comes of every goal whose points were measured often enough."""
     counts = sorted({p.count for p in readings})
+    align = contract_of(variant).align
     pairs = sorted({(p.dst_align, p.src_align) for p in readings})
+    pairs = [pair for pair in pairs if not any(a % align for a in pair)]
+    if not pairs:  # of a contract that asked for less
+        return
     for goal in points.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
         of_points: Sequence[list[Reading]] = [readings.get(p, []) for p in goal.points]
         if all(len(of_point) >= PROCESSES for of_point in of_points):

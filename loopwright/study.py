@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright import hosts, kernels, microarchs, toolchain
+from loopwright import basis, hosts, kernels, microarchs, toolchain
 from loopwright.check import run as run_checks
 from loopwright.histogram import Histogram
-from loopwright.kernels import Kernel, Routine
+from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.measure import COLUMNS
 from loopwright.measure import run as run_measurements
 from loopwright.predict import predict
@@ -17,9 +17,9 @@ from loopwright.recorder import Recorder
 from loopwright.store import Store
 from loopwright.stored import Source, measurements
 
-# Sizes of calls in bytes and alignments (destination, source) that a judgement rests on.
-SIZES = (0, 8, 16, 64, 256, 512, 1024, 2048, 4096)
-ALIGNMENTS = ((0, 0), (1, 0))
+INSTEAD = "what is stored has more of the points"  # than what was measured now
+_TURNS = 3  # how often what was refused is measured, at most
+REFUSED = "refused: "  # begins the reason why nothing was measured that was to be
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Study:
     unmeasured: str
     sources: tuple[Source, ...] = ()
 
+    @property
+    def tried(self) -> bool:
+        """Say whether this machine was to be measured, whatever came of it."""
+        return not self.unmeasured or self.unmeasured.startswith(REFUSED)
+
 
 def gather(
     kernel_id: str,
@@ -50,17 +55,19 @@ def gather(
     """Predict, check and measure every variant of a kernel; recall what was measured elsewhere.
 
     A variant that breaks its contract is not measured. quick measures nothing now. On the core
-    that this machine is, what is measured now goes before what is stored, unless only the latter
-    comes from a PMU. progress is called with measured points of a routine and all of them.
+    that this machine is, what is measured now goes before what is stored, unless the latter has
+    more of the points that a judgement rests on, or as many and only it comes from a PMU. progress
+    is called with measured points of a routine and all of them.
     """
     kernel = kernels.load(kernel_id)
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
         stored, sources = measurements(kernel, store)
-        now, unmeasured = _measure_now(kernel, sizes, store, quick, progress)
-    if _counted(stored[stored["microarch"] == host]) and not _counted(now):
-        now = now.iloc[:0]
+        sound = set(checks.loc[checks["passed"], "variant"])
+        now, unmeasured = _measure_now(kernel, sound, sizes, store, quick, progress)
+    if _better(stored[stored["microarch"] == host], now, kernel):
+        now, unmeasured = now.iloc[:0], unmeasured or INSTEAD
     elif len(now):
         stored = stored[stored["microarch"] != host]
         sources = [s for s in sources if s.core != host]
@@ -78,6 +85,13 @@ def gather(
     )
 
 
+def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
+    """Say whether what is stored of this core tells more than what was measured now."""
+    contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
+    known, fresh = (basis.coverage(rows, contracts) for rows in (stored, now))
+    return known > fresh or (known == fresh and _counted(stored) and not _counted(now))
+
+
 def _counted(rows: pd.DataFrame) -> bool:
     """Say whether rows have figures that a PMU counted."""
     return bool((rows["cycles"].notna() & (rows["clock"] == hosts.PMU)).any())
@@ -85,48 +99,57 @@ def _counted(rows: pd.DataFrame) -> bool:
 
 def _measure_now(
     kernel: Kernel,
+    sound: set[str],
     sizes: Histogram | None,
     store: Store,
     quick: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[pd.DataFrame, str]:
-    """Measure a kernel's variants on this machine; the rows, and why none has a number."""
+    """Measure a kernel's sound variants on this machine; the rows, and why none has a number."""
     nothing = pd.DataFrame(columns=COLUMNS)
     if quick:
         return nothing, "measuring was left out"
     if not toolchain.find(kernel.isa).native:
         return nothing, f"this machine is no {kernel.isa}, and an emulator has no cycles"
     recorder = Recorder(store)
-    rows = pd.concat(
-        [
-            _measure(kernel, routine, sizes, recorder, progress)
-            for routine in kernel.routines.values()
-        ],
-        ignore_index=True,
-    )
+    parts = []
+    for routine in kernel.routines.values():
+        variants = [v for v in kernel.of_routine(routine.name) if v.name in sound]
+        if variants:
+            parts.append(_measure(routine, variants, sizes, store, recorder, progress))
+    if not parts:
+        return nothing, "no variant honours its contract"
+    rows = pd.concat(parts, ignore_index=True)
     return rows, _refusal(rows)
 
 
 def _measure(
-    kernel: Kernel,
     routine: Routine,
+    variants: list[Variant],
     sizes: Histogram | None,
+    store: Store,
     recorder: Recorder,
     progress: Callable[[int, int], None] | None,
 ) -> pd.DataFrame:
-    """Measure a routine's variants; a histogram that reaches beyond SIZES adds 8 KiB."""
-    top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
-    wanted = [*SIZES, *(s for s in (8192,) if top > SIZES[-1])]
-    records = routine.contract.effect == "store_fields"
-    return run_measurements(
-        kernel.of_routine(routine.name),
-        sizes=None if records else wanted,
-        alignments=ALIGNMENTS,
-        recorder=recorder,
-        progress=progress,
-    )
+    """Measure a routine's variants where a judgement rests on.
+
+    It takes all points: those that were refused are tried again, as long as others are not.
+    """
+    asked = set(basis.places(routine.contract, sizes))
+    for turn in range(_TURNS):
+        rows = run_measurements(
+            variants,
+            sizes=basis.wanted(routine.contract, sizes),
+            alignments=basis.ALIGNMENTS,
+            recorder=Recorder(store, resume=True) if turn else recorder,
+            progress=progress,
+        )
+        known = [set(basis.calls(rows, v.name)) for v in variants]
+        if not any(known) or all(asked <= calls for calls in known):
+            break
+    return rows
 
 
 def _refusal(rows: pd.DataFrame) -> str:
     """Say why nothing could be measured, if it was so."""
-    return "" if rows["cycles"].notna().any() else f"refused: {rows['reason'].iloc[0]}"
+    return "" if rows["cycles"].notna().any() else f"{REFUSED}{rows['reason'].iloc[0]}"

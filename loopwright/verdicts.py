@@ -5,27 +5,28 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from loopwright import costs, microarchs
-from loopwright.compare import MEASURED
+from loopwright import basis, costs, microarchs, opinions
+from loopwright.basis import Gap
+from loopwright.check import user_space_note
+from loopwright.compare import HERE, MEASURED
 from loopwright.histogram import Histogram
 from loopwright.kernels import Routine, Variant
 from loopwright.microarchs import Microarch
-from loopwright.predict.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.opinions import Opinion
 from loopwright.predict.subjects import provides
 from loopwright.study import Study
 
-# Measurements differ by this much from placement to placement, whatever the variant; models err
-# by more.
+# Measurements differ by this much from placement to placement, whatever the variant.
 THRESHOLD = 0.02
-MODEL_THRESHOLD = 0.05
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A variant against the baseline on one core.
+    """A variant against the baseline on one core, by measurement or by the models' opinion.
 
     ratio is its speed relative to the baseline, between low and high; sources name who says so.
-    agree says whether they are of one mind: faster, slower, or the same.
+    gain and loss say whether it is faster or slower by more than the source can be wrong by.
+    contested: the models that count differ on whether there is a gain.
     """
 
     core: str
@@ -33,35 +34,63 @@ class Verdict:
     low: float
     high: float
     sources: tuple[str, ...]
-    agree: bool
+    gain: bool
+    loss: bool
+    contested: bool = False
+    opinion: Opinion | None = None
 
     @property
     def measured(self) -> bool:
         """Say whether this is a measurement."""
-        return self.sources == (MEASURED,)
+        return self.opinion is None
 
     @property
     def alike(self) -> bool:
         """Say whether this is a measurement that shows no difference."""
         return self.measured and self.low <= 1 <= self.high
 
+    @property
+    def settled(self) -> float:
+        """Return the ratio, or 1 where it is neither a gain nor a loss."""
+        return self.ratio if self.gain or self.loss else 1.0
+
 
 @dataclass
 class Case:
-    """A sound variant other than the baseline: its verdicts by core, and by core what it lacks."""
+    """A sound variant other than the baseline, with what is known of it by core.
+
+    verdicts are those that stand; short has the cores that were to be measured, and what is missing
+    there; lacking says what a core has not that the variant needs. partial is empty, or says what
+    of the variant or its baseline cannot run in user space: such measurements are in aside, and
+    are no verdict on the routine, whole or short.
+    """
 
     variant: Variant
     verdicts: dict[str, Verdict] = field(default_factory=dict)
+    short: dict[str, tuple[Gap, ...]] = field(default_factory=dict)
     lacking: dict[str, str] = field(default_factory=dict)
+    partial: str = ""
+    aside: dict[str, Verdict] = field(default_factory=dict)
 
     def score(self, cores: list[Microarch]) -> float:
-        """Return the geometric mean of its ratios on those cores, nan where none is known.
+        """Return the geometric mean of its settled ratios on those cores, nan where none is known.
 
-        A difference that lies within its own interval counts as none.
+        So a difference that its source cannot tell counts as none.
         """
         known = [self.verdicts[c.id] for c in cores if c.id in self.verdicts]
-        ratios = [1.0 if v.alike else v.ratio for v in known]
-        return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")
+        return float(np.exp(np.mean(np.log([v.settled for v in known])))) if known else np.nan
+
+    def unmeasured(self, cores: list[Microarch]) -> list[Microarch]:
+        """Return the cores on which it lacks points that a verdict would rest on."""
+        return [c for c in cores if c.id in self.short and not self.partial]
+
+    def contested(self, cores: list[Microarch]) -> list[Microarch]:
+        """Return the cores on which models differ on whether it is a gain."""
+        return [c for c in cores if c.id in self.verdicts and self.verdicts[c.id].contested]
+
+    def silent(self, cores: list[Microarch]) -> list[Microarch]:
+        """Return the cores on which nothing is known of it."""
+        return [c for c in cores if c.id not in self.verdicts]
 
 
 def sound(found: Study, variant: str) -> bool:
@@ -74,22 +103,30 @@ def cases(
 ) -> list[Case]:
     """Return the candidates of a routine with what the comparison table rows says of each."""
     out = []
+    panel = opinions.Panel.of(rows, routine, sizes)
     for variant in found.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(found, variant.name):
             continue
-        case = Case(variant)
+        case = Case(variant, partial=_partial(found, routine, variant))
         for core in microarchs.targets(found.kernel.isa):
             unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
             if unmet:
                 case.lacking[core.id] = " and ".join(map(_condition, unmet))
-        for core_id in rows["microarch"].unique():
-            verdict = _measured(found, routine, variant, str(core_id), sizes) or _predicted(
-                rows, variant.name, routine.baseline, str(core_id), sizes
-            )
-            if verdict:
-                case.verdicts[str(core_id)] = verdict
+        _measured(found, routine, case, sizes)
+        for core_id in map(str, rows["microarch"].unique()):
+            # What was to be measured and is not there is no reason to ask models instead.
+            if core_id not in case.verdicts and (case.partial or core_id not in case.short):
+                opinion = panel.opinion(variant.name, core_id)
+                if opinion:
+                    case.verdicts[core_id] = _of_models(opinion)
         out.append(case)
     return out
+
+
+def _partial(found: Study, routine: Routine, variant: Variant) -> str:
+    """Say what user space leaves out of a variant or its baseline, or nothing."""
+    both = (found.kernel.variants[routine.baseline], variant)
+    return next((note for one in both if (note := user_space_note(one))), "")
 
 
 def _condition(need: str) -> str:
@@ -97,53 +134,59 @@ def _condition(need: str) -> str:
     return f"{need[2:]} is off" if need.startswith("no") else f"there is {need}"
 
 
-def _measured(
-    found: Study, routine: Routine, variant: Variant, core: str, sizes: Histogram | None
-) -> Verdict | None:
-    """Return the verdict of calls measured on that core."""
-    rows = found.measurements
-    if rows.empty:
-        return None
-    rows = rows[rows["microarch"] == core]
-    calls = (rows["quantity"] == "call") & (rows["cache"] == "hot")
-    good = rows[calls & (rows["status"] != "refused")]
-    base, other = (good[good["variant"] == n] for n in (routine.baseline, variant.name))
-    if not set(base["size_bytes"]) & set(other["size_bytes"]):
-        return None
-    return Verdict(core, *costs.speedup(base, other, sizes), (MEASURED,), True)
+def _measured(found: Study, routine: Routine, case: Case, sizes: Histogram | None) -> None:
+    """Fill in the verdicts of calls that were measured, and what is missing for one.
+
+    Where user space leaves something out a measurement says nothing of the routine, whole or not.
+    """
+    asked = basis.places(routine.contract, sizes)
+    for core in measured_cores(found):
+        rows = _on(found.measurements, core)
+        base, other = (basis.calls(rows, n) for n in (routine.baseline, case.variant.name))
+        both = basis.pairs(base, other)
+        if all(place in both for place in asked):
+            verdict = _of_calls(core, {place: both[place] for place in asked}, sizes)
+            (case.aside if case.partial else case.verdicts)[core] = verdict
+            continue
+        lacks = [
+            basis.gap(rows, name, known, asked)
+            for name, known in ((routine.baseline, base), (case.variant.name, other))
+        ]
+        # Each has its points, but they are not of one clock, machine and skew.
+        apart = basis.gap(rows, f"{case.variant.name} beside {routine.baseline}", both, asked)
+        case.short[core] = tuple(g for g in lacks if g) or tuple(g for g in (apart,) if g)
 
 
-def _superseded(sources: list[str]) -> set[str]:
-    """Return the models that another one, with a known error mended, answers instead of."""
-    return {LlvmMca.id} if CorrectedLlvmMca.id in sources else set()
+def measured_cores(found: Study) -> list[str]:
+    """Return the cores that were, or were to be, measured."""
+    cores = [
+        str(core) or HERE for core in found.measurements.get("microarch", pd.Series()).unique()
+    ]
+    cores += [found.host or HERE] if found.tried else []
+    return list(dict.fromkeys([*cores, *(source.core for source in found.sources)]))
 
 
-def _impossible(rows: pd.DataFrame, variants: set[str], core: str) -> set[str]:
-    """Return the models whose figure for one of the variants is below what the core can do."""
-    mine = rows[rows["variant"].isin(variants) & (rows["microarch"] == core)]
-    return set(mine.loc[mine["cycles"] < (1 - THRESHOLD) * mine["least_cycles"], "source"])
+def _on(rows: pd.DataFrame, core: str) -> pd.DataFrame:
+    return rows if rows.empty else rows[rows["microarch"].replace("", HERE) == core]
 
 
-def _figures(rows: pd.DataFrame, variant: str, core: str) -> pd.DataFrame:
-    """Return the models' rows of one variant on one core that cost a call of any size."""
-    mine = rows[(rows["variant"] == variant) & (rows["microarch"] == core)]
-    whole = mine["cycles"].notna() & mine["startup_cycles"].notna()
-    return mine[whole & (mine["source"] != MEASURED)].set_index("source")
+def _of_calls(
+    core: str, pairs: dict[costs.Place, tuple[costs.Row, costs.Row]], sizes: Histogram | None
+) -> Verdict:
+    ratio, low, high = costs.speedup(pairs, sizes)
+    gain, loss = low > 1 and ratio > 1 + THRESHOLD, high < 1 and ratio < 1 - THRESHOLD
+    return Verdict(core, ratio, low, high, (MEASURED,), gain, loss)
 
 
-def _predicted(
-    rows: pd.DataFrame, variant: str, baseline: str, core: str, sizes: Histogram | None
-) -> Verdict | None:
-    """Return the verdict of the models that answer for both variants: their median."""
-    base, other = (_figures(rows, name, core) for name in (baseline, variant))
-    both = [s for s in other.index if s in base.index]
-    wrong = _impossible(rows, {variant, baseline}, core) | _superseded(both)
-    used = [source for source in both if source not in wrong]
-    if not used:
-        return None
-    ratios = [costs.predicted_speedup(base.loc[s], other.loc[s], sizes) for s in used]
-    edge = MODEL_THRESHOLD
-    sides = {1 if r > 1 + edge else -1 if r < 1 - edge else 0 for r in ratios}
+def _of_models(opinion: Opinion) -> Verdict:
     return Verdict(
-        core, float(np.median(ratios)), min(ratios), max(ratios), tuple(used), len(sides) == 1
+        core=opinion.core,
+        ratio=opinion.ratio,
+        low=min(opinion.ratios.values()),
+        high=max(opinion.ratios.values()),
+        sources=tuple(opinion.ratios),
+        gain=opinion.gain,
+        loss=opinion.loss,
+        contested=opinion.contested,
+        opinion=opinion,
     )

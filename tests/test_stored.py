@@ -91,6 +91,15 @@ def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
     assert measured().loc["loop32", "cycles"] == pytest.approx(8)
 
 
+def test_a_newer_run_of_fewer_points_hides_none_of_more():
+    add("whole", 1_000)
+    few = [r for r in records(lambda *_: 99.0, clock="perf-rdpmc") if r.answer["count"] != 256]
+    run = Run("few", "rome", 2_000, PROTOCOL, "kit", ROME)
+    Store.open().add(run, few)
+    assert measured().loc["loop32", "cycles"] == pytest.approx(4)
+    assert set(measured()["clock"]) == {"tsc-calibrated"}
+
+
 def test_other_code_and_other_protocols_count_for_nothing():
     add("other code", code="0" * 64)
     add("other protocol", protocol=0)

@@ -1,0 +1,183 @@
+"""Points taken away from a full study leave its verdict as it is, or no verdict: never another."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_recommend import RECORDS, calls, held_to, predictions, study
+
+from loopwright import basis, bootstrap, kernels, standing
+from loopwright.compare import HERE
+from loopwright.histogram import Bucket, Histogram
+from loopwright.recommend import judge
+from loopwright.study import REFUSED
+
+SHORT = "not enough measured"
+NAMES = ["movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "loop32", "negative_index"]
+SIZES = (16, 64, 256, 512, 1024, 2048, 4096)
+MODELS = {"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 9.0}
+SEEDS = st.integers(0, 10_000)
+TAKEN = st.integers(0, 4) | st.integers(5, 126)  # points, of 126
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _records():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standing, "records", lambda: held_to(RECORDS))
+        patch.setattr(bootstrap, "RESAMPLES", 40)
+        yield
+
+
+def full(seed, core):
+    """Return a study in which every variant was measured everywhere, each point as it likes."""
+    random = np.random.default_rng(seed)
+    shape = {name: random.uniform(0.7, 1.4) for name in NAMES}
+    costs = {
+        name: {s: (10 + s / 16) * shape[name] * random.uniform(0.6, 1.6) for s in (0, 8, *SIZES)}
+        for name in NAMES
+    }
+    return study(predictions(MODELS), calls(costs, core), core)
+
+
+def without(found, random, count):
+    """Return a study with so many points taken away: dropped, or refused."""
+    rows = found.measurements
+    gone = np.isin(np.arange(len(rows)), random.choice(len(rows), count, replace=False))
+    if random.random() < 0.5:
+        return replace(found, measurements=rows[~gone])
+    kept = rows.copy()
+    kept.loc[gone, "cycles"] = np.nan
+    kept.loc[gone, ["status", "reason"]] = ["refused", "disturbed"]
+    return replace(found, measurements=kept)
+
+
+def concluded(row):
+    """Return what a judgement concludes: the winner, by how much, and what is best where."""
+    best = re.findall(r"on (?:this host|\w+) the best is [^;]*", str(row["reason"]))
+    margin = None if pd.isna(row["margin_percent"]) else round(row["margin_percent"], 6)
+    return row["winner"], margin, row["slower_on"], tuple(best)
+
+
+def holds(whole, part, sizes=None):
+    before, after = (judge(found, sizes).iloc[0] for found in (whole, part))
+    said = " ".join(str(after[name]) for name in ("confidence", "reason", "only_where"))
+    if SHORT in said:
+        assert SHORT not in after["confidence"] or after["winner"] == ""
+        assert after["winner"] in ("", before["winner"])
+        assert not re.search(r"the best is", after["reason"])
+    else:
+        assert concluded(after) == concluded(before)
+        assert (after["confidence"], after["only_where"]) == (
+            before["confidence"],
+            before["only_where"],
+        )
+    return SHORT in said
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=SEEDS, taken=TAKEN, core=st.sampled_from(["zen2", "zen4", "sandybridge"]))
+def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken, core):
+    random = np.random.default_rng(seed)
+    whole = full(seed, core)
+    holds(whole, without(whole, random, taken))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=SEEDS, taken=TAKEN, low=st.integers(0, 4096), width=st.integers(1, 9000))
+def test_so_it_does_with_a_histogram(seed, taken, low, width):
+    sizes = Histogram("@sizes", (Bucket(low, low + width, 10), Bucket(0, 64, 1)))
+    whole = full(seed, "zen2")
+    holds(whole, without(whole, np.random.default_rng(seed), taken), sizes)
+
+
+@pytest.mark.parametrize("core", ["zen2", "zen4"])
+def test_a_single_point_that_counts_is_missed_and_named(core):
+    whole = full(1, core)
+    assert SHORT not in " ".join(map(str, judge(whole).iloc[0]))
+    rows = whole.measurements
+    for size in (s for s in basis.SIZES if s >= 64):
+        point = (rows["variant"] == "loop32") & (rows["size_bytes"] == size)
+        point &= rows["dst_align"] == 1
+        part = replace(whole, measurements=rows[~point])
+        assert holds(whole, part)
+        reason = judge(part).iloc[0]["reason"]
+        assert f"1 of 12 points of loop32 are missing ({size} B at 1:0)" in reason
+    point = (rows["size_bytes"] < 64) | (rows["size_bytes"] == 8192)
+    assert not holds(whole, replace(whole, measurements=rows[~point]))
+
+
+def test_nothing_left_is_not_the_same_as_nothing_asked_for():
+    whole = full(2, "zen2")
+    none = replace(whole, measurements=whole.measurements.iloc[:0])
+    assert holds(whole, none)
+    refused = replace(none, unmeasured=f"{REFUSED}disturbed")
+    assert holds(whole, refused)
+    asked = judge(replace(none, unmeasured="measuring was left out")).iloc[0]
+    assert asked["winner"] == "loop32"  # what the models say, who were asked alone
+    assert SHORT not in asked["reason"]
+
+
+def test_points_of_two_clocks_or_machines_do_not_meet():
+    whole = full(3, "zen2")
+    rows = whole.measurements
+    for column, value in (("clock", "perf-rdpmc"), ("machine", "another"), ("skew_bytes", 0)):
+        changed = rows.copy()
+        mine = (changed["variant"] == "loop32") & (changed["size_bytes"] == 256)
+        changed.loc[mine, column] = value
+        part = replace(whole, measurements=changed)
+        assert holds(whole, part)
+        assert "2 of 12 points of loop32 beside movsq_aligned" in judge(part).iloc[0]["reason"]
+
+
+def test_a_machine_that_no_core_describes_has_its_best_named_or_not():
+    whole = full(4, "")
+    whole = replace(whole, host="")
+    assert f"{HERE}: " in judge(whole).iloc[0]["reason"]
+    rows = whole.measurements
+    assert holds(whole, replace(whole, measurements=rows[rows["size_bytes"] != 256]))
+
+
+def test_few_points_of_one_variant_never_meet_others_of_another():
+    # Sizes of which one variant is measured at the small, and the baseline at the large.
+    whole = full(5, "zen2")
+    rows = whole.measurements
+    large = rows["size_bytes"] >= 1024
+    mine = rows["variant"] == "unrolled64"
+    part = replace(whole, measurements=rows[(mine & ~large) | (~mine & large)])
+    assert holds(whole, part)
+
+
+def record_study(share, random):
+    """Return a study of arm64 with two routines, measured on Neoverse N1."""
+    kernel = kernels.load("arm64/copy_user")
+    costs = {name: {s: 10 + s / 8 for s in basis.SIZES} for name in kernel.variants}
+    costs["to_user_batched"] = {s: 5 + s / 12 for s in basis.SIZES}
+    rows = calls(costs, "neoverse-n1").assign(kernel=kernel.id)
+    rows = rows[random.random(len(rows)) <= share]
+    base = study(predictions(MODELS), rows, "neoverse-n1")
+    checks = pd.DataFrame(
+        [
+            {"kernel": kernel.id, "variant": v, "passed": True, "cases": 1, "failure": "",
+             "over_report_bytes": 0}
+            for v in kernel.variants
+        ]
+    )  # fmt: skip
+    return replace(base, kernel=kernel, checks=checks, predictions=base.predictions.iloc[:0])
+
+
+def test_routines_of_a_family_are_judged_apart():
+    random = np.random.default_rng(0)
+    whole = judge(record_study(1.0, random)).set_index("routine")
+    assert (
+        "nothing is known of it and to_user_pairs on tsv110" in whole.loc["copy_to_user", "reason"]
+    )
+    found = record_study(1.0, random)
+    rows = found.measurements
+    part = replace(found, measurements=rows[~rows["variant"].str.startswith("from_user_batched")])
+    judged = judge(part).set_index("routine")
+    assert judged.loc["copy_from_user", "confidence"] == "not enough measured on neoverse-n1"
+    assert judged.loc["copy_to_user", "reason"] == whole.loc["copy_to_user", "reason"]

@@ -1,0 +1,198 @@
+"""Write models/accuracy.csv: how far each model is from what it was held to, core by core.
+
+usage: python validation/record.py   (part of make validate)
+Rows of sources whose data is here are made anew with today's models; those of others stay as they
+are. Public data is in $LOOPWRIGHT_SHARED/data (default: ../shared/data). loopwright/standing.py
+says what the columns mean and what follows from them.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+
+import loopwright as lw
+from loopwright import trips
+from loopwright.accuracy import Accuracy
+from loopwright.errors import InputError
+from loopwright.paths import ROOT
+from loopwright.predict import MODELS
+from loopwright.standing import COLUMNS, FILE, MEASUREMENT
+
+DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
+TABLE = ROOT / "models" / FILE
+HOSTS = ROOT / "validation" / "hosts"
+WHAT = {"loop": "loops", "unrolled": "unrolled"}
+MODEL_IDS = [m.id for m in MODELS]
+# BHive's blocks and uiCA's cycles helped to find parameters of the simulator's Intel cores, and
+# measurements on a guest those of Redwood Cove.
+FITTED = {"pipeline": {"sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove"}}
+
+BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
+BHIVE_ORIGIN = "BHive's measurements (Chen et al., IISWC 2019; baselines.csv)"
+UICA_ORIGIN = "cycles of uiCA, commit 6ebeeab ({})"
+LITERATURE_ORIGIN = "Abel and Reineke, uiCA (ICS 2022), table 3 as in uiCA-eval, commit 531be9a"
+THREADS_ORIGIN = "figures of the threads (validation/published.csv), loops long enough to count"
+SPEEDUP_BYTES = (4096, 131072)  # sizes at which a call is mostly its loop, and in the caches
+
+# MAPE in percent and tau of uiCA against its authors' measurements of BHive's suite; the table does
+# not count its blocks.
+UICA = {
+    ("sandybridge", "unrolled"): (1.91, 0.961), ("sandybridge", "loops"): (0.98, 0.965),
+    ("ivybridge", "unrolled"): (1.50, None), ("ivybridge", "loops"): (1.11, None),
+    ("haswell", "unrolled"): (0.76, 0.985), ("haswell", "loops"): (0.59, 0.984),
+    ("skylake", "unrolled"): (0.45, 0.980), ("skylake", "loops"): (0.38, 0.990),
+}  # fmt: skip
+
+Row = dict[str, object]
+
+
+def row(
+    core: str,
+    model: str,
+    what: str,
+    against: str,
+    found: Accuracy,
+    origin: str,
+    *,
+    held_out: bool | None = None,
+) -> Row:
+    """Return one row of the table; a pipeline's core that was fitted is none that was held out."""
+    kept = core not in FITTED.get(model, ()) if held_out is None else held_out
+    cells = [core, model, what, against, found.count, found.mape, found.tau]
+    return dict(zip(COLUMNS, [*cells, "yes" if kept else "no", origin], strict=True))
+
+
+def predicted(codes: Iterable[str], core: str, notion: str, offsets: Iterable[int]) -> pd.DataFrame:
+    """Return each model's cycles for codes in hex, in their order, a column a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "blocks.csv"
+        rows = pd.DataFrame({"hex": list(codes), "offset": list(offsets)})
+        rows.rename_axis("id").to_csv(path)
+        said = lw.predict(blocks=path, microarch=core, model="all", notion=notion)
+    said["id"] = said["id"].astype(int)
+    return said.pivot_table(index="id", columns="model", values="cycles").reindex(
+        index=range(len(rows)), columns=MODEL_IDS
+    )
+
+
+def bhive() -> Iterator[Row]:
+    """Hold all models to BHive's own figures; uiCA's stand in the table beside them."""
+    rows = pd.read_csv(DATA / "baselines.csv")
+    for arch, core in BHIVE.items():
+        mine = rows[rows["arch"] == arch].reset_index(drop=True)
+        said = predicted(mine["hex"], core, "unrolled", [0] * len(mine))
+        for model in MODEL_IDS:
+            cycles = mine["uica"] if model == "uica" else said[model]
+            found = Accuracy.of(cycles, mine["measured"])
+            yield row(core, model, "unrolled", MEASUREMENT, found, BHIVE_ORIGIN)
+
+
+def uica(name: str) -> Iterator[Row]:
+    """Hold the other models to uiCA's cycles, on the cores of which there is no measurement."""
+    rows = pd.read_csv(DATA / name)
+    rows = rows[~rows["microarch"].isin(BHIVE.values())]
+    rows = rows.assign(notion=rows.get("notion", "loop"))
+    origin = UICA_ORIGIN.format(name)
+    for (core, notion), mine in rows.groupby(["microarch", "notion"], sort=False):
+        mine = mine.reset_index(drop=True)
+        said = predicted(mine["hex"], str(core), str(notion), mine["offset"])
+        for model in MODEL_IDS:
+            if model != "uica":
+                found = Accuracy.of(said[model], mine["cycles"])
+                yield row(str(core), model, WHAT[str(notion)], "uica", found, origin)
+
+
+def host(path: Path) -> Iterator[Row]:
+    """Hold all models to blocks that were measured on a host of a core (make cross-validate)."""
+    core = path.stem
+    hexes = pd.read_csv(DATA / "bhive_public.csv")["hex"].drop_duplicates()
+    of_hash = {_name(code): code.hex() for h in hexes for code in _measured(bytes.fromhex(h))}
+    rows = pd.read_csv(path).dropna(subset="cycles")
+    rows = rows.assign(hex=rows["sha256"].map(of_hash)).dropna(subset="hex")
+    for notion, mine in rows.groupby("notion", sort=False):
+        mine = mine.reset_index(drop=True)
+        said = predicted(mine["hex"], core, str(notion), [0] * len(mine))
+        for model in MODEL_IDS:
+            found = Accuracy.of(said[model], mine["cycles"])
+            yield row(core, model, WHAT[str(notion)], MEASUREMENT, found, host_origin(path))
+
+
+def _name(code: bytes) -> str:
+    """Return what validation/host.py names code by."""
+    return hashlib.sha256(code).hexdigest()[:16]
+
+
+def _measured(block: bytes) -> Iterator[bytes]:
+    """Yield the codes that are measured of a block: itself, and a trip of it as a loop."""
+    yield block
+    with suppress(InputError):
+        yield trips.of_block("x86_64", block).code
+
+
+def host_origin(path: Path) -> str:
+    """Return where the figures of a host come from."""
+    return f"BHive's blocks measured on a host (validation/hosts/{path.stem}.md)"
+
+
+def threads() -> Iterator[Row]:
+    """Hold all models to the speed-ups that threads report, those aside that set a parameter."""
+    rows = lw.published("all")
+    rows = rows[(rows["quantity"] == "speed_percent") & rows["fitted"].eq("")]
+    rows = rows[rows["size_bytes"].between(*SPEEDUP_BYTES).fillna(False)]
+    for (core, model), mine in rows.groupby(["predicted_on", "model"], sort=False):
+        found = Accuracy.of(1 + mine["predicted"] / 100, 1 + mine["published"] / 100)
+        yield row(
+            str(core), str(model), "speed-ups", MEASUREMENT, found, THREADS_ORIGIN, held_out=True
+        )
+
+
+def literature() -> Iterator[Row]:
+    """Return what uiCA's authors found of it."""
+    for (core, what), (mape, tau) in UICA.items():
+        found = Accuracy(0, mape, float("nan") if tau is None else tau)
+        uncounted = {**row(core, "uica", what, MEASUREMENT, found, LITERATURE_ORIGIN), "rows": ""}
+        yield uncounted
+
+
+def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
+    """Yield each source: its origin, the data that it needs ("" for none), and its rows."""
+    yield LITERATURE_ORIGIN, "", literature()
+    yield THREADS_ORIGIN, "", threads()
+    yield BHIVE_ORIGIN, "baselines.csv", bhive()
+    for name in ("uica_loops_public.csv", "uica_blocks_public.csv"):
+        yield UICA_ORIGIN.format(name), name, uica(name)
+    for path in sorted(HOSTS.glob("*.csv")):
+        yield host_origin(path), "bhive_public.csv", host(path)
+
+
+def main() -> None:
+    """Make the rows whose data is here anew, and write the table."""
+    old = pd.read_csv(TABLE, keep_default_na=False) if TABLE.is_file() else pd.DataFrame()
+    parts = []
+    for origin, needed, rows in sources():
+        if needed and not (DATA / needed).is_file():
+            print(f"kept as it is, {needed} is not in {DATA}; set LOOPWRIGHT_SHARED: {origin}")
+            continue
+        print(f"{origin} ...", flush=True)
+        parts.append(pd.DataFrame(list(rows), columns=COLUMNS).dropna(subset="mape_percent"))
+        old = old[old["origin"] != origin] if len(old) else old
+    whole = pd.concat([part for part in (old, *parts) if len(part)], ignore_index=True)
+    whole = whole.sort_values(["core", "model", "what", "against", "origin"], kind="stable")
+    numbers = {"mape_percent": "{:.1f}", "tau": "{:.3f}"}
+    for column, shape in numbers.items():
+        values = pd.to_numeric(whole[column])
+        whole[column] = [shape.format(v) if v == v else "" for v in values]
+    whole[COLUMNS].to_csv(TABLE, index=False)
+    print(f"wrote {TABLE.relative_to(ROOT)}: {len(whole)} rows")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        raise SystemExit(f"validation/record.py: {error}") from None
