@@ -1,33 +1,40 @@
-"""How many blocks a second each model answers for, side by side in one run on the same blocks.
+"""How long answers take: the command line as a whole, and the models beside each other.
 
-usage: python benchmarks/models.py [BLOCKS]   (make bench)
-The blocks are the main loops of kernels/, repeated. Figures are ratios: the machine's load
-changes the rates, not so much what they are to each other.
+usage: python benchmarks/models.py [BLOCKS] [FILE.csv]   (make bench)
+The blocks are the main loops of kernels/ at all code offsets, in turns, or those of a file for
+predict --blocks. Programs are timed with their start-up, from their call to their end, in turns,
+and the best of three rounds counts: other work on the machine then bears on all alike.
 """
 
 import csv
 import resource
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 
-from loopwright import kernels, microarchs
+from loopwright import decode, kernels, microarchs
+from loopwright.errors import InputError
 from loopwright.predict import predict
-from loopwright.predict.llvm_mca import LlvmMca
-from loopwright.predict.model import Block
+from loopwright.predict.llvm_mca import LlvmMca, regions
+from loopwright.predict.model import Block, unfit
 from loopwright.predict.osaca import Osaca
 from loopwright.predict.pipeline import Pipeline
-from loopwright.predict.subjects import of_variant
+from loopwright.predict.subjects import of_variant, read_csv
 
 ROUNDS = 3
-CORE = "zen2"
+CORES = ("zen2", "skylake")
+COUNT = 12_192
+LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
+ADD_LOOP = "4883c0014839c875f7"
 
 
-def blocks(count: int) -> list[Block]:
+def loops(count: int) -> list[Block]:
     """Return count blocks without strings, calls or serialising instructions, in turns."""
-    core = microarchs.load(CORE)
+    core = microarchs.load(CORES[0])
     kept = ("x86_64/clear_user", "x86_64/csum", "x86_64/copy_user")
     variants = [v for k in kept for v in kernels.load(k).variants.values()]
     subjects = [of_variant(v, core) for v in variants]
@@ -36,17 +43,20 @@ def blocks(count: int) -> list[Block]:
     return [plain[n % len(plain)] for n in range(count)]
 
 
-def rate(answer: Callable[[list[Block]], object], given: list[Block]) -> float:
-    """Return the best rate of three rounds, in blocks a second."""
-    best = float("inf")
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        answer(given)
-        best = min(best, time.perf_counter() - start)
-    return len(given) / best
+def of_file(path: Path) -> list[Block]:
+    """Return the blocks of a file that llvm-mca can be asked about."""
+    out = []
+    for row in read_csv(path):
+        block = Block("x86_64", decode.parse_hex(row.hex), "unrolled", row.offset)
+        try:
+            if not unfit(block):
+                out.append(block)
+        except InputError:
+            continue
+    return out
 
 
-def write(path: Path, given: list[Block]) -> None:
+def write(path: Path, given: Sequence[Block]) -> None:
     """Write a file of blocks for predict --blocks."""
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
@@ -54,38 +64,86 @@ def write(path: Path, given: list[Block]) -> None:
         rows.writerows([n, b.code.hex(), b.offset] for n, b in enumerate(given))
 
 
-def seconds_for_all() -> tuple[float, int]:
-    """Return how long every variant on every core at every code offset takes, and how many."""
+def seconds(run: Callable[[], object]) -> float:
+    """Return how long a call takes."""
     start = time.perf_counter()
-    rows = predict("all", microarch="all", offset="all")
-    return time.perf_counter() - start, len(rows)
+    run()
+    return time.perf_counter() - start
+
+
+def best(*runs: Callable[[], object]) -> list[float]:
+    """Return the least seconds of each of several calls, made in turns."""
+    rounds = [[seconds(run) for run in runs] for _ in range(ROUNDS)]
+    return [min(times) for times in zip(*rounds, strict=True)]
+
+
+def program(*command: str, text: str | None = None) -> Callable[[], object]:
+    """Return a call that runs a program to its end; its output goes to a file."""
+
+    def run() -> None:
+        with tempfile.TemporaryFile() as out:
+            subprocess.run(command, input=text and text.encode(), stdout=out, check=True)
+
+    return run
+
+
+def start_up() -> None:
+    """Print what the command line takes for the least that it can be asked."""
+    asked = [["--help"], ["predict", "--hex", ADD_LOOP, "--microarch", "zen2"]]
+    for arguments, took in zip(asked, best(*(program(LOOPWRIGHT, *a) for a in asked)), strict=True):
+        print(f"loopwright {' '.join(arguments):55} {took:6.2f} s")
+
+
+def side_by_side(given: Sequence[Block], core_id: str) -> None:
+    """Print blocks a second of predict --blocks and of llvm-mca, as programs."""
+    core = microarchs.load(core_id)
+    mca = LlvmMca()
+    mca.iterations = 100  # its own default
+    text, _ = regions(given, range(len(given)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "blocks.csv"
+        write(file, given)
+        ours = program(
+            LOOPWRIGHT, "predict", "--blocks", str(file), "--microarch", core_id, "--csv"
+        )
+        took, theirs = best(ours, program(*mca.command(core), text=text))
+    rate, other = len(given) / took, len(given) / theirs
+    print(f"{core_id}: loopwright predict --blocks, {len(given)} blocks {rate:15.0f} blocks/s")
+    print(f"{core_id}: llvm-mca, as many regions, 100 iterations {other:13.0f} blocks/s")
+    print(f"{core_id}: the former is {rate / other:.1f} times the latter")
+
+
+def in_process(given: Sequence[Block]) -> None:
+    """Print blocks a second of each model behind the interface of all."""
+    core = microarchs.load(CORES[0])
+    pipeline, mca, osaca = Pipeline(), LlvmMca(), Osaca()
+    mca.iterations = 100
+    few = list(islice(given, 60))
+    some = list(islice(given, 1000))
+    rates = {
+        "pipeline, one call": (given, lambda: pipeline.predict(given, core)),
+        "llvm-mca, one process": (some, lambda: mca.predict(some, core)),
+        "llvm-mca, a process a block": (few, lambda: [mca.predict([b], core) for b in few]),
+        "osaca, one worker": (few, lambda: osaca.predict(few, core)),
+    }
+    for (name, (asked, _)), took in zip(
+        rates.items(), best(*(run for _, run in rates.values())), strict=True
+    ):
+        print(f"{name:45} {len(asked) / took:18.0f} blocks/s")
 
 
 def main() -> None:
     """Measure and print."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    core = microarchs.load(CORE)
-    pipeline, mca, osaca = Pipeline(), LlvmMca(), Osaca()
-    mca.iterations = 100  # its own default
-    many, some, few = blocks(count), blocks(1000), blocks(60)
-    fresh = [Block(b.isa, b.code, b.notion, b.offset) for b in many]
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "blocks.csv"
-        write(file, many)
-        through_file = rate(lambda _: predict(blocks=file, microarch=CORE), many)
-    rates = {
-        "pipeline, one call": rate(lambda g: pipeline.predict(g, core), fresh),
-        "pipeline, predict --blocks": through_file,
-        "llvm-mca, one process": rate(lambda g: mca.predict(g, core), some),
-        "llvm-mca, a process a block": rate(lambda g: [mca.predict([b], core) for b in g], few),
-        "osaca, one worker": rate(lambda g: osaca.predict(g, core), few),
-    }
-    ours = rates["pipeline, one call"]
-    print(f"{'':28} {'blocks/s':>9} {'pipeline is':>12}")
-    for name, value in rates.items():
-        print(f"{name:28} {value:9.0f} {ours / value:10.1f} x")
-    elapsed, count = min(seconds_for_all() for _ in range(ROUNDS))
-    print(f"all variants, cores and code offsets: {count} predictions in {elapsed:.2f} s")
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
+    given = of_file(Path(sys.argv[2])) if len(sys.argv) > 2 else loops(count)
+    given = [given[n % len(given)] for n in range(count)]
+    start_up()
+    for core in CORES:
+        side_by_side(given, core)
+    in_process(given)
+    rows = predict("all", microarch="all", offset="all")
+    (took,) = best(lambda: predict("all", microarch="all", offset="all"))
+    print(f"all variants, cores and code offsets: {len(rows)} predictions in {took:.2f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory of this process at most: {peak:.0f} MiB")
 

@@ -35,6 +35,11 @@ _WRITES = {
 
 def parse_hex(text: str) -> bytes:
     """Return the bytes of a hex string; InputError where it is odd, empty or no hex."""
+    try:
+        if code := bytes.fromhex(text):
+            return code
+    except ValueError:
+        pass  # it may begin with 0x; else it is said below what is wrong
     digits = re.sub(r"\s+", "", text).lower().removeprefix("0x")
     if not digits:
         raise InputError("the hex string is empty; give the bytes of at least one instruction")

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -54,18 +54,21 @@ class LlvmMca:
         del core
         return []
 
-    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
-        """Answer with total cycles of 1000 iterations by 1000."""
-        if lacking := self.lacks(core):
-            return [Answer.none(lacking) for _ in blocks]
-        command = [
+    def command(self, core: Microarch) -> list[str]:
+        """Return the command that reads a text for a core from standard input."""
+        return [
             _program(),
             f"-mtriple={_TRIPLES[core.isa]}",
             f"-mcpu={core.called['llvm']}",
             f"-iterations={self.iterations}",
-            "-json",
             *self.options(core),
         ]
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer with total cycles of 1000 iterations by 1000."""
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
+        command = [*self.command(core), "-json"]
         answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := unfit(b))}
         todo = [n for n in range(len(blocks)) if n not in answers]
         while todo:
@@ -120,23 +123,30 @@ def _version() -> str:
 Answers = dict[int, Answer]
 
 
+def regions(blocks: Sequence[Block], numbers: Iterable[int]) -> tuple[str, dict[int, int]]:
+    """Return the blocks of these numbers as regions b0, b1, ... of one text for llvm-mca.
+
+    With it comes the number of the block that each of its lines (from 1) is of.
+    """
+    lines: list[str] = []
+    owner: dict[int, int] = {}
+    for n in numbers:
+        lines.append(f"# LLVM-MCA-BEGIN b{n}")
+        for ins in blocks[n].instructions:
+            lines.append(ins.text)
+            owner[len(lines)] = n
+        lines.append(f"# LLVM-MCA-END b{n}")
+    return "\n".join(lines) + "\n", owner
+
+
 def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[Answers, Answers]:
     """Run the blocks numbered in todo as regions of one file; return answers and errors.
 
     If the run fails, the blocks that stderr names by line get their message; if it names none,
     each block runs alone.
     """
-    lines: list[str] = []
-    owner: dict[int, int] = {}
-    for n in todo:
-        lines.append(f"# LLVM-MCA-BEGIN b{n}")
-        for ins in blocks[n].instructions:
-            lines.append(ins.text)
-            owner[len(lines)] = n
-        lines.append(f"# LLVM-MCA-END b{n}")
-    done = subprocess.run(
-        command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
-    )
+    text, owner = regions(blocks, todo)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     said = done.stderr.strip()
     if done.returncode == 0 and not said:
         report = json.loads(done.stdout)
@@ -145,10 +155,10 @@ def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[
             re.sub(r"[\0-\x1f]", lambda c: str(ord(c[0])), name)
             for name in report["TargetInfo"]["Resources"]
         ]
-        regions = {r["Name"]: r for r in report["CodeRegions"]}
-        return {n: _answer(blocks[n], regions.get(f"b{n}"), names) for n in todo}, {}
-    found = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", said, re.M)
-    named = {owner[int(line)]: what for line, what in found if int(line) in owner}
+        found = {r["Name"]: r for r in report["CodeRegions"]}
+        return {n: _answer(blocks[n], found.get(f"b{n}"), names) for n in todo}, {}
+    refused = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", said, re.M)
+    named = {owner[int(line)]: what for line, what in refused if int(line) in owner}
     if named:
         return {}, {n: Answer.none(f"llvm-mca: {what}") for n, what in named.items()}
     if len(todo) == 1:

@@ -101,7 +101,10 @@ def _of_hex(text: str, microarch: str | None, notion: str | None) -> Selected:
 
 
 def _of_blocks(path: Path, microarch: str | None, notion: str | None) -> Selected:
-    return _of_rows(list(subjects.read_csv(path)), microarch, notion)
+    rows = list(subjects.read_csv(path))
+    if not rows:
+        raise InputError(f"{path} holds no block: there is no row below its header")
+    return _of_rows(rows, microarch, notion)
 
 
 def _of_rows(rows: list[subjects.Row], microarch: str | None, notion: str | None) -> Selected:

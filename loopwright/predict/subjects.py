@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import decode, kernels, loops
 from loopwright.code import Code, Flow, Instruction
@@ -186,8 +186,7 @@ def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
     )
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One row of a blocks file."""
 
     id: str
@@ -198,22 +197,27 @@ class Row:
 def read_csv(path: Path) -> Iterator[Row]:
     """Yield the rows of a CSV with the columns id, hex and optionally offset."""
     try:
-        file = path.open(newline="")
+        file = path.open(newline="", encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     with file:
-        rows = csv.DictReader(file)
+        rows = csv.reader(file)
         try:
-            missing = {"id", "hex"} - set(rows.fieldnames or ())
-            if missing:
+            at = {name: n for n, name in enumerate(next(rows, []))}
+            if missing := {"id", "hex"} - at.keys():
                 raise InputError(
                     f"{path}: the header lacks {' and '.join(sorted(missing))}; "
                     "a blocks file has the columns id, hex and optionally offset"
                 )
-            for row in rows:
-                given = (row.get("offset") or "0").strip()
+            columns = [at.get(name, len(at)) for name in Row._fields]
+            for row in filter(None, rows):
+                row += [""] * (len(at) + 1 - len(row))
+                key, code, given = (row[n] for n in columns)
+                given = given.strip() or "0"
                 if not given.isdecimal() or int(given) not in OFFSETS:
                     raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
-                yield Row(row["id"] or "", row["hex"] or "", int(given))
-        except (csv.Error, UnicodeDecodeError) as error:
+                yield Row(key, code, int(given))
+        except csv.Error as error:
             raise InputError(f"{path}:{rows.line_num}: {error}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is no UTF-8 text: {error.reason}") from None

@@ -1,0 +1,24 @@
+"""make bench measures what it says it does; how fast is asserted nowhere."""
+
+import re
+import subprocess
+import sys
+
+from loopwright.paths import ROOT
+
+PROGRAM = ROOT / "benchmarks" / "models.py"
+
+
+def test_every_answer_is_timed(tmp_path):
+    blocks = tmp_path / "blocks.csv"
+    blocks.write_text("id,hex\nadd,4801d8\nstring,f348a5\ncall,e800000000\nnone,06\n")
+    done = subprocess.run(
+        [sys.executable, PROGRAM, "6", blocks], capture_output=True, text=True, check=True
+    )
+    assert re.search(r"^loopwright --help +\d+\.\d\d s$", done.stdout, re.M)
+    assert re.search(
+        r"^zen2: loopwright predict --blocks, 6 blocks +\d+ blocks/s$", done.stdout, re.M
+    )
+    assert re.search(r"^zen2: llvm-mca, as many regions, 100 iterations", done.stdout, re.M)
+    assert len(re.findall(r"the former is \d+\.\d times the latter", done.stdout)) == 2
+    assert re.search(r"^osaca, one worker +\d+ blocks/s$", done.stdout, re.M)
