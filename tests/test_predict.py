@@ -123,37 +123,3 @@ def test_bad_input_is_one_line_that_names_it(given, words):
         predict(**given)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_uica_that_is_not_set_up_is_named_with_the_mend(monkeypatch):
-    monkeypatch.delenv("UICA_HOME", raising=False)
-    row = predict(hex=LOAD3, microarch="sandybridge", model="all").set_index("model").loc["uica"]
-    assert "UICA_HOME" in row["error"]
-    with pytest.raises(InputError, match="UICA_HOME"):
-        predict(hex=LOAD3, microarch="sandybridge", model="uica")
-    monkeypatch.setenv("UICA_HOME", "/nonexistent")
-    with pytest.raises(InputError, match="/nonexistent"):
-        predict(hex=LOAD3, microarch="sandybridge", model="uica")
-
-
-# Not uiCA: a program that takes the command line that uiCA documents, to see what it is given.
-ECHO_UICA = """\
-import sys
-assert sys.argv[2:] == ["-raw", "-arch", "SNB", "-TPonly", "-alignmentOffset", sys.argv[-1]]
-code = open(sys.argv[1], "rb").read()
-if code == b"\\x90":
-    print("something odd", file=sys.stderr)
-print(f"{len(code)}.{int(sys.argv[-1]):02d}")
-"""
-
-
-def test_uica_is_given_the_code_and_the_offset(tmp_path, monkeypatch):
-    (tmp_path / "uiCA.py").write_text(ECHO_UICA)
-    monkeypatch.setenv("UICA_HOME", str(tmp_path))
-    rows = predict(hex=COPY8, microarch="sandybridge", model="uica", offset=37)
-    assert rows["cycles"].item() == 19.37
-    odd = predict(hex="90", microarch="sandybridge", model="uica").iloc[0]
-    assert pd.isna(odd["cycles"])
-    assert "something odd" in odd["error"]
-    unrolled = predict(hex=COPY8, microarch="sandybridge", model="uica", notion="unrolled").iloc[0]
-    assert pd.isna(unrolled["cycles"])

@@ -1,11 +1,8 @@
 """OSACA: port pressure and loop-carried dependencies, with no front end at all."""
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import iced_x86 as iced
 
@@ -13,6 +10,7 @@ from loopwright.code import Instruction
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.predict.model import Answer, Block, unfit
+from loopwright.predict.worker import Worker
 
 
 class Osaca:
@@ -89,35 +87,6 @@ def _formatter() -> iced.Formatter:
     return formatter
 
 
-class _Worker:
-    """The worker process and its pipe."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "loopwright.predict.osaca_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def ask(self, request: dict[str, object]) -> dict[str, Any]:
-        stdin, stdout = self.process.stdin, self.process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        try:
-            stdin.write(json.dumps(request) + "\n")
-            stdin.flush()
-            line = stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            _worker.cache_clear()
-            return {"error": f"its worker ended (exit {self.process.wait()})"}
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-
 @cache
-def _worker() -> _Worker:
-    return _Worker()
+def _worker() -> Worker:
+    return Worker([sys.executable, "-m", "loopwright.predict.osaca_worker"])
