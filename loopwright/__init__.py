@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loopwright.recommend import recommend
     from loopwright.results import results
     from loopwright.snippet import read_assembly
+    from loopwright.trace.verb import trace
     from loopwright.tune import tune
 
     __version__: str
@@ -48,6 +49,7 @@ __all__ = [
     "recommend",
     "results",
     "timeline",
+    "trace",
     "tune",
 ]
 
@@ -61,6 +63,7 @@ _MODULES = {
     "ports": "predict.inside",
     "read_assembly": "snippet",
     "timeline": "predict.inside",
+    "trace": "trace.verb",
 }
 
 

@@ -19,6 +19,7 @@ from loopwright.cli import (
     measuring,
     predict,
     records,
+    trace,
     upstream,
 )
 from loopwright.errors import InputError, unknown
@@ -41,7 +42,7 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-_MODULES = (inventory, predict, measuring, evidence, records, upstream, kmod, completion)
+_MODULES = (inventory, predict, trace, measuring, evidence, records, upstream, kmod, completion)
 for _module in _MODULES:
     for _verb in _module.VERBS:
         cli.add_command(_verb)

@@ -120,7 +120,7 @@ def measure(
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
-            alignments=None if align is None else _pairs(align),
+            alignments=None if align is None else options.alignments(align),
             skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
             against=against,
@@ -138,13 +138,6 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
     if not parts or not all(p.isdecimal() for p in parts):
         raise InputError(f"{option} {text!r} is no list of numbers; give it as {example}")
     return [int(p) for p in parts]
-
-
-def _pairs(text: str) -> list[tuple[int, int]]:
-    pairs = [part.split(":") for part in text.split(",") if part.strip()]
-    if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
-        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
-    return [(int(d), int(s)) for d, s in pairs]
 
 
 VERBS = (measure,)

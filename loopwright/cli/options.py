@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from loopwright.errors import InputError
+
 F = TypeVar("F", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
@@ -33,6 +35,14 @@ def out(text: str) -> Callable[[F], F]:
     return click.option(
         "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help=text
     )
+
+
+def alignments(text: str) -> list[tuple[int, int]]:
+    """Return what --align lists; InputError where it is no list of pairs."""
+    pairs = [part.split(":") for part in text.split(",") if part.strip()]
+    if not pairs or not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in pairs):
+        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
+    return [(int(d), int(s)) for d, s in pairs]
 
 
 def complete_specs(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:

@@ -59,9 +59,7 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
-    optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
-    lacking = frozenset(a for a in optional if feature(a) not in core.features)
-    code = assemble.variant_code(variant, lacking)
+    code = assemble.variant_code(variant, alternatives_left(variant, core))
     missing = [n for n in variant.needs if not provides(core, n)]
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
@@ -86,6 +84,12 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
         needs=outline(kernel.isa, moving).needs,
         error=error,
     )
+
+
+def alternatives_left(variant: Variant, core: Microarch) -> frozenset[str]:
+    """Return which alternatives of a variant a core does not take, for want of the feature."""
+    optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
+    return frozenset(a for a in optional if feature(a) not in core.features)
 
 
 def _turns(code: Code, body: Sequence[Instruction]) -> str:
