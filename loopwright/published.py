@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import paths
+from loopwright import bounds, paths
 from loopwright.predict import predict
 
 TABLE = paths.ROOT / "validation" / "published.csv"
@@ -43,7 +43,7 @@ def published(model: str = "pipeline") -> pd.DataFrame:
     rows = pd.read_csv(TABLE, dtype={"baseline": str}, keep_default_na=False)
     rows["size_bytes"] = pd.to_numeric(rows["size_bytes"])
     found = {
-        (kernel, core): predict(str(kernel), microarch=str(core), model=model)
+        (kernel, core): _asked(str(kernel), str(core), model)
         for (kernel, core), _ in rows.groupby(["kernel", "predicted_on"])
         if core
     }
@@ -61,6 +61,11 @@ def published(model: str = "pipeline") -> pd.DataFrame:
     return pd.DataFrame(out)[COLUMNS].astype({"size_bytes": "Int64", "predicted": "float64"})
 
 
+def _asked(kernel: str, core: str, model: str) -> pd.DataFrame:
+    rows = predict(kernel, microarch=core, model=model)
+    return rows.assign(low=bounds.impossible(rows))
+
+
 def _predicted(
     answers: Mapping[str, Mapping[Hashable, Any]], row: Mapping[Hashable, Any]
 ) -> tuple[float | None, str]:
@@ -69,6 +74,9 @@ def _predicted(
     for answer in asked:
         if pd.isna(answer["cycles"]):
             return None, f"{answer['variant']}: {answer['error']}"
+        if answer["low"]:
+            why = bounds.why(answer["least_cycles"])
+            return None, f"{answer['variant']}: {answer['cycles']:.2f} is {why}"
     startup = asked[0]["startup_cycles"]
     if row["quantity"] == "startup_cycles":
         return (None, "start-up not known") if pd.isna(startup) else (float(startup), "")

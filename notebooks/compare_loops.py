@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Compare loops
 #
-# **What this answers:** for one kernel, how many cycles an iteration does each model give each
-# variant, on each core; what does this machine measure; where do the models disagree, and why?
+# **What this answers:** for one kernel, how many cycles does each model give each variant for the
+# same bytes, on each core; what does this machine measure; where do the models disagree, and why?
 
 # %%
 from functools import cache
@@ -55,17 +55,18 @@ def chosen(kernel, microarchs):
 
 
 # %% [markdown]
-# ## Cycles an iteration, side by side
-# A row for each variant and core; empty where a source has no figure. `spread_percent` says how
-# far the models' largest figure lies above the least.
+# ## Cycles for the same bytes, side by side
+# Loops move different bytes an iteration, so that cycles are for what `unit` says: 64 bytes, a
+# record or a call. A row for each variant and core; empty where a source has no figure that counts.
+# `spread_percent` says how far the models' largest figure lies above the least.
 
 # %%
 pick.show(lambda kernel, microarchs: tables.side_by_side(chosen(kernel, microarchs)))
 
 # %% [markdown]
 # ## The same as figures, core by core
-# Shorter is faster. A variant without a bar has no answer. `measured` is this machine's, with its
-# uncertainty, and only in the column of the core that this machine is.
+# Shorter is faster. A variant without a bar has no answer that counts. `measured` is this
+# machine's, with its uncertainty, and only in the column of the core that this machine is.
 
 # %%
 pick.show(
@@ -77,30 +78,19 @@ pick.show(
 )
 
 # %% [markdown]
-# ## Bytes a cycle
-# Variants that move different amounts an iteration compare by what they move. Longer is faster.
-
-# %%
-pick.show(
-    lambda kernel, microarchs: [
-        plots.bytes_per_cycle(rows, core)
-        for rows in [chosen(kernel, microarchs)]
-        for core in rows["microarch"].unique()
-    ]
-)
-
-# %% [markdown]
 # ## Where the models disagree, and why
-# A wide spread means that a model is wrong: measure there. A model is not believed where it gives
-# less than the core's loads and stores take. Models without a front end miss what fetching,
-# decoding and the uop cache cost; `offset_bytes` is where the loop stands in its 64-byte line.
+# A wide spread means that a model is wrong: measure there. A figure that is less than the core's
+# loads and stores take counts nowhere: it is named in `why`. Models without a front end miss what
+# fetching, decoding and the uop cache cost; `offset_bytes` is where the loop stands in its 64-byte
+# line.
 
 # %%
 pick.show(lambda kernel, microarchs: disagreements(kernel, microarchs))
 
 # %% [markdown]
-# ## Who has no answer, and why
-# A model that would have to guess gives no number.
+# ## Who has no answer that counts, and why
+# A model that would have to guess gives no number. A measurement of a part of a routine, as user
+# space can run it, is none of the whole.
 
 # %%
 pick.show(lambda kernel, microarchs: tables.unanswered(chosen(kernel, microarchs)))

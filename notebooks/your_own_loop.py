@@ -47,8 +47,8 @@ Page(found)
 
 # %% [markdown]
 # ## Cycles an iteration, by every model on every core
-# `least_cycles` is what the core's loads and stores take, where that is known: a figure below it
-# is wrong. Empty is no answer.
+# Empty is no answer that counts: a figure below what the core's loads and stores take is named
+# under those without one.
 
 # %%
 answers = lw.predict(asm=TEXT, model="all", microarch="all")

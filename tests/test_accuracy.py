@@ -37,7 +37,9 @@ def _rows(measured, predicted):
         for source, cycles in sides.items()
         for n, c in enumerate(cycles)
     ]
-    return pd.DataFrame(rows).reindex(columns=COLUMNS).astype({"error": str})
+    said = dict.fromkeys(("error", "excluded", "note", "main_loop"), "")
+    table = pd.DataFrame(rows).assign(cycles_per_unit=lambda t: t["cycles"], unit="64 bytes")
+    return table.reindex(columns=COLUMNS).assign(**said)
 
 
 def test_comparisons_say_how_far_models_are_off():

@@ -74,6 +74,26 @@ def test_it_is_no_wider_than_the_window(opened):
     )
 
 
+def test_on_a_phone_nothing_is_out_of_sight(opened):
+    # The timeline's chart alone is larger than a window, and scrolls.
+    boxes = "[...document.querySelectorAll('.scroll:not(.chart)')].filter((e) => e.clientWidth)"
+    wide = f"return {boxes}.filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    cut = """
+    const seen = (e) => e.getClientRects().length && !e.closest('.scroll.chart');
+    return [...document.querySelectorAll('main td, main figure svg, main th')].filter(seen)
+      .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+      .map((e) => e.textContent.trim().slice(0, 40));
+    """
+    opened.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    if opened.execute_script("return innerWidth") < 500:
+        assert opened.execute_script(cut) == []
+        assert opened.execute_script(wide) == 0
+    sure = (
+        "return document.querySelector('td[data-head=\"how sure\"]').getBoundingClientRect().right"
+    )
+    assert opened.execute_script(sure) <= opened.execute_script("return innerWidth")
+
+
 def test_what_a_screen_reader_needs_is_there(opened):
     script = """
     const all = (s) => [...document.querySelectorAll(s)];

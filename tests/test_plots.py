@@ -69,6 +69,25 @@ def test_a_difference_within_the_uncertainty_is_no_crossover():
     assert list(found["cheapest"]) == ["a = b"]
 
 
+def test_where_a_variant_was_refused_none_is_called_the_cheapest():
+    # b is the cheapest everywhere, but for the sizes at which it was refused.
+    found = sizes.crossovers(costs(a={0: 20, 64: 60, 128: 90, 256: 99}, b={0: 10, 256: 50}))
+    assert list(found["cheapest"]) == ["b", "", "b"]
+    assert list(found["lacking"]) == ["", "b", ""]
+    assert list(found["from_bytes"]) == [0, 64, 256]
+    assert list(found["to_bytes"]) == [0, 128, 256]
+
+
+def test_a_mean_over_fewer_sizes_is_compared_with_none():
+    calls = Histogram("@sizes", (Bucket(0, 100, 3),))
+    found = sizes.weighted(costs(a={0: 0, 50: 400, 101: 101}, b={0: 40, 101: 60}), calls)
+    assert found.set_index("variant")["lacking"].to_dict() == {"a": "", "b": "50 B"}
+    assert found.set_index("variant")["mean_cost_cycles"].isna().to_dict() == {
+        "a": False,
+        "b": True,
+    }
+
+
 def test_a_histogram_weighs_the_costs():
     calls = Histogram("@sizes", (Bucket(0, 1, 3), Bucket(100, 101, 1)))
     found = sizes.weighted(costs(a={0: 0, 101: 101}, b={0: 40, 101: 60}), calls)
@@ -82,7 +101,7 @@ def table():
     return pd.DataFrame(
         [
             {"kernel": "k", "variant": name, "microarch": "zen4", "source": source,
-             "cycles": cycles, "uncertainty": 0.01, "clock": "c", "machine": "m"}
+             "cycles": cycles, "uncertainty": 0.01, "clock": "c", "machine": "m", "note": ""}
             for name, real, guess in rows
             for source, cycles in (("measured", real), ("osaca", guess))
         ]
@@ -129,6 +148,11 @@ def test_each_figure_shows_what_it_is_given(swept):
     for name in ("plain", "rep_stosq"):
         mine = colour(palette.variant(name, "x86_64/clear_user"))
         assert (shown == mine).all(axis=2).any()
+    bars = plots.cycles(lw.compare("x86_64/clear_user", quick=True), "zen2")
+    labels = [t.get_text() for t in bars.axes[0].texts]
+    assert "8.00" in labels
+    assert not {"1.00", "3.00", "2.67"} & set(labels)  # an iteration's; below what stores take
+    assert bars.axes[0].get_xlabel() == "cycles for 64 bytes (less is faster)"
     dots = plots.scatter(accuracy.pairs(table()))
     assert any("MAPE 33.3 %" in t.get_text() for t in dots.axes[0].get_legend().get_texts())
 

@@ -48,7 +48,7 @@ def patch(
     source = trees.read(found.path)
     with against(kernel, source) as (seen, compared):
         study = gather(seen.id, sizes=histogram, quick=quick)
-    judged = judge(study, histogram)
+        judged = judge(study, histogram)  # which may assemble the tree's own functions
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
         judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""

@@ -4,6 +4,7 @@ import pandas as pd
 
 from loopwright import hosts, kernels, toolchain
 from loopwright.api import measure
+from loopwright.check import user_space_note
 from loopwright.compare import MEASURED
 from loopwright.errors import InputError
 from loopwright.predict import predict
@@ -27,7 +28,9 @@ def loops_here() -> pd.DataFrame:
             guess = predict(kernel.id, microarch=core, model="all", notion="loop")
             real = measure(kernel.id, sizes=(_ONE_CALL,))
             real = real[(real["quantity"] == "loop") & (real["status"] != "refused")]
-            parts += [guess.rename(columns={"model": "source"}), real.assign(source=MEASURED)]
+            notes = [user_space_note(kernel.variants[name]) for name in real["variant"]]
+            real = real.assign(source=MEASURED, note=notes)
+            parts += [guess.rename(columns={"model": "source"}), real]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -35,11 +38,13 @@ def pairs(table: pd.DataFrame) -> pd.DataFrame:
     """Pair every prediction with the measurement of the same variant on the same core.
 
     table is what compare returns, or several of them one below the other. Returns one row for
-    each variant, core and model that has both: kernel, variant, microarch, source,
-    predicted_cycles and measured_cycles an iteration, uncertainty_cycles, error_percent, clock,
-    machine. A string instruction is counted in units of 64 bytes.
+    each variant, core and model that has both, where the measurement is of the whole routine:
+    kernel, variant, microarch, source, predicted_cycles and measured_cycles an iteration,
+    uncertainty_cycles, error_percent, clock, machine. A string instruction is counted in units of
+    64 bytes.
     """
     truth = table[(table["source"] == MEASURED) & table["cycles"].notna()]
+    truth = truth[truth["note"].eq("")]
     truth = truth.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
     guess = table[(table["source"] != MEASURED) & table["cycles"].notna()]
     guess = guess.rename(columns={"cycles": "predicted_cycles"})

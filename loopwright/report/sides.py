@@ -15,7 +15,16 @@ _HEADS = {CorrectedLlvmMca.id: "mca-mended"}  # as long as its columns need
 def by_core(rows: pd.DataFrame) -> str:
     """Return as text what loopwright.compare returns."""
     cores = rows["microarch"].unique()
-    return "\n".join(_core(str(core), rows[rows["microarch"] == core]) for core in cores)
+    tables = [_core(str(core), rows[rows["microarch"] == core]) for core in cores]
+    return "\n".join([*tables, *_main_loops(rows)])
+
+
+def _main_loops(rows: pd.DataFrame) -> list[str]:
+    """Say which loop is meant, of the variants that have several or whose choice needs a word."""
+    said = rows.drop_duplicates("variant").set_index("variant")["main_loop"]
+    several = said[said.str.contains(" loops: |DCZID", regex=True)]
+    lines = [line for name, loop in several.items() for line in wrapped(f"- {name}: {loop}", "  ")]
+    return [*wrapped("Main loop, of several in the code:"), *lines, ""] if lines else []
 
 
 def _core(core: str, rows: pd.DataFrame) -> str:
@@ -23,21 +32,18 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     present = [s for s in sources if rows.loc[rows["source"] == s, "cycles"].notna().any()]
     if not present:
         return "\n".join([*wrapped(f"{core}: no model has an answer."), *_errors(rows), ""])
-    units = {"loop": "an iteration of the main loop", "unrolled": "a call"}
-    answered = rows.loc[rows["cycles"].notna(), "notion"]
-    unit = " or ".join(text for notion, text in units.items() if notion in set(answered))
-    body = []
-    for variant in rows["variant"].unique():
-        mine = rows[rows["variant"] == variant].set_index("source")
-        moved = mine["bytes_per_iteration"].dropna()
-        first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
-        body.append([*first, *(_cell(mine, source) for source in present)])
-    drawn = table(["variant", "bytes", *(_HEADS.get(s, s) for s in present)], body)
+    answered = rows[rows["cycles"].notna()]
+    parts = [
+        line for unit in answered["unit"].unique()
+        for line in _unit(core, str(unit), rows[rows["unit"] == unit], present)
+    ]  # fmt: skip
+    drawn = "\n".join(parts)
     low = ["  +N: cycles to start a string instruction, ? not known"] if " +" in drawn else []
     low += ["  ! below what the core's loads and stores take: not used"] if "!" in drawn else []
+    notes = [n for n in rows.loc[rows["cycles"].notna(), "note"].unique() if n]
+    low += [line for note in notes for line in wrapped(f"* measured {note}: not used", "  ")]
     return "\n".join(
         [
-            *wrapped(f"{core}: cycles {unit}"),
             drawn,
             *low,
             *_origin(rows),
@@ -49,6 +55,20 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     )
 
 
+def _unit(core: str, unit: str, rows: pd.DataFrame, present: list[str]) -> list[str]:
+    """Return the lines of the variants that are compared by one unit."""
+    body = []
+    for variant in rows["variant"].unique():
+        mine = rows[rows["variant"] == variant].set_index("source")
+        moved = mine["bytes_per_iteration"].dropna()
+        first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
+        body.append([*first, *(_cell(mine, source) for source in present)])
+    return [
+        *wrapped(f"{core}: cycles for {unit}"),
+        table(["variant", "B/iter", *(_HEADS.get(s, s) for s in present)], body),
+    ]
+
+
 def _origin(rows: pd.DataFrame) -> list[str]:
     """Return where the measured column comes from: machine and clock."""
     mine = rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
@@ -57,8 +77,9 @@ def _origin(rows: pd.DataFrame) -> list[str]:
 
 
 def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
-    """Return how far each model is from what was measured, where enough loops are known."""
-    real = rows[rows["source"] == MEASURED].set_index("variant")["cycles"]
+    """Return how far each model is from what was measured whole, where enough loops are known."""
+    whole = (rows["source"] == MEASURED) & rows["note"].eq("")
+    real = rows[whole].set_index("variant")["cycles"]
     out: list[str] = []
     for source in (s for s in sources if s != MEASURED):
         said = rows[rows["source"] == source].set_index("variant")["cycles"]
@@ -79,16 +100,18 @@ def _alike(rows: pd.DataFrame) -> list[str]:
 
 
 def _cell(mine: pd.DataFrame, source: str) -> str:
-    cycles, error = mine["cycles"].get(source, float("nan")), mine["error_percent"].get(source)
-    if pd.isna(cycles):
+    row = mine.to_dict("index").get(source, {})
+    if pd.isna(row.get("cycles", float("nan"))):
         return "-"
-    mark = "!" if cycles < 0.98 * mine["least_cycles"].get(source, float("nan")) else ""
-    startup = mine["startup_cycles"].get(source)
+    mark = "!" if row["excluded"] else ""
+    mark += "*" if row["note"] else ""
+    startup, error = row["startup_cycles"], row["error_percent"]
     if source != MEASURED and pd.isna(startup):
         mark += " +?"
     elif startup and startup > 0:
         mark += f" +{startup:.0f}"
-    return f"{cycles:.2f}{mark} ({error:+.0f} %)" if pd.notna(error) else f"{cycles:.2f}{mark}"
+    cycles = f"{row['cycles_per_unit']:.2f}{mark}"
+    return f"{cycles} ({error:+.0f} %)" if pd.notna(error) else cycles
 
 
 def _errors(rows: pd.DataFrame) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from loopwright import bounds
 from loopwright.compare import MEASURED
 from loopwright.predict import MODELS
 
@@ -11,23 +12,29 @@ _ROW = ["variant", "microarch"]
 def side_by_side(rows: pd.DataFrame) -> pd.DataFrame:
     """Return what compare returns, or predict of assembly text, with the sources side by side.
 
-    Columns: variant (or a loop's label), microarch, bytes_per_iteration, SOURCE_cycles an
-    iteration (a call of a routine without a loop) for each model with a figure and for the
-    measurement, with its measured_uncertainty_cycles; least_cycles, what the core's loads and
-    stores take; spread_percent, of the models' largest figure over the least.
+    Columns: variant (or a loop's label), microarch, unit (what cycles are for, alike for all
+    variants of a routine; an iteration, of assembly text), bytes_per_iteration, SOURCE_cycles for
+    each model with a figure and for the measurement, with its measured_uncertainty_cycles;
+    spread_percent, of the models' largest figure over the least. Figures that are excluded, and
+    measurements of a part, are none here: unanswered says why.
     """
-    known = _named(rows).query("cycles.notna()")
+    known = _named(rows).query("cycles.notna() and excluded == '' and note == ''")
     models = [m.id for m in MODELS if m.id in set(known["source"])]
     sources = [*models, *(s for s in (MEASURED,) if s in set(known["source"]))]
-    cycles = known.pivot_table(index=_ROW, columns="source", values="cycles", sort=False)[sources]
-    wide = cycles.add_suffix("_cycles")
+    per_unit = known.pivot_table(
+        index=_ROW, columns="source", values="cycles_per_unit", sort=False
+    )[sources]
+    wide = per_unit.add_suffix("_cycles")
     first = known.groupby(_ROW, sort=False)
     wide.insert(0, "bytes_per_iteration", first["bytes_per_iteration"].max().astype("Int64"))
+    wide.insert(0, "unit", first["unit"].first())
     if MEASURED in sources:
-        truth = known[known["source"] == MEASURED].groupby(_ROW)
-        wide["measured_uncertainty_cycles"] = truth["uncertainty"].first()
-    wide["least_cycles"] = first["least_cycles"].max()
-    wide["spread_percent"] = 100 * (cycles[models].max(axis=1) / cycles[models].min(axis=1) - 1)
+        truth = known[known["source"] == MEASURED]
+        scaled = truth["uncertainty"] * truth["cycles_per_unit"] / truth["cycles"]
+        of_row = truth.assign(uncertainty=scaled).groupby(_ROW)["uncertainty"]
+        wide["measured_uncertainty_cycles"] = of_row.first()
+    most, least = per_unit[models].max(axis=1), per_unit[models].min(axis=1)
+    wide["spread_percent"] = 100 * (most / least - 1)
     return wide.reset_index().rename_axis(columns=None)
 
 
@@ -45,17 +52,25 @@ def against_baseline(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def unanswered(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return why sources have no figure: microarch, source, why, and the variants that it is of."""
+    """Return why sources have no figure that counts: microarch, source, why, and which variants."""
     rows = _named(rows)
-    silent = rows[rows["cycles"].isna() & rows["error"].fillna("").ne("")]
-    of_each = silent.groupby(["microarch", "source", "error"], sort=False)["variant"]
+    cycles = rows["cycles"].map("{:.2f} is ".format)
+    why = rows["error"].fillna("").mask(rows["excluded"].ne(""), cycles + rows["excluded"])
+    why = why.mask(rows["cycles"].notna() & rows["note"].ne(""), "measured " + rows["note"])
+    silent = rows.assign(why=why)[why.ne("")]
+    of_each = silent.groupby(["microarch", "source", "why"], sort=False)["variant"]
     return (
         of_each.agg(lambda names: ", ".join(dict.fromkeys(names)))
         .reset_index()
-        .rename(columns={"error": "why", "variant": "variants"})
+        .rename(columns={"variant": "variants"})
     )
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of predict with the names that compare has for its columns."""
-    return rows.rename(columns={"id": "variant", "model": "source"})
+    """Return rows of compare, or those of predict with what compare would say of them."""
+    if "excluded" in rows:
+        return rows
+    rows = rows.rename(columns={"id": "variant", "model": "source"})
+    low = bounds.impossible(rows)
+    why = [bounds.why(n) if cut else "" for n, cut in zip(rows["least_cycles"], low, strict=True)]
+    return rows.assign(excluded=why, note="", unit="an iteration", cycles_per_unit=rows["cycles"])

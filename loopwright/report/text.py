@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from loopwright.compare import HERE
 from loopwright.report import origin
 from loopwright.report.findings import Finding
 from loopwright.report.layout import section, table, wrapped
@@ -50,6 +51,7 @@ def _kernel(finding: Finding) -> str:
         out += wrapped(f"{routine}: {winner} against {row['baseline']}. {row['reason']}.")
         for key, label in (
             ("confidence", "Confidence"),
+            ("models", "Models"),
             ("slower_on", "Slower on"),
             ("only_where", "Faster, but only where a condition holds"),
             ("basis", "Basis"),
@@ -101,31 +103,46 @@ def _alignment(rows: pd.DataFrame) -> list[str]:
 
 
 def _calls(rows: pd.DataFrame) -> list[str]:
+    """Return tables of the measured calls, one for each core and pair of alignments."""
     if rows.empty:
         return []
     calls = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
-    sizes = [s for s in _SHOWN_SIZES if s in set(calls["size_bytes"])]
     out: list[str] = []
-    for (core, align), group in calls.groupby(["microarch", "dst_align"], sort=False):
+    where = ["microarch", "dst_align", "src_align"]
+    for (core, dst, src), group in calls.groupby(where, sort=False):
+        sizes = _shown(group["size_bytes"])
         body = []
-        for variant in group["variant"].unique():
-            mine = group[group["variant"] == variant].groupby("size_bytes")["cycles"].mean()
-            body.append([str(variant), *(f"{mine[s]:.0f}" if s in mine else "-" for s in sizes)])
-        where = core or "this host"
+        for variant, mine in group.groupby("variant", sort=False):
+            cycles = mine.drop_duplicates("size_bytes").set_index("size_bytes")["cycles"]
+            cells = [f"{cycles[s]:.0f}" if s in cycles else "-" for s in sizes]
+            if any(cell != "-" for cell in cells):
+                body.append([str(variant), *cells])
         error = 100 * (group["uncertainty"] / group["cycles"]).median()
         out += wrapped(
-            f"{where}, measured: cycles a call, destination at {align} mod 64, "
-            f"median uncertainty {error:.2f} %"
+            f"{core or HERE}, measured: cycles a call, destination and source at {dst}:{src} of a "
+            f"page, median uncertainty {error:.2f} %"
         )
         out.append(table(["variant", *(f"{s} B" for s in sizes)], body))
     for note in rows["note"].dropna().unique():
-        out += wrapped(f"Note: {note}.") if note else []
+        names = rows.loc[rows["note"] == note, "variant"].unique()
+        out += wrapped(f"Note on {', '.join(names)}: {note}.") if note else []
     return out
+
+
+def _shown(sizes: pd.Series) -> list[int]:
+    """Return the sizes that there is room for: those asked for most, or some over the range."""
+    known = sorted(int(size) for size in sizes.unique())
+    some = [size for size in known if size in _SHOWN_SIZES]
+    if len(some) > 1 or len(known) <= 1:
+        return some or known
+    step = -(-len(known) // len(_SHOWN_SIZES))
+    return known[::-step][::-1]
 
 
 def _reading() -> str:
     texts = (
-        "Cycles are core clock cycles in steady state with all data in the L1 cache. A dash is no "
+        "Cycles are core clock cycles in steady state with all data in the L1 cache, of the main "
+        "loop for as many bytes of each variant; B/iter is what an iteration moves. A dash is no "
         "answer; the reasons stand below each table. A figure in brackets is a model's error "
         "against the measurement, where this host is the core.",
         "llvm-mca and OSACA see neither the front end nor code alignment; no model here sees the "

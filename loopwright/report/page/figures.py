@@ -26,13 +26,13 @@ class Drawing:
 
 
 def throughput(found: Finding, name: str) -> Iterator[Drawing]:
-    """Yield cycles and bytes a cycle for each core with figures."""
+    """Yield the cycles of each variant, for each core with figures."""
     answered = set(found.table.loc[found.table["cycles"].notna(), "microarch"])
     for core in (c for c in found.cores() if c in answered):
         yield _drawing(
-            plots.throughput(found.table, core),
+            plots.cycles(found.table, core),
             f"{name}-{core}-throughput",
-            f"{core}: cycles an iteration and bytes a cycle, by variant and source",
+            f"{core}: cycles by variant and source, for as many bytes of each variant",
             "the table below has the same numbers",
             {"core": core},
         )
@@ -71,6 +71,8 @@ def curves(
     """Yield the cost of a call over its size, for each routine and core."""
     for (routine, core, source), mine in known.groupby(CURVE, sort=False):
         what = "measured" if source == MEASURED else "start-up and main loop, predicted"
+        notes = "; ".join(note for note in mine["note"].unique() if note)
+        what += f" {notes}" if notes else ""
         weights = f"; bars: calls in {histogram.name}" if histogram else ""
         yield _drawing(
             plots.size_curves(mine, kernel=found.kernel.id, histogram=histogram),

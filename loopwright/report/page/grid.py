@@ -45,13 +45,30 @@ class Grid:
     rows: Sequence[Row]
 
 
+def filled(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:
+    """Return columns and rows without the columns that are empty in every row."""
+    kept = [
+        n
+        for n in range(len(columns))
+        if not rows or any(row.cells[n].text not in ("", NONE) for row in rows)
+    ]
+    return [columns[n] for n in kept], [
+        Row([row.cells[n] for n in kept], row.facets) for row in rows
+    ]
+
+
 def text(value: Any) -> Cell:
     """Return a cell of text, empty where the value is missing."""
     return Cell("" if value is None or value is pd.NA or value != value else str(value))
 
 
-def number(value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None) -> Cell:
-    """Return a cell of a number, a dash where it is missing; doubt is its uncertainty."""
+def number(
+    value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None, mark: str = ""
+) -> Cell:
+    """Return a cell of a number, a dash where it is missing.
+
+    doubt is its uncertainty; mark is put behind a figure of which a remark says more.
+    """
     if value is None or pd.isna(value):
         return Cell(NONE)
     known = doubt is not None and pd.notna(doubt)
@@ -60,7 +77,7 @@ def number(value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None
     shown = f"{value:{'+' if sign else ''},.{digits}f}"
     if known:
         shown += f" \N{PLUS-MINUS SIGN} {doubt:,.{digits}f}"
-    return Cell(shown, float(value))
+    return Cell(shown + mark, float(value))
 
 
 def command(line: str) -> Cell:

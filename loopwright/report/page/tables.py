@@ -10,7 +10,16 @@ from loopwright.report import origin, sizes
 from loopwright.report.findings import Finding
 from loopwright.report.page.asked import Asked
 from loopwright.report.page.figures import CURVE
-from loopwright.report.page.grid import Column, Grid, Row, command, number, text, variant_facet
+from loopwright.report.page.grid import (
+    Column,
+    Grid,
+    Row,
+    command,
+    filled,
+    number,
+    text,
+    variant_facet,
+)
 
 _ASKED = {"source": "model", "microarch": "core", "variant": "variants"}
 _ORIGIN = Column("origin", wide=True)
@@ -22,9 +31,9 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
     """Return the comparison: a row for each variant, core and source that has a number."""
     columns = (
         *_SHARED, Column("source"), Column("notion"), Column("offset, B", True),
-        Column("cycles", True), Column("bytes", True), Column("bytes a cycle", True),
-        Column("against baseline, %", True), Column("error, %", True),
-        Column("limited by", wide=True), _ORIGIN, _HOW,
+        Column("cycles", True), Column("for"), Column("against baseline, %", True),
+        Column("error, %", True), Column("bytes an iteration", True),
+        Column("limited by", wide=True), Column("remark", wide=True), _ORIGIN, _HOW,
     )  # fmt: skip
     limits = found.study.predictions.set_index(["variant", "microarch", "model"])["bottleneck"]
     limit_of = limits.to_dict()
@@ -33,23 +42,31 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
         key = (str(row["variant"]), str(row["microarch"]), str(row["source"]))
         measured = row["source"] == MEASURED
         place = "" if measured or pd.isna(row["offset"]) else f"{row['offset']:.0f}"
+        doubt = row["uncertainty"] * row["cycles_per_unit"] / row["cycles"] if measured else None
+        mark = "!" * bool(row["excluded"]) + "*" * bool(row["note"])
         cells = [
             text(row["variant"]), text(row["microarch"]), text(row["source"]), text(row["notion"]),
-            number(row["offset"], 0),
-            number(row["cycles"], doubt=row["uncertainty"] if measured else None),
-            number(row["bytes_per_iteration"], 0), number(row["bytes_per_cycle"]),
-            number(100 * (row["vs_baseline"] - 1), 1, sign=True),
-            number(row["error_percent"], 1, sign=True), text(limit_of.get(key, "")),
+            number(row["offset"], 0), number(row["cycles_per_unit"], doubt=doubt, mark=mark),
+            text(row["unit"]), number(100 * (row["vs_baseline"] - 1), 1, sign=True),
+            number(row["error_percent"], 1, sign=True), number(row["bytes_per_iteration"], 0),
+            text(limit_of.get(key, "")), text(_remark(row)),
             text(origin.of(str(row["source"]), str(row["machine"]), str(row["clock"]))),
             command(asked.figure(found.kernel.id, *key, place=place)),
         ]  # fmt: skip
         rows.append(Row(cells, _facets(found, row, str(row["source"]))))
     caption = (
-        f"{found.kernel.id}: cycles an iteration of the main loop (notion loop) or a call "
-        "(unrolled), bytes moved by it, speed against the baseline by bytes moved, and each "
-        "model's error where this was measured"
+        f"{found.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for as "
+        "many bytes of each variant, speed against the baseline, and each model's error where this "
+        "was measured. A figure with ! or * is in no comparison: its remark says why"
     )
-    return Grid(f"{name}-throughput", caption, columns, rows)
+    return Grid(f"{name}-throughput", caption, *filled(columns, rows))
+
+
+def _remark(row: dict[Any, Any]) -> str:
+    """Return what a reader of a figure must know: why it is not used, which loop it is of."""
+    partial = f"measured {row['note']}" if row["note"] else ""
+    several = row["main_loop"] if " loops: " in str(row["main_loop"]) else ""
+    return "; ".join(part for part in (row["excluded"], partial, several) if part)
 
 
 def silent(found: Finding, name: str) -> Grid | None:
@@ -116,7 +133,8 @@ def calls(found: Finding, asked: Asked, name: str) -> Grid | None:
             text(row["variant"]), text(core), number(row["size_bytes"], 0),
             text(f"{row['dst_align']:.0f}, {row['src_align']:.0f}"), number(row["offset"], 0),
             number(row["cycles"], doubt=row["uncertainty"]), number(row["p10"]),
-            number(row["p90"]), number(row["samples"], 0), text(row["reason"]),
+            number(row["p90"]), number(row["samples"], 0),
+            text("; ".join(part for part in (row["reason"], row["note"]) if part)),
             text(origin.of(MEASURED, str(row["machine"]), str(row["clock"]))), command(again),
         ]  # fmt: skip
         rows.append(Row(cells, _facets(found, {**row, "microarch": core}, MEASURED)))
@@ -128,19 +146,21 @@ def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
     """Return which variant is cheapest in which stretch of sizes, by routine, core, source."""
     columns = (
         Column("routine"), Column("core"), Column("source"), Column("from, B", True),
-        Column("to, B", True), Column("cheapest"),
+        Column("to, B", True), Column("cheapest"), Column("no cost known of", wide=True),
+        Column("remark", wide=True),
     )  # fmt: skip
     rows = [
         Row(
             [text(routine), text(core), text(source), number(row["from_bytes"], 0),
-             number(row["to_bytes"], 0), text(row["cheapest"])],
+             number(row["to_bytes"], 0), text(row["cheapest"]), text(row["lacking"]),
+             text("; ".join(note for note in mine["note"].unique() if note))],
             {"core": str(core), "model": str(source)},
         )
         for (routine, core, source), mine in costs.groupby(CURVE, sort=False)
         for row in sizes.crossovers(mine).to_dict("records")
     ]  # fmt: skip
     caption = f"{found.kernel.id}: the cheapest variant by size, with the crossover points"
-    return Grid(f"{name}-cheapest", caption, columns, rows)
+    return Grid(f"{name}-cheapest", caption, *filled(columns, rows))
 
 
 def contract(found: Finding, name: str) -> Grid:

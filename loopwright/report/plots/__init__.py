@@ -7,20 +7,18 @@ value of a cell, or by display(figure).
 
 from loopwright.report.plots.accuracy import scatter
 from loopwright.report.plots.alignment import heat_map
-from loopwright.report.plots.bars import bytes_per_cycle, cycles, throughput
+from loopwright.report.plots.bars import cycles
 from loopwright.report.plots.ports import ports
 from loopwright.report.plots.published import published_over_size
 from loopwright.report.plots.sizes import size_curves
 from loopwright.report.plots.timeline import timeline
 
 __all__ = [
-    "bytes_per_cycle",
     "cycles",
     "heat_map",
     "ports",
     "published_over_size",
     "scatter",
     "size_curves",
-    "throughput",
     "timeline",
 ]

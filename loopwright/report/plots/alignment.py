@@ -30,7 +30,7 @@ def heat_map(rows: pd.DataFrame, microarch: str) -> Figure:
     spans = [f"{a:.2f}" if b <= a * (1 + SLOW) else f"{a:.2f} to {b:.2f}"
              for a, b in zip(low, high, strict=True)]  # fmt: skip
     step = 64 // grid.shape[1]
-    figure, axes = canvas.axes(9, 1.1 + 0.3 * len(order))
+    figure, axes = canvas.axes(7.4, 1.1 + 0.3 * len(order))
     image = axes.imshow(
         grid.to_numpy(),
         aspect="auto",

@@ -69,17 +69,28 @@ def stacked(width: float, height: float, ratios: tuple[float, ...]) -> tuple[Fig
     return figure, [row[0] for row in rows]
 
 
-def abreast(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure whose axes stand side by side and share the vertical one."""
-    figure, [row] = plt.subplots(
-        1, count, figsize=(width, height), sharey=True, squeeze=False, layout="constrained"
+def apart(width: float, height: float, ratios: tuple[int, ...]) -> tuple[Figure, list[Axes]]:
+    """Return a figure whose axes stand on top of each other, each with a horizontal one."""
+    figure, rows = plt.subplots(
+        len(ratios),
+        1,
+        figsize=(width, height),
+        squeeze=False,
+        height_ratios=ratios,
+        layout="constrained",
     )
-    return figure, list(row)
+    return figure, [row[0] for row in rows]
 
 
 def beside(axes: Axes) -> None:
     """Put the legend at the right of the axes."""
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def beneath(figure: Figure, axes: Axes) -> None:
+    """Put the legend of the axes below the figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
 def nothing(why: str) -> Figure:

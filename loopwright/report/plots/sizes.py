@@ -25,9 +25,9 @@ def size_curves(
     if costs.empty:
         return canvas.nothing("no costs of calls: nothing was measured, or no model has a figure")
     if histogram:
-        figure, rows = canvas.stacked(8, 4.8, (4, 1))
+        figure, rows = canvas.stacked(6.4, 5.2, (4, 1))
     else:
-        figure, only = canvas.axes(8, 3.8)
+        figure, only = canvas.axes(6.4, 4.2)
         rows = [only]
     axes = rows[0]
     for name, mine in costs.groupby("variant", sort=False):
@@ -43,7 +43,9 @@ def size_curves(
             markersize=4,
             linewidth=1.2,
         )
-    for at in sorted(set(crossovers(costs)["from_bytes"].iloc[1:])):
+    stretches = crossovers(costs)
+    changes = stretches["cheapest"].ne("") & stretches["cheapest"].shift().fillna("").ne("")
+    for at in sorted(set(stretches.loc[changes, "from_bytes"])):
         axes.axvline(at, color=palette.FAINT, linewidth=1, zorder=0)
         axes.annotate(
             f"{at:.0f} B", (at, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90,
@@ -56,7 +58,7 @@ def size_curves(
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.set_ylim(bottom=0)
     axes.grid(axis="y")
-    canvas.beside(axes)
+    canvas.beneath(figure, axes)
     if histogram:
         _weights(rows[1], histogram)
     bottom = rows[-1]

@@ -1,0 +1,150 @@
+"""Measurements of a part of a routine are said to be that, and decide nothing."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from test_recommend import RECORDS, held_to
+
+from loopwright import basis, kernels, standing
+from loopwright.check import user_space_note
+from loopwright.compare import MEASURED, table
+from loopwright.histogram import Bucket, Histogram
+from loopwright.kernels import contract_of
+from loopwright.measure import COLUMNS
+from loopwright.recommend import judge
+from loopwright.report import accuracy, sizes, tables, text
+from loopwright.report.findings import Finding
+from loopwright.report.page import figures
+from loopwright.report.page import tables as grids
+from loopwright.report.page.asked import Asked
+from loopwright.study import gather
+
+KERNEL = "x86_64/put_event"
+WORDS = "without stac/clac"
+COSTS = {"put_user_twice": 10, "write_begin": 22, "masked": 3, "masked_outside": 2}
+STAT = {"stat_buffer": 44, "stat_buffer_fsrm": 46, "stat_direct": 34}
+
+
+def measured(core):
+    """Measured calls and loops of all variants, as user space can run them."""
+    rows = []
+    for variant in kernels.load(KERNEL).variants.values():
+        contract = contract_of(variant)
+        cost = {**COSTS, **STAT}[variant.name]
+        shared = {
+            "kernel": KERNEL,
+            "variant": variant.name,
+            "skew_bytes": 2048,
+            "cache": "hot",
+            "offset": 0,
+            "uncertainty": 0.01,
+            "clock": "tsc-calibrated",
+            "status": "ok",
+            "reason": "",
+            "microarch": core,
+            "machine": "a machine",
+            "note": user_space_note(variant),
+        }
+        for place in basis.places(contract, None):
+            cycles = cost * max(place.size / contract.dst_record, 1)
+            raw = [[[cycles] * 5]] * 3
+            rows.append(
+                {**shared, "quantity": "call", "unit": "cycles/call", "size_bytes": place.size,
+                 "dst_align": place.dst, "src_align": place.src, "cycles": cycles, "raw": raw}
+            )  # fmt: skip
+        if contract.counted:
+            rows.append(
+                {**shared, "quantity": "loop", "unit": "cycles/iteration", "size_bytes": 12,
+                 "dst_align": 0, "src_align": 0, "cycles": float(cost), "raw": [[[cost] * 5]] * 3}
+            )  # fmt: skip
+    return pd.DataFrame(rows).reindex(columns=COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def study():
+    found = gather(KERNEL, quick=True)
+    return replace(found, measurements=measured("zen2"), host="zen2", unmeasured="")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _records():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standing, "records", lambda: held_to(RECORDS))
+        yield
+
+
+def test_a_part_that_is_much_faster_makes_no_winner(study):
+    for row in judge(study).to_dict("records"):
+        assert row["winner"] == ""
+        assert "measured" not in row["confidence"]
+        assert WORDS in row["reason"]
+        assert "no verdict on the whole" in row["reason"]
+    [event] = judge(study).query("routine == 'put_event'").to_dict("records")
+    assert "+400.0 % (measured), but without stac/clac" in event["reason"]
+
+
+def test_nor_does_it_with_a_histogram(study):
+    sizes_ = Histogram("@events", (Bucket(12, 120, 5),))
+    assert set(judge(study, sizes_)["winner"]) == {""}
+
+
+def test_points_taken_away_name_no_other_best(study):
+    rows = study.measurements
+    part = replace(study, measurements=rows[rows["variant"] != "masked_outside"])
+    reason = judge(part).set_index("routine").loc["put_event", "reason"]
+    assert "the best is" not in reason
+    assert "all 8 points of masked_outside are missing" in reason
+
+
+def test_no_model_and_no_baseline_is_compared_with_a_part(study):
+    rows = table(study)
+    mine = rows[rows["source"] == MEASURED]
+    assert len(mine)
+    assert mine["note"].str.startswith(WORDS).all()
+    assert mine["vs_baseline"].isna().all()
+    assert rows["error_percent"].isna().all()
+    assert accuracy.pairs(rows).empty
+    wide = tables.side_by_side(rows)
+    assert "measured_cycles" not in wide
+    said = tables.unanswered(rows)
+    assert said["why"].str.startswith(f"measured {WORDS}").any()
+
+
+def finding(study):
+    rows = table(study)
+    nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
+    return Finding(study, rows, judge(study), pd.DataFrame(), nothing, ())
+
+
+def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
+    said = text.render([finding(study)], {"cpu": "a CPU"}, None)
+    assert "* measured without stac/clac" in " ".join(said.split())
+    lines = [line for line in said.splitlines() if line.startswith("masked_outside ")]
+    assert any("2.00*" in line for line in lines)
+    heads = [line for line in said.splitlines() if line.startswith("variant ")]
+    assert all(len(head.split()) > 2 for head in heads)
+    assert any("96 B" in head for head in heads)
+    assert max(map(len, said.splitlines())) <= 72
+
+
+def test_the_page_says_it_at_every_figure_and_curve(study):
+    found, asked = finding(study), Asked((KERNEL,), None, False, "", None)
+    for grid in (
+        grids.throughput(found, asked, "x"),
+        grids.calls(found, asked, "x"),
+        grids.cheapest(found, figures.costs(found), "x"),
+    ):
+        where = [column.head for column in grid.columns].index("remark")
+        mine = [row for row in grid.rows if any("measured" in cell.text for cell in row.cells)]
+        assert mine
+        assert all(WORDS in row.cells[where].text for row in mine)
+    curves = list(figures.curves(found, figures.costs(found), None, "x"))
+    measured_ones = [c.caption for c in curves if "measured" in c.caption]
+    assert measured_ones
+    assert all(WORDS in caption for caption in measured_ones)
+
+
+def test_the_curves_carry_the_note():
+    rows = sizes.measured(measured("zen2"))
+    assert rows["note"].str.startswith(WORDS).all()
