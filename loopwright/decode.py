@@ -12,7 +12,7 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     import capstone
 
-_X86_FLOW = {
+X86_FLOW = {
     iced.FlowControl.NEXT: Flow.NEXT,
     iced.FlowControl.UNCONDITIONAL_BRANCH: Flow.JUMP,
     iced.FlowControl.CONDITIONAL_BRANCH: Flow.BRANCH,
@@ -82,29 +82,39 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
         at = ins.ip - address
         if ins.is_invalid:
             raise no_code("x86_64", code, at)
-        string = ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
+        string = repeats(ins)
         used = info.info(ins).used_memory()
         sizes = [(m.access, iced.MemorySizeExt.size(m.memory_size)) for m in used]
         if string:
             sizes = _string_sizes(ins)
         if ins.mnemonic == iced.Mnemonic.CLZERO:
             sizes = [(iced.OpAccess.WRITE, ZEROED_BYTES)]
-        near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
-        near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
         out.append(
             Instruction(
                 address=ins.ip,
                 code=code[at : at + ins.len],
                 mnemonic=_plain(formatter.format_mnemonic(ins)),
                 text=_plain(formatter.format(ins)),
-                flow=_X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
-                target=ins.near_branch_target if near else None,
+                flow=X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
+                target=near_target(ins),
                 read_bytes=sum(size for access, size in sizes if access in _READS),
                 written_bytes=sum(size for access, size in sizes if access in _WRITES),
                 string=string,
             )
         )
     return tuple(out)
+
+
+def repeats(ins: iced.Instruction) -> bool:
+    """Say whether it is a repeated string instruction."""
+    return ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix)
+
+
+def near_target(ins: iced.Instruction) -> int | None:
+    """Return where a direct branch goes, None of other instructions."""
+    near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
+    near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
+    return ins.near_branch_target if near else None
 
 
 def _plain(text: str) -> str:

@@ -1,51 +1,68 @@
-"""Find the innermost loops of a routine from its backward branches."""
+"""Find the innermost loops of code from its backward branches."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.code import Flow, Instruction, Loop
 from loopwright.contracts import Contract
 from loopwright.decode import ZEROED_BYTES
 from loopwright.errors import InputError
+from loopwright.steps import Step
 
 STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
 
 
 def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
-    """Return the loops that hold no other loop, by address, and the string instructions.
+    """Return the loops of a routine that hold no other loop, by address, and the string ones.
 
-    A backward branch closes a loop only if control can come from its target to it without
-    leaving the stretch between; fixups that jump back to an exit close none. Code that control
-    cannot reach from the first instruction, such as an alternative not taken, holds no loop.
+    Control enters at the first instruction. Code that it cannot reach from there, such as an
+    alternative not taken, holds no loop.
     """
-    index = {ins.address: n for n, ins in enumerate(instructions)}
-    everything = range(len(instructions))
-    live = _reached(instructions, index, 0, everything)
-    spans = set()
+    found = spans(instructions)
+    kinds = {True: "string", False: "branch"}
+    return tuple(
+        Loop(kinds[a == b and instructions[a].string], tuple(instructions[a : b + 1]))
+        for a, b in found
+    )
+
+
+def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> list[tuple[int, int]]:
+    """Return the first and last instruction of each innermost loop, in the order of the first.
+
+    A backward branch closes a loop only if control can come from its target to it without leaving
+    the stretch between; fixups that jump back to an exit close none. A repeated string instruction
+    is a loop of its own. everywhere: control may enter at any instruction, not just the first.
+    """
+    index = {ins.address: n for n, ins in enumerate(code)}
+    all_of_it = range(len(code))
+    live = all_of_it if everywhere else _reached(code, index, 0, all_of_it)
+    closed = set()
     for last in live:
-        ins = instructions[last]
+        ins = code[last]
         if ins.flow not in (Flow.BRANCH, Flow.JUMP) or ins.target is None:
             continue
         first = index.get(ins.target)
         if first is None or first > last:
             continue
-        if last in _reached(instructions, index, first, range(first, last + 1)):
-            spans.add((first, last))
-    innermost = [
-        (a, b)
-        for a, b in spans
-        if not any((c, d) != (a, b) and a <= c and d <= b for c, d in spans)
-    ]
-    loops = [Loop("branch", tuple(instructions[a : b + 1])) for a, b in innermost]
-    loops += [
-        Loop("string", (ins,)) for n, ins in enumerate(instructions) if ins.string and n in live
-    ]
-    return tuple(sorted(loops, key=lambda loop: loop.start))
+        if last in _reached(code, index, first, range(first, last + 1)):
+            closed.add((first, last))
+    strings = [(n, n) for n in live if code[n].string]
+    return sorted([*_innermost(closed), *strings])
+
+
+def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that hold no other one."""
+    least = math.inf  # where the first ends of those that begin here or later
+    for first, last in sorted(closed, key=lambda span: (-span[0], span[1])):
+        if last < least:
+            yield first, last
+        least = min(least, last)
 
 
 def _reached(
-    instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
+    instructions: Sequence[Instruction | Step], index: dict[int, int], start: int, within: range
 ) -> set[int]:
     """Return which instructions control gets to from one of them, staying within a stretch."""
     seen: set[int] = set()

@@ -3,15 +3,14 @@
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elftools.elf.elffile import ELFFile
-
-from loopwright import decode, loops, toolchain
-from loopwright.code import Flow, Instruction, Loop
+from loopwright import decode, elf, lines, objects, toolchain
+from loopwright.elf import Section, Symbol
 from loopwright.errors import InputError, unknown
+from loopwright.pieces import Piece, moved, of_loops, undisturbed
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
@@ -19,24 +18,28 @@ if TYPE_CHECKING:
 
 ISAS = ("x86_64", "arm64")
 _ERROR = re.compile(r":(?P<line>\d+): Error: (?P<what>.*)")
-_UNDEFINED = re.compile(r":(?P<line>\d+): undefined reference to [`'](?P<what>[^']*)'")
-_LABEL = re.compile(r"^\s*([\w.$]+):")
 # A register without the percent sign that AT&T syntax gives it.
 _INTEL = re.compile(r"(?<![%\w])(?:[re][abcd]x|[re][sd]i|[re][sb]p|r\d+[dwb]?|[xyz]mm\d+)\b")
+_LABEL = re.compile(r"^\s*([\w.$]+):")
+_OF_COMPILER = re.compile(r"\.L(?:F[BE]|LF|VL|B[BE]|BI|M|text|etext|debug|ASF|S?FDE|E?CIE)[\w.]*")
 
 
 @dataclass(frozen=True)
-class Snippet:
-    """Assembled text: its ISA, its instructions, and the source line of each address."""
+class Assembled:
+    """A text and its code: the sections, and the line of the text that each address is of."""
 
-    isa: str
-    instructions: tuple[Instruction, ...]
     source: tuple[str, ...]
-    lines: dict[int, int]
+    sections: tuple[Section, ...]
+    lines: lines.Lines
 
-    def named(self, address: int) -> str:
-        """Return the label that stands at an address, else its line."""
-        line = self.lines.get(address, 1)
+    def label(self, section: Section, address: int) -> str:
+        """Return the label of an address, else its line, else where it lies."""
+        here = [s for s in section.symbols if s.address == address]
+        if here:
+            return min(here, key=_likeliness).name
+        line = self.lines.get((section.name, address))
+        if line is None or line > len(self.source):
+            return f"{section.name}+{address:#x}"
         taken = set(self.lines.values()) - {line}
         for number in range(line, 0, -1):
             if number in taken:
@@ -44,27 +47,6 @@ class Snippet:
             if found := _LABEL.match(self.source[number - 1]):
                 return found.group(1)
         return f"line {line}"
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One thing to predict of a snippet: a loop, or all of a text without one.
-
-    offset is its address mod 64 with the text at a 64-byte boundary; moved the bytes that an
-    iteration stores, or loads where it stores none (64 of a repeated string instruction).
-    """
-
-    id: str
-    isa: str
-    notion: str
-    offset: int
-    instructions: tuple[Instruction, ...]
-    moved: int
-
-    @property
-    def code(self) -> bytes:
-        """Return its machine code."""
-        return b"".join(i.code for i in self.instructions)
 
 
 def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
@@ -91,36 +73,62 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
 
 
 def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Piece]:
-    """Return what is to be predicted of a text; name is what an error calls it."""
-    found = assemble(text, isa, name)
-    innermost = loops.find(found.instructions)
-    if not innermost:
-        body = found.instructions
-        return [Piece(name, found.isa, "unrolled", 0, body, _moved(body))]
-    names = [found.named(loop.start) for loop in innermost]
+    """Return what is to be predicted of a text; name is what an error calls it.
+
+    Each innermost loop of any of its routines; without one each routine as one call, of which no
+    conditional branch is taken; all of the text where no routine begins in it.
+    """
+    assembled = assemble(text, isa, name)
+    sections = assembled.sections
+    several = sum(len(section.routines) for section in sections) > 1
+    found = [
+        replace(piece, id=_named(assembled, section, piece, several=several))
+        for section in sections
+        for piece in of_loops(section, range(section.address, section.end))
+    ]
+    for piece in found:
+        if piece.error:
+            raise InputError(f"{name}: {piece.error}")
+    if found:
+        return _apart(found)
+    calls = [
+        objects.named(section, undisturbed(section, objects.extent(section, routine)))
+        for section in sections
+        for routine in section.routines
+    ]
+    return calls or [_whole(section, name) for section in sections]
+
+
+def _named(assembled: Assembled, section: Section, piece: Piece, *, several: bool) -> str:
+    """Return the label of a loop; of a text with several routines also the routine."""
+    label = assembled.label(section, piece.address)
+    routine = section.routine(piece.address)
+    if not several or routine is None or routine.name == label:
+        return label
+    return f"{routine.name}:{label}"
+
+
+def _likeliness(symbol: Symbol) -> tuple[bool, bool, bool, str]:
+    """Order names of one address: what somebody gave it first, what a compiler notes last."""
+    of_compiler = bool(_OF_COMPILER.fullmatch(symbol.name))
+    return of_compiler, not symbol.routine, symbol.name.startswith(".L"), symbol.name
+
+
+def _apart(found: list[Piece]) -> list[Piece]:
+    """Return pieces whose ids differ: with the address where several have one label."""
+    names = [piece.id for piece in found]
     return [
-        _piece(found, loop, name if names.count(name) == 1 else f"{name} at byte {loop.start}")
-        for name, loop in zip(names, innermost, strict=True)
+        piece if names.count(piece.id) == 1 else replace(piece, id=f"{piece.id} at {piece.address}")
+        for piece in found
     ]
 
 
-def _piece(found: Snippet, loop: Loop, key: str) -> Piece:
-    string = loop.kind == "string"
-    return Piece(
-        id=key,
-        isa=found.isa,
-        notion="loop" if loop.instructions[-1].flow in (Flow.BRANCH, Flow.JUMP) else "unrolled",
-        offset=loop.start % 64,
-        instructions=loop.instructions,
-        moved=loops.STRING_BYTES if string else _moved(loop.instructions),
-    )
+def _whole(section: Section, name: str) -> Piece:
+    body = decode.decode(section.isa, section.code, section.address)
+    return Piece(name, section.isa, "unrolled", section.address, body, moved(body))
 
 
-def _moved(body: tuple[Instruction, ...]) -> int:
-    return sum(i.written_bytes for i in body) or sum(i.read_bytes for i in body)
-
-
-def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Snippet:
+def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assembled:
     """Assemble text for an ISA, or for the one that takes it; InputError that names the line."""
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
@@ -158,56 +166,33 @@ def _assemblers() -> list[str]:
     return there
 
 
-def _assemble(text: str, isa: str, name: str) -> Snippet:
+def _assemble(text: str, isa: str, name: str) -> Assembled:
     tools = toolchain.find(isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        source, obj, elf = (Path(scratch, f"text.{end}") for end in ("s", "o", "elf"))
+        source, obj = (Path(scratch, f"text.{end}") for end in ("s", "o"))
         source.write_text(text if text.endswith("\n") else text + "\n")
-        done = _run([tools.gcc, "-g", "-c", str(source), "-o", str(obj)])
+        done = subprocess.run(
+            # With the names of local labels and with lines, which loops are called by.
+            [tools.gcc, "-g", "-Wa,--keep-locals", "-c", str(source), "-o", str(obj)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         if done.returncode:
             raise _refusal(done.stderr, text, isa, name)
-        done = _run([tools.ld, "-Ttext=0", "-e", "0", "-o", str(elf), str(obj)])
-        if done.returncode:
-            raise _refusal(done.stderr, text, isa, name)
-        code, lines = _read(elf)
-    if not code:
+        sections, table = elf.read(obj), lines.read(obj)
+    if not sections:
         raise InputError(f"{name} holds no instruction; give the text of a loop")
-    try:
-        instructions = decode.decode(isa, code)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    return Snippet(isa, instructions, tuple(text.splitlines()), lines)
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return Assembled(tuple(text.splitlines()), tuple(sections), table)
 
 
 def _refusal(stderr: str, text: str, isa: str, name: str) -> _RefusedError:
-    """Return the error for what the assembler or the linker said, with the line of the text."""
-    found = list(_ERROR.finditer(stderr)) or list(_UNDEFINED.finditer(stderr))
+    """Return the error for what the assembler said, with the line of the text."""
+    found = list(_ERROR.finditer(stderr))
     if not found:
         return _RefusedError(f"{name} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
     line, what = int(found[0].group("line")), found[0].group("what")
-    if found[0].re is _UNDEFINED:
-        what += " is not defined: define it in the text, or leave the instruction out"
     if isa == "x86_64" and _INTEL.search(text.splitlines()[line - 1]):
         what += "; for Intel syntax put `.intel_syntax noprefix` in the first line"
     return _RefusedError(f"{name} line {line}: {what}", isa, len(found))
-
-
-def _read(elf: Path) -> tuple[bytes, dict[int, int]]:
-    """Return the linked text, and the source line of each address that has one."""
-    with elf.open("rb") as file:
-        image = ELFFile(file)
-        section = image.get_section_by_name(".text")
-        code = section.data() if section is not None else b""
-        lines: dict[int, int] = {}
-        if code and image.has_dwarf_info():
-            dwarf = image.get_dwarf_info()
-            for unit in dwarf.iter_CUs():
-                program = dwarf.line_program_for_CU(unit)
-                for entry in program.get_entries() if program else ():
-                    if entry.state is not None and not entry.state.end_sequence:
-                        lines[entry.state.address] = entry.state.line
-    return code, lines

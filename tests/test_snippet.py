@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import loopwright as lw
+from loopwright import toolchain
 from loopwright.errors import InputError
 
 X86 = """\
@@ -53,6 +54,82 @@ def test_every_innermost_loop_is_a_row_with_its_place():
     assert list(rows["offset"]) == [3, 13]
 
 
+SEVERAL = """\
+	.globl	first
+	.type	first, @function
+first:
+.L2:	addq (%rdi), %rax
+	addq $8, %rdi
+	decq %rsi
+	jne .L2
+	jmp second
+	.size	first, .-first
+	.type	second, @function
+second:
+	testq %rsi, %rsi
+	je .L5
+.L6:	movq %rax, (%rdi,%rsi,8)
+	decq %rsi
+	jne .L6
+.L5:	ret
+	.size	second, .-second
+	.section	.text.apart, "ax", @progbits
+	.globl	third
+third:
+	call elsewhere
+1:	imulq %rax, %rax
+	decq %rsi
+	jne 1b
+	ret
+	.text
+	.globl	fourth
+fourth:
+	movq other(%rip), %rax
+1:	call elsewhere
+	decq %rbx
+	jne 1b
+	ret
+"""
+
+
+def test_every_routine_is_looked_at_and_names_its_loops():
+    rows = lw.predict(asm=SEVERAL, microarch="zen2").set_index("id")
+    assert list(rows.index) == ["first", "second:.L6", "fourth:1", "third:1"]
+    assert rows.loc[["first", "second:.L6", "third:1"], "cycles"].notna().all()
+    assert "callq" in rows.loc["fourth:1", "error"]
+
+
+def test_what_a_compiler_writes_has_a_row_for_each_of_its_loops(tmp_path):
+    source = "\n".join(
+        f"long f{n}(long *a, long n) {{ long s = {n}; "
+        f"for (long i = 0; i < n; i++) s = (s ^ a[i]) * {n + 3}; return s; }}"
+        for n in range(4)
+    )
+    (tmp_path / "f.c").write_text(source)
+    for options in (["-O1"], ["-O1", "-g"], ["-O1", "-ffunction-sections"]):
+        subprocess.run(
+            [toolchain.find("x86_64").gcc, *options, "-S", "f.c", "-o", "f.s"],
+            cwd=tmp_path,
+            check=True,
+        )
+        rows = lw.predict(asm=(tmp_path / "f.s").read_text(), microarch="zen2")
+        assert [name.partition(":")[0] for name in rows["id"]] == ["f0", "f1", "f2", "f3"]
+        assert rows["cycles"].gt(1.9).all()  # a chain of two instructions at the least
+
+
+def test_labels_that_stand_twice_are_told_apart():
+    text = "1:\tdecq %rcx\n\tjnz 1b\n1:\tdecq %rdx\n\tjnz 1b\n\tdecq %rdx\n2: .p2align 4\n"
+    rows = lw.read_assembly(text)
+    assert list(rows["id"]) == ["1 at 0", "1 at 5"]
+
+
+def test_routines_without_a_loop_are_calls():
+    text = "\t.globl f\nf:\ttestq %rdi, %rdi\n\tje 1f\n\tleaq (%rdi,%rsi), %rax\n1:\tret\n"
+    (row,) = lw.predict(asm=text, microarch="zen2").to_dict("records")
+    assert (row["id"], row["notion"], row["error"]) == ("f", "unrolled", "")
+    assert row["cycles"] == pytest.approx(1, abs=0.5)
+
+
 def test_text_without_a_loop_is_a_block():
     (row,) = lw.predict(asm="addq %rax, %rbx\nimulq %rbx, %rax\n", microarch="zen2").to_dict(
         "records"
@@ -72,7 +149,6 @@ def test_intel_syntax_by_its_directive():
         ("nop\n\tmovq %rax\n", ["line 2", "movq", "x86_64"]),
         ("nop\n\tadd x0, x0, x33\nb.ne 1f\n1:\n", ["line 2", "arm64"]),
         ("mov rax, [rsi]\n", ["line 1", ".intel_syntax noprefix"]),
-        ("1:\tcall memcpy\n\tjmp 1b\n", ["line 1", "memcpy", "not defined"]),
         ("# nothing\n", ["no instruction"]),
         ("one fine day\n", ["line 1"]),
     ],

@@ -30,6 +30,11 @@ from loopwright.errors import InputError
     help="Assembly text, - for standard input; each loop in it is predicted.",
 )
 @click.option(
+    "--obj",
+    metavar="FILE[:SYMBOL]",
+    help="Object, archive or program; each loop in it, or in a routine of it, is predicted.",
+)
+@click.option(
     "--isa", metavar="x86_64|arm64", help="Of --asm; else the one that the text assembles for."
 )
 @click.option(
@@ -83,6 +88,7 @@ def predict(
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
     loopwright predict --asm loop.s --microarch zen2,sandybridge
+    loopwright predict --obj lib/string.o:memcpy --microarch zen2
     loopwright predict x86_64/clear_user --model all
     loopwright predict x86_64/clear_user --offset all --set front_end=ideal
     loopwright predict x86_64/clear_user/stores --microarch zen2 --timeline 3

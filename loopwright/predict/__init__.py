@@ -32,10 +32,13 @@ _TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles"), "float64")
 
 
 def answer(asked: Question) -> Rows:
-    """Predict KERNEL[/VARIANT] or "all", a hex string, a CSV of blocks, or loops of assembly text.
+    """Predict KERNEL[/VARIANT] or "all", hex, a CSV of blocks, or loops of assembly or an object.
 
     Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
-    named cores, or else the one that the text assembles for (see loopwright.read_assembly).
+    named cores, or else the one that the text assembles for (see loopwright.read_assembly). obj is
+    "FILE[:SYMBOL]": an ELF object, an archive of them or a program; a row for each innermost loop
+    (of the routine), named by symbol and offset in it. Where there is no loop each routine is one
+    call, of which no conditional branch is taken.
 
     microarch and model are "ID[,ID]" or "all"; left out, they are the targets of the code's ISA
     and the pipeline simulator. offset is a code offset 0..63 or "all"; left out, the code's own.

@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
 from loopwright.predict import subjects
 from loopwright.predict.subjects import Subject
+
+if TYPE_CHECKING:
+    from loopwright.pieces import Piece
 
 NOTIONS = ("loop", "unrolled")
 EVERY = "all"
@@ -25,6 +29,7 @@ class Question:
     hex: str | None = None
     blocks: Path | str | None = None
     asm: str | None = None
+    obj: Path | str | None = None
     isa: str | None = None
     microarch: str | None = None
     model: str | None = None
@@ -53,13 +58,15 @@ class Question:
     def select(self) -> Selected:
         """Return each core with what is to be predicted for it.
 
-        Exactly one of spec (KERNEL[/VARIANT] or "all"), hex, blocks (a CSV) and asm (assembly
-        text, of isa) is given; InputError for anything else, and for a microarch or notion that is
-        not known.
+        Exactly one of spec (KERNEL[/VARIANT] or "all"), hex, blocks (a CSV), asm (assembly text,
+        of isa) and obj (FILE[:SYMBOL]) is given; InputError for anything else, and for a microarch
+        or notion that is not known.
         """
-        if sum(given is not None for given in (self.spec, self.hex, self.blocks, self.asm)) != 1:
+        subject = (self.spec, self.hex, self.blocks, self.asm, self.obj)
+        if sum(given is not None for given in subject) != 1:
             raise InputError(
-                "give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv or --asm FILE"
+                "give one of KERNEL[/VARIANT], --hex HEX, --blocks FILE.csv, --asm FILE and "
+                "--obj FILE[:SYMBOL]"
             )
         if self.isa is not None and self.asm is None:
             raise InputError("--isa is for assembly text: give it with --asm FILE")
@@ -73,6 +80,8 @@ class Question:
             return _of_kernels(self.spec, self.microarch, self.notion)
         if self.asm is not None:
             return _of_assembly(self.asm, self.isa, self.microarch, self.notion)
+        if self.obj is not None:
+            return _of_object(str(self.obj), self.microarch, self.notion)
         if self.hex is not None:
             return _of_hex(self.hex, self.microarch, self.notion)
         return _of_blocks(Path(self.blocks or ""), self.microarch, self.notion)
@@ -120,6 +129,15 @@ def _of_assembly(text: str, isa: str | None, microarch: str | None, notion: str 
 
     if isa is None and microarch not in (None, EVERY):
         isa = microarchs.select(microarch)[0].isa
-    found = snippet.pieces(text, isa)
+    yield from _of_pieces(snippet.pieces(text, isa), microarch, notion)
+
+
+def _of_object(spec: str, microarch: str | None, notion: str | None) -> Selected:
+    from loopwright import objects
+
+    yield from _of_pieces(objects.pieces(spec), microarch, notion)
+
+
+def _of_pieces(found: Sequence["Piece"], microarch: str | None, notion: str | None) -> Selected:
     for core in microarchs.select(microarch, found[0].isa):
         yield core, [subjects.of_piece(piece, core, notion) for piece in found]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import decode, kernels, loops
-from loopwright.code import Code, Flow, Instruction
+from loopwright.code import Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
@@ -15,7 +15,7 @@ from loopwright.outline import Outline, lacking, outline, outlines
 from loopwright.predict.model import Block
 
 if TYPE_CHECKING:
-    from loopwright.snippet import Piece
+    from loopwright.pieces import Piece
 
 OFFSETS = range(64)
 _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
@@ -56,6 +56,7 @@ class Subject:
 def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright import assemble
+    from loopwright.pieces import straight
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
@@ -63,7 +64,7 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
     missing = [n for n in variant.needs if not provides(core, n)]
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
-        body, start = straight_call(code), code.entry
+        body, start = straight(code.instructions, code.entry), code.entry
         moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
         error = error or _turns(code, body)
         if notion == "loop":
@@ -126,20 +127,6 @@ def provides(core: Microarch, need: str) -> bool:
     return need in core.features or (need.startswith("no") and need not in core.features)
 
 
-def straight_call(code: Code) -> tuple[Instruction, ...]:
-    """Return the instructions of one undisturbed call: conditional branches fall through."""
-    at = {ins.address: ins for ins in code.instructions}
-    body: list[Instruction] = []
-    ins = at.get(code.entry)
-    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(at):
-        if ins.flow is Flow.JUMP:
-            ins = at.get(ins.target) if ins.target is not None else None
-            continue
-        body.append(ins)
-        ins = at.get(ins.end)
-    return tuple(body)
-
-
 def of_rows(rows: Sequence["Row"], isa: str, notion: str | None) -> list[Subject]:
     """Return the code of each row of hex; what is no code has the error.
 
@@ -176,7 +163,7 @@ def _of_code(
 def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
     """Return a loop of pasted assembly as the core would run it."""
     branch = piece.notion == "loop"
-    error = _NO_BRANCH if notion == "loop" and not branch else ""
+    error = piece.error or (_NO_BRANCH if notion == "loop" and not branch else "")
     return Subject(
         key={"id": piece.id},
         isa=piece.isa,
@@ -185,7 +172,7 @@ def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
         natural=piece.offset,
         moved=piece.moved,
         least_cycles=_least_cycles(piece.instructions, core),
-        needs=outline(piece.isa, piece.code).needs,
+        needs=outline(piece.isa, piece.code).needs if piece.instructions else frozenset(),
         error=error,
     )
 
