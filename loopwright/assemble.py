@@ -136,7 +136,7 @@ def _run(command: list[str], source: Path) -> None:
         return
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     first = next((line for line in lines if re.search(r"[Ee]rror|undefined", line)), lines[0])
-    raise InputError(f"{source} does not assemble: {first.strip()}")
+    raise InputError(f"{source.name} does not assemble: {first.strip()}")
 
 
 def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:

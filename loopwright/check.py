@@ -13,6 +13,7 @@ import pandas as pd
 
 from loopwright import assemble, harness, hosts, jobs, paths
 from loopwright.code import Code
+from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.kernels import contract_of as contract_of
 
@@ -30,6 +31,8 @@ COLUMNS = [
     "seconds",
 ]
 
+_NO_CODE = "not run: it does not assemble"
+
 
 def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = None) -> pd.DataFrame:
     """Check variants, in parallel; one row each, in the order given.
@@ -38,8 +41,8 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
     count exception-table entries, unhit lists the instructions (offsets in the code) of those that
     no case reached; over_report_bytes is the most that a result said was left beyond what had to
     be. A variant that passed before with the same code, contract, harness and CPU is not run
-    again: its note says "cached". InputError where a variant does not assemble or its contract
-    asks for what the harness does not know.
+    again: its note says "cached". One that does not assemble has not passed, and failure says why.
+    InputError where none assembles, or a contract asks for what the harness does not know.
     """
     wanted = list(variants)
     rows: dict[str, dict[str, Any]] = {}
@@ -53,6 +56,8 @@ def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = No
                     progress(variant.id)
         finally:
             pool.shutdown(cancel_futures=True)
+    if rows and all(row["note"] == _NO_CODE for row in rows.values()):
+        raise InputError(rows[wanted[0].id]["failure"])
     return pd.DataFrame([rows[v.id] for v in wanted], columns=COLUMNS)
 
 
@@ -106,9 +111,11 @@ def _store(path: Path, record: dict[str, Any]) -> None:
 
 def _check(variant: Variant) -> dict[str, Any]:
     contract = contract_of(variant)
-    code = assemble.user_code(variant)
+    try:
+        code, whole = assemble.user_code(variant), assemble.variant_code(variant)
+    except InputError as error:
+        return _unassembled(variant, str(error))
     record = verdict(code, contract, variant.id)
-    whole = assemble.variant_code(variant)
     if record["passed"] and whole.sha256 != code.sha256:
         gated = verdict(whole, contract, variant.id, gated=True)
         record |= {
@@ -130,6 +137,22 @@ def _check(variant: Variant) -> dict[str, Any]:
         "over_report_bytes": record["over_report_bytes"],
         "note": "; ".join(_notes(variant, code, record)),
         "seconds": record["seconds"],
+    }
+
+
+def _unassembled(variant: Variant, why: str) -> dict[str, Any]:
+    return {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "passed": False,
+        "cases": 0,
+        "failure": why,
+        "entries": 0,
+        "entries_hit": 0,
+        "unhit": "",
+        "over_report_bytes": None,
+        "note": _NO_CODE,
+        "seconds": 0.0,
     }
 
 
