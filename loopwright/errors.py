@@ -3,6 +3,11 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST = 12  # names that are listed in an error
+
+# What `loopwright list` lists.
+LISTED = ("kernels", "variants", "microarchs", "models", "parameters")
+
 
 class InputError(Exception):
     """Bad input or a missing tool: one line that names the input and the mend (exit code 2)."""
@@ -14,8 +19,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = get_close_matches(name, names, n=3, cutoff=0.4) or [n for n in names if name in n][:3]
     if near:
         hint = f"nearest: {', '.join(near)}"
-    elif len(names) <= 12:
-        hint = f"known: {', '.join(names) or 'none'}"
-    else:
+    elif len(names) > _MOST and f"{kind}s" in LISTED:
         hint = f"`loopwright list {kind}s` names all {len(names)}"
+    else:
+        more = f", and {len(names) - _MOST} more" if len(names) > 2 * _MOST else ""
+        hint = f"known: {', '.join(names[: _MOST if more else None]) or 'none'}{more}"
     return InputError(f"unknown {kind} {name!r}; {hint}")

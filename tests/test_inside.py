@@ -95,6 +95,22 @@ def test_the_chart_shows_steps_and_says_what_it_cuts(capsys, monkeypatch):
     assert all(len(re.sub("\x1b\\[[0-9;]*m", "", line)) <= 80 for line in shown.splitlines())
 
 
+def test_the_chart_is_in_line_on_arm64_too(capsys):
+    assert (
+        run(
+            ["predict", "arm64/copy_user/to_user_pairs", "--microarch", "tsv110", "--timeline", "1"]
+        )
+        == 0
+    )
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("0.")]
+    assert len(lines) > 5
+    assert not any("\t" in line for line in lines)
+    # The role stands in one column, behind the text and the port.
+    roles = ("load", "store address", "store data", "compute", "no port", "eliminated")
+    columns = {min(at for role in roles if (at := line.find(f" {role}")) > 0) for line in lines}
+    assert len(columns) == 1
+
+
 def test_the_command_line_gives_rows_and_refuses_both_at_once(capsys):
     what = ["predict", "--hex", COPY8, "--microarch", "zen2"]
     assert run([*what, "--timeline", "1", "--csv"]) == 0

@@ -66,12 +66,16 @@ def run(arguments: list[str] | None = None) -> int:
         return int(cli.main(args=arguments, prog_name="loopwright", standalone_mode=False) or 0)
     except InputError as error:
         return _refuse(str(error))
+    except click.exceptions.NoArgsIsHelpError as asked:
+        print(asked.format_message(), file=sys.stderr)
+        return 2
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
         return _refuse(f"{error.format_message()} (see `loopwright --help`)")
-    except (click.Abort, KeyboardInterrupt):
-        print("loopwright: interrupted", file=sys.stderr)
+    except (click.Abort, KeyboardInterrupt) as stop:
+        notes = getattr(stop.__cause__ or stop, "__notes__", [])
+        print("; ".join(["loopwright: interrupted", *notes]), file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader left; keep the interpreter from complaining when it flushes at exit.

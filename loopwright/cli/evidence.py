@@ -33,8 +33,10 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 @click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
 @options.no_measure
 @output.formats
-def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
+def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
     """Put predictions and this host's measurement side by side, with errors and spread.
+
+    Exit code 1 where nothing has a number.
 
     \b
     loopwright compare x86_64/clear_user
@@ -48,6 +50,7 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> None:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
         print(by_core(rows))
+    return output.verdict(bool(rows["cycles"].notna().any()), "no source")
 
 
 @click.command()

@@ -6,7 +6,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.errors import unknown
+from loopwright.errors import LISTED, unknown
 from loopwright.rows import Rows
 
 
@@ -15,10 +15,8 @@ from loopwright.rows import Rows
     "kind",
     required=False,
     default="kernels",
-    metavar="[kernels|variants|microarchs|models|parameters]",
-    shell_complete=options.complete_from(
-        ("kernels", "variants", "microarchs", "models", "parameters")
-    ),
+    metavar=f"[{'|'.join(LISTED)}]",
+    shell_complete=options.complete_from(LISTED),
 )
 @output.formats
 def list_(kind: str, as_json: bool, as_csv: bool) -> None:
@@ -29,9 +27,10 @@ def list_(kind: str, as_json: bool, as_csv: bool) -> None:
     loopwright list variants --csv
     loopwright list parameters
     """
-    if kind not in _KINDS:
-        raise unknown("kind", kind, _KINDS)
-    output.emit(_KINDS[kind](), as_json=as_json, as_csv=as_csv)
+    if kind not in LISTED:
+        raise unknown("kind", kind, LISTED)
+    made = dict(zip(LISTED, (_kernels, _variants, _microarchs, _models, _parameters), strict=True))
+    output.emit(made[kind](), as_json=as_json, as_csv=as_csv, hide=("features",))
 
 
 def _kernels() -> Rows:
@@ -104,15 +103,6 @@ def _parameters() -> Rows:
         said = (f"{value} ({', '.join(who)})" for value, who in values.items())
         rows.append({"parameter": name, "values": "; ".join(said)})
     return Rows.of(rows)
-
-
-_KINDS = {
-    "kernels": _kernels,
-    "variants": _variants,
-    "microarchs": _microarchs,
-    "models": _models,
-    "parameters": _parameters,
-}
 
 
 @click.command()

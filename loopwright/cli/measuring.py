@@ -1,12 +1,18 @@
 """The verb measure."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import loopwright as lw
 from loopwright.cli import measured, options, output
 from loopwright.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @click.command()
@@ -76,12 +82,12 @@ def measure(
     processes: int | None,
     as_json: bool,
     as_csv: bool,
-) -> None:
+) -> int:
     """Measure variants on this host: cycles an iteration and cycles a call over sizes.
 
     Or blocks of any code, each in a sealed process: cycles a copy, or a trip of a loop. A variant
     that breaks its contract is not measured. Every point of a variant is kept in the results store
-    as soon as it is measured (`loopwright results`).
+    as soon as it is measured (`loopwright results`). Exit code 1 where nothing has a number.
 
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096
@@ -110,12 +116,12 @@ def measure(
                 progress=step,
             )
         output.emit(found, as_json=as_json, as_csv=as_csv, hide=("samples", "machine", "code"))
-        return
+        return _verdict(found)
     if spec is None:
         raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
     if notion is not None or isa is not None or processes is not None:
         raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
-    with output.progress("measuring") as step:
+    with _kept(), output.progress("measuring") as step:
         rows = lw.measure(
             spec,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
@@ -131,6 +137,21 @@ def measure(
         output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
     else:
         measured.show(rows)
+    return _verdict(rows)
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Have an interruption say what becomes of the points that were measured."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note("what is measured is kept: the same command with --resume goes on from there")
+        raise
+
+
+def _verdict(rows: "pd.DataFrame") -> int:
+    return output.verdict(bool(rows["cycles"].notna().any()), "no measurement")
 
 
 def _numbers(option: str, text: str, example: str) -> list[int]:

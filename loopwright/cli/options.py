@@ -50,10 +50,13 @@ def complete_specs(context: click.Context, parameter: click.Parameter, begun: st
     from loopwright import kernels
 
     del context, parameter
-    known = kernels.ids()
     kernel = begun.rpartition("/")[0]
-    if kernel in known:
-        return [v.id for v in kernels.load(kernel).variants.values() if v.id.startswith(begun)]
+    try:
+        known = kernels.ids()
+        if kernel in known:
+            known = [v.id for v in kernels.load(kernel).variants.values()]
+    except InputError:  # a shell has no place to say it
+        return []
     return [name for name in known if name.startswith(begun)]
 
 
@@ -69,7 +72,10 @@ def complete_microarchs(
     from loopwright import microarchs
 
     del context, parameter
-    return _go_on(begun, microarchs.ids())
+    try:
+        return _go_on(begun, microarchs.ids())
+    except InputError:
+        return []
 
 
 def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:

@@ -62,6 +62,13 @@ def describe(found: "pd.DataFrame") -> None:
                 print(f"{key:<{width}}  {table.text(value)}")
 
 
+def verdict(answered: bool, what: str) -> int:
+    """Return the exit code of a verb that looked for numbers, and say where it found none."""
+    if not answered:
+        print(f"loopwright: {what} has a number; each row says why", file=sys.stderr)
+    return 0 if answered else 1
+
+
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function of steps done and steps in all that draws a bar, on a terminal alone."""

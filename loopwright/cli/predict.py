@@ -79,8 +79,10 @@ def predict(
     as_json: bool,
     as_csv: bool,
     **asked: Any,
-) -> None:
+) -> int:
     """Predict cycles an iteration of a kernel's main loops, of a block, or of many.
+
+    Exit code 1 where nothing has a number.
 
     \b
     loopwright predict x86_64/copy_user
@@ -114,6 +116,7 @@ def predict(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
         view(rows)
+    return output.verdict(not all(rows.column("error")), "no prediction")
 
 
 def _parameters(settings: tuple[str, ...]) -> dict[str, str]:

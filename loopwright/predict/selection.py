@@ -94,11 +94,11 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
         for core in microarchs.select(microarch):
             chosen = [k for k in kernels.every() if k.isa == core.isa]
             variants = [v for kernel in chosen for v in kernel.variants.values()]
-            yield core, [subjects.of_variant(v, core, notion) for v in variants]
+            yield core, subjects.of_variants(variants, core, notion)
         return
     kernel, variants = kernels.select(spec)
     for core in microarchs.select(microarch, kernel.isa):
-        yield core, [subjects.of_variant(v, core, notion) for v in variants]
+        yield core, subjects.of_variants(variants, core, notion)
 
 
 def _of_hex(text: str, microarch: str | None, notion: str | None) -> Selected:

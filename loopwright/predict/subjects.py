@@ -53,6 +53,27 @@ class Subject:
         return Block(self.isa, self.code, self.notion, self.natural if offset is None else offset)
 
 
+def of_variants(
+    variants: Sequence[Variant], core: Microarch, notion: str | None = None
+) -> list[Subject]:
+    """Return variants as the core would run them; one that does not assemble has the error.
+
+    InputError where none of them assembles.
+    """
+    found: list[Subject] = []
+    refused: list[InputError] = []
+    for variant in variants:
+        try:
+            found.append(of_variant(variant, core, notion))
+        except InputError as error:
+            refused.append(error)
+            key = {"kernel": variant.kernel, "routine": variant.routine, "variant": variant.name}
+            found.append(Subject(key, core.isa, b"", notion or "loop", 0, error=str(error)))
+    if refused and len(refused) == len(variants):
+        raise refused[0]
+    return found
+
+
 def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright import assemble
