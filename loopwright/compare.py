@@ -1,12 +1,14 @@
 """Put predictions and measurements of a kernel's variants side by side."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 
 from loopwright import assemble, bounds
 from loopwright.check import user_space_note
+from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.study import Study, gather
 
@@ -104,12 +106,17 @@ def table(found: Study) -> pd.DataFrame:
 
 
 def _main_loops(found: Study, rows: pd.DataFrame) -> list[str]:
-    """Return for each row which loop of its variant is the main one, and why."""
+    """Return for each row which loop of its variant is the main one, and why.
+
+    Of a variant without one, or without code, the error of its predictions says so.
+    """
     said = {}
     for variant in _variants(found, rows):
         contract = found.kernel.routines[variant.routine].contract
         if contract.unit == "iteration" and variant.name not in said:
-            said[variant.name] = str(assemble.chosen_loop(variant, assemble.variant_code(variant)))
+            with suppress(InputError):
+                code = assemble.variant_code(variant)
+                said[variant.name] = str(assemble.chosen_loop(variant, code))
     return [said.get(str(name), "") for name in rows["variant"]]
 
 

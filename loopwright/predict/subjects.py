@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import decode, kernels, loops
-from loopwright.code import Flow, Instruction
+from loopwright.code import Code, Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch
