@@ -3,7 +3,8 @@
 import re
 import subprocess
 import tempfile
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -84,23 +85,47 @@ def chosen_loop(variant: Variant, code: Code) -> Choice:
     return choice
 
 
-@cache
 def source_code(
     isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
 ) -> Code:
     """Assemble one source file with the given alternatives taken; folder is its kernel's."""
+    key = isa, folder, source, symbol, alternatives
+    if (known := _KNOWN.get(key)) and known.read == _contents(known.read):
+        return known.code
+    known = _KNOWN[key] = _assemble(isa, folder, source, symbol, alternatives)
+    return known.code
+
+
+@dataclass(frozen=True)
+class _Assembled:
+    """Code, and what each file held that it was made of: a source and what it includes."""
+
+    code: Code
+    read: dict[Path, bytes]
+
+
+# Files may change while this process lives: what is known is asked for by what they hold.
+_KNOWN: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
+
+
+def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
+    """Return what files hold; a file that is not there is left out."""
+    return {path: path.read_bytes() for path in paths if path.is_file()}
+
+
+def _assemble(
+    isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
+) -> _Assembled:
     tools = toolchain.find(isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
-        obj, elf = Path(scratch, "variant.o"), Path(scratch, "variant.elf")
+        obj, elf, included = (Path(scratch, f"variant.{end}") for end in ("o", "elf", "d"))
         command = [
             tools.gcc,
             *flags(isa, folder),
             *(f"-DLW_TAKE_{name}" for name in alternatives),
             "-Wa,--keep-locals",  # a kernel.toml may name its main loop by a label
-            "-c",
-            str(source),
-            "-o",
-            str(obj),
+            *("-MD", "-MF", str(included)),
+            *("-c", str(source), "-o", str(obj)),
         ]
         if source.suffix == ".S":
             command.insert(1, "-D__ASSEMBLY__")
@@ -120,7 +145,15 @@ def source_code(
             ],
             source,
         )
-        return _read(isa, elf, source, symbol)
+        files = [source, *_included(included.read_text())]
+        return _Assembled(_read(isa, elf, source, symbol), _contents(files))
+
+
+def _included(rule: str) -> list[Path]:
+    """Return the files that a rule for make, as compilers write it, says something is made of."""
+    _, _, files = rule.replace("\\\n", " ").partition(": ")
+    names = (re.sub(r"\\([ #])|\$(\$)", r"\1\2", n) for n in re.split(r"(?<!\\)\s+", files) if n)
+    return [Path(name) for name in names]
 
 
 def flags(isa: str, folder: Path) -> list[str]:

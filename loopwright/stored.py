@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 
 import pandas as pd
 
@@ -57,7 +56,6 @@ def day(started: int) -> str:
     return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d}"
 
 
-@cache
 def code_hash(variant: Variant) -> str:
     """Return the hash of the code that a variant has today."""
     return assemble.user_code(variant).sha256

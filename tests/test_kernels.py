@@ -255,7 +255,6 @@ def test_missing_symbol_and_data_are_named(family: Path) -> None:
     (family / "v.S").write_text(SOURCE.replace("(f)", "(g)"))
     with pytest.raises(InputError, match="defines no f"):
         assemble.variant_code(variant)
-    assemble.source_code.cache_clear()
     (family / "v.S").write_text(SOURCE + "\t.data\n\t.long 1\n")
     with pytest.raises(InputError, match=r"section \.data holds data"):
         assemble.variant_code(variant)
