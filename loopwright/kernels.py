@@ -21,13 +21,17 @@ ISAS = ("x86_64", "arm64")
 
 @dataclass(frozen=True)
 class Routine:
-    """One contract, its place in Linux, and the variant that Linux has today."""
+    """One contract, its place in Linux, and the variant that Linux has today.
+
+    unhit says why some accesses of its variants never are the first to fault.
+    """
 
     name: str
     contract: Contract
     upstream: Upstream | None
     baseline: str
     summary: str
+    unhit: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,7 @@ def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     """Return a routine's own table over the family's contract, upstream and baseline."""
     merged: dict[str, Any] = {"baseline": table.get("baseline", data.get("baseline", ""))}
     merged["summary"] = table.get("summary", data.get("summary", ""))
+    merged["unhit"] = str(table.get("unhit", data.get("unhit", "")))
     merged["contract"] = {**data.get("contract", {}), **table.get("contract", {})}
     place = {**data.get("upstream", {}), **table.get("upstream", {})}
     merged["upstream"] = place or None
@@ -207,7 +212,8 @@ class _Reader:
         contract = contracts.read(table["contract"], self.path)
         place = table["upstream"]
         place = place and upstream.read_upstream(place, contract.symbol, self.path)
-        return Routine(name, contract, place, table["baseline"], table["summary"])
+        about = (table["baseline"], table["summary"], table["unhit"])
+        return Routine(name, contract, place, *about)
 
     def variant(
         self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]

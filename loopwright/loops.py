@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopwright.code import Flow, Instruction, Loop
+from loopwright.code import Code, Flow, Instruction, Loop
 from loopwright.contracts import Contract
 from loopwright.decode import ZEROED_BYTES
 from loopwright.errors import InputError
@@ -59,6 +59,24 @@ def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]
         if last < least:
             yield first, last
         least = min(least, last)
+
+
+def reached(code: Code) -> set[int]:
+    """Return the addresses of instructions that control gets to, by a fixup after a fault, too."""
+    index = {ins.address: n for n, ins in enumerate(code.instructions)}
+    everything = range(len(code.instructions))
+    seen = _reached(code.instructions, index, index[code.entry], everything)
+    fixups = {e.insn: e.fixup for e in code.exceptions}
+    while True:
+        starts = [
+            index[to]
+            for at, to in fixups.items()
+            if index.get(at) in seen and to in index and index[to] not in seen
+        ]
+        if not starts:
+            return {code.instructions[n].address for n in seen}
+        for start in starts:
+            seen |= _reached(code.instructions, index, start, everything)
 
 
 def _reached(

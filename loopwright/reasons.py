@@ -160,4 +160,9 @@ def names(cores: Cores) -> str:
 
 def percent(ratio: float) -> str:
     """Return a ratio of speeds as what it is more than 1, in percent."""
-    return f"{100 * (ratio - 1):+.1f} %"
+    return signed(100 * (ratio - 1))
+
+
+def signed(percent_more: float) -> str:
+    """Return a difference in percent, to a tenth, with its sign: +0.0 where it is nothing."""
+    return f"{round(percent_more, 1) + 0.0:+.1f} %"

@@ -82,7 +82,9 @@ def _routine(
         "models": "",
     }
     if not sound(found, routine.baseline):
-        return {**answer, "reason": f"the baseline {routine.baseline} breaks its contract"}
+        failure = str(found.checks.set_index("variant").loc[routine.baseline, "failure"])
+        why = f"the baseline {routine.baseline} breaks its contract: {failure}"
+        return {**answer, "reason": why}
     general = [c for c in known if not c.lacking]
     if short := [c for c in general if c.unmeasured(targets)]:
         return {

@@ -12,6 +12,8 @@ from loopwright.compare import MEASURED, table
 from loopwright.histogram import Bucket, Histogram
 from loopwright.kernels import contract_of
 from loopwright.measure import COLUMNS
+from loopwright.patch import Evidence, message
+from loopwright.patch.verb import evidence
 from loopwright.recommend import judge
 from loopwright.report import accuracy, sizes, tables, text
 from loopwright.report.findings import Finding
@@ -114,7 +116,7 @@ def test_no_model_and_no_baseline_is_compared_with_a_part(study):
 def finding(study):
     rows = table(study)
     nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
-    return Finding(study, rows, judge(study), pd.DataFrame(), nothing, ())
+    return Finding(study, rows, judge(study), pd.DataFrame(), nothing, (), Evidence())
 
 
 def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
@@ -148,3 +150,15 @@ def test_the_page_says_it_at_every_figure_and_curve(study):
 def test_the_curves_carry_the_note():
     rows = sizes.measured(measured("zen2"))
     assert rows["note"].str.startswith(WORDS).all()
+
+
+def test_a_patch_says_it_where_it_gives_the_figures_and_in_its_first_lines_what_it_is_worth(study):
+    variant = kernels.load(KERNEL).variants["masked"]
+    names = {"put_event": "epoll_put_uevent", "put_stat": "cp_new_stat"}
+    body = message.Writer(variant, names, evidence(study, None)).body([])
+    words = " ".join(body.split())
+    at = words.index("Measured on a machine")
+    assert WORDS in words[at : at + 100]
+    assert "no measure of the patch" in words
+    first = body.split("\n\n")[0]
+    assert first.startswith("Nothing shows that this is faster on sandybridge and zen2")

@@ -122,6 +122,22 @@ def test_likeness_tells_a_changed_function_from_another_one():
     assert text.likeness(loop, other) < 0.5
 
 
+def test_what_is_said_of_a_block_that_changes_is_said_anew():
+    old = "\t/* by tens */\n\tif (n > 9) {\n\t\tn -= 10;\n\t}\n\t/* rest */\n\tf(n);\n"
+    new = "\t/* by twenties */\n\tif (n > 9) {\n\t\tn -= 20;\n\t}\n\tf(n);\n"
+    kept = keep_tree_lines(old, new, asm=False)
+    assert kept == old.replace("by tens", "by twenties").replace("10", "20")
+
+
+def test_new_instructions_are_spelled_as_the_tree_spells_them():
+    old = "\tinc %rdi\n\tdec %rcx\n\tmovb $0,(%rdi)\n\tjnz 1b\n\tRET\n"
+    new = "\tmovq %rax,(%rdi)\n\tincq %rdi # on\n\tdecq %rcx\n\tjne 2f\n2:\tincq %rdi\n\tRET\n"
+    kept = keep_tree_lines(old, new, asm=True)
+    assert "\tdec %rcx\n" in kept
+    assert "\tincq %rdi # on\n" in kept or "\tinc %rdi" in kept
+    assert "\tjne 2f\n" in kept  # another target than the tree's
+
+
 def test_merge_keeps_the_spelling_and_comments_of_lines_that_mean_the_same():
     old = "\tcmp $8,%ecx\n\tjz 1f\n\n\t/* theirs */\n\tinc %rdi\n\tmovb $1,(%rdi)\n1:\tRET\n"
     new = "\tcmpl $8,%ecx\n\tje 1f\n\t/* ours */\n\tincq %rdi\n\tmovw $1,(%rdi)\n1:\tRET\n"

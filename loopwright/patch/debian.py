@@ -24,7 +24,6 @@ _MEMBERS = (
     "CREDITS",
     "MAINTAINERS",
     "README",
-    "Documentation/admin-guide/kernel-parameters.txt",
     "Documentation/dev-tools/checkpatch.rst",
     "Documentation/admin-guide/kernel-parameters.txt",
     "drivers/Makefile",
@@ -80,21 +79,24 @@ def fetch(series: str, *, whole: bool = False) -> Path:
         return tree
     try:
         cache.mkdir(parents=True, exist_ok=True)
+        with _lock(cache / f"{name}.lock"):
+            if not tree.is_dir():
+                _fetch(name, cache, tree, whole)
     except OSError as error:
         raise UnavailableError(f"the cache {cache} cannot be written ({error.strerror})") from None
-    with _lock(cache / f"{name}.lock"):
-        if tree.is_dir():
-            return tree
-        for stale in cache.glob(f"{name}.part-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=cache))
-        try:
-            (part / "tree").mkdir()
-            _unpack(_archive(name, part), part / "tree", whole)
-            (part / "tree").rename(tree)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
     return tree
+
+
+def _fetch(name: str, cache: Path, tree: Path, whole: bool) -> None:
+    for stale in cache.glob(f"{name}.part-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=cache))
+    try:
+        (part / "tree").mkdir()
+        _unpack(_archive(name, part), part / "tree", whole)
+        (part / "tree").rename(tree)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager

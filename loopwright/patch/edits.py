@@ -154,11 +154,11 @@ def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str
         changed = changed[:above] + helpers.missing(content, given, piece) + changed[above:]
     if file.endswith(".c"):
         changed = helpers.without_orphans(changed, content)
-    if file.endswith(".h"):
-        return changed
-    have = set(text.includes(changed)) | _EXPORT_HEADERS
+    own = f"<{file.removeprefix('include/')}>"
+    have = {*text.includes(changed), own} | _EXPORT_HEADERS
     for header in text.includes(given):
-        if header not in have:
+        beside = file.endswith(".h") and header.startswith('"')
+        if header not in have and not beside:
             changed = text.add_include(changed, header)
     return changed
 

@@ -1,28 +1,39 @@
-"""What a patch's message reports: the tables that the verbs before it made."""
+"""What a patch's message reports: what the verbs before it found, and what follows from it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What is concluded of a variant: doubt says what speaks against it, proof why it is a winner.
+
+    Both are sentences, or empty. off_by has, by core and model, how far that model has
+    been off there, in percent; those that are missing were never held to measurements of the core.
+    """
+
+    doubt: str = ""
+    proof: str = ""
+    off_by: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Evidence:
     """Why a variant should replace the baseline, as the other verbs found it.
 
-    predictions: kernel, variant, microarch, model, notion, offset, cycles (per iteration or call),
-    error, bytes_per_iteration. measurements: kernel, variant, quantity, unit, size_bytes,
-    dst_align, offset, cycles, uncertainty, clock, status, machine, microarch, note. checks:
-    kernel, variant, passed, cases, failure, entries, entries_hit, over_report_bytes, note. Rows of
-    other variants than the patch's and its baseline are passed over; an empty table is said to be
-    missing, with unmeasured as the reason why there are no measurements. summary is the
-    recommendation's line, confidence its word for how sure it is. baselines says by routine what
-    the variant is compared with where that is not what its kernel.toml says.
+    table is what compare returns, measurements what measure.run does, checks what check.run does.
+    Rows of other variants than the patch's and its baseline are passed over; an empty table is said
+    to be missing, with unmeasured as the reason why there are no measurements. judged holds by
+    variant what is concluded; baselines says by routine what the variant is compared with where
+    that is not what its kernel.toml says; words says by variant what it does.
     """
 
-    predictions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
     measurements: pd.DataFrame = field(default_factory=pd.DataFrame)
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
-    summary: str = ""
-    confidence: str = ""
+    judged: Mapping[str, Judged] = field(default_factory=dict)
     unmeasured: str = ""
-    baselines: dict[str, str] = field(default_factory=dict)
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from pathlib import Path
 from loopwright import kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.patch import built, callers, checkpatch, edits, message, target, text
+from loopwright.patch import built, callers, checkpatch, edits, message, target, text, worktree
 from loopwright.patch import tree as trees
 from loopwright.patch.checkpatch import Finding
 from loopwright.patch.edits import Change
@@ -66,11 +66,12 @@ def make(
 
     The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
     checkpatch.pl has no error but those of the allow-list; a file appears in out whole or not at
-    all. identity is whose Signed-off-by it carries, else that of git's configuration; without
-    either it carries none. InputError where the tree or the variant does not allow a patch,
-    PatchError with a log where the patch fails its tests.
+    all; out may not lie in the tree. identity is whose Signed-off-by it carries, else that of git's
+    configuration in the tree; without either it carries none. InputError where the tree or the
+    variant does not allow a patch, PatchError with a log where the patch fails its tests.
     """
     source = trees.read(tree)
+    worktree.refuse_inside(source, out)
     aim = target.find(variant, source)
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
@@ -78,12 +79,14 @@ def make(
         return Result(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
     target.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
-    author = identity or user_identity()
+    author = identity or user_identity(source.root)
     if author is None:
         notes.append(_UNSIGNED)
     names = {v.routine: target.find(v, source).name for v in target.together(variant)}
     writer = message.Writer(variant, names, evidence)
-    below = writer.below(f"Made against Linux {source.version}.", *notes)
+    made, warning = worktree.said(source, [change.file for change in changes])
+    notes += [warning] if warning else []
+    below = writer.below(made, *notes)
     body = writer.body(also)
     trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
     wide = message.too_wide([subject, *body.splitlines()])
@@ -92,7 +95,7 @@ def make(
         raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
     with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
         try:
-            patch = _formatted(Path(folder), changes, whole, below, author)
+            patch = _formatted(Path(folder), changes, whole, below, author, rfc=writer.doubtful)
             _am(Path(folder), changes, patch)
             findings = checkpatch.run(source, patch, signed=author is not None)
             _weigh(findings, patch, source)
@@ -161,9 +164,18 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
 
 
 def _formatted(
-    folder: Path, changes: list[Change], whole: str, below: str, author: Identity | None
+    folder: Path,
+    changes: list[Change],
+    whole: str,
+    below: str,
+    author: Identity | None,
+    *,
+    rfc: bool,
 ) -> Path:
-    """Commit the changes in a scratch repository and return the file of git format-patch."""
+    """Commit the changes in a scratch repository and return the file of git format-patch.
+
+    rfc marks it as one to talk about, not to merge.
+    """
     try:
         work = Repository(folder / "work", author)
         work.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
@@ -175,6 +187,7 @@ def _formatted(
             "--zero-commit",
             "--filename-max-length=120",
             "--notes",
+            *(["--rfc"] if rfc else []),
             "-o",
             str(folder / "made"),
         )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 from loopwright.patch.text import blank_comments, squeeze
 
@@ -61,7 +62,43 @@ def keep_tree_lines(
             trial = [*chosen[:n], part.theirs, *chosen[n + 1 :]]
             if same_code("".join(trial)):
                 chosen = trial
-    return "".join(chosen)
+    for n, (part, following) in enumerate(pairwise(parts)):
+        if part.same and chosen[n + 1] != following.theirs:
+            chosen[n] = _retold(part, asm)
+    return "".join(_spelled(text, old) if asm else text for text in chosen)
+
+
+def _retold(part: Piece, asm: bool) -> str:
+    """Return the tree's lines; one that opens a block which changes has our comment above it.
+
+    What the tree's own says of the block may not hold any more.
+    """
+    theirs, ours = _units(part.theirs, asm), _units(part.ours, asm)
+    comment, line = _parted(ours[-1][1])
+    if not (theirs and comment.strip() and line.rstrip().endswith(("{", ":"))):
+        return part.theirs
+    *kept, (_, last) = theirs
+    return "".join(text for _, text in kept) + comment + _parted(last)[1]
+
+
+def _parted(unit: str) -> tuple[str, str]:
+    """Return the comments and blank lines of a unit, and its line of code."""
+    start = unit.rstrip("\n").rfind("\n") + 1
+    return unit[:start], unit[start:]
+
+
+def _spelled(text: str, old: str) -> str:
+    """Return assembly with each instruction spelled as the tree spells it somewhere."""
+    spellings: dict[str, str] = {}
+    for line in blank_comments(old).splitlines():
+        spellings.setdefault(_meaning(line), squeeze(line))
+    out = []
+    for line in text.splitlines(keepends=True):
+        code = squeeze(line)
+        same = spellings.get(_meaning(line), code)
+        plain = same != code and code == squeeze(blank_comments(line)) and ":" not in code
+        out.append(line.replace(line.strip(), same) if plain else line)
+    return "".join(out)
 
 
 def _constraints(text: str) -> list[str]:

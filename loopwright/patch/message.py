@@ -3,16 +3,14 @@
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
-from loopwright import kernels
-from loopwright.check import contract_of, tried
+from loopwright import basis, kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Kernel, Variant
-from loopwright.patch import tables
-from loopwright.patch.evidence import Evidence
+from loopwright.patch import proof, tables
+from loopwright.patch.evidence import Evidence, Judged
 from loopwright.patch.target import place, together
 
 WIDTH = 75
@@ -52,33 +50,66 @@ class Writer:
         self.kernel = kernels.load(variant.kernel)
         self.variants = together(variant)
 
+    @property
+    def doubtful(self) -> bool:
+        """Say whether something speaks against a variant, or nothing for it."""
+        return any(self._judged(one).doubt for one in self.variants)
+
     def body(self, also: Sequence[str]) -> str:
-        """Return the body: why, and the evidence, without trailers.
+        """Return the body: what speaks against it, why, and the evidence, without trailers.
 
         also holds paragraphs about what else the patch changes. InputError where a variant broke
         its contract.
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
-        parts = [*_paragraphs(why), *(_wrap(text) for text in also)]
+        parts = self._of_each("doubt")
+        parts += [*_paragraphs(why), *(_wrap(text) for text in also)]
         for one in self.variants:
             parts += self._predicted(one)
-        if all(self._pair(one, self.evidence.measurements)[1].empty for one in self.variants):
-            reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
-            parts.append(_wrap(f"Not measured on hardware{reason}."))
         for one in self.variants:
             parts += self._measured(one)
-            parts.append(_wrap(self._checked(one)))
-        if said := self.evidence.summary.strip():
-            sure = f" (confidence: {self.evidence.confidence})" if self.evidence.confidence else ""
-            parts.append(_wrap(f"loopwright's recommendation: {said}{sure}"))
-        return "\n\n".join(parts)
+        if not self._was_measured():
+            parts.append(_wrap(self._not_measured()))
+        for one in self.variants:
+            base, ours = self._pair(one, self.evidence.checks)
+            parts.append(_wrap(proof.checked(one, self._name(one), base, ours)))
+        return "\n\n".join([*parts, *self._of_each("proof")])
 
     def below(self, *lines: str) -> str:
-        """Return what stands below the line at which git cuts: lines, and why figures lack."""
-        every = list(lines)
+        """Return what stands below the line at which git cuts: lines, and what is not proven."""
+        open_ = [] if self._was_measured() else ["its speed on hardware"]
+        if silent := self._silent():
+            of = (f"{' and '.join(models)} ({', '.join(c)})" for c, models in silent.items())
+            open_.append(f"figures before and after of {', '.join(of)}")
         for one in self.variants:
-            every += tables.unpredicted(*self._pair(one, self.evidence.predictions))
-        return "\n\n".join(_wrap(line) for line in dict.fromkeys(every))
+            _, ours = self._pair(one, self.evidence.checks)
+            open_ += proof.unproven(one, self._name(one), ours)
+        said = [f"Not shown: {'; '.join(open_)}."] if open_ else []
+        return "\n\n".join(_wrap(line) for line in dict.fromkeys([*lines, *said]))
+
+    def _silent(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the models without a figure, by the cores on which they have none."""
+        cores: dict[str, list[str]] = {}
+        for one in self.variants:
+            pair = self._pair(one, self.evidence.table)
+            for model, lacking in tables.unpredicted(*pair).items():
+                cores.setdefault(model, []).extend(lacking)
+        out: dict[tuple[str, ...], list[str]] = {}
+        for model, lacking in cores.items():
+            out.setdefault(tuple(dict.fromkeys(lacking)), []).append(model)
+        return out
+
+    def _judged(self, one: Variant) -> Judged:
+        return self.evidence.judged.get(one.name, Judged())
+
+    def _of_each(self, which: str) -> list[str]:
+        """Return the sentences on each variant, named where there are several."""
+        several = len(self.variants) > 1
+        return [
+            _wrap(f"{self._name(one)}: {said}" if several else said)
+            for one in self.variants
+            if (said := getattr(self._judged(one), which))
+        ]
 
     def _name(self, one: Variant) -> str:
         return f"{self.names[one.routine]}()"
@@ -86,6 +117,11 @@ class Writer:
     def _baseline(self, one: Variant) -> str:
         own = self.kernel.routines[one.routine].baseline
         return self.evidence.baselines.get(one.routine, own)
+
+    def _words(self, name: str) -> str:
+        """Return what a variant does, in words: its name means nothing to a list."""
+        own = self.kernel.variants.get(name)
+        return self.evidence.words.get(name, own.summary if own else name)
 
     def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the rows of the baseline and of the variant."""
@@ -95,47 +131,48 @@ class Writer:
         return rows[rows["variant"] == self._baseline(one)], rows[rows["variant"] == one.name]
 
     def _predicted(self, one: Variant) -> list[str]:
-        base, ours = self._pair(one, self.evidence.predictions)
-        routine = self.kernel.routines[one.routine]
+        base, ours = self._pair(one, self.evidence.table)
         if base.empty and ours.empty:
             return []
-        table = tables.predictions(base, ours)
+        table = tables.predictions(base, ours, self._judged(one).off_by)
         if not table:
-            return [_wrap(f"No model has a figure for {self._name(one)}.")]
-        of = "call" if routine.contract.unit == "call" else "iteration of the main loop"
+            return [_wrap(f"No model has a figure for {self._name(one)} before and after.")]
         head = (
-            f"Predicted, not measured: cycles per {of} of {self._name(one)}, in brackets bytes per "
-            f"cycle (baseline: {self._baseline(one)}, patched: {one.name}):"
+            f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
+            f"({self._words(self._baseline(one))}) and patched ({self._words(one.name)}); off by: "
+            "how far that model was from measurements of that core, ? where there are none:"
         )
         return [_wrap(head), table]
 
-    def _measured(self, one: Variant) -> list[str]:
-        base, ours = self._pair(one, self.evidence.measurements)
-        parts = tables.measurements(base, ours, self._name(one))
-        return [part if part.startswith("  ") else _wrap(part) for part in parts]
+    def _unit(self, one: Variant) -> str:
+        contract = self.kernel.routines[one.routine].contract
+        loop = "" if contract.unit == "call" else " in the main loop"
+        return f"{contract.unit_name}{loop}"
 
-    def _checked(self, one: Variant) -> str:
-        base, ours = self._pair(one, self.evidence.checks)
-        if ours.empty:
-            return f"{self._name(one)} was not run against its contract."
-        row = ours.iloc[0]
-        if not bool(row["passed"]):
-            raise InputError(f"{one.id} breaks its contract, no patch: {row['failure']}")
-        text = (
-            f"{self._name(one)} was run in user space against its contract, over "
-            f"{tried(contract_of(one))}: it held in all {_number(row, 'cases')} cases."
+    def _measured(self, one: Variant) -> list[str]:
+        pairs = (
+            self._pair(one, rows) for rows in (self.evidence.table, self.evidence.measurements)
         )
-        if _number(row, "entries"):
-            text += (
-                f" {_number(row, 'entries_hit')} of its {_number(row, 'entries')} exception table "
-                "entries were hit."
-            )
-        over = _number(row, "over_report_bytes")
-        if over:
-            text += f" After a fault it reports up to {over} bytes too many as not done"
-            known = None if base.empty else _number(base.iloc[0], "over_report_bytes")
-            text += f", the baseline up to {known}." if known is not None else "."
-        return text
+        (was, now), (base, ours) = pairs
+        asked = basis.places(self.kernel.routines[one.routine].contract, None)
+        part = proof.left_out(base, ours)
+        parts = []
+        for where, table in tables.loops(was, now):
+            parts += [f"Measured on {where}{part}: cycles for {self._unit(one)}:", table]
+        for where, table in tables.calls(base, ours, asked):
+            head = f"Measured on {where}{part}: cycles a call of {self._name(one)} over the "
+            parts += [f"{head}alignments tried, by size:", table]
+        parts += proof.missing(base, ours, asked)
+        return [text if text.startswith("  ") else _wrap(text) for text in parts]
+
+    def _was_measured(self) -> bool:
+        rows = self.evidence.measurements
+        both = (self._pair(one, rows) for one in self.variants)
+        return any(len(ours) and ours["cycles"].notna().any() for _, ours in both)
+
+    def _not_measured(self) -> str:
+        reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
+        return f"Not measured on hardware{reason}."
 
 
 def trailers(kernel: Kernel, signed_off: str) -> list[str]:
@@ -153,11 +190,6 @@ def _wrap(text: str) -> str:
     return textwrap.fill(
         " ".join(text.split()), WIDTH - 3, break_long_words=False, break_on_hyphens=False
     )
-
-
-def _number(row: "pd.Series[Any]", column: str) -> int | None:
-    value = row.get(column)
-    return None if value is None or pd.isna(value) else int(value)
 
 
 def too_wide(lines: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loopwright.errors import InputError
+from loopwright.patch.worktree import git
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,15 @@ class Identity:
 NOBODY = Identity("loopwright", "loopwright@localhost.invalid")
 
 
-def user_identity() -> Identity | None:
-    """Return the user's git identity, or None where git has none; never made up."""
-    name = os.environ.get("GIT_AUTHOR_NAME") or _config("user.name")
-    email = os.environ.get("GIT_AUTHOR_EMAIL") or _config("user.email")
+def user_identity(tree: Path) -> Identity | None:
+    """Return the user's git identity in a kernel tree, or None where git has none; never made up.
+
+    It is the tree's own, where it is a repository, else the user's: where one stands does not
+    matter.
+    """
+    name = os.environ.get("GIT_AUTHOR_NAME") or git(tree, "config", "--get", "user.name")
+    email = os.environ.get("GIT_AUTHOR_EMAIL") or git(tree, "config", "--get", "user.email")
     return Identity(name, email) if name and email else None
-
-
-def _config(key: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "config", "--get", key], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise _no_git() from None
-    return done.stdout.strip()
 
 
 def _no_git() -> InputError:

@@ -1,113 +1,139 @@
 """The tables of a patch's message, at most 75 columns wide."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
-_WHERE = ["core", "model", "notion"]
-_ORIGIN = ["machine", "microarch", "clock", "quantity"]  # figures of others never meet
-_MOST_ROWS = 12
+from loopwright import basis
+from loopwright.compare import HERE, MEASURED
+from loopwright.costs import Place, Row
+from loopwright.reasons import signed
+
+_WHERE = ["microarch", "source"]
+_MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet
+Figures = Mapping[tuple[str, ...], Mapping[Any, Any]]
 
 
-def predictions(base: pd.DataFrame, ours: pd.DataFrame) -> str:
-    """Return one line for each core, model and notion that has a figure; "" where none has."""
-    figures = [_figures(rows) for rows in (base, ours)]
-    keys = list(dict.fromkeys([*figures[1], *figures[0]]))
-    if not keys:
-        return ""
-    lines = [[*key, *(figure.get(key, "-") for figure in figures)] for key in keys]
-    return _aligned([*_WHERE, "baseline", "patched"], lines, left=3)
+def predictions(
+    base: pd.DataFrame, ours: pd.DataFrame, off_by: Mapping[tuple[str, str], float]
+) -> str:
+    """Return a line for each core and model with a figure that counts of both, "" where none has.
+
+    base and ours are rows of compare; off_by is that of evidence.Judged.
+    """
+    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    lines = [
+        [*key, _error(off_by.get((key[0], key[1]))), *_both(was[key], now[key])]
+        for key in now
+        if key in was
+    ]
+    heads = ["core", "model", "off by", "now", "patched", "change"]
+    return _aligned(heads, lines, left=2) if lines else ""
 
 
-def _figures(rows: pd.DataFrame) -> dict[tuple[str, str, str], str]:
+def _predicted(rows: pd.DataFrame) -> pd.DataFrame:
+    if rows.empty:
+        return rows
+    return rows[(rows["source"] != MEASURED) & rows["cycles"].notna() & rows["excluded"].eq("")]
+
+
+def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the cores, by model, on which a model has no figure that counts of both."""
+    if base.empty or ours.empty:
+        return {}
+    asked = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
+    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    out: dict[str, list[str]] = {}
+    for key in asked:
+        if key[1] != MEASURED and not (key in was and key in now):
+            out.setdefault(key[1], []).append(key[0])
+    return out
+
+
+def _error(percent: float | None) -> str:
+    return "?" if percent is None else f"{percent:.0f} %"
+
+
+def loops(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return for each machine that measured both loops where that was, and the table."""
+    was, now = (_by(_measured(rows), _MEASURED_BY) for rows in (base, ours))
+    heads = ["now", "patched", "change"]
+    return [
+        (_place(key), _aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
+        for key in now
+        if key in was
+    ]
+
+
+def _measured(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows if rows.empty else rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
+
+
+def _place(key: tuple[str, ...]) -> str:
+    core, machine, clock = key
+    return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
+
+
+def _by(rows: pd.DataFrame, columns: list[str]) -> Figures:
     if rows.empty:
         return {}
-    known = rows[rows["cycles"].notna()].rename(columns={"microarch": "core"})
-    out = {}
-    for key, group in known.groupby(_WHERE, sort=False):
-        low, high = group["cycles"].min(), group["cycles"].max()
-        moved = group["bytes_per_iteration"].iloc[0]
-        cycles = _span([_short(low), _short(high)])
-        rate = f" ({moved / high:.1f})" if pd.notna(moved) and moved and high else ""
-        core, model, notion = map(str, key)
-        out[core, model, notion] = cycles + rate
-    return out
+    return {tuple(str(row[c]) for c in columns): row for row in rows.to_dict("records")}
 
 
-def _short(cycles: float) -> str:
-    return f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
+def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
+    """Return the cycles of both, and the change of the time that they take."""
+    cells = []
+    for row in (was, now):
+        cycles = row["cycles_per_unit"]
+        error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
+        cells.append((f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}") + error)
+    return [*cells, signed(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
 
 
-def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> list[str]:
-    """Return a sentence for each reason why models have no figure, with those models and cores."""
-    if base.empty and ours.empty:
-        return []
-    rows = pd.concat([frame for frame in (base, ours) if not frame.empty])
-    missing = rows[rows["cycles"].isna() & rows["error"].astype(bool)]
-    out = []
-    for reason, group in missing.groupby("error", sort=False):
-        who = ", ".join(dict.fromkeys(group["model"]))
-        which = " and ".join(dict.fromkeys(group["variant"]))
-        cores = ", ".join(dict.fromkeys(group["microarch"]))
-        out.append(f"No figure from {who} for {which} on {cores}: {reason}.")
-    return out
+def calls(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> list[tuple[str, str]]:
+    """Return for each machine that measured calls of both where that was, and a table by size.
 
-
-def measurements(base: pd.DataFrame, ours: pd.DataFrame, name: str) -> list[str]:
-    """Return headings and tables of what was measured of a function; empty where nothing was."""
+    It has least and most cycles over the places of each size, and least and most change at one of
+    them. asked are the places that a judgement rests on: sizes of which one is missing, of either,
+    have a dash, since what is left would not be of the same calls.
+    """
     if base.empty or ours.empty:
         return []
-    good = [rows[rows["cycles"].notna() & (rows["status"] != "refused")] for rows in (base, ours)]
     out = []
-    theirs_by, mine_by = (dict(iter(rows.groupby(_ORIGIN, sort=False))) for rows in good)
-    for key in (key for key in mine_by if key in theirs_by):
-        theirs, mine = theirs_by[key], mine_by[key]
-        machine, core, clock, quantity = key
-        where = f"Measured on {machine} ({core or 'no core known'}), clock {clock}"
-        if quantity == "loop":
-            head = f"{where}: the main loop of {name}, in brackets bytes per cycle:"
-            out += [head, _loops(theirs, mine)]
-        else:
-            head = f"{where}: {mine['unit'].iloc[0]} of {name}, over the alignments tried:"
-            out += [head, _calls(theirs, mine)]
-    if len(good[1]) < len(ours):
-        out.append(
-            f"{len(ours) - len(good[1])} of {len(ours)} measurements of the patched code were "
-            "refused: too noisy to trust."
-        )
+    of_base = dict(iter(base.groupby(_MEASURED_BY, sort=False, dropna=False)))
+    for key, mine in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
+        theirs = of_base.get(key)
+        if theirs is None:
+            continue
+        names = (theirs["variant"].iloc[0], mine["variant"].iloc[0])
+        known = [basis.calls(rows, str(n)) for rows, n in zip((theirs, mine), names, strict=True)]
+        pairs = basis.pairs(*known)
+        if not pairs:
+            continue
+        sizes = sorted({place.size for place in (*asked, *pairs)})
+        lines = [_size(size, asked, pairs) for size in sizes]
+        where = _place(tuple(str(part) for part in key))
+        out.append((where, _aligned(["bytes", "now", "patched", "change"], lines, left=0)))
     return out
 
 
-def _loops(theirs: pd.DataFrame, mine: pd.DataFrame) -> str:
-    rows = []
-    for who, found in (("baseline", theirs), ("patched", mine)):
-        row = found.iloc[0]
-        rate = row["size_bytes"] / row["cycles"]
-        cycles = f"{row['cycles']:.2f} +- {_up(row['uncertainty'])} ({rate:.1f})"
-        rows.append([who, cycles, row["unit"]])
-    return _aligned(["", "measured", "unit"], rows, left=1)
+def _size(size: int, asked: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
+    wanted = [p for p in asked if p.size == size] or [p for p in pairs if p.size == size]
+    if not all(place in pairs for place in wanted):
+        return [str(size), "-", "-", "-"]
+    both = [pairs[place] for place in wanted]
+    changes = [100 * (now["cycles"] / was["cycles"] - 1) for was, now in both]
+    sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
+    span = _span([signed(c).removesuffix(" %") for c in (min(changes), max(changes))])
+    return [str(size), *sides, f"{span} %"]
 
 
-def _calls(theirs: pd.DataFrame, mine: pd.DataFrame) -> str:
-    """Return a table by size: least and most cycles, and least and most change by alignment."""
-    sizes = [s for s in dict.fromkeys(mine["size_bytes"]) if s in set(theirs["size_bytes"])]
-    rows = []
-    for size in sizes[:: max(1, -(-len(sizes) // _MOST_ROWS))]:
-        where = ["dst_align", "src_align"] if "src_align" in mine else ["dst_align"]
-        was, now = (f[f["size_bytes"] == size].set_index(where) for f in (theirs, mine))
-        both = now.index.intersection(was.index).unique()
-        if both.empty:
-            continue
-        was, now = was.loc[both], now.loc[both]
-        change = 100 * (now["cycles"].astype(float) / was["cycles"].astype(float) - 1)
-        span = _span([f"{c:+.1f}" for c in (change.min(), change.max())])
-        rows.append([f"{size:.0f}", _cycles(was), _cycles(now), f"{span} %"])
-    return _aligned(["bytes", "baseline", "patched", "change"], rows, left=0)
-
-
-def _cycles(rows: pd.DataFrame) -> str:
-    low, high = rows["cycles"].min(), rows["cycles"].max()
-    return f"{_span([f'{c:.1f}' for c in (low, high)])} +- {_up(rows['uncertainty'].max())}"
+def _cycles(rows: Sequence[Row]) -> str:
+    cycles = [row["cycles"] for row in rows]
+    doubt = max(row["uncertainty"] for row in rows)
+    return f"{_span([f'{c:.1f}' for c in (min(cycles), max(cycles))])} +- {_up(doubt)}"
 
 
 def _up(uncertainty: float) -> str:

@@ -43,9 +43,15 @@ class Tree:
                 hint = "; this cache holds a part of the sources, give a whole tree with --tree"
             raise InputError(f"{self} has no file {file}{hint}")
         try:
-            return path.read_bytes().decode("utf-8")
+            text = path.read_bytes().decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {file} in {self}: {error}") from None
+        if "\r\n" in text:
+            raise InputError(
+                f"{file} in {self} has lines that end in CR LF, which Linux has not: check it out "
+                "with `git config core.autocrlf false`, or convert it with dos2unix"
+            )
+        return text
 
 
 def read(root: Path) -> Tree:

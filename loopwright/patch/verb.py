@@ -6,10 +6,11 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels, verify
+from loopwright.compare import table
 from loopwright.errors import InputError
-from loopwright.histogram import read
+from loopwright.histogram import Histogram, read
 from loopwright.kernels import Variant
-from loopwright.patch import target
+from loopwright.patch import conclusions, target, worktree
 from loopwright.patch import tree as trees
 from loopwright.patch.against import against
 from loopwright.patch.evidence import Evidence
@@ -46,9 +47,13 @@ def patch(
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
     source = trees.read(found.path)
+    worktree.refuse_inside(source, Path(out))
+    if tier:
+        verify.require(kernel.isa, tier)
     with against(kernel, source) as (seen, compared):
         study = gather(seen.id, sizes=histogram, quick=quick)
-        judged = judge(study, histogram)  # which may assemble the tree's own functions
+        # Both may assemble the tree's own functions, which are there for so long.
+        judged, found_out = judge(study, histogram), evidence(study, histogram)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
         judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""
@@ -67,7 +72,7 @@ def patch(
         check = study.checks.set_index("variant").loc[variant.name]
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
-        made = make(variant, found.path, Path(out), evidence(study, judged))
+        made = make(variant, found.path, Path(out), found_out)
         done |= {v.id for v in target.together(variant)}
         checks = _verified(variant, made, source, tier, said) if tier else []
         rows.append(
@@ -95,16 +100,15 @@ def _verified(
     return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
 
 
-def evidence(study: Study, recommendation: pd.DataFrame) -> Evidence:
+def evidence(study: Study, sizes: Histogram | None) -> Evidence:
     """Return what a patch's message says: of every routine, since a patch may touch several."""
-    rows = recommendation.to_dict("records")
-    one = len(rows) == 1
+    kernel = study.kernel
     return Evidence(
-        predictions=study.predictions,
+        table=table(study),
         measurements=study.measurements,
         checks=study.checks,
-        summary="; ".join(r["reason"] if one else f"{r['routine']}: {r['reason']}" for r in rows),
-        confidence="; ".join(dict.fromkeys(str(r["confidence"]) for r in rows)),
+        judged=conclusions.of_all(study, sizes),
         unmeasured=study.unmeasured,
-        baselines={r.name: r.baseline for r in study.kernel.routines.values()},
+        baselines={r.name: r.baseline for r in kernel.routines.values()},
+        words={name: variant.summary for name, variant in kernel.variants.items()},
     )

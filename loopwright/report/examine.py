@@ -7,6 +7,7 @@ import pandas as pd
 from loopwright.compare import table
 from loopwright.histogram import Histogram
 from loopwright.kernels import Kernel
+from loopwright.patch.verb import evidence
 from loopwright.predict.pipeline import Pipeline
 from loopwright.recommend import judge
 from loopwright.report import alignment
@@ -39,5 +40,6 @@ def examine(
         sweep=swept,
         boundaries=alignment.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
+        evidence=evidence(found, sizes),
         baselines=baselines,
     )

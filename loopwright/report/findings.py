@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from loopwright.kernels import Kernel
+from loopwright.patch import Evidence
 from loopwright.report.chosen import Moment
 from loopwright.study import Study
 
@@ -14,9 +15,9 @@ class Finding:
     """A kernel's study, its comparison table, its recommendation, and what became of patches.
 
     sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
-    moments the timelines. baselines says by routine what the baseline is in the tree; patches maps
-    a routine to one line: the patch files, or why there is none; texts holds the
-    patch files by name.
+    moments the timelines; evidence is what patches say. baselines says by routine what the baseline
+    is in the tree; patches maps a routine to one line: the patch files, or why there is none; texts
+    holds the patch files by name.
     """
 
     study: Study
@@ -25,6 +26,7 @@ class Finding:
     sweep: pd.DataFrame
     boundaries: pd.DataFrame
     moments: tuple[Moment, ...]
+    evidence: Evidence
     baselines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)

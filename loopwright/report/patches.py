@@ -8,7 +8,6 @@ from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.patch import make
 from loopwright.patch import tree as linux_tree
-from loopwright.patch.verb import evidence
 from loopwright.report.findings import Finding
 
 
@@ -52,7 +51,7 @@ def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> tuple[str, 
         return f"none: {variant.unpatchable}", []
     out = folder / "patches" / finding.kernel.id.replace("/", "-")
     try:
-        made = make(variant, tree.root, out, evidence(finding.study, finding.recommendation))
+        made = make(variant, tree.root, out, finding.evidence)
     except InputError as error:
         return f"none: {error}", []
     if made.status != "written":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 
 from loopwright.errors import InputError
-from loopwright.verify import apply, boot, objects
+from loopwright.verify import apply, boot, building, machines, objects
 from loopwright.verify.results import COLUMNS, FAIL, PASS, Tier, outcome
 from loopwright.verify.subject import Subject, of_patch
 
@@ -21,6 +21,15 @@ TIERS: dict[str, Callable[[Subject], Tier]] = {
     "object": objects.checks,
     "boot": boot.checks,
 }
+
+
+def require(isa: str, level: str) -> None:
+    """Refuse to start without what the tiers up to a level need; InputError that names it."""
+    names = list(TIERS)[: list(TIERS).index(level) + 1]
+    if "object" in names:
+        building.require_tools(isa)
+    if "boot" in names:
+        machines.program(isa)
 
 
 def run(

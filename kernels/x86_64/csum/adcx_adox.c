@@ -5,62 +5,24 @@
 #include <linux/compiler.h>
 #include <linux/export.h>
 
-/* Ones' complement addition: what is carried out of the top comes in at the bottom. */
-static inline u64 plus_word(u64 total, u64 word)
+static inline __wsum csum_finalize_sum(u64 temp64)
 {
-	asm("addq %[word],%[total]\n\tadcq $0,%[total]" : [total] "+r"(total) : [word] "r"(word));
-	return total;
-}
-
-static inline u64 plus_8(u64 total, const void *at)
-{
-	asm("addq (%[at]),%[total]\n\t"
-	    "adcq $0,%[total]"
-	    : [total] "+r"(total)
-	    : [at] "r"(at), "m"(*(const u8(*)[8])at));
-	return total;
-}
-
-static inline u64 plus_16(u64 total, const void *at)
-{
-	asm("addq (%[at]),%[total]\n\t"
-	    "adcq 8(%[at]),%[total]\n\t"
-	    "adcq $0,%[total]"
-	    : [total] "+r"(total)
-	    : [at] "r"(at), "m"(*(const u8(*)[16])at));
-	return total;
-}
-
-static inline u64 plus_32(u64 total, const void *at)
-{
-	asm("addq (%[at]),%[total]\n\t"
-	    "adcq 8(%[at]),%[total]\n\t"
-	    "adcq 16(%[at]),%[total]\n\t"
-	    "adcq 24(%[at]),%[total]\n\t"
-	    "adcq $0,%[total]"
-	    : [total] "+r"(total)
-	    : [at] "r"(at), "m"(*(const u8(*)[32])at));
-	return total;
+	return (__force __wsum)((temp64 + ror64(temp64, 32)) >> 32);
 }
 
 /* Each word is an operand of its own, so that the compiler may address it from any base. */
-static inline u64 plus_40(u64 total, const u64 *word)
+static inline unsigned long update_csum_40b(unsigned long sum, const unsigned long word[5])
 {
-	asm("addq %[a],%[total]\n\t"
-	    "adcq %[b],%[total]\n\t"
-	    "adcq %[c],%[total]\n\t"
-	    "adcq %[d],%[total]\n\t"
-	    "adcq %[e],%[total]\n\t"
-	    "adcq $0,%[total]"
-	    : [total] "+r"(total)
+	asm("addq %[a],%[sum]\n\t"
+	    "adcq %[b],%[sum]\n\t"
+	    "adcq %[c],%[sum]\n\t"
+	    "adcq %[d],%[sum]\n\t"
+	    "adcq %[e],%[sum]\n\t"
+	    "adcq $0,%[sum]"
+	    : [sum] "+r"(sum)
 	    : [a] "m"(word[0]), [b] "m"(word[1]), [c] "m"(word[2]), [d] "m"(word[3]),
 	      [e] "m"(word[4]));
-	return total;
-}
-
-static inline __wsum half(u64 total)
-{
-	return (__force __wsum)((total + ror64(total, 32)) >> 32);
+	return sum;
 }
 
 /*
@@ -70,7 +32,7 @@ static inline __wsum half(u64 total)
  */
 __wsum csum_partial(const void *buff, int len, __wsum sum)
 {
-	u64 total = (__force u64)sum;
+	u64 temp64 = (__force u64)sum;
 
 	if (static_cpu_has(X86_FEATURE_ADX)) {
 		const void *end = buff + (len & ~63);
@@ -95,7 +57,7 @@ __wsum csum_partial(const void *buff, int len, __wsum sum)
 		    "2:	adoxq %[index],%[odd]\n\t"
 		    "adcq %[odd],%[even]\n\t"
 		    "adcq $0,%[even]"
-		    : [even] "+r"(total), [odd] "=&r"(odd), [index] "+c"(index), [next] "=&r"(next)
+		    : [even] "+r"(temp64), [odd] "=&r"(odd), [index] "+c"(index), [next] "=&r"(next)
 		    : [end] "r"(end), "m"(*(const char(*)[])buff));
 		buff = end;
 		len &= 63;
@@ -103,36 +65,59 @@ __wsum csum_partial(const void *buff, int len, __wsum sum)
 		u64 other = 0;
 
 		for (; len >= 80; len -= 80, buff += 80) {
-			total = plus_40(total, buff);
-			other = plus_40(other, buff + 40);
+			temp64 = update_csum_40b(temp64, buff);
+			other = update_csum_40b(other, buff + 40);
 		}
-		total = plus_word(total, other);
+		asm("addq %[other],%[sum]\n\t"
+		    "adcq $0,%[sum]"
+		    : [sum] "+r"(temp64)
+		    : [other] "r"(other));
 	}
+
+	/* An IPv6 header, which needs no tail. */
 	if (len >= 40) {
-		total = plus_40(total, buff);
+		temp64 = update_csum_40b(temp64, buff);
 		len -= 40;
-		if (len == 0)
-			return half(total);
+		if (!len)
+			return csum_finalize_sum(temp64);
 		buff += 40;
 	}
+
 	if (len & 32) {
-		total = plus_32(total, buff);
+		asm("addq (%[at]),%[sum]\n\t"
+		    "adcq 8(%[at]),%[sum]\n\t"
+		    "adcq 16(%[at]),%[sum]\n\t"
+		    "adcq 24(%[at]),%[sum]\n\t"
+		    "adcq $0,%[sum]"
+		    : [sum] "+r"(temp64)
+		    : [at] "r"(buff), "m"(*(const u8(*)[32])buff));
 		buff += 32;
 	}
 	if (len & 16) {
-		total = plus_16(total, buff);
+		asm("addq (%[at]),%[sum]\n\t"
+		    "adcq 8(%[at]),%[sum]\n\t"
+		    "adcq $0,%[sum]"
+		    : [sum] "+r"(temp64)
+		    : [at] "r"(buff), "m"(*(const u8(*)[16])buff));
 		buff += 16;
 	}
 	if (len & 8) {
-		total = plus_8(total, buff);
+		asm("addq (%[at]),%[sum]\n\t"
+		    "adcq $0,%[sum]"
+		    : [sum] "+r"(temp64)
+		    : [at] "r"(buff), "m"(*(const u8(*)[8])buff));
 		buff += 8;
 	}
 	if (len & 7) {
 		/* The last bytes as a word: what lies behind them is shifted out and back. */
-		int behind = (-len << 3) & 63;
+		unsigned int shift = (-len << 3) & 63;
+		u64 last = load_unaligned_zeropad(buff) << shift >> shift;
 
-		total = plus_word(total, load_unaligned_zeropad(buff) << behind >> behind);
+		asm("addq %[last],%[sum]\n\t"
+		    "adcq $0,%[sum]"
+		    : [sum] "+r"(temp64)
+		    : [last] "r"(last));
 	}
-	return half(total);
+	return csum_finalize_sum(temp64);
 }
 EXPORT_SYMBOL(csum_partial);

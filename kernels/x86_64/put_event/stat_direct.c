@@ -28,11 +28,11 @@ static int cp_new_stat(struct kstat *stat, struct stat __user *statbuf)
 	unsafe_put_user(0, &statbuf->__unused[0], efault);
 	unsafe_put_user(0, &statbuf->__unused[1], efault);
 	unsafe_put_user(0, &statbuf->__unused[2], efault);
-	user_access_end();
+	user_write_access_end();
 	return 0;
 
 efault:
-	user_access_end();
+	user_write_access_end();
 	return -EFAULT;
 }
 

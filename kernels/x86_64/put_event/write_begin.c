@@ -10,11 +10,11 @@ static inline struct epoll_event __user *epoll_put_uevent(__poll_t revents, __u6
 
 	unsafe_put_user(revents, &uevent->events, efault);
 	unsafe_put_user(data, &uevent->data, efault);
-	user_access_end();
+	user_write_access_end();
 	return uevent + 1;
 
 efault:
-	user_access_end();
+	user_write_access_end();
 	return NULL;
 }
 

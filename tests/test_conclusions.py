@@ -1,0 +1,81 @@
+"""What a patch says in its first lines: the worst that is known of it."""
+
+import pandas as pd
+import pytest
+from test_recommend import CORES, RECORDS, calls, held_to, predictions, study
+
+from loopwright import basis, standing
+from loopwright.patch import conclusions
+
+
+@pytest.fixture(autouse=True)
+def _records(monkeypatch):
+    monkeypatch.setattr(standing, "records", lambda: held_to(RECORDS))
+
+
+def of(name, *arguments):
+    return conclusions.of_all(study(*arguments), None)[name]
+
+
+def test_a_winner_has_its_figures_and_no_doubt():
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}))
+    assert found.doubt == ""
+    assert found.proof == (
+        "Against what is there: sandybridge +100.0 % (predicted), zen2 +100.0 % (predicted) "
+        "(confidence: models agree)."
+    )
+    assert found.off_by["zen2", "osaca"] == pytest.approx(8.0)
+
+
+def test_one_that_is_slower_says_so_first():
+    slower = {"movsq_aligned": 2.0, "loop32": 10.0}
+    assert of("loop32", predictions(slower)).doubt.startswith(
+        "This is slower on sandybridge and zen2. Speed against what is there: sandybridge -20.0 %"
+    )
+    costs = dict.fromkeys(
+        ("movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "negative_index"), 20
+    )
+    measured = calls({**costs, "loop32": 25}, "zen4")
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), measured, "zen4")
+    assert "zen4 -20.0 % (measured)" in found.proof
+    assert found.doubt == "This is slower on zen4, if faster on the whole."
+
+
+def test_models_that_differ_are_told_with_both_ends():
+    apart = {("loop32", "zen2", "osaca"): 10.0}
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, **apart}))
+    assert found.doubt.startswith("Models differ on whether this is faster or slower on zen2.")
+    assert "zen2 -20.0 % to +100.0 % (predicted)" in found.doubt
+
+
+def test_points_that_are_missing_are_a_doubt():
+    measured = calls(dict.fromkeys(("movsq_aligned", "loop32"), 20), "zen2")
+    part = measured[measured["size_bytes"] != basis.SIZES[-1]]
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), part, "zen2")
+    assert found.doubt.startswith("Not enough was measured on zen2 to say that this is faster.")
+
+
+def test_what_nobody_knows_of_is_said_to_be_so():
+    found = of("loop32", predictions({"loop32": 4.0}))
+    assert found.doubt == (
+        "Nothing shows that this is faster on sandybridge and zen2: no model has a figure for "
+        "both, and none of them was measured."
+    )
+
+
+def test_no_difference_is_no_gain():
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 8.0}))
+    assert found.doubt.startswith("This is not shown to be faster.")
+
+
+def test_a_variant_for_some_cpus_says_for_which():
+    found = of("movsb", predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
+    assert found.doubt.startswith("This is faster only where there is erms.")
+    found = of("movsb", predictions({"movsq_aligned": 2.0}, cores=CORES))
+    assert found.doubt == "This is not shown to be faster. It applies only where there is erms."
+
+
+def test_no_evidence_at_all_is_no_error():
+    nothing = predictions({})
+    assert isinstance(nothing, pd.DataFrame)
+    assert of("loop32", nothing).doubt
