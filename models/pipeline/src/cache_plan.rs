@@ -174,7 +174,7 @@ fn touches_boundary(block: &Block, i: usize, bytes: u32) -> bool {
     }
     let start = block.code_offset + inst.offset;
     let end = end_of(block, i);
-    start / bytes != (end - 1) / bytes || end.is_multiple_of(bytes)
+    start / bytes != (end - 1) / bytes || end % bytes == 0
 }
 
 fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {

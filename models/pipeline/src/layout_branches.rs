@@ -47,7 +47,7 @@ impl Builder<'_> {
         };
         let address = self.block.code_offset + next.offset;
         let boundary = fusion.boundary_bytes;
-        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || !address.is_multiple_of(boundary))
+        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || address % boundary != 0)
     }
 }
 

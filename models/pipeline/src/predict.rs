@@ -165,7 +165,7 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
             let apart = complete * DISTANCE / machine.now as usize;
             step = apart.div_ceil(period).max(1) * period;
         }
-        if !complete.is_multiple_of(step) {
+        if complete % step != 0 {
             continue;
         }
         let (exact, rough) = machine.fingerprint();

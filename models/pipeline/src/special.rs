@@ -33,10 +33,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             }))
         }
         Special::RepMovs(bytes) => {
-            let odd = !strings
-                .destination
-                .unwrap_or(s.destination)
-                .is_multiple_of(u32::from(bytes));
+            let odd = strings.destination.unwrap_or(s.destination) % u32::from(bytes) != 0;
             let rates = Rates {
                 name: "movs",
                 points: match (bytes, odd) {
@@ -88,7 +85,7 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
     let destination = strings.destination.unwrap_or(params.string.destination);
     let count = f64::from(strings.count.unwrap_or(params.string.count));
     let size = count * f64::from(bytes);
-    let aligned = destination.is_multiple_of(params.string.alignment.max(1));
+    let aligned = destination % params.string.alignment.max(1) == 0;
     let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
         Some(cycles) => cycles,
         None => at_rate(d, rates, size, aligned)?,
