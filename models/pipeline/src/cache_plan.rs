@@ -2,6 +2,7 @@
 
 use crate::block::{Block, Notion};
 use crate::error::Error;
+use crate::flight::Position;
 use crate::params::{CacheRule, Params};
 
 /// A line or entry: consecutive fused uops read together.
@@ -79,6 +80,17 @@ impl CachePlan {
     /// Whether the block starts from the uop cache.
     pub fn starts_cached(&self) -> bool {
         !self.decoded(0)
+    }
+
+    /// The first instruction from a place on that is decoded each time; `None` if all are cached.
+    pub fn next_decoded(&self, at: Position) -> Option<Position> {
+        let count = self.decoded.len();
+        let ahead = (0..count).find(|n| self.decoded[(at.inst as usize + n) % count])?;
+        let place = at.inst as usize + ahead;
+        Some(Position {
+            iteration: at.iteration + (place / count) as u32,
+            inst: (place % count) as u32,
+        })
     }
 
     /// Whether decoding stops after this instruction.

@@ -26,7 +26,7 @@ impl Machine<'_> {
             return;
         }
         let width = self.params.decode.width;
-        if self.idq.len() + width as usize > room {
+        if self.cache.active || self.idq.len() + width as usize > room {
             return;
         }
         let complex_first = self.mode.predecoded;
@@ -88,7 +88,7 @@ impl Machine<'_> {
                     inst: last,
                 }));
             }
-            if inst.branch && self.params.decode.branch_ends {
+            if self.cache.active || inst.branch && self.params.decode.branch_ends {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 impl Machine<'_> {
     /// Fetch an aligned block for a cycle.
     pub fn fetch_cycle<O: Observer>(&mut self, observer: &mut O) {
-        if !self.predecode.running {
+        if !self.predecode.running || self.cache.active {
             return;
         }
         if self.predecode.stall > 0 {
@@ -43,11 +43,11 @@ impl Machine<'_> {
             let ends = inst.tail && self.after(at).inst == 0 && self.block.notion == Notion::Loop;
             if inst.branch && !inst.head && (inst.taken || ends) {
                 self.predecode.stall = self.params.fetch.taken_bubble + self.block.target_bubble;
-                self.leave_decoders(at);
+                self.predecode_from(self.predecode.next);
                 return;
             }
-            if self.plan.switches_after(at.inst) {
-                self.predecode.running = false;
+            if !self.plan.decoded(self.predecode.next.inst) {
+                self.predecode_from(self.predecode.next);
                 return;
             }
             if crosses {

@@ -48,6 +48,10 @@ pub struct Flight {
     pub pending: u8,
     /// Earliest start as far as known.
     pub ready: i32,
+    /// Cycle from which on its operands are looked at.
+    pub earliest: i32,
+    /// Cycle at which the last operand known so far comes.
+    pub operand: i32,
     /// Instruction whose result came last.
     pub critical: u16,
     /// Values of its outputs.

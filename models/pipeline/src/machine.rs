@@ -16,8 +16,6 @@ pub struct Mode {
     pub ideal: bool,
     /// Instructions are predecoded.
     pub predecoded: bool,
-    /// Rename sees the counts from before this cycle's dispatch.
-    pub stale_counts: bool,
     /// Only computing uops advance the issue slot.
     pub computing: bool,
     /// Bits of an address within a block of the predecoder.
@@ -29,7 +27,6 @@ impl Mode {
         Mode {
             ideal: params.front_end.mode == "ideal",
             predecoded: params.fetch_kind() == Ok(FetchKind::Predecoded),
-            stale_counts: params.ports.counts == "stale",
             computing: params.ports.position == "computing",
             block_shift: params.predecode.block_bytes.trailing_zeros(),
         }
@@ -166,13 +163,7 @@ impl<'a> Machine<'a> {
     pub fn cycle<O: Observer>(&mut self, observer: &mut O) {
         observer.on(self.now, Event::Cycle);
         self.retire_cycle(observer);
-        if self.mode.stale_counts {
-            self.sched.snapshot();
-        }
         self.dispatch_cycle(observer);
-        if !self.mode.stale_counts {
-            self.sched.snapshot();
-        }
         self.rename_cycle(observer);
         self.front_end_cycle(observer);
         self.now += 1;

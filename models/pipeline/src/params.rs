@@ -3,7 +3,7 @@
 //! `core.toml` holds each of them as a table `{ value, source, confidence }`.
 
 use crate::error::Error;
-pub use crate::params_choice::{Assign, CacheRule, FetchKind, Isa};
+pub use crate::params_choice::{Assign, CacheRule, Choice, FetchKind, Isa};
 use crate::params_read::{get_flag, get_int, get_real, get_text, get_triples};
 use toml::Table;
 
@@ -102,6 +102,8 @@ params! {
         reads: int = Some(1),
         /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
         unrolled: flag = Some(false),
+        /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
+        wide_ends: flag = Some(false),
         /// Whether a cycle may read on after a taken branch.
         joins_iterations: flag = Some(false),
         /// Stall of a switch to microcode, cycles.
@@ -150,6 +152,8 @@ params! {
         entries: int = None,
         /// Least cycles from rename to start.
         delay: int = Some(5),
+        /// Cycles from the least start on in which a last operand is noticed a cycle late.
+        late_wakeup: int = Some(0),
     }
     ports {
         /// One character a port.
@@ -158,14 +162,17 @@ params! {
         assign: text = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int = Some(3),
-        /// Which choice each of four issue slots takes: 0 the least loaded port, 1 the second, 2 the third.
+        /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third;
+        /// of those but the least loaded `h` the one of the highest number, `l` of the lowest.
         slots: text = Some("0101"),
+        /// The same where there are two ports to choose from.
+        slots_of_two: text = Some("0101"),
         /// `high` or `low`: which port wins a tie.
         tie: text = Some("high"),
         /// What advances the issue slot: `slots`, or `computing` uops only.
         position: text = Some("slots"),
-        /// Counts that rename sees: `fresh`, or `stale` by a cycle.
-        counts: text = Some("fresh"),
+        /// Cycles by which what rename knows of uops that started is old.
+        counts_age: int = Some(0),
         /// Ports that load.
         load: text = None,
         /// Ports that compute store addresses.

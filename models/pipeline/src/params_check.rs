@@ -1,7 +1,7 @@
 //! Limits of parameters, so that no value can break the simulation.
 
 use crate::error::Error;
-use crate::params::Params;
+use crate::params::{Choice, Params};
 
 impl Params {
     /// Check all parameters.
@@ -31,6 +31,8 @@ impl Params {
         }
         let limited = [
             ("scheduler.delay", self.scheduler.delay, 0, 100),
+            ("scheduler.late_wakeup", self.scheduler.late_wakeup, 0, 2),
+            ("ports.counts_age", self.ports.counts_age, 0, 2),
             (
                 "retire.reorder_buffer",
                 self.retire.reorder_buffer,
@@ -119,20 +121,15 @@ impl Params {
         }
         for (name, value, known) in [
             ("decode.pop_r12", &self.decode.pop_r12, &["any", "first", "alone"][..]),
-            ("ports.tie", &self.ports.tie, &["high", "low"][..]),
             ("ports.position", &self.ports.position, &["slots", "computing"][..]),
-            ("ports.counts", &self.ports.counts, &["fresh", "stale"][..]),
+            ("ports.tie", &self.ports.tie, &["high", "low"][..]),
         ] {
             if !known.contains(&value.as_str()) {
                 return Err(Error::Parameter(format!("{name} = {value}: {}", known.join(" or "))));
             }
         }
-        if self.ports.slots.len() != 4 || !self.ports.slots.bytes().all(|c| c.is_ascii_digit()) {
-            return Err(Error::Parameter(format!(
-                "ports.slots = {}: four digits",
-                self.ports.slots
-            )));
-        }
+        Choice::of_slots("ports.slots", &self.ports.slots)?;
+        Choice::of_slots("ports.slots_of_two", &self.ports.slots_of_two)?;
         self.assign()?;
         self.fetch_kind()?;
         self.cache_rule()?;

@@ -43,21 +43,41 @@ pub enum CacheRule {
     None,
 }
 
+/// Which of several possible ports an issue slot takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// By load: 0 is the least loaded one.
+    Rank(usize),
+    /// The one of the highest number but for the least loaded one.
+    Highest,
+    /// The one of the lowest number but for the least loaded one.
+    Lowest,
+}
+
+impl Choice {
+    /// Choices of the four issue slots from their letters.
+    ///
+    /// # Errors
+    /// There are not four letters, or one is unknown.
+    pub fn of_slots(name: &str, letters: &str) -> Result<[Choice; 4], Error> {
+        let one = |c| match c {
+            '0'..='2' => Some(Choice::Rank(c as usize - '0' as usize)),
+            'h' => Some(Choice::Highest),
+            'l' => Some(Choice::Lowest),
+            _ => None,
+        };
+        let all: Option<Vec<Choice>> = letters.chars().map(one).collect();
+        all.and_then(|c| c.try_into().ok())
+            .ok_or_else(|| Error::Parameter(format!("{name} = {letters}: four of 0, 1, 2, h and l")))
+    }
+}
+
 impl Params {
     /// Bit mask of the named ports; `None` if one of them does not exist.
     pub fn mask(&self, list: &str) -> Option<u32> {
         list.chars().try_fold(0, |mask, c| {
             Some(mask | 1 << self.ports.names.chars().position(|p| p == c)?)
         })
-    }
-
-    /// Choices by issue slot, see `ports.slots`.
-    pub fn ranks(&self) -> [usize; 4] {
-        let mut ranks = [0; 4];
-        for (rank, c) in ranks.iter_mut().zip(self.ports.slots.bytes()) {
-            *rank = usize::from(c.saturating_sub(b'0'));
-        }
-        ranks
     }
 
     /// Port assignment policy.

@@ -1,7 +1,7 @@
 //! The choice of an execution port.
 
 use crate::machine::Machine;
-use crate::params::Assign;
+use crate::params::{Assign, Choice};
 
 impl Machine<'_> {
     /// Give a uop its port, or leave the choice to dispatch.
@@ -50,14 +50,31 @@ impl Machine<'_> {
             order[count] = key;
             count += 1;
         }
-        let rank = self.sched.ranks[position as usize % 4].min(count - 1);
-        let apart = (order[rank] >> 5) - (order[0] >> 5);
+        let order = &order[..count];
+        let tie_of = |key: &u32| key & 31;
+        let others = || order[1..].iter().copied();
+        let (chosen, against) = match self.sched.choices[usize::from(count == 2)][position as usize % 4] {
+            Choice::Rank(rank) => (order[rank.min(count - 1)], order[rank.min(count - 1)]),
+            Choice::Highest => (
+                others().max_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
+                order[count - 1],
+            ),
+            Choice::Lowest => (
+                others().min_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
+                order[count - 1],
+            ),
+        };
+        let apart = (against >> 5) - (order[0] >> 5);
         let key = if apart >= self.params.ports.imbalance {
             order[0]
         } else {
-            order[rank]
+            chosen
         };
-        let tie = key & 31;
+        self.port_of(tie_of(&key))
+    }
+
+    /// The port of a key's lower bits, which rank ports by the rule for ties.
+    fn port_of(&self, tie: u32) -> u8 {
         (if self.sched.high { 31 - tie } else { tie }) as u8
     }
 }

@@ -1,5 +1,6 @@
 //! The predecoder: finds instructions in aligned blocks of code.
 
+use crate::block::Notion;
 use crate::events::{Event, Observer};
 use crate::flight::{Position, Queued};
 use crate::machine::Machine;
@@ -37,16 +38,20 @@ impl Machine<'_> {
         end >> self.mode.block_shift
     }
 
-    /// Restart at an instruction after a switch from the uop cache.
+    /// Go on with the next instruction that is not cached, from a place on.
     pub fn predecode_from(&mut self, at: Position) {
-        self.predecode.next = at;
-        self.predecode.block = None;
-        self.predecode.running = true;
+        let next = self.plan.next_decoded(at);
+        self.predecode.running = next.is_some();
+        if let Some(next) = next {
+            self.predecode.next = next;
+            self.predecode.block = None;
+        }
     }
 
     /// Predecode for a cycle.
     pub fn predecode_cycle<O: Observer>(&mut self, observer: &mut O) {
-        if !self.predecode.running {
+        // It works ahead of the decoders, across what is cached, but only while they are in use.
+        if !self.predecode.running || self.cache.active {
             return;
         }
         let p = &self.params.predecode;
@@ -96,13 +101,8 @@ impl Machine<'_> {
                     self.predecode.block = Some((block, self.predecode.next.iteration));
                 }
             }
-            if jumps {
-                self.predecode.block = None;
-                self.leave_decoders(at);
-                return;
-            }
-            if !self.plan.decoded(self.predecode.next.inst) && self.plan.switches_after(at.inst) {
-                self.predecode.running = false;
+            if jumps || !self.plan.decoded(self.predecode.next.inst) {
+                self.predecode_from(self.predecode.next);
                 return;
             }
         }
@@ -127,19 +127,10 @@ impl Machine<'_> {
             count += u32::from(self.block.insts[at.inst as usize].lcp);
             let jumps = self.block.insts[at.inst as usize].taken;
             at = self.after(at);
-            if jumps {
+            if jumps || !self.plan.decoded(at.inst) {
                 break;
             }
         }
         count
     }
-
-    /// After a taken branch the loop may continue from the uop cache.
-    pub fn leave_decoders(&mut self, _at: Position) {
-        if self.plan.starts_cached() {
-            self.predecode.running = false;
-        }
-    }
 }
-
-use crate::block::Notion;

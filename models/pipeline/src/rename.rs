@@ -31,10 +31,10 @@ pub struct State {
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
-    /// Registers to be written by the instruction that is being renamed.
-    pub writes: Vec<(Reg, u32)>,
     /// Computing uops renamed in this cycle.
     pub computing: u32,
+    /// Registers to be written by the instruction that is being renamed.
+    pub writes: Vec<(Reg, u32)>,
 }
 
 impl Machine<'_> {
@@ -169,15 +169,12 @@ impl Machine<'_> {
         };
         self.rob_tail += 1;
         for uop in executed {
+            let computing = self.rename.computing;
             self.rename_uop(
                 uop,
                 rob,
                 iteration,
-                if self.mode.computing {
-                    self.rename.computing
-                } else {
-                    position
-                },
+                if self.mode.computing { computing } else { position },
             );
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
@@ -218,6 +215,7 @@ impl Machine<'_> {
         flight.pending = 0;
         flight.critical = inst;
         flight.ready = self.now + self.params.scheduler.delay as i32;
+        (flight.earliest, flight.operand) = (flight.ready, 0);
         flight.values = [NONE; 4];
         flight.result = LATER;
         let base = block.inner_base[at as usize];

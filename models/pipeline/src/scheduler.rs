@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::events::{Event, Observer};
 use crate::flight::{LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::machine::Machine;
-use crate::params::{Assign, Params};
+use crate::params::{Assign, Choice, Params};
 use crate::ready::Ready;
 
 /// State of schedulers and ports.
@@ -16,6 +16,8 @@ pub struct State {
     pub load: [u32; 24],
     /// The same as rename sees it.
     pub seen: [u32; 24],
+    /// Uops that started on each port in the last cycle.
+    pub started: [u32; 24],
     /// Ports that load.
     pub load_mask: u32,
     /// Ports that load or store.
@@ -24,8 +26,8 @@ pub struct State {
     pub streamed: u32,
     /// Thousandths of a cycle that full lines still owe.
     pub owed: u32,
-    /// Rank of the choice that each issue slot takes.
-    pub ranks: [usize; 4],
+    /// Choice that each issue slot takes, among more than two ports and among two.
+    pub choices: [[Choice; 4]; 2],
     /// Ties go to the highest port.
     pub high: bool,
     /// Which of two load ports is next.
@@ -66,6 +68,7 @@ impl State {
             waiting: 0,
             load: [0; 24],
             seen: [0; 24],
+            started: [0; 24],
             load_mask: params.mask(&params.ports.load).unwrap_or(0),
             memory_mask: [
                 &params.ports.load,
@@ -76,7 +79,8 @@ impl State {
             .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
             streamed: 0,
             owed: 0,
-            ranks: params.ranks(),
+            choices: [&params.ports.slots, &params.ports.slots_of_two]
+                .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
             high: params.ports.tie == "high",
             turn: false,
             ready,
@@ -86,17 +90,16 @@ impl State {
             ports,
         }
     }
-
-    /// Keep the loads of this moment for rename.
-    pub fn snapshot(&mut self) {
-        self.seen = self.load;
-    }
 }
 
 impl Machine<'_> {
     /// All inputs of a uop are known.
     pub fn make_ready(&mut self, id: u32) {
-        let flight = &self.flights[id as usize % UOP_SIZE];
+        let flight = &mut self.flights[id as usize % UOP_SIZE];
+        let waited = flight.operand.wrapping_sub(flight.earliest);
+        if (0..self.params.scheduler.late_wakeup as i32).contains(&waited) {
+            flight.ready = flight.operand + 1;
+        }
         let queue = match self.sched.queue_of.get(flight.uop as usize) {
             Some(&queue) => queue,
             None => 2 * u16::from(flight.port) + u16::from(self.block.uops[flight.uop as usize].busy > 1),
@@ -110,6 +113,16 @@ impl Machine<'_> {
         if self.assign == Assign::AtDispatch {
             self.dispatch_any(observer);
             return;
+        }
+        // What rename sees is the load before this cycle's dispatch, or before that of the last one.
+        let age = self.params.ports.counts_age;
+        if age > 0 {
+            self.sched.seen = self.sched.load;
+        }
+        if age > 1 {
+            for (seen, started) in self.sched.seen.iter_mut().zip(&mut self.sched.started) {
+                *seen += std::mem::take(started);
+            }
         }
         for port in 0..self.sched.ports {
             if self.sched.port_free[port] > self.now {
@@ -129,7 +142,11 @@ impl Machine<'_> {
                 (_, Some(id)) => (id, first + 1),
             };
             self.sched.ready.queues[queue].pop();
+            self.sched.started[port] += u32::from(age > 1);
             self.start(id, port, observer);
+        }
+        if age == 0 {
+            self.sched.seen = self.sched.load;
         }
     }
 
@@ -239,6 +256,7 @@ impl Machine<'_> {
             let at = ready + i32::from(self.extra[link as usize]);
             let next = self.links[link as usize];
             let flight = &mut self.flights[index];
+            flight.operand = flight.operand.max(at);
             if at >= flight.ready {
                 flight.ready = at;
                 flight.critical = inst;

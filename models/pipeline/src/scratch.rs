@@ -28,6 +28,8 @@ impl Default for Scratch {
             port: 255,
             pending: 0,
             ready: 0,
+            earliest: 0,
+            operand: 0,
             critical: 0,
             values: [NONE; 4],
             result: LATER,

@@ -50,7 +50,7 @@ impl Machine<'_> {
         while id != self.next_flight {
             let f = &self.flights[id as usize % UOP_SIZE];
             if f.result == LATER {
-                m.add(u64::from(f.uop) << 40 | u64::from(f.pending) << 32 | after(f.ready));
+                m.add(u64::from(f.uop) << 40 | u64::from(f.pending) << 32 | after(f.operand) << 16 | after(f.ready));
                 ports.add(u64::from(f.port));
             }
             id = id.wrapping_add(1);
@@ -72,7 +72,7 @@ impl Machine<'_> {
             }
         }
         for port in 0..self.sched.ports {
-            ports.add(u64::from(self.sched.load[port]));
+            ports.add(u64::from(self.sched.load[port]) << 32 | u64::from(self.sched.started[port]));
             m.add(after(self.sched.port_free[port]) << 16 | after(self.sched.unit_free[port]));
         }
         ports.add(u64::from(self.sched.turn));

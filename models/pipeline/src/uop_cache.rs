@@ -38,7 +38,7 @@ impl Machine<'_> {
             self.cache.started = true;
             if self.plan.starts_cached() {
                 self.resume_cache(0);
-                self.predecode.running = false;
+                self.predecode_from(self.predecode.next);
             }
         }
         if !self.cache.active || self.decode.microcode.is_some() {
@@ -98,6 +98,9 @@ impl Machine<'_> {
                 );
                 self.cache.fused += 1;
                 sent += 1;
+                if p.wide_ends && self.block.insts[usize::from(inst)].wide {
+                    sent = width;
+                }
             }
             if self.cache.fused >= line.end && self.next_line(line.end) {
                 return;
@@ -161,10 +164,6 @@ impl Machine<'_> {
         if next as usize >= self.block.insts.len() {
             if !self.plan.starts_cached() {
                 self.cache.active = false;
-                self.predecode_from(Position {
-                    iteration: iteration + 1,
-                    inst: 0,
-                });
                 return true;
             }
             self.resume_cache(iteration + 1);
@@ -173,7 +172,6 @@ impl Machine<'_> {
         }
         if self.plan.decoded(next) {
             self.cache.active = false;
-            self.predecode_from(Position { iteration, inst: next });
             return true;
         }
         self.cache.line += 1;

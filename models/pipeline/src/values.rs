@@ -29,6 +29,7 @@ impl Machine<'_> {
         if let Some((at, inst)) = known {
             let at = at + i32::from(extra);
             let flight = &mut self.flights[index];
+            flight.operand = flight.operand.max(at);
             if at > flight.ready {
                 flight.ready = at;
                 flight.critical = inst;

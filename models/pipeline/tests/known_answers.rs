@@ -286,6 +286,60 @@ fn sandy_bridge_loop_buffer_issues_whole_groups() {
 }
 
 #[test]
+fn a_branch_that_starts_a_line_does_not_fuse() {
+    // dec and jne: one uop, or two where jne starts a line.
+    let dec_jne = |core: &str, offset| {
+        let p = run(&common::core(core), "48ffc975fb", offset, Loop).unwrap();
+        p.ports.unwrap().iter().flatten().sum::<f64>().round()
+    };
+    for core in ["sandybridge", "ivybridge", "haswell", "skylake"] {
+        assert_eq!((dec_jne(core, 0), dec_jne(core, 61)), (1.0, 2.0), "{core}");
+    }
+    // The clear loop whose sub ends a line: not fused, so no branch touches the boundary and it
+    // stays in the uop cache; uiCA says 1.0.
+    close(cycles("skylake", "4889074883c7084883e90873f3", 53, Loop), 1.0);
+}
+
+#[test]
+fn a_loop_that_is_cached_in_part_decodes_the_rest_ahead() {
+    // A copy of 32 bytes whose end is kept out of the cache by its branch; uiCA says 4.0.
+    let copy = "488b06488907488b460848894708488b461048894710488b4618488947184883c6204883c7204883e92073d4";
+    for offset in 50..60 {
+        close(cycles("skylake", copy, offset, Loop), 4.0);
+    }
+}
+
+#[test]
+fn a_64_bit_immediate_ends_what_the_uop_cache_delivers_in_a_cycle() {
+    // mov r64, imm64 twice, two adds, dec and jne: six places in one line, but three cycles.
+    let hex = "48b8010203040506070848bb01020304050607084801c84801cbffc975e4";
+    let core = core_with("skylake", &[("uop_cache.wide_ends", "false")]).unwrap();
+    let freely = run(&core, hex, 0, Loop).unwrap().cycles;
+    assert!(cycles("skylake", hex, 0, Loop) > freely + 0.9);
+}
+
+#[test]
+fn work_after_lfence_waits_until_it_has_retired() {
+    // T times imul eax, eax; lfence; T times imul edx, edx; dec and jne. Measured on one core from
+    // Sandy Bridge to Haswell, model not said: Stack Overflow question 51986046.
+    for (times, measured) in [(10, 42.05), (20, 75.10), (30, 108.03), (40, 140.15)] {
+        let body = format!("{}0faee8{}ffc9", "0fafc0".repeat(times), "0fafd2".repeat(times));
+        let back = -(body.len() as i32 / 2 + 6);
+        let hex = format!("{body}0f85{:08x}", (back as u32).swap_bytes());
+        for core in ["sandybridge", "ivybridge", "haswell"] {
+            let found = cycles(core, &hex, 0, Loop);
+            assert!((found / measured - 1.0).abs() < 0.05, "{core}: {found} for {measured}");
+        }
+    }
+}
+
+#[test]
+fn ivy_bridge_spreads_an_adc_loop_over_its_three_ports() {
+    // jrcxz out; adc rdx, [rdi+rcx]; lea rcx, [rcx+8]; jmp: six uops; uiCA says 2.0.
+    close(cycles("ivybridge", "e30a4813140f488d4908ebf4", 26, Loop), 2.0);
+}
+
+#[test]
 fn sandy_bridge_forwards_stores() {
     close(cycles("sandybridge", "488907488b07", 0, Unrolled), 5.0);
 }
