@@ -27,12 +27,14 @@ from loopwright.report import tables
 from loopwright.report.choices import Page
 
 KERNEL = "arm64/copy_user"
+VARIANT = "to_user_batched"  # to make a patch of; left empty, the winner of each routine
 TREE = ""  # a Linux source tree; left empty, the one that `make recommend` has fetched, if any
 
 # %% [markdown]
 # ## The recommendation
 # One column a routine. No winner is an answer too: `reason` says what leads, `confidence` where to
-# measure before anybody is asked to merge anything.
+# measure before anybody is asked to merge anything, `models` which models count and how right they
+# have been there.
 
 # %%
 recommendation = lw.recommend(KERNEL)
@@ -57,7 +59,8 @@ Page(lw.check(KERNEL)[["variant", "passed", "cases", "entries", "entries_hit", "
 # %% [markdown]
 # ## The patch
 # Made against a tree, which is only read, and verified: it applies with `git am`, `checkpatch.pl`
-# passes, and what was applied assembles to the code that was checked.
+# passes, and what was applied assembles to the code that was checked. A variant that is not the
+# winner makes an RFC: its first lines say what speaks against it.
 
 # %%
 tree = trees.at_hand(TREE)
@@ -66,7 +69,8 @@ if tree.path is None:
     print(f"Skipped, the patch and its verification: {tree.note}.")
 else:
     out = Path(tempfile.mkdtemp(prefix="patch-"))
-    made = lw.patch(KERNEL, str(tree.path), out, tier="apply")
+    spec = f"{KERNEL}/{VARIANT}" if VARIANT else KERNEL
+    made = lw.patch(spec, str(tree.path), out, tier="apply")
     for row in made.to_dict("records"):
         print(
             f"{row['variant'] or KERNEL}: {row['status']} for Linux {trees.read(tree.path).version}"
@@ -92,8 +96,7 @@ if made is not None:
 
 # %% [markdown]
 # ## What to change
-# - `KERNEL`: any of `loopwright list`; `KERNEL/VARIANT` makes a patch of one variant, winner or
-#   not.
+# - `KERNEL`: any of `loopwright list`; `VARIANT`: one of its variants, winner or not.
 # - `TREE`: a path to your own tree.
 # - `tier="object"` builds the kernel's objects and runs the contract on them (under a minute once
 #   it has been done), `tier="boot"` boots kernels with the patch under QEMU; both need a whole
