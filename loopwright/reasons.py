@@ -53,7 +53,7 @@ def _merged(gaps: list[Gap]) -> str:
         if gap.variant not in names_of:
             names_of.append(gap.variant)
     return "; ".join(
-        str(Gap(" and ".join(who), *key))  # type: ignore[arg-type]
+        str(Gap(", ".join(who), *key))  # type: ignore[arg-type]
         for key, who in alike.items()
     )
 

@@ -34,6 +34,7 @@ def compared(*rows: tuple[str, str, str, float | None, str]) -> pd.DataFrame:
         kernel=KERNEL,
         cycles_per_unit=64 * table["cycles"] / moved,
         uncertainty=0.012,
+        startup_cycles=0.0,
         machine="Some CPU (guest)",
         clock="tsc-calibrated",
         note="",
@@ -131,6 +132,22 @@ def test_predictions_are_for_the_same_bytes_with_how_right_the_model_was():
     assert "patched (four words an iteration)" in words
 
 
+def test_what_a_string_instruction_takes_to_start_is_told():
+    rows = compared(
+        ("movsq_aligned", "zen2", "pipeline", 2.0, ""),
+        ("loop32", "zen2", "pipeline", 4.0, ""),
+        ("movsq_aligned", "sandybridge", "pipeline", 4.0, ""),
+        ("loop32", "sandybridge", "pipeline", 4.0, ""),
+    )
+    mine = rows["variant"] == "movsq_aligned"
+    rows.loc[mine & (rows["microarch"] == "zen2"), "startup_cycles"] = float("nan")
+    rows.loc[mine & (rows["microarch"] == "sandybridge"), "startup_cycles"] = 40.0
+    body = written(Evidence(table=rows))
+    assert ["zen2", "pipeline", "?", "2.00", "+?", "8.00", "+300.0", "%"] in table_of(body)
+    assert ["sandybridge", "pipeline", "?", "4.00", "+40", "8.00", "+100.0", "%"] in table_of(body)
+    assert "+N: cycles to start a string instruction, ? not known:" in " ".join(body.split())
+
+
 def test_no_name_of_ours_is_in_the_message():
     rows = compared(
         ("movsq_aligned", "zen2", "llvm-mca", 8.0, ""), ("loop32", "zen2", "llvm-mca", 3.2, "")
@@ -166,7 +183,7 @@ def test_what_models_do_not_know_stands_below_the_cut_in_one_sentence():
     assert len(below) == 2
     assert " ".join(below[1].split()) == (
         "Not shown: its speed on hardware; figures before and after of osaca and uica (zen2); "
-        "1 exception table entries of rep_movs_alternative(), which no case hit."
+        "1 exception table entry of rep_movs_alternative(), which no case hit."
     )
 
 
@@ -242,11 +259,11 @@ def test_entries_that_were_not_hit_are_explained():
     # A jump where CPUs with ERMS have rep movsb instead.
     body = " ".join(written(Evidence(checks=checks(unhit="+0x3a"))).split())
     assert (
-        "7 of its 8 exception table entries were hit; 1 more belong to code for other features"
+        "7 of its 8 exception table entries were hit; 1 more belongs to code for other features"
     ) in body
     first = next(e.insn for e in assemble.user_code(variant()).exceptions if e.insn != 0x3A)
     body = " ".join(written(Evidence(checks=checks(unhit=f"+{first:#x}"))).split())
-    assert "1 never were the first to fault, which nothing explains." in body
+    assert "1 never was the first to fault, which nothing explains." in body
     arm = kernels.load("arm64/copy_user").variants["from_user_batched"]
     row = run([arm])
     body = message.Writer(arm, {"copy_from_user": "c", "copy_to_user": "t"}, Evidence(checks=row))

@@ -140,9 +140,10 @@ class Writer:
         head = (
             f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
             f"({self._words(self._baseline(one))}) and patched ({self._words(one.name)}); off by: "
-            "how far that model was from measurements of that core, ? where there are none:"
+            "how far that model was from measurements of that core, ? where there are none"
         )
-        return [_wrap(head), table]
+        once = "; +N: cycles to start a string instruction, ? not known" if " +" in table else ""
+        return [_wrap(f"{head}{once}:"), table]
 
     def _unit(self, one: Variant) -> str:
         contract = self.kernel.routines[one.routine].contract

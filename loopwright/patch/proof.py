@@ -46,11 +46,12 @@ def _why_not(one: Variant, row: "pd.Series[Any]") -> list[str]:
     elsewhere, here = _unhit(one, row)
     said = []
     if elsewhere:
-        said.append(f"{elsewhere} more belong to code for other features of the CPU")
+        belong = "belongs" if elsewhere == 1 else "belong"
+        said.append(f"{elsewhere} more {belong} to code for other features of the CPU")
     routine = kernels.load(one.kernel).routines[one.routine]
     if here:
         why = f": {routine.unhit}" if routine.unhit else ", which nothing explains"
-        said.append(f"{here} never were the first to fault{why}")
+        said.append(f"{here} never {'was' if here == 1 else 'were'} the first to fault{why}")
     return said
 
 
@@ -72,7 +73,8 @@ def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
         return [f"that {name} holds its contract"]
     elsewhere, here = _unhit(one, ours.iloc[0])
     count = elsewhere + here
-    return [f"{count} exception table entries of {name}, which no case hit"] if count else []
+    which = "entry" if count == 1 else "entries"
+    return [f"{count} exception table {which} of {name}, which no case hit"] if count else []
 
 
 def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:

@@ -88,8 +88,15 @@ def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
     for row in (was, now):
         cycles = row["cycles_per_unit"]
         error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
-        cells.append((f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}") + error)
+        shown = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
+        cells.append(shown + ("" if doubt else _startup(row)) + error)
     return [*cells, signed(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
+
+
+def _startup(row: Row) -> str:
+    """Return what comes once before a string instruction's first, in cycles; ? where not known."""
+    startup = row["startup_cycles"]
+    return "" if startup == 0 else " +?" if pd.isna(startup) else f" +{startup:.0f}"
 
 
 def calls(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 72
+_BETWEEN = 3  # blanks between the columns of a table
 
 
 def section(title: str) -> str:
@@ -24,9 +25,20 @@ def wrapped(text: str, indent: str = "") -> list[str]:
     )
 
 
+def fits(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Say whether a table fits without breaking a cell."""
+    widest = (max(map(len, cells)) for cells in zip(columns, *rows, strict=True))
+    return sum(widest) + _BETWEEN * (len(columns) - 1) <= WIDTH
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Return a table; the first columns (left of them) are text, the others numbers."""
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    """Return a table; the first columns (left of them) are text, the others numbers.
+
+    Columns stand closer where it would not fit else.
+    """
+    sides = 1 if fits(columns, rows) else 0
+    padding = (0, 1, 0, sides)
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, show_edge=False)
     for number, name in enumerate(columns):
         drawn.add_column(name, justify="left" if number < left else "right", overflow="fold")
     for row in rows:

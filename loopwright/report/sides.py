@@ -7,7 +7,7 @@ from loopwright.compare import MEASURED
 from loopwright.predict import MODELS
 from loopwright.predict.llvm_mca import CorrectedLlvmMca
 from loopwright.ratios import SAME
-from loopwright.report.layout import table, wrapped
+from loopwright.report.layout import fits, table, wrapped
 
 _HEADS = {CorrectedLlvmMca.id: "mca-mended"}  # as long as its columns need
 
@@ -56,17 +56,25 @@ def _core(core: str, rows: pd.DataFrame) -> str:
 
 
 def _unit(core: str, unit: str, rows: pd.DataFrame, present: list[str]) -> list[str]:
-    """Return the lines of the variants that are compared by one unit."""
+    """Return the lines of the variants that are compared by one unit.
+
+    Errors stand behind each figure where there is room for them.
+    """
+    heads = ["variant", "B/iter", *(_HEADS.get(s, s) for s in present)]
+    body = _body(rows, present, errors=True)
+    if not fits(heads, body):
+        body = _body(rows, present, errors=False)
+    return [*wrapped(f"{core}: cycles for {unit}"), table(heads, body)]
+
+
+def _body(rows: pd.DataFrame, present: list[str], *, errors: bool) -> list[list[str]]:
     body = []
     for variant in rows["variant"].unique():
         mine = rows[rows["variant"] == variant].set_index("source")
         moved = mine["bytes_per_iteration"].dropna()
         first = [str(variant), f"{moved.iloc[-1]:.0f}" if len(moved) else ""]
-        body.append([*first, *(_cell(mine, source) for source in present)])
-    return [
-        *wrapped(f"{core}: cycles for {unit}"),
-        table(["variant", "B/iter", *(_HEADS.get(s, s) for s in present)], body),
-    ]
+        body.append([*first, *(_cell(mine, source, errors=errors) for source in present)])
+    return body
 
 
 def _origin(rows: pd.DataFrame) -> list[str]:
@@ -99,7 +107,7 @@ def _alike(rows: pd.DataFrame) -> list[str]:
     )
 
 
-def _cell(mine: pd.DataFrame, source: str) -> str:
+def _cell(mine: pd.DataFrame, source: str, *, errors: bool) -> str:
     row = mine.to_dict("index").get(source, {})
     if pd.isna(row.get("cycles", float("nan"))):
         return "-"
@@ -111,7 +119,7 @@ def _cell(mine: pd.DataFrame, source: str) -> str:
     elif startup and startup > 0:
         mark += f" +{startup:.0f}"
     cycles = f"{row['cycles_per_unit']:.2f}{mark}"
-    return f"{cycles} ({error:+.0f} %)" if pd.notna(error) else cycles
+    return f"{cycles} ({error:+.0f} %)" if errors and pd.notna(error) else cycles
 
 
 def _errors(rows: pd.DataFrame) -> list[str]:
