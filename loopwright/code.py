@@ -47,11 +47,12 @@ class Loop:
     """A loop that holds no other: from its head to the end of its backward branch.
 
     kind is "branch", or "string" for one repeated string instruction, whose bytes are those of
-    one element.
+    one element. nested says that it stands in another loop.
     """
 
     kind: str
     instructions: tuple[Instruction, ...]
+    nested: bool = False
 
     @property
     def start(self) -> int:

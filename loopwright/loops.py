@@ -20,20 +20,32 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     Control enters at the first instruction. Code that it cannot reach from there, such as an
     alternative not taken, holds no loop.
     """
-    found = spans(instructions)
-    kinds = {True: "string", False: "branch"}
-    return tuple(
-        Loop(kinds[a == b and instructions[a].string], tuple(instructions[a : b + 1]))
-        for a, b in found
-    )
+    closed, strings = _closed(instructions, everywhere=False)
+    branches = [
+        Loop("branch", tuple(instructions[a : b + 1]), _inside(closed - {(a, b)}, a, b))
+        for a, b in _innermost(closed)
+    ]
+    repeated = [Loop("string", (instructions[n],), _inside(closed, n, n)) for n, _ in strings]
+    return tuple(sorted([*branches, *repeated], key=lambda loop: loop.start))
 
 
 def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> list[tuple[int, int]]:
     """Return the first and last instruction of each innermost loop, in the order of the first.
 
+    A repeated string instruction is a loop of its own. everywhere: control may enter at any
+    instruction, not just the first.
+    """
+    closed, strings = _closed(code, everywhere=everywhere)
+    return sorted([*_innermost(closed), *strings])
+
+
+def _closed(
+    code: Sequence[Instruction | Step], *, everywhere: bool
+) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
+    """Return all loops by first and last instruction: those of branches, those of strings.
+
     A backward branch closes a loop only if control can come from its target to it without leaving
-    the stretch between; fixups that jump back to an exit close none. A repeated string instruction
-    is a loop of its own. everywhere: control may enter at any instruction, not just the first.
+    the stretch between; fixups that jump back to an exit close none.
     """
     index = {ins.address: n for n, ins in enumerate(code)}
     all_of_it = range(len(code))
@@ -48,8 +60,7 @@ def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> li
             continue
         if last in _reached(code, index, first, range(first, last + 1)):
             closed.add((first, last))
-    strings = [(n, n) for n in live if code[n].string]
-    return sorted([*_innermost(closed), *strings])
+    return closed, [(n, n) for n in live if code[n].string]
 
 
 def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -59,6 +70,10 @@ def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]
         if last < least:
             yield first, last
         least = min(least, last)
+
+
+def _inside(closed: Collection[tuple[int, int]], first: int, last: int) -> bool:
+    return any(a <= first and last <= b for a, b in closed)
 
 
 def reached(code: Code) -> set[int]:
@@ -101,9 +116,15 @@ def _reached(
 def moved_bytes(loop: Loop, contract: Contract) -> int:
     """Return the bytes that one iteration moves: what it reads for a checksum, else writes.
 
-    Of a loop over records it is whole ones, since calls in the loop store out of sight and push.
+    Of a loop over records it is whole ones, since calls in the loop store out of sight and push. A
+    loop inside of that one moves part of a record; InputError where a call hides how much.
     """
-    if contract.fields and contract.counted:
+    if contract.fields and loop.nested and any(i.flow is Flow.CALL for i in loop.instructions):
+        raise InputError(
+            f"the loop at {loop.start:#x} stands in another and calls what stores out of sight: "
+            "what it moves is not known"
+        )
+    if contract.fields and contract.counted and not loop.nested:
         record = sum(f.size for f in contract.fields)
         return record * max(1, round(loop.written_bytes / record))
     return _data(loop, contract)

@@ -147,7 +147,9 @@ def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tup
         )
     places = sweep.places(contract)
     slopes = []
-    if choice is not None and contract.unit == "iteration" and contract.counted:
+    # A loop inside of the one over records takes turns that no count of records tells.
+    part = choice is not None and choice.loop.nested and bool(contract.fields)
+    if choice is not None and contract.unit == "iteration" and contract.counted and not part:
         loop = choice.loop
         asked = places if sweep.skews and both_sides(contract) else places[:1]
         first = {skew: (d, s, skew) for d, s, skew in reversed(asked)}

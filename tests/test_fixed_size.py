@@ -161,3 +161,62 @@ def test_a_label_that_is_not_there_names_the_loops(changed):
     variant = kernel.variants["copy_lines"]
     with pytest.raises(InputError, match=r"copy_lines\.S: there is no label \.Lwords; .*1 at 0x5"):
         assemble.main_loop(variant, assemble.variant_code(variant))
+
+
+RECORDS = """
+[routine.lines]
+summary = "copy lines, a record each"
+[routine.lines.contract]
+symbol = "test_lines"
+effect = "store_fields"
+src_record = 64
+dst_record = 64
+faulting = []
+fields = [{ dst = 0, size = 64, src = 0 }]
+inputs = { dst = "rdi", src = "rsi", count = "rdx" }
+may_change = ["rax", "rcx", "rdx", "rsi", "rdi", "flags"]
+
+[[variant]]
+name = "nested"
+routine = "lines"
+summary = "eight words a record"
+"""
+NESTED = """#include <linux/linkage.h>
+
+SYM_FUNC_START(test_lines)
+	testq %rdx, %rdx
+	je 3f
+1:	movl $8, %ecx
+2:	movq (%rsi), %rax
+	movq %rax, (%rdi)
+	addq $8, %rsi
+	addq $8, %rdi
+	decl %ecx
+	jnz 2b
+	decq %rdx
+	jnz 1b
+3:	RET
+SYM_FUNC_END(test_lines)
+"""
+
+
+def test_a_loop_inside_of_the_one_over_records_moves_part_of_a_record(changed, tmp_path):
+    folder = tmp_path / "kernels" / "x86_64" / "page"
+    (folder / "nested.S").write_text(NESTED)
+    kernel = changed("kernel.toml", "[[variant]]", f"{RECORDS}\n[[variant]]")
+    assert run([kernel.variants["nested"]])["passed"].all()
+    [row] = predict("x86_64/page/nested", microarch="zen2").to_dict("records")
+    assert row["bytes_per_iteration"] == 8
+    variant = kernel.variants["nested"]
+    code, found = assemble.user_code(variant), kernels.contract_of(variant)
+    goals = points.goals(variant, code, found, Sweep())
+    assert {g.quantity for g in goals} == {"call"}
+
+
+def test_a_nested_loop_that_calls_hides_what_it_moves(changed, tmp_path):
+    folder = tmp_path / "kernels" / "x86_64" / "page"
+    calling = NESTED.replace("movq %rax, (%rdi)", "call 4f") + "4:\tmovq %rax, (%rdi)\n\tRET\n"
+    (folder / "nested.S").write_text(calling)
+    changed("kernel.toml", "[[variant]]", f"{RECORDS}\n[[variant]]")
+    with pytest.raises(InputError, match="stands in another and calls"):
+        predict("x86_64/page/nested", microarch="zen2")
