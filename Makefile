@@ -15,6 +15,9 @@ OUT ?= out
 LOOPWRIGHT = .venv/bin/loopwright
 C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kernels/*.h')
 
+# What begins as a script of sh or bash does.
+SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/dev/null)
+
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
 .PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate cross-validate bench lint format \
@@ -66,15 +69,17 @@ verify-kmod: setup
 	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_boot.py
 
 lint: setup
+	@scripts/setup --lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	@.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
-	@if cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1; then \
-		$(call CARGO,fmt) --check && $(call CARGO,clippy) --quiet --all-targets -- -D warnings; \
-	else echo 'lint: cargo fmt and clippy are not here: Rust was not looked at'; fi
+	$(call CARGO,fmt) --check
+	$(call CARGO,clippy) --quiet --all-targets --all-features -- -D warnings
+	shellcheck $(SCRIPTS)
 
 format: setup
+	@scripts/setup --lint
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	.venv/bin/clang-format -i $(C_SOURCES)
