@@ -17,7 +17,8 @@ class Step:
     """One thing to do: write text to file, or run a command and see output.
 
     tags are the words behind `console`: `slow` for what takes longer than some seconds, `clone`
-    for what makes the checkout itself, `exact` where the numbers shown are those to be printed.
+    for what makes the checkout itself, `varies` where numbers are another machine's or another
+    day's: those alone stand for any number. `measures` is for what a machine may refuse to measure.
     """
 
     line: int
@@ -73,11 +74,11 @@ def _commands(start: int, tags: tuple[str, ...], block: list[str]) -> Iterator[S
         yield Step(start + 1 + first, "", "", command, output, code, tags)
 
 
-def differs(shown: list[str], printed: str, *, exact: bool = False) -> str:
+def differs(shown: list[str], printed: str, *, varies: bool = False) -> str:
     """Say which line of the output shown is not in what was printed, or nothing.
 
-    A number stands for any number unless exact, spaces and rules for any length of them, `...` in
-    a line for anything, and a line `...` for any lines.
+    Spaces and rules stand for any length of them, `...` in a line for anything, a line `...` for
+    any lines, and a number for itself, unless it varies.
     """
     rest = [line.rstrip() for line in printed.splitlines()]
     skipping = False
@@ -85,7 +86,7 @@ def differs(shown: list[str], printed: str, *, exact: bool = False) -> str:
         if line == "...":
             skipping = True
             continue
-        pattern = _pattern(line, exact=exact)
+        pattern = _pattern(line, varies=varies)
         found = next((n for n, text in enumerate(rest) if pattern.fullmatch(text)), None)
         if found is None or (found and not skipping):
             return f"{line!r} where there is {rest[0] if rest else 'nothing more'!r}"
@@ -94,7 +95,7 @@ def differs(shown: list[str], printed: str, *, exact: bool = False) -> str:
     return f"no line for {rest[0]!r}" if rest and not skipping else ""
 
 
-def _pattern(line: str, *, exact: bool) -> re.Pattern[str]:
+def _pattern(line: str, *, varies: bool) -> re.Pattern[str]:
     out = []
     for part in _PARTS.split(line):
         if part == "...":
@@ -103,7 +104,7 @@ def _pattern(line: str, *, exact: bool) -> re.Pattern[str]:
             out.append(r"\s+" if out != [""] else r"\s*")
         elif _RULE.fullmatch(part):
             out.append("[-─━]+")
-        elif _NUMBER.fullmatch(part) and not exact:
+        elif _NUMBER.fullmatch(part) and varies:
             out.append(_NUMBER.pattern)
         else:
             out.append(re.escape(part))

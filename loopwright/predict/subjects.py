@@ -229,7 +229,5 @@ def read_csv(path: Path) -> Iterator[Row]:
                 if not given.isdecimal() or int(given) not in OFFSETS:
                     raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
                 yield Row(key, code, int(given))
-        except csv.Error as error:
+        except (csv.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}:{rows.line_num}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} is no UTF-8 text: {error.reason}") from None
