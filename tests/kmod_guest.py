@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from test_verify import whole_tree
@@ -83,7 +84,7 @@ class Session:
     def returned(self) -> dict[str, str]:
         return dict(re.findall(r"(?m)^loopwright: (.*) -> (\w+)$", self.console))
 
-    def read(self, step: str) -> list[dict]:
+    def read(self, step: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.lines(step) if line.startswith("{")]
 
     def lines(self, step: str) -> list[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import loopwright as lw
+from loopwright import binding
 from loopwright.paths import ROOT
 
 
@@ -41,6 +43,15 @@ def test_the_conda_environment_has_the_native_tools_that_setup_installs():
     }.items():
         assert debian in setup
         assert name in conda
+
+
+def test_there_is_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    crate = tomllib.loads((ROOT / "models/pipeline/Cargo.toml").read_text())["package"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert crate["version"] == citation["version"] == project["version"]
+    assert lw.__version__ == project["version"]
+    assert binding.module().__version__ == crate["version"]
 
 
 def _rust_version() -> str:

@@ -11,7 +11,7 @@ from loopwright.errors import InputError
 
 
 @pytest.fixture
-def clear_user(tmp_path, monkeypatch) -> Path:
+def clear_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a kernel that may be edited."""
     folder = tmp_path / "x86_64" / "clear_user"
     shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
@@ -20,7 +20,7 @@ def clear_user(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def zen2(tmp_path, monkeypatch) -> Path:
+def zen2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a core that may be edited."""
     folder = tmp_path / "zen2"
     shutil.copytree(paths.models_root() / "zen2", folder)

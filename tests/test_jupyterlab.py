@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import jupytext
@@ -17,6 +18,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
 from loopwright.paths import ROOT
@@ -105,7 +107,7 @@ def browser() -> Iterator[WebDriver]:
 def choose(browser: WebDriver, menu: str, entry: str) -> None:
     """Choose an entry of JupyterLab's menu bar."""
     for selector, name in ((".lm-MenuBar-item", menu), (".lm-Menu-item", entry)):
-        wait(name, lambda s=selector, n=name: _named(browser, s, n))
+        wait(name, partial(_named, browser, selector, name))
         _named(browser, selector, name)[0].click()
         time.sleep(0.5)
 
@@ -117,7 +119,7 @@ def scroll(browser: WebDriver, to: int) -> None:
     time.sleep(0.5)
 
 
-def _named(browser: WebDriver, selector: str, name: str) -> list:
+def _named(browser: WebDriver, selector: str, name: str) -> list[WebElement]:
     found = browser.find_elements(By.CSS_SELECTOR, selector)
     return [e for e in found if e.text.strip().startswith(name)]
 

@@ -8,11 +8,12 @@ import pytest
 
 from loopwright import kernels, kmod, paths
 from loopwright.errors import InputError
+from loopwright.kernels import Variant
 
 DEBIAN = sorted(Path("/usr/src").glob("linux-headers-6.1.*-amd64"))
 
 
-def text_of(folder: Path, variant) -> Path:
+def text_of(folder: Path, variant: Variant) -> Path:
     return folder / "kernels" / variant.kernel / variant.source.name
 
 

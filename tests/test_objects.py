@@ -65,7 +65,8 @@ wait:	ldr x1, =0x123456789abcdef0
 def built(folder: Path, isa: str, text: str, name: str = "code.o", *options: str) -> Path:
     (folder / "code.s").write_text(text)
     target = folder / name
-    command = [toolchain.find(isa).gcc, "-c", folder / "code.s", "-o", target, *options]
+    gcc = toolchain.find(isa).gcc
+    command = [gcc, "-c", str(folder / "code.s"), "-o", str(target), *options]
     subprocess.run(command, check=True)
     return target
 

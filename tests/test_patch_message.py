@@ -71,7 +71,8 @@ def everywhere(name: str, cycles: float, **more: str) -> pd.DataFrame:
 
 def checks(passed: bool = True, over: tuple[int, int] = (0, 0), unhit: str = "") -> pd.DataFrame:
     columns = ["variant", "over_report_bytes"]
-    rows = pd.DataFrame(zip(("movsq_aligned", "loop32"), over, strict=True), columns=columns)
+    pairs = list(zip(("movsq_aligned", "loop32"), over, strict=True))
+    rows = pd.DataFrame(pairs, columns=columns)
     hit = 8 - len(unhit.split())
     return rows.assign(
         kernel=KERNEL, passed=passed, cases=1234, failure="rbx", entries=8, entries_hit=hit,

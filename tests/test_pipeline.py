@@ -1,5 +1,7 @@
 """The pipeline simulator behind the interface of all models."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -10,7 +12,7 @@ from loopwright.predict.pipeline import parameters
 CLEAR = "48c707000000004883c708ffc975f2"  # 15 bytes: movq $0,(%rdi); add $8,%rdi; dec %ecx; jne
 
 
-def _row(code: str, core: str, **more: object) -> pd.Series:
+def _row(code: str, core: str, **more: Any) -> pd.Series:
     return predict(hex=code, microarch=core, **more).iloc[0]
 
 

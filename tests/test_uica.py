@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -24,11 +25,11 @@ def home(tmp_path, monkeypatch):
     return made
 
 
-def _row(code: str, **more: object) -> pd.Series:
+def _row(code: str, **more: Any) -> pd.Series:
     return lw.predict(hex=code, microarch="sandybridge", model="uica", **more).iloc[0]
 
 
-def _error(code: str, **more: object) -> str:
+def _error(code: str, **more: Any) -> str:
     row = _row(code, **more)
     assert pd.isna(row["cycles"])
     return str(row["error"])
@@ -97,10 +98,10 @@ def test_one_worker_answers_for_many_and_each_as_if_alone(tmp_path):
     started = []
     before = uica.Worker
     try:
-        uica.Worker = lambda *a: started.append(a) or before(*a)  # type: ignore[misc]
+        uica.Worker = lambda *a: started.append(a) or before(*a)
         rows = lw.predict(blocks=blocks, microarch="sandybridge", model="uica")
     finally:
-        uica.Worker = before  # type: ignore[misc]
+        uica.Worker = before
     assert list(rows["cycles"]) == [1.0 if n % 3 else 3.0 for n in range(90)]
     assert 1 <= len(started) <= 90 // uica._SHARE + 1
 

@@ -14,9 +14,10 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -44,7 +45,7 @@ def measured_loops(core: str) -> pd.DataFrame:
         mine = rows[rows["microarch"] == core]
         for variant, group in mine.groupby("variant", sort=False):
             said = group.set_index("source")
-            real = said.loc[MEASURED] if MEASURED in said.index else {}
+            real: Mapping[Any, Any] = said.to_dict("index").get(MEASURED, {})
             if real.get("note", ""):  # of a part of the routine, which no model predicts
                 real = {"error": f"measured {real['note']}"}
             out.append(
