@@ -7,6 +7,6 @@
 #include "meter.h"
 
 /* Run a job's block in a sealed process of its own, and measure it; prints a line of JSON. */
-void block_job(const struct job *job, const struct meter *meter);
+void block_job(const struct job *job, struct meter *meter);
 
 #endif

@@ -23,8 +23,9 @@
 #define ADDRESS_SPACE (1 << 28)
 
 /* What is still called while a block is run and measured. */
-static const int always[] = {SYS_rt_sigreturn,	SYS_exit_group, SYS_mmap, SYS_munmap, SYS_setitimer,
-			     SYS_clock_gettime, SYS_getcpu,	SYS_read, -1};
+static const int always[] = {
+    SYS_rt_sigreturn,  SYS_exit_group,	    SYS_mmap,	SYS_munmap, SYS_setitimer,
+    SYS_clock_gettime, SYS_clock_nanosleep, SYS_getcpu, SYS_read,   -1};
 
 extern char __executable_start[], etext[];
 

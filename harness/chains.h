@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Loops of CHAIN_LENGTH instructions an iteration; known.h has what they cost. */
+/* Loops of CHAIN_LENGTH instructions an iteration; loops.h has what they cost. */
 #ifndef HARNESS_CHAINS_H
 #define HARNESS_CHAINS_H
 
 #include <stdint.h>
-
-#define CHAIN_LENGTH 64 /* instructions an iteration */
 
 /*
  * Dependent register additions, 1 cycle each on every core: the calibrator. An addition of a

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "facts.h"
 
+#include "common/protocol.h"
 #include "json.h"
 #include "machine.h"
 #include "pin.h"
-#include "protocol.h"
 
 #include <stdio.h>
 #include <string.h>

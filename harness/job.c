@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "job.h"
 
+#include "common/replay.h"
 #include "machine.h"
 
 #include <stdlib.h>
@@ -9,14 +10,14 @@
 
 #define WORDS 7
 #define MOST_CODE (1 << 20)
-#define MOST_BLOCK 1024	      /* bytes */
-#define MOST_COPIES (1 << 16) /* bytes of them */
-#define MOST_CHECKED 4096     /* bytes a call, or a record: what the checking memory has room for */
 
-static const char *const kinds[] = {"check", "measure", "block", "clock", "facts", "self_test"};
+static const char *const kinds[] = {"check", "measure",	  "block", "clock",
+				    "facts", "self_test", "judge"};
 static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
+
+static const char *const flag_names[] = {"gated", "wide", "x87", "series"};
 
 static int index_of(const char *const *names, int count, const char *name)
 {
@@ -76,10 +77,7 @@ static bool read_mask(uint64_t *mask, const char *name)
 {
 	struct operand reg;
 
-	if (!name || machine_register(name, &reg))
-		return false;
-	*mask |= 1ull << reg.index;
-	return true;
+	return name && !machine_register(name, &reg) && (*mask |= 1ull << reg.index);
 }
 
 static bool read_counter(struct job *job, const char *name)
@@ -159,6 +157,14 @@ static bool read_effect(struct job *job, const char *name)
 	return effect >= 0;
 }
 
+static bool read_flag(struct job *job, const char *key)
+{
+	bool *const flags[] = {&job->gated, &job->wide, &job->x87, &job->series};
+	int flag = INDEX_OF(flag_names, key);
+
+	return flag >= 0 && (*flags[flag] = true);
+}
+
 static bool read_line(struct job *job, char **word)
 {
 	const char *key = word[0], *value = word[1];
@@ -191,8 +197,6 @@ static bool read_line(struct job *job, char **word)
 		return read_mask(&job->may_change, value);
 	if (!strcmp(key, "faulting"))
 		return read_side(job->faulting, value);
-	if (!strcmp(key, "gated"))
-		return job->gated = true;
 	if (!strcmp(key, "align"))
 		return number(value, &job->align) && job->align;
 	if (!strcmp(key, "overread"))
@@ -215,72 +219,14 @@ static bool read_line(struct job *job, char **word)
 		return read_counter(job, value);
 	if (!strcmp(key, "file"))
 		return read_file(job, value);
-	return false;
+	return read_flag(job, key);
 }
 
-static const char *block_lacks(const struct job *job)
+static bool take_recorded(struct job *job, const char *line)
 {
-	if (!job->id || !job->code)
-		return "a job needs an id and code";
-	if (job->code_size > MOST_BLOCK)
-		return "a block has 1024 bytes at most";
-	if (job->offset >= 64)
-		return "a block's offset is from 0 to 63";
-	if (!job->times[0] || job->times[0] >= job->times[1])
-		return "a block needs times, the second more than the first";
-	if (job->counter < 0 && job->times[1] > MOST_COPIES / job->code_size)
-		return "that are too many copies of the block";
-	return NULL;
-}
-
-/* Say what a job that was read whole lacks, or NULL. */
-static const char *lacks(const struct job *job)
-{
-	bool fails = job->faulting[SIDE_DST] || job->faulting[SIDE_SRC];
-	bool writes = job->effect != EFFECT_CHECKSUM;
-	bool reads = job->effect == EFFECT_COPY || job->effect == EFFECT_CHECKSUM;
-	bool records = job->effect == EFFECT_STORE_FIELDS;
-	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
-
-	if ((int)job->kind < 0)
-		return "a job is check, measure, block, clock, facts or self_test";
-	if (job->kind >= KIND_CLOCK && job->id)
-		return NULL;
-	if (job->kind == KIND_BLOCK)
-		return block_lacks(job);
-	if (!job->id || !job->code)
-		return "a job needs an id and code";
-	if (job->entry >= job->code_size)
-		return "the entry lies outside the code";
-	if (writes && !job->in[ROLE_DST].bits)
-		return "the contract names no input dst";
-	if (reads && !job->in[ROLE_SRC].bits)
-		return "the contract names no input src";
-	if (!records && !job->in[ROLE_COUNT].bits)
-		return "the contract names no input count";
-	if (records && (!job->nfields || !job->record[SIDE_DST]))
-		return "the contract names no fields, or no dst_record";
-	if ((fails || !writes) && !job->out[result].bits)
-		return records	? "the contract names no result stored"
-		       : writes ? "the contract names no result uncopied"
-				: "the contract names no result sum";
-	if (job->max_size > MOST_CHECKED || job->record[SIDE_DST] > MOST_CHECKED ||
-	    job->record[SIDE_SRC] > MOST_CHECKED)
-		return "more than 4096 bytes a call, or a record, are not checked";
-	for (size_t i = 0; i < job->nfields; i++) {
-		const struct field *f = &job->fields[i];
-
-		if (f->dst + f->size > job->record[SIDE_DST])
-			return "a field lies outside dst_record";
-		if (!f->zero && f->src + f->size > job->record[SIDE_SRC])
-			return "a field lies outside src_record";
-		if (!f->zero && !job->in[ROLE_SRC].bits)
-			return "the contract names no input src";
-	}
-	for (size_t i = 0; i < job->entries; i++)
-		if (job->table[i].insn >= job->code_size || job->table[i].fixup >= job->code_size)
-			return "an exception-table entry lies outside the code";
-	return NULL;
+	if (!job->recorded)
+		job->recorded = calloc(1, sizeof(*job->recorded));
+	return replay_line(line, job->recorded);
 }
 
 int job_read(FILE *from, struct job *job, char *why, size_t size)
@@ -297,6 +243,15 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 	while (getline(&line, &room, from) > 0) {
 		char *word[WORDS] = {0}, *rest = line;
 
+		/* A series, or one of its samples. */
+		if (inside && job->kind == KIND_JUDGE && *line == 's') {
+			if (!result && !take_recorded(job, line)) {
+				line[strcspn(line, "\n")] = 0;
+				snprintf(why, size, "not understood: %.60s", line);
+				result = -1;
+			}
+			continue;
+		}
 		for (int i = 0; i < WORDS && (word[i] = strtok_r(rest, " \n", &rest)); i++)
 			;
 		if (!word[0])
@@ -305,7 +260,7 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 			inside = true;
 			job->kind = word[1] ? INDEX_OF(kinds, word[1]) : -1;
 		} else if (!strcmp(word[0], "end")) {
-			const char *missing = lacks(job);
+			const char *missing = job_lacks(job);
 
 			if (missing && !result)
 				snprintf(why, size, "%s", missing);
@@ -336,6 +291,7 @@ void job_free(struct job *job)
 	free(job->fields);
 	free(job->points);
 	free(job->object);
+	free(job->recorded);
 	for (size_t i = 0; i < job->nfiles; i++)
 		free(job->files[i]);
 	free(job->files);

@@ -8,10 +8,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum kind { KIND_CHECK, KIND_MEASURE, KIND_BLOCK, KIND_CLOCK, KIND_FACTS, KIND_SELF_TEST };
+enum kind {
+	KIND_CHECK,
+	KIND_MEASURE,
+	KIND_BLOCK,
+	KIND_CLOCK,
+	KIND_FACTS,
+	KIND_SELF_TEST,
+	KIND_JUDGE
+};
 enum effect { EFFECT_COPY, EFFECT_CLEAR, EFFECT_CHECKSUM, EFFECT_STORE_FIELDS };
 enum side { SIDE_DST, SIDE_SRC, SIDES };
 enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED, ROLES };
+
+struct series;
 
 /* A general-purpose register as a contract names it; bits is 0 where the role has none. */
 struct operand {
@@ -71,9 +81,13 @@ struct job {
 	size_t max_size;
 	struct point *points;
 	size_t npoints;
-	int counter;	 /* the register that a block's loop counts in, by index, or -1 */
-	size_t times[2]; /* copies of a block, or trips of its loop: a few, and more */
-	char **files;	 /* that facts consist of */
+	int counter;		 /* the register that a block's loop counts in, by index, or -1 */
+	size_t times[2];	 /* copies of a block, or trips of its loop: a few, and more */
+	bool wide;		 /* a block accesses vectors: pointers are to be aligned */
+	bool x87;		 /* a block uses the x87 or MMX registers */
+	struct series *recorded; /* samples to judge */
+	bool series;		 /* the answer has all samples as they were taken */
+	char **files;		 /* that facts consist of */
 	size_t nfiles;
 };
 
@@ -83,5 +97,8 @@ struct job {
  */
 int job_read(FILE *from, struct job *job, char *why, size_t size);
 void job_free(struct job *job);
+
+/* Say what a job that was read whole lacks, or NULL. */
+const char *job_lacks(const struct job *job);
 
 #endif

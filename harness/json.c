@@ -64,8 +64,28 @@ void json_integer(const char *key, int64_t value)
 void json_number(const char *key, double value)
 {
 	put_key(key);
-	separator = "";
-	json_item_number(value);
+	if (isfinite(value))
+		printf("%.9g", value);
+	else
+		fputs("null", stdout);
+}
+
+static void put_millionths(uint64_t value)
+{
+	printf("%llu.%06llu", (unsigned long long)(value / 1000000),
+	       (unsigned long long)(value % 1000000));
+}
+
+void json_millionths(const char *key, uint64_t value)
+{
+	put_key(key);
+	put_millionths(value);
+}
+
+void json_null(const char *key)
+{
+	put_key(key);
+	fputs("null", stdout);
 }
 
 void json_object_open(const char *key)
@@ -94,6 +114,13 @@ void json_array_close(void)
 	separator = ", ";
 }
 
+void json_item_array_open(void)
+{
+	next();
+	putchar('[');
+	separator = "";
+}
+
 void json_item_open(void)
 {
 	next();
@@ -107,11 +134,8 @@ void json_item_integer(int64_t value)
 	printf("%lld", (long long)value);
 }
 
-void json_item_number(double value)
+void json_item_millionths(uint64_t value)
 {
 	next();
-	if (isfinite(value))
-		printf("%.9g", value);
-	else
-		fputs("null", stdout);
+	put_millionths(value);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Read jobs from standard input, or from the files named, and print one line of JSON for each. */
+#include "answer.h"
 #include "block.h"
 #include "check.h"
 #include "facts.h"
@@ -8,11 +9,21 @@
 #include "kit/kit.h"
 #include "machine.h"
 #include "measure.h"
-#include "self_test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static void judge(struct series *series)
+{
+	struct reading reading;
+	bool held = series_judge(series, &reading);
+
+	json_integer("held", held);
+	answer_reading(&reading);
+	json_integer("doubtful", reading.doubtful);
+	json_string("refused", reading.refused);
+}
 
 static void run_job(const struct job *job)
 {
@@ -23,10 +34,13 @@ static void run_job(const struct job *job)
 		check_job(job);
 		return;
 	}
-	if (job->kind == KIND_FACTS) {
+	if (job->kind == KIND_FACTS || job->kind == KIND_JUDGE) {
 		json_open();
 		json_string("id", job->id);
-		facts_print(job);
+		if (job->kind == KIND_FACTS)
+			facts_print(job);
+		else
+			judge(job->recorded);
 		json_close();
 		return;
 	}
@@ -42,10 +56,10 @@ static void run_job(const struct job *job)
 		return;
 	}
 	if (job->kind == KIND_SELF_TEST)
-		self_test_rest(&meter);
+		meter_test_rest(&meter);
 	json_open();
 	json_string("id", job->id);
-	meter_print(&meter);
+	answer_meter(&meter);
 	json_close();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "measure.h"
 
+#include "answer.h"
 #include "arena.h"
 #include "caller.h"
 #include "child.h"
@@ -15,24 +16,24 @@
 struct work {
 	const struct job *job;
 	const struct point *point;
-	const struct meter *meter;
-	struct reading *reading;
+	struct meter *meter;
+	struct workspace *room;
 };
 
 static void work(void *data)
 {
 	struct work *w = data;
 	const struct job *job = w->job;
+	struct reading *r = &w->room->reading;
 	/* The caller stands behind the code, on a line of its own. */
 	size_t gap = (job->offset + job->code_size + 127) / 64 * 64 - job->offset, used;
 	uint8_t *blob = malloc(gap + CALLER_BYTES), *caller, *code;
 	struct placement placement;
-	struct target target = {0};
+	struct code target = {0};
 	struct arena arena;
 
 	/* A process must open its own counter. */
-	if (w->meter->clock &&
-	    w->meter->clock->open(w->reading->refused, sizeof(w->reading->refused)))
+	if (w->meter->clock && w->meter->clock->open(r->refused, sizeof(r->refused)))
 		return;
 	placement = placement_open(job, w->point);
 	memset(blob, 0, gap);
@@ -40,25 +41,25 @@ static void work(void *data)
 	/* Relative to the blob, and to any other 64-byte boundary, the same bytes. */
 	used = caller_emit(blob + gap, 64, job, &placement, 64 - gap + job->entry);
 	if (!used) {
-		snprintf(w->reading->refused, sizeof(w->reading->refused),
+		snprintf(r->refused, sizeof(r->refused),
 			 "the contract leaves no register for a loop counter");
 		return;
 	}
 	code = arena_code(&arena, blob, gap + used, job->offset);
 	caller = code + gap;
-	memcpy(&target.code, &caller, sizeof(target.code));
+	memcpy(&target.run, &caller, sizeof(target.run));
 	if (w->point->cold) {
 		target.prepare = placement_flush;
 		target.data = &placement;
 		target.most = placement.most;
 	}
-	*w->reading = meter_read(w->meter, &target);
+	meter_read(w->meter, &target, &w->room->series, r);
 }
 
 static void print(const struct work *w, double seconds)
 {
 	const struct point *p = w->point;
-	const struct reading *r = w->reading;
+	const struct reading *r = &w->room->reading;
 
 	json_open();
 	json_string("id", w->job->id);
@@ -71,36 +72,30 @@ static void print(const struct work *w, double seconds)
 	json_integer("src_align", p->src_align);
 	json_integer("skew", p->skew);
 	json_string("cache", p->cold ? "cold" : "hot");
-	json_number("cycles", r->median);
-	json_number("p10", r->p10);
-	json_number("p90", r->p90);
-	json_array_open("samples");
-	for (int i = 0; i < r->samples; i++)
-		json_item_number(r->sample[i]);
-	json_array_close();
-	json_integer("attempts", r->attempts);
+	answer_reading(r);
+	if (w->job->series)
+		answer_series(&w->room->series);
 	json_number("milliseconds", seconds * 1e3);
-	json_number("core_hz", r->core_hz);
 	json_string("clock", w->meter->clock ? w->meter->clock->name : "");
 	json_integer("cpu", w->meter->cpu);
 	json_string("refused", r->refused);
 	json_close();
 }
 
-void measure_point(const struct job *job, size_t point, const struct meter *meter)
+void measure_point(const struct job *job, size_t point, struct meter *meter)
 {
-	struct reading *reading = child_share(sizeof(*reading));
-	struct work w = {job, &job->points[point], meter, reading};
+	struct workspace *room = child_share(sizeof(*room));
+	struct work w = {job, &job->points[point], meter, room};
 	double began = clock_seconds();
 	char why[128];
 
 	if (child_run(work, &w, SECONDS, why, sizeof(why)))
-		snprintf(reading->refused, sizeof(reading->refused), "%s", why);
+		snprintf(room->reading.refused, sizeof(room->reading.refused), "%s", why);
 	print(&w, clock_seconds() - began);
-	child_unshare(reading, sizeof(*reading));
+	child_unshare(room, sizeof(*room));
 }
 
-void measure_job(const struct job *job, const struct meter *meter)
+void measure_job(const struct job *job, struct meter *meter)
 {
 	for (size_t i = 0; i < job->npoints; i++)
 		measure_point(job, i, meter);

@@ -7,9 +7,9 @@
 #include "meter.h"
 
 /* Measure one point of a job in a process of its own; prints a line of JSON. */
-void measure_point(const struct job *job, size_t point, const struct meter *meter);
+void measure_point(const struct job *job, size_t point, struct meter *meter);
 
 /* Measure every point of a job. */
-void measure_job(const struct job *job, const struct meter *meter);
+void measure_job(const struct job *job, struct meter *meter);
 
 #endif

@@ -4,13 +4,15 @@ The protocol, what seals the process and what is refused are described in harnes
 """
 
 import random
+import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
 
-from loopwright import decode, harness, hosts, slopes, toolchain, trips
+from loopwright import addresses, decode, harness, hosts, slopes, toolchain, trips
 from loopwright.code import Flow, Instruction
 from loopwright.errors import InputError, unknown
 from loopwright.predict import subjects
@@ -20,10 +22,13 @@ from loopwright.slopes import Reading
 NOTIONS = ("loop", "unrolled")
 EVERY = "all"
 MOST_BYTES = 1024
+_SPAN = 1.5  # s: turns go on as long, and apart, to see a block at both of its speeds
 _SPARE = 3  # further turns for blocks that were disturbed, or whose turns do not agree
 _COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
 _LEAST_COPIES = 8
-_TRIPS = 40000
+_TRIPS = 20000  # of the shorter loop, at most
+_PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with the length
+_X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
 
 COLUMNS = [
     "id",
@@ -34,6 +39,9 @@ COLUMNS = [
     "p90",
     "uncertainty",
     "samples",
+    "dropped",
+    "dropped_from",
+    "dropped_to",
     "processes",
     "clock",
     "status",
@@ -54,6 +62,9 @@ class _Block:
     offset: int
     code: bytes
     counter: str = ""
+    x87: bool = False
+    wide: bool = False
+    misaligned: bool = False
     refused: str = ""
 
 
@@ -78,11 +89,12 @@ def measure_blocks(
     copies or trips: what surrounds them is in neither. processes have to agree on it; one alone is
     the quickest, and says nothing of the spread between them. p10 and p90 are of the samples;
     uncertainty (cycles) adds the spread between processes, of which each measures other numbers of
-    copies. A row with status "refused" has a reason and no number; "bimodal" says that processes
-    or samples differ by more than 1 % (0.02 cycles). note says that an access is misaligned and
-    may cross cache lines; code is what was repeated, in hex: of a loop, with its branch. progress
-    is called with blocks done and all. InputError for a file that is no blocks file and for
-    settings that make no sense.
+    copies. A row with status "refused" has a reason and no number; "bimodal" says that there are
+    two speeds, by more than interruptions and noise explain. dropped is the share of samples left
+    out for being slow, dropped_from and dropped_to how many times as long they took. note says that
+    an access is misaligned and may cross cache lines; code is what was repeated, in hex: of a loop,
+    with its branch. progress is called with blocks done and all. InputError for a file that is no
+    blocks file and for settings that make no sense.
     """
     isa = isa or toolchain.host_isa()
     if isa not in ("x86_64", "arm64"):
@@ -143,6 +155,12 @@ def _block(name: str, text: str, offset: int, isa: str, notion: str | None) -> _
         if isa == "arm64" and offset % 4:
             raise InputError("arm64 code stands at multiples of 4")
         body = decode.decode(isa, code)
+        block = replace(
+            block,
+            x87=any(_X87.search(ins.text) for ins in body),
+            wide=addresses.wide(isa, code),
+            misaligned=addresses.misaligned(isa, code),
+        )
         loops = body[-1].target == 0 and body[-1].flow is Flow.BRANCH
         notion = notion or ("loop" if loops else "unrolled")
         block = replace(block, notion=notion)
@@ -176,11 +194,15 @@ def _measure(
     todo = [n for n, block in enumerate(blocks) if not block.refused]
     total = processes * len(todo)
     done = 0
+    began = time.monotonic()
     for turn in range(processes + _SPARE):
-        if turn >= processes or not toolchain.find(isa).native:
+        early = processes >= slopes.TURNS and time.monotonic() < began + _SPAN
+        if not toolchain.find(isa).native or (turn >= processes and not early):
             todo = [n for n in todo if slopes.wants_more(readings[n], processes)]
         if not todo:
             break
+        if turn and early:
+            time.sleep(random.uniform(0, 2 * _SPAN / (processes + _SPARE)))
         for n, reading in _turn(isa, blocks, random.sample(todo, len(todo)), turn):
             readings[n].append(reading)
             done += 1
@@ -197,18 +219,18 @@ def _turn(
     for record in harness.run(isa, text):
         if record["disturbed"] and emulator:
             record["refused"] = f"emulated: no timing ({emulator} runs its code here)"
+        record["misaligned"] |= blocks[int(record["id"])].misaligned
         yield int(record["id"]), Reading.of(record)
 
 
 def _job(isa: str, name: str, block: _Block, turn: int) -> str:
-    """Return a block's job; every other turn has other numbers of copies, or of trips."""
+    """Return a block's job; turns have other numbers of copies, or of trips."""
+    part = _PARTS[turn % len(_PARTS)]
     if block.counter:
-        long = _TRIPS * (3 if turn % 2 else 4) // 4
-        short = long // 2
+        short = round(_TRIPS * part)
     else:
-        copies = max(_LEAST_COPIES, -(-_COPIES_BYTES // len(block.code)))
-        short = copies * (3 if turn % 2 else 2) // 2
-        long = 2 * short
+        short = round(max(_LEAST_COPIES, -(-_COPIES_BYTES // len(block.code))) * part)
+    long = 2 * short
     lines = [
         "job block",
         f"id {name}",
@@ -217,6 +239,8 @@ def _job(isa: str, name: str, block: _Block, turn: int) -> str:
         f"offset {block.offset}",
         f"times {short} {long}",
         *([f"counter {block.counter}"] if block.counter else []),
+        *(["x87"] if block.x87 else []),
+        *(["wide"] if block.wide else []),
         "end",
     ]
     return "\n".join([*lines, ""])

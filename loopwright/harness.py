@@ -22,7 +22,7 @@ _PARTS = ("*.c", "*.h", "*.S")
 
 
 def _sources(isa: str) -> list[Path]:
-    folders = (paths.HARNESS, paths.HARNESS / isa, paths.HARNESS / "kit")
+    folders = (paths.HARNESS, *(paths.HARNESS / name for name in ("common", isa, "kit")))
     return sorted(p for folder in folders for part in _PARTS for p in folder.glob(part))
 
 
@@ -37,8 +37,8 @@ def version(isa: str) -> str:
 
 @cache
 def protocol() -> int:
-    """Return the version of the protocol by which cycles are measured (harness/protocol.h)."""
-    text = (paths.HARNESS / "protocol.h").read_text()
+    """Return the version of the protocol by which cycles are measured (common/protocol.h)."""
+    text = (paths.HARNESS / "common" / "protocol.h").read_text()
     return int(text.split("#define PROTOCOL ")[1].split()[0])
 
 

@@ -37,6 +37,9 @@ COLUMNS = [
     "p90",
     "uncertainty",
     "samples",
+    "dropped",
+    "dropped_from",
+    "dropped_to",
     "processes",
     "clock",
     "status",
@@ -82,7 +85,10 @@ def run(
     the row took; raw has the samples (bootstrap.Raw). ratio and its interval compare with the
     variant named by against, or else with the routine's baseline, where it is among the variants
     (see ratios.add). A row with status "refused" has a reason and no number, as that of a variant
-    that breaks its contract; "bimodal" says that samples differ by more than 0.3 %.
+    that breaks its contract; "bimodal" says that there are two speeds: more samples are slow, or
+    alike slow, than interruptions and what shares the core explain, or processes differ by more
+    than 1 % (cold: 10 %) and than their samples. dropped is the share of samples that were left
+    out for being slow, dropped_from and dropped_to how many times as long as the others they took.
 
     progress is called with measured points and all points. recorder keeps every answer of the
     harness as it comes; points that it knows already are not measured again. The table's

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any, Self
 
@@ -9,9 +10,12 @@ from loopwright.bootstrap import Raw
 from loopwright.points import Goal
 
 LEAST = 5e-4  # relative: what the calibration is good for, from known answers
-# Relative: a wider spread is more than one mode. Memory varies by itself.
-_BIMODAL = {"hot": 3e-3, "cold": 0.1}
+# Relative: processes that differ by more, and by more than their samples, have two speeds. Memory
+# varies by itself.
+_APART = {"hot": 1e-2, "cold": 0.1}
 _COLD = "cold: each call has buffers of its own, in no cache, and a fence before it"
+_MANY = 0.2  # of the samples
+_DROPPED = "more than a fifth of the samples was dropped for being slow: see the columns dropped"
 _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at several offsets"
 
 
@@ -19,14 +23,21 @@ _LOOP_EXIT = "a loop's exit may mispredict: trust differences from 3 % on, or at
 class Reading:
     """One point in one process: cycles per call, or the reason why there is no number.
 
-    samples are those that were accepted, in the order in which they were taken; cycles is their
-    median. milliseconds is what the reading took.
+    samples are those that were kept, in the order in which they were taken; cycles is their
+    median. accepted are all whose calibrations agree, slow those of them that were left out for
+    taking slow_from to slow_to times as long as the quick ones. two_speeds says what noise does not
+    explain, or nothing. milliseconds is what the reading took.
     """
 
     cycles: float
     p10: float
     p90: float
     samples: tuple[float, ...]
+    accepted: int
+    slow: int
+    slow_from: float
+    slow_to: float
+    two_speeds: str
     skew: int
     clock: str
     refused: str
@@ -40,6 +51,11 @@ class Reading:
             record["p10"],
             record["p90"],
             tuple(record["samples"]),
+            record["accepted"],
+            record["slow"],
+            record["slow_from"],
+            record["slow_to"],
+            record["two_speeds"],
             record["skew"],
             record["clock"],
             record["refused"],
@@ -54,7 +70,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a goal, over all processes. raw has the samples (see bootstrap.Raw)."""
+    """What came of a goal, over all processes. raw has the samples (see bootstrap.Raw).
+
+    dropped is the share of samples that were left out for being slow, dropped_from and dropped_to
+    how many times as long as the others they took, of the quickest and the slowest tenth.
+    """
 
     goal: Goal
     cycles: float
@@ -62,6 +82,9 @@ class Result:
     p90: float
     uncertainty: float
     samples: int
+    dropped: float
+    dropped_from: float
+    dropped_to: float
     processes: int
     skew: int | None
     clock: str
@@ -74,7 +97,10 @@ class Result:
     def refusal(cls, goal: Goal, reason: str, clock: str = "", milliseconds: float = 0.0) -> Self:
         """Return a result without a number."""
         nan = float("nan")
-        return cls(goal, nan, nan, nan, nan, 0, 0, None, clock, "refused", reason, milliseconds, ())
+        return cls(
+            *(goal, nan, nan, nan, nan, 0, nan, nan, nan, 0, None),
+            *(clock, "refused", reason, milliseconds, ()),
+        )
 
     @classmethod
     def of(cls, goal: Goal, readings: Sequence[Sequence[Reading]], processes: int) -> Self:
@@ -98,9 +124,9 @@ class Result:
         joined = [_Joined.of(goal, turn) for turn in zip(*accepted, strict=False)]
         cycles = median(j.cycles for j in joined)
         spread = max(abs(j.cycles - cycles) for j in joined)
-        most = _BIMODAL[goal.cache]
-        wide = any(r.p90 - r.p10 > most * r.cycles for r in every)
-        apart = any(_range(kept) > most * kept[0].cycles for kept in accepted)
+        speeds = next((r.two_speeds for r in every if r.two_speeds), "")
+        speeds = speeds or _apart(accepted, _APART[goal.cache])
+        slow = [r for r in every if r.slow]
         return cls(
             goal=goal,
             cycles=cycles,
@@ -108,11 +134,14 @@ class Result:
             p90=median(j.p90 for j in joined),
             uncertainty=max(j.error for j in joined) + spread,
             samples=sum(len(r.samples) for r in every),
+            dropped=sum(r.slow for r in every) / sum(r.accepted for r in every),
+            dropped_from=min((r.slow_from for r in slow), default=float("nan")),
+            dropped_to=max((r.slow_to for r in slow), default=float("nan")),
             processes=len(joined),
             skew=every[0].skew if goal.both_sides else None,
             clock=every[0].clock,
-            status="bimodal" if wide or apart else "ok",
-            reason=_bimodal(wide, most) if wide or apart else "",
+            status="bimodal" if speeds else "ok",
+            reason=speeds,
             milliseconds=took,
             raw=[_scaled(goal, turn) for turn in zip(*accepted, strict=False)],
         )
@@ -120,9 +149,10 @@ class Result:
     @property
     def note(self) -> str:
         """Return what a reader of the figure must know."""
-        if self.goal.cache == "cold":
-            return _COLD
-        return _LOOP_EXIT if self.goal.unit == "cycles/iteration" else ""
+        notes = [_COLD] if self.goal.cache == "cold" else []
+        notes += [_LOOP_EXIT] if self.goal.unit == "cycles/iteration" else []
+        notes += [_DROPPED] if self.dropped > _MANY else []
+        return "; ".join(notes)
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of measure.run that a result fills."""
@@ -140,6 +170,9 @@ class Result:
             "p90": self.p90,
             "uncertainty": self.uncertainty,
             "samples": self.samples,
+            "dropped": self.dropped,
+            "dropped_from": self.dropped_from,
+            "dropped_to": self.dropped_to,
             "processes": self.processes,
             "clock": self.clock,
             "status": self.status,
@@ -179,11 +212,11 @@ def _scaled(goal: Goal, turn: Sequence[Reading]) -> list[list[float]]:
     return [[cycles / goal.divisor for cycles in reading.samples] for reading in turn]
 
 
-def _range(readings: Sequence[Reading]) -> float:
-    values = [r.cycles for r in readings]
-    return max(values) - min(values)
-
-
-def _bimodal(wide: bool, most: float) -> str:
-    where = "within a process" if wide else "between processes"
-    return f"cycles differ by more than {100 * most:.2g} % {where}"
+def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
+    """Say where processes differ by more than noise: their samples lie closer together."""
+    for readings in points:
+        cycles = sorted(r.cycles for r in readings)
+        gap = max((b - a for a, b in pairwise(cycles)), default=0.0)
+        if gap > least * cycles[0] and gap > max(r.p90 - r.p10 for r in readings):
+            return "processes differ: " + ", ".join(f"{r.cycles:.2f}" for r in readings) + " cycles"
+    return ""

@@ -32,13 +32,17 @@ def _full_names() -> dict[int, str]:
     return {getattr(iced.Register, name.upper()): name for name in _X86}
 
 
+def full_name(register: "iced.Register_") -> str:
+    """Return the 64-bit name of a register of iced, nothing where it is no general-purpose one."""
+    return _full_names().get(iced.RegisterExt.full_register(register), "")
+
+
 def _used_x86(code: bytes) -> frozenset[str]:
     info = iced.InstructionInfoFactory()
-    names = _full_names()
     found = set()
     for ins in iced.Decoder(64, code):
         for use in info.info(ins).used_registers():
-            found.add(names.get(iced.RegisterExt.full_register(use.register), ""))
+            found.add(full_name(use.register))
     return frozenset(found - {""})
 
 

@@ -5,24 +5,34 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Self
 
-TURNS = 2  # processes that have to agree, unless others are asked for
+TURNS = 3  # processes that have to agree, unless others are asked for
 _AGREE = (0.02, 0.02)  # most that they may differ by: cycles, and a share of them
-_BIMODAL = (0.02, 0.01)  # the same, of what is not noted
 _QUIET = (0.02, 0.01)  # the same, from p10 to p90, of what another turn cannot better
 _LEAST = 5e-4  # relative: what the calibration is good for, from known answers
+_ENDS = 2.0  # cycles by which the ends of two codes differ, for their lengths alone
+_MOST_ENDS = 8.0  # the most that was seen: 5 loads of 23 bytes, by turns early and late
 
 
 @dataclass(frozen=True)
 class Reading:
     """One block in one process, in cycles: the slope between two numbers of copies or trips.
 
-    disturbed says that the meter refused it, not what the block does: that another turn can help.
+    Of the samples accepted the slow ones were left out, which took slow_from to slow_to times as
+    long as the others. copies is by how many the two codes differ. two_speeds says what noise does
+    not explain. disturbed says that the meter refused it, not what the block does: that another
+    turn can help.
     """
 
     cycles: float
     p10: float
     p90: float
     samples: int
+    accepted: int
+    slow: int
+    slow_from: float
+    slow_to: float
+    copies: int
+    two_speeds: str
     clock: str
     misaligned: bool
     shared: bool
@@ -37,6 +47,12 @@ class Reading:
             p10=float("nan") if record["p10"] is None else record["p10"],
             p90=float("nan") if record["p90"] is None else record["p90"],
             samples=record["samples"],
+            accepted=record["accepted"],
+            slow=record["slow"],
+            slow_from=record["slow_from"],
+            slow_to=record["slow_to"],
+            copies=record["long"] - record["short"],
+            two_speeds=record["two_speeds"],
             clock=record["clock"],
             misaligned=bool(record["misaligned"]),
             shared=bool(record["shared"]),
@@ -47,7 +63,7 @@ class Reading:
     @property
     def error(self) -> float:
         """Return the uncertainty within the process, in cycles."""
-        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles)
+        return max((self.p90 - self.p10) / 2, _LEAST * self.cycles, _ENDS / self.copies)
 
     @property
     def quiet(self) -> bool:
@@ -68,7 +84,8 @@ def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
     if not accepted:
         return []
     middle = median(r.cycles for r in accepted)
-    most = max(_AGREE[0], _AGREE[1] * middle) / (2 if len(accepted) == 2 else 1)
+    ends = _MOST_ENDS / min(r.copies for r in accepted)
+    most = max(_AGREE[0], _AGREE[1] * middle, ends) / (2 if len(accepted) == 2 else 1)
     near = [r for r in accepted if abs(r.cycles - middle) <= most]
     return near if 2 * len(near) > len(accepted) else []
 
@@ -78,6 +95,7 @@ def refusal(reason: str, clock: str = "") -> dict[str, Any]:
     nan = float("nan")
     return {
         **dict.fromkeys(("cycles", "p10", "p90", "uncertainty"), nan),
+        **dict.fromkeys(("dropped", "dropped_from", "dropped_to"), nan),
         **{"samples": 0, "processes": 0, "clock": clock},
         **{"status": "refused", "reason": reason, "note": ""},
     }
@@ -103,21 +121,37 @@ def result(readings: Sequence[Reading], turns: int = TURNS) -> dict[str, Any]:
         return refusal(f"{last.refused} ({count})", clock)
     cycles = median(r.cycles for r in near)
     spread = max(abs(r.cycles - cycles) for r in near)
-    wide = max(max(r.p90 for r in near) - min(r.p10 for r in near), 2 * spread)
-    apart = len(near) < len(accepted)
-    bimodal = apart or wide > max(_BIMODAL[0], _BIMODAL[1] * cycles)
+    speeds = _speeds(near, accepted)
     return {
         "cycles": cycles,
         "p10": median(r.p10 for r in near),
         "p90": median(r.p90 for r in near),
         "uncertainty": max(r.error for r in near) + spread,
         "samples": sum(r.samples for r in near),
+        **_dropped(accepted),
         "processes": len(near),
         "clock": clock,
-        "status": "bimodal" if bimodal else "ok",
-        "reason": "cycles differ by more than 1 %" if bimodal else "",
+        "status": "bimodal" if speeds else "ok",
+        "reason": speeds,
         "note": "; ".join(_notes(near)),
     }
+
+
+def _dropped(accepted: Sequence[Reading]) -> dict[str, float]:
+    """Return the share of samples that were left out for being slow, and how slow they were."""
+    slow = [r for r in accepted if r.slow]
+    return {
+        "dropped": sum(r.slow for r in accepted) / sum(r.accepted for r in accepted),
+        "dropped_from": min((r.slow_from for r in slow), default=float("nan")),
+        "dropped_to": max((r.slow_to for r in slow), default=float("nan")),
+    }
+
+
+def _speeds(near: Sequence[Reading], accepted: Sequence[Reading]) -> str:
+    """Say what shows two speeds, or nothing: noise is not two speeds."""
+    if len(near) < len(accepted):
+        return "processes differ: " + ", ".join(f"{r.cycles:.2f}" for r in accepted) + " cycles"
+    return next((r.two_speeds for r in accepted if r.two_speeds), "")
 
 
 def _notes(readings: Sequence[Reading]) -> list[str]:

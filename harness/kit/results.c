@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "results.h"
 
+#include "../common/protocol.h"
 #include "../facts.h"
 #include "../json.h"
-#include "../protocol.h"
 
 #include <errno.h>
 #include <fcntl.h>

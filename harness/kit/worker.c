@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "kit.h"
 
+#include "../answer.h"
 #include "../json.h"
 #include "../measure.h"
 #include "jobfile.h"
@@ -20,7 +21,7 @@ int kit_worker(const char *path)
 	meter_open(&meter);
 	json_open();
 	json_string("id", "clock");
-	meter_print(&meter);
+	answer_meter(&meter);
 	json_close();
 	while (scanf("%u %u", &job, &point) == 2) {
 		if (job >= all.count || point >= all.jobs[job].npoints)

@@ -10,17 +10,6 @@ struct perf_event;
 extern const char arch_isa[];
 extern const char arch_timer_name[];
 
-/* A chain of another instruction than the calibrator's, of the same latency on every core. */
-#ifdef CONFIG_X86_64
-#define arch_chain_name "imul chain"
-#define arch_chain call_chain_multiply
-#define arch_chain_cycles 3
-#else
-#define arch_chain_name "xor chain"
-#define arch_chain call_chain_xor
-#define arch_chain_cycles 1
-#endif
-
 /* Whether an emulator runs this: what it takes says nothing of the CPU. */
 bool arch_emulated(void);
 

@@ -3,14 +3,13 @@
 #ifndef LOOPWRIGHT_CHAIN_CALLS_H
 #define LOOPWRIGHT_CHAIN_CALLS_H
 
-#include "kmod.h"
-
-#define CHAIN_LENGTH 64 /* instructions an iteration */
+#include "meter.h"
 
 void call_chain_add(struct call *call, unsigned long times);
-void call_chain_xor(struct call *call, unsigned long times);
-void call_chain_multiply(struct call *call, unsigned long times);
-void call_stream_load(struct call *call, unsigned long times);
-void call_taken_branches(struct call *call, unsigned long times);
+
+extern const struct code chain_calls_calibrator;
+
+/* All of them are required; one without a name ends them. */
+extern const struct known chain_calls_known[];
 
 #endif

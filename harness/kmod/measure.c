@@ -2,11 +2,11 @@
 #include "measure.h"
 
 #include "effect.h"
+#include "readings.h"
 #include "records.h"
 
 #include <linux/ktime.h>
 #include <linux/mm.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 #include <linux/utsname.h>
@@ -31,13 +31,13 @@ static bool whole(const struct run *run, const struct call *call)
 	}
 }
 
-static const char *read_calls(const struct run *run, const struct meter *meter,
-			      struct reading *reading)
+static const char *read_calls(const struct run *run, struct meter *meter, struct workspace *room)
 {
 	const struct selection *s = &run->selection;
 	const struct areas *areas = &run->areas;
 	void __user *user = (void __user *)areas->user;
 	struct call call = {.count = s->count};
+	const struct code code = {s->variant->loop, &call, whole};
 
 	memset(areas->kernel[SIDE_DST], 0x55, KERNEL_BYTES);
 	memset(areas->kernel[SIDE_SRC], 0xaa, KERNEL_BYTES);
@@ -50,24 +50,23 @@ static const char *read_calls(const struct run *run, const struct meter *meter,
 	call.src = (s->user == SIDE_SRC ? areas->user : (unsigned long)areas->kernel[SIDE_SRC]) +
 		   SKEW + s->src_align;
 	pagefault_disable();
-	meter_read(meter, run, s->variant->loop, &call, whole, reading);
+	meter_read(meter, &code, room);
 	pagefault_enable();
 	return NULL;
 }
 
-int measure(const struct run *run, const struct meter *meter)
+int measure(const struct run *run, struct meter *meter, struct workspace *room)
 {
 	const struct selection *s = &run->selection;
-	struct reading *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	struct reading *r = &room->reading;
 	ktime_t began = ktime_get();
 	const char *why;
 
-	if (!r)
-		return -ENOMEM;
+	memset(r, 0, sizeof(*r));
 	if (s->variant->state != HOLDS)
 		why = "the check of the variant has not passed";
 	else
-		why = *meter->refused ? meter->refused : read_calls(run, meter, r);
+		why = *meter->gauge.refused ? meter->gauge.refused : read_calls(run, meter, room);
 	if (why)
 		strscpy(r->refused, why, sizeof(r->refused));
 	record_open();
@@ -83,23 +82,11 @@ int measure(const struct run *run, const struct meter *meter)
 	record_integer("skew", (s->dst_align - SKEW - s->src_align) % PAGE);
 	record_string("cache", "hot");
 	record_string("user", side_names[s->user]);
-	if (*r->refused) {
-		record_null("cycles");
-		record_null("p10");
-		record_null("p90");
-	} else {
-		record_millionths("cycles", r->median);
-		record_millionths("p10", r->p10);
-		record_millionths("p90", r->p90);
-	}
-	record_array("samples", r->sample, r->samples);
-	record_integer("attempts", r->attempts);
+	readings_one(r);
 	record_integer("milliseconds", ktime_ms_delta(ktime_get(), began));
-	record_integer("core_hz", r->core_hz);
 	record_string("clock", meter->clock);
-	record_integer("cpu", meter->cpu);
+	record_integer("cpu", run->cpu);
 	record_string("release", init_utsname()->release);
 	record_string("refused", r->refused);
-	kvfree(r);
 	return record_close();
 }

@@ -6,6 +6,6 @@
 #include "meter.h"
 
 /* Record a reading, or why there is none. */
-int measure(const struct run *run, const struct meter *meter);
+int measure(const struct run *run, struct meter *meter, struct workspace *room);
 
 #endif

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* The files below /sys/kernel/debug/loopwright; README.md says what each does. */
+#include "judge.h"
 #include "records.h"
 #include "run.h"
 #include "select.h"
 
 #include <linux/cpumask.h>
 #include <linux/debugfs.h>
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
@@ -166,6 +169,31 @@ static const struct file_operations run_fops = {
     .write = run_write,
 };
 
+static ssize_t judge_write(struct file *file, const char __user *from, size_t count, loff_t *at)
+{
+	char *text;
+	int error;
+
+	if (*at || !count || count >= JUDGE_BYTES)
+		return -EINVAL;
+	text = memdup_user_nul(from, count);
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	error = mutex_lock_interruptible(&busy);
+	if (!error) {
+		error = judge(text);
+		mutex_unlock(&busy);
+	}
+	kfree(text);
+	return error ?: count;
+}
+
+static const struct file_operations judge_fops = {
+    .owner = THIS_MODULE,
+    .open = simple_open,
+    .write = judge_write,
+};
+
 static int __init loopwright_init(void)
 {
 	int error = records_init();
@@ -177,6 +205,7 @@ static int __init loopwright_init(void)
 	debugfs_create_file("cpu", 0600, folder, NULL, &cpu_fops);
 	debugfs_create_file("select", 0600, folder, NULL, &select_fops);
 	debugfs_create_file("run", 0200, folder, NULL, &run_fops);
+	debugfs_create_file("judge", 0200, folder, NULL, &judge_fops);
 	debugfs_create_file("results", 0400, folder, NULL, &results_fops);
 	return 0;
 }

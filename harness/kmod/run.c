@@ -5,6 +5,7 @@
 #include "call.h"
 #include "check.h"
 #include "measure.h"
+#include "readings.h"
 #include "records.h"
 
 #include <linux/build_bug.h>
@@ -55,28 +56,31 @@ static int describe(const struct run *run, const struct meter *meter)
 	record_string("release", init_utsname()->release);
 	record_integer("cpu", run->cpu);
 	arch_describe();
-	meter_describe(meter);
+	readings_meter(meter);
 	return record_close();
 }
 
 static int with_meter(struct run *run, bool measuring)
 {
-	struct meter *meter = kzalloc(sizeof(*meter), GFP_KERNEL);
+	struct {
+		struct meter meter;
+		struct workspace room;
+	} *of = kvzalloc(sizeof(*of), GFP_KERNEL);
 	struct variant *variant = run->selection.variant;
 	int error = 0;
 
-	if (!meter)
+	if (!of)
 		return -ENOMEM;
 	if (measuring && variant->state == UNTRIED)
 		error = check_variant(run, variant);
 	if (!error) {
-		meter_open(meter, run);
-		error = describe(run, meter);
+		meter_open(&of->meter, run, &of->room);
+		error = describe(run, &of->meter);
 		if (!error && measuring)
-			error = measure(run, meter);
-		meter_close(meter);
+			error = measure(run, &of->meter, &of->room);
+		meter_close(&of->meter);
 	}
-	kfree(meter);
+	kvfree(of);
 	return READ_ONCE(run->stop) ? -EINTR : error;
 }
 

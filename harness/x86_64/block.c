@@ -7,14 +7,15 @@
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <linux/audit.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-#define VECTOR_AREA 8192
-#define XMM 160 /* in the XSAVE area; 64 bytes from 512 on describe it */
-#define HEADER 512
-#define MASKS 5 /* the component of the registers k0 to k7 */
+#define REGISTERS 16 /* xmm, of 16 bytes */
+#define LANES 4
+#define CONTROLS 256	 /* where the MXCSR is, behind the registers */
+#define HARMLESS 0x9fc0u /* exceptions masked, subnormal results and operands taken as zero */
+#define AVX 4u		 /* of the states that the system has switched on */
+#define AVX512 0xe0u
 #define AC 0x40000u
 
 /* Loads of one bank, on AMD every eighth word of 8 bytes, wait for each other. */
@@ -23,9 +24,12 @@ const uint64_t block_flags_aligned = AC;
 const uint32_t block_audit_arch = AUDIT_ARCH_X86_64;
 const int block_system_calls[] = {SYS_arch_prctl, -1};
 
-/* Used by block_call, in assembly. */
-uint32_t block_components;
-uint8_t block_vectors[VECTOR_AREA] __attribute__((aligned(64)));
+/* What the vector registers start with: an XRSTOR would leave its traces for 100 cycles. */
+static struct {
+	float lane[REGISTERS][LANES];
+	uint32_t mxcsr;
+} vectors __attribute__((aligned(64)));
+static uint32_t states;
 
 /* mov (%reg), %reg, for a register other than rsp. */
 static void load_from_itself(struct emitter *e, int reg)
@@ -41,47 +45,69 @@ static void load_from_itself(struct emitter *e, int reg)
 
 int block_machine_init(char *why, size_t size)
 {
-	uint32_t a, b, c, d, enabled, high, components = 3;
-	float lane;
+	uint32_t a, b, c, d, high;
 
-	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) {
-		snprintf(why, size, "this CPU or kernel has no XSAVE, which blocks need");
-		return -1;
-	}
-	__asm__("xgetbv" : "=a"(enabled), "=d"(high) : "c"(0));
-	block_components = enabled & 0xe7;
-	memset(block_vectors, 0, sizeof(block_vectors));
-	block_vectors[0] = 0x7f;
-	block_vectors[1] = 0x03;
-	/* Exceptions masked, subnormal results and operands taken as zero. */
-	block_vectors[24] = 0xc0;
-	block_vectors[25] = 0x9f;
-	/* Upper halves stay in their initial state: else SSE code would pay for them. */
-	for (int i = 0; i < 64; i++) {
-		lane = 1 + (i / 4) / 64.0f;
-		memcpy(block_vectors + XMM + 4 * i, &lane, sizeof(lane));
-	}
-	if (block_components & 1u << MASKS) {
-		__cpuid_count(0xd, MASKS, a, b, c, d);
-		if (a + b > VECTOR_AREA) {
-			snprintf(why, size, "the XSAVE area of this CPU is too large");
-			return -1;
-		}
-		memset(block_vectors + b, 0xff, a);
-		components |= 1u << MASKS;
-	}
-	memcpy(block_vectors + HEADER, &components, sizeof(components));
+	(void)why;
+	(void)size;
+	states = 0;
+	if (__get_cpuid(1, &a, &b, &c, &d) && c & bit_OSXSAVE)
+		__asm__("xgetbv" : "=a"(states), "=d"(high) : "c"(0));
+	/* Mask registers of 64 bits come with AVX512BW. */
+	if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX512BW))
+		states &= ~AVX512;
+	for (int reg = 0; reg < REGISTERS; reg++)
+		for (int lane = 0; lane < LANES; lane++)
+			vectors.lane[reg][lane] = 1 + reg / 64.0f;
+	vectors.mxcsr = HARMLESS;
 	block_frame.flags = 0x202;
 	return 0;
 }
 
+/* Upper halves stay in their initial state: else SSE code would pay for them. */
+static void set_vectors(struct emitter *e)
+{
+	static const uint8_t vzeroall[] = {0xc5, 0xfc, 0x77};
+
+	if (states & AVX)
+		bytes(e, vzeroall, sizeof(vzeroall));
+	for (int reg = 0; reg < REGISTERS; reg++) {
+		/* movaps 16 * reg(%rsi), %xmm */
+		if (reg > 7)
+			byte(e, 0x44);
+		byte(e, 0x0f);
+		byte(e, 0x28);
+		byte(e, 0x86 | (reg & 7) << 3);
+		word(e, 16 * reg);
+	}
+	/* ldmxcsr CONTROLS(%rsi) */
+	byte(e, 0x0f);
+	byte(e, 0xae);
+	byte(e, 0x96);
+	word(e, CONTROLS);
+	if ((states & AVX512) != AVX512)
+		return;
+	for (int reg = 0; reg < 8; reg++) {
+		/* kxnorq %k, %k, %k */
+		byte(e, 0xc4);
+		byte(e, 0xe1);
+		byte(e, 0x84 | (~reg & 15) << 3);
+		byte(e, 0x46);
+		byte(e, 0xc0 | reg << 3 | reg);
+	}
+	for (int reg = 16; reg < 32; reg++) {
+		/* vpxord %zmm, %zmm, %zmm */
+		byte(e, 0x62);
+		byte(e, reg < 24 ? 0xa1 : 0x01);
+		byte(e, 0x05 | (~reg & 15) << 3);
+		byte(e, 0x40);
+		byte(e, 0xef);
+		byte(e, 0xc0 | (reg & 7) << 3 | (reg & 7));
+	}
+}
+
 size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t step)
 {
-	static const uint8_t restore[] = {
-	    0x9d,		    /* popf */
-	    0x31, 0xd2,		    /* xor %edx, %edx */
-	    0x48, 0x0f, 0xae, 0x2e, /* xrstor64 (%rsi) */
-	};
+	static const uint8_t popf = 0x9d, fninit[] = {0xdb, 0xe3};
 	/* What is around the copies does not overlap with them. */
 	static const uint8_t fence[] = {0x0f, 0xae, 0xe8}; /* lfence */
 	static const uint8_t count[] = {
@@ -93,9 +119,11 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	uint8_t *first;
 
 	load(&e, machine_stack_pointer, (uintptr_t)&block_frame.flags);
-	load(&e, 6, (uintptr_t)block_vectors);
-	load(&e, 0, block_components);
-	bytes(&e, restore, sizeof(restore));
+	byte(&e, popf);
+	load(&e, 6, (uintptr_t)&vectors);
+	set_vectors(&e);
+	if (job->x87)
+		bytes(&e, fninit, sizeof(fninit));
 	for (int reg = 0; reg < machine_registers; reg++)
 		load(&e, reg, BLOCK_POINTER + reg * step);
 	if (job->counter >= 0) {

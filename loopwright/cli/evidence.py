@@ -90,7 +90,10 @@ def self_test(as_json: bool, as_csv: bool) -> int:
 
     with output.progress("measuring") as step:
         rows = run(progress=step)
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("machine", "processes"))
+    hidden = ("machine", "processes", "reason")
+    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
+    for row in rows[~rows["held"]].to_dict("records") if not (as_json or as_csv) else ():
+        print(f"{row['loop']} does not hold: {row['reason']}")
     return 0 if bool(rows["held"].all()) else 1
 
 

@@ -14,6 +14,8 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+_HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code")
+
 
 @click.command()
 @click.argument(
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
 @click.option(
     "--processes",
     type=int,
-    help="Of --blocks: how many have to agree on a figure, 2 if not said; 1 is the quickest.",
+    help="Of --blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
 )
 @output.formats
 def measure(
@@ -115,7 +117,7 @@ def measure(
                 processes=slopes.TURNS if processes is None else processes,
                 progress=step,
             )
-        output.emit(found, as_json=as_json, as_csv=as_csv, hide=("samples", "machine", "code"))
+        output.emit(found, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
         return _verdict(found)
     if spec is None:
         raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")

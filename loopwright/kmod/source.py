@@ -18,6 +18,7 @@ from loopwright.kernels import Contract, Variant
 from loopwright.kmod import text
 
 FOLDER = paths.HARNESS / "kmod"
+SHARED = paths.HARNESS / "common"
 OFFSETS = (0, 16, 32, 48)  # the kernel aligns functions to 16 bytes
 _MARK = ".loopwright-kmod"
 _COPY = "copy_to_user.h"
@@ -91,6 +92,7 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
     for source in sorted([*FOLDER.iterdir(), *(FOLDER / isa).iterdir()]):
         if source.is_file():
             shutil.copy2(source, folder / source.name)
+    shutil.copytree(SHARED, folder / SHARED.name)
     shutil.copy2(paths.HARNESS / isa / "chains.S", folder / "harness_chains.S")
     for place, value in {
         "@ISA@": isa,
@@ -106,15 +108,18 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
         (folder / f"v{part.number}{suffix}").write_text(_wrapped(isa, part))
         (folder / f"c{part.number}.S").write_text(_caller(isa, part))
     (folder / "list.c").write_text(text.listing(isa, [_entry(isa, p) for p in parts]))
-    (folder / "Kbuild").write_text(text.kbuild([p.number for p in parts]))
+    (folder / "Kbuild").write_text(
+        text.kbuild([p.number for p in parts], sorted(p.stem for p in SHARED.glob("*.c")))
+    )
     (folder / _MARK).touch()
 
 
 def _digest(parts: Sequence[Part]) -> str:
     """Return a hash of the module's own sources and of the variants in it."""
     digest = hashlib.sha256(repr([(p.variant.id, p.object, p.offset) for p in parts]).encode())
-    for source in sorted(p for p in FOLDER.rglob("*") if p.suffix in (".c", ".h", ".S")):
-        digest.update(source.read_bytes())
+    for folder in (FOLDER, SHARED):
+        for source in sorted(p for p in folder.rglob("*") if p.suffix in (".c", ".h", ".S")):
+            digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ _EFFECTS = {
     "store_fields": "EFFECT_STORE_FIELDS",
 }
 _CORE = (
-    "module", "run", "check", "effect", "measure", "meter", "series", "self_test", "chain_calls",
+    "module", "run", "check", "effect", "measure", "meter", "readings", "judge", "chain_calls",
     "records", "select", "arch", "chains", "list",
 )  # fmt: skip
 _FEATURES = {
@@ -214,9 +214,12 @@ def listing(isa: str, entries: Sequence[Entry]) -> str:
     )
 
 
-def kbuild(numbers: Sequence[str]) -> str:
-    """Return the Kbuild file: variants are compiled as leaf code, without instrumentation."""
-    objects = [f"{name}.o" for name in _CORE]
+def kbuild(numbers: Sequence[str], shared: Sequence[str]) -> str:
+    """Return the Kbuild file: variants are compiled as leaf code, without instrumentation.
+
+    numbers are those of the variants, shared the names of the sources in common/.
+    """
+    objects = [f"{name}.o" for name in _CORE] + [f"common/{name}.o" for name in shared]
     lines = ["# Written by loopwright kmod.", "obj-m := loopwright.o", "ccflags-y := -I$(src)"]
     lines += ["asflags-y := -I$(src)"]
     for number in numbers:

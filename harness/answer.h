@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What a meter is and what it read, as members of a JSON object. */
+#ifndef HARNESS_ANSWER_H
+#define HARNESS_ANSWER_H
+
+#include "meter.h"
+
+void answer_meter(const struct meter *meter);
+
+/* Cycles, and what of the samples went into them; no figures where the reading has none. */
+void answer_reading(const struct reading *reading);
+
+/* How many samples were taken and left out, how slow those are, and whether that is two speeds. */
+void answer_left_out(const struct reading *reading);
+
+/* A series as it was taken, in the words of a job to judge it. */
+void answer_series(const struct series *series);
+
+#endif

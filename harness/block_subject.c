@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "block_subject.h"
+
+#include "block_machine.h"
+#include "block_memory.h"
+#include "block_signal.h"
+#include "clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define PAGE 65536	 /* at least */
+#define ENOUGH_TRIPS 512 /* fewer, and a predictor may know when a loop ends */
+#define LEAST_TRIPS 256	 /* fewer, and the loop's exit weighs too much */
+#define REPEATS 8	 /* of which the time of one is taken */
+
+/*
+ * s of a repetition. Beyond 2 us a Golden Cove needs 20 to 40 cycles more to go on, and what the
+ * code around the block uses is found pushed out of caches by others.
+ */
+#define LONGEST 1.6e-6
+
+struct block_frame block_frame;
+
+/* The code that is run, and the trips of a loop. */
+static struct {
+	uintptr_t entry;
+	uint64_t trips;
+} subject[BOTH];
+
+static void run_subject(int which, uint64_t repetitions)
+{
+	block_frame.entry = subject[which].entry;
+	block_frame.trips = subject[which].trips;
+	block_call(repetitions);
+}
+
+void block_run_short(uint64_t repetitions)
+{
+	run_subject(SHORT, repetitions);
+}
+
+void block_run_long(uint64_t repetitions)
+{
+	run_subject(LONG, repetitions);
+}
+
+bool block_is_loop(const struct job *job)
+{
+	return job->counter >= 0;
+}
+
+uint64_t block_trips(int which)
+{
+	return subject[which].trips;
+}
+
+bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t step, char *why,
+		 size_t size)
+{
+	size_t bytes[BOTH], all = 0;
+	uint8_t *buffer, *code;
+
+	for (int i = 0; i < BOTH; i++) {
+		bytes[i] = BLOCK_GLUE + (block_is_loop(job) ? 1 : times[i]) * job->code_size;
+		bytes[i] = (bytes[i] + PAGE - 1) / PAGE * PAGE;
+		all += bytes[i];
+		subject[i].trips = 1;
+	}
+	buffer = calloc(1, all);
+	for (int i = 0; i < BOTH; i++)
+		block_emit(buffer + i * bytes[SHORT], job, block_is_loop(job) ? 1 : times[i], step);
+	code = block_memory_code(buffer, all, why, size);
+	if (!code)
+		return false;
+	block_signal_open(code, all, why, size);
+	for (int i = 0; i < BOTH; i++)
+		subject[i].entry = (uintptr_t)code + (block_is_loop(job) ? 0 : i * bytes[SHORT]);
+	free(buffer);
+	return true;
+}
+
+static double seconds_for(uint64_t repetitions)
+{
+	double began = clock_seconds();
+
+	block_run_long(repetitions);
+	return clock_seconds() - began;
+}
+
+/* The quickest of some repetitions of the long code, without what a call takes besides. */
+static double seconds_of_one(void)
+{
+	double once = INFINITY, more = INFINITY;
+
+	for (int i = 0; i < 3; i++) {
+		once = fmin(once, seconds_for(1));
+		more = fmin(more, seconds_for(1 + REPEATS));
+	}
+	return (more - once) / REPEATS;
+}
+
+void block_choose_trips(const uint64_t most[BOTH])
+{
+	uint64_t *trips = &subject[LONG].trips;
+	int shift = 0;
+
+	block_signal_lenient(true);
+	while (most[LONG] >> shift > 2)
+		shift++;
+	do
+		*trips = most[LONG] >> shift;
+	while (shift-- && (seconds_of_one() < LONGEST / 2 || *trips < ENOUGH_TRIPS) &&
+	       !block_signal_overflowed());
+	if (block_signal_overflowed())
+		*trips = *trips / 2 > LEAST_TRIPS ? *trips / 2 : LEAST_TRIPS;
+	block_signal_lenient(false);
+	subject[SHORT].trips = fmax(1, *trips * most[SHORT] / most[LONG]);
+}
+
+bool block_is_long(void)
+{
+	return seconds_of_one() > LONGEST;
+}

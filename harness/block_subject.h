@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The two codes that a block is measured by: a few copies and more, or a loop of a few trips. */
+#ifndef HARNESS_BLOCK_SUBJECT_H
+#define HARNESS_BLOCK_SUBJECT_H
+
+#include "job.h"
+
+enum { SHORT, LONG, BOTH };
+
+bool block_is_loop(const struct job *job);
+
+/*
+ * Make both codes, of so many copies; a loop is one, with two trip counts. Registers point a step
+ * apart. Returns false with the reason.
+ */
+bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t step, char *why,
+		 size_t size);
+
+/* Run one of them so many times. */
+void block_run_short(uint64_t repetitions);
+void block_run_long(uint64_t repetitions);
+
+/* Find trip counts, at most so many, that fill a repetition, but whose memory fits the pages. */
+void block_choose_trips(const uint64_t most[BOTH]);
+uint64_t block_trips(int which);
+
+/* Whether a repetition of the long one takes longer than it should. */
+bool block_is_long(void);
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "gauge.h"
+
+#ifdef __KERNEL__
+#include <linux/kernel.h>
+#include <linux/string.h>
+#else
+#include <stdio.h>
+#include <string.h>
+#endif
+
+#define STEPS 5000	       /* of the clock in a burst, at least: one is 0.02 % of it */
+#define LONGEST 1000000	       /* ns of a burst */
+#define CYCLES 100000	       /* of a burst by a clock that counts them: about a period */
+#define GROUP 8		       /* samples between pauses */
+#define WARM_UP 1000000	       /* ns, before the first group */
+#define WARM_AGAIN 200000      /* ns, before another */
+#define LEAST_PAUSE 1000       /* us; speeds that change more slowly than a group are to be seen */
+#define PAUSES 3000	       /* us: how far pauses differ, so that nothing keeps step with them */
+#define ATTEMPTS 6	       /* of the self-test */
+#define NEIGHBOUR_PAUSE 250000 /* us: what shares the core may be gone by then */
+#define STALLED 4096	       /* repetitions: so many take time, if the clock moves */
+#define LEAST_TICKS 16	       /* that they take */
+#define STANDS_STILL "the clock stands still, or this CPU went away"
+
+u64 gauge_times(const struct gauge *gauge, const struct code *code, u64 ticks, u64 most)
+{
+	const struct environment *e = gauge->environment;
+	u64 times = 1, took;
+
+	while ((took = e->quickest(e->data, code, times)) < ticks / 8 && times <= most / 2) {
+		if (!took || (times >= STALLED && took / LEAST_TICKS < times / STALLED))
+			return 0;
+		times *= 2;
+	}
+	if (!took)
+		return 0;
+	times = integers_scale(times, ticks + took / (2 * times), took);
+	return !times ? 1 : times < most ? times : most;
+}
+
+bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct reading *r)
+{
+	const struct gauge *g = plan->gauge;
+	const struct environment *e = g->environment;
+	u64 bursts;
+
+	plan->times = gauge_times(g, plan->target[0], g->burst, most);
+	bursts = plan->times ? e->quickest(e->data, plan->target[0], plan->times) : 0;
+	bursts = (bursts + g->burst / 2) / g->burst;
+	plan->bursts = bursts ? bursts : 1;
+	plan->calibrations = plan->bursts * g->calibrations;
+	if (plan->times && (!longest || bursts <= longest))
+		return true;
+	memset(r, 0, sizeof(*r));
+	snprintf(r->refused, sizeof(r->refused), "%s",
+		 plan->times ? "a call takes too long with interrupts off" : STANDS_STILL);
+	return false;
+}
+
+/* How long the pause before a group is: no two in a row alike. */
+static unsigned int pause_before(unsigned int group)
+{
+	return LEAST_PAUSE + (group * 2654435761u >> 8) % PAUSES;
+}
+
+/* Add a group of samples to a series; false where no more can be taken. */
+static bool take_group(const struct plan *plan, struct series *s)
+{
+	const struct environment *e = plan->gauge->environment;
+	unsigned int group = s->count / GROUP;
+
+	if (group && !e->pause(e->data, pause_before(group)))
+		return false;
+	for (unsigned int t = 0; t < plan->targets; t++)
+		e->warm_up(e->data, plan->target[t], plan->times,
+			   (group ? WARM_AGAIN : WARM_UP) / plan->targets);
+	for (unsigned int i = 0; i < GROUP && s->count < SERIES_MOST; i++) {
+		struct sample *one = &s->sample[s->count++];
+
+		one->control = plan->control;
+		if (!e->take(e->data, plan, !i, one))
+			return false;
+	}
+	return true;
+}
+
+/* Add a group of streams that stand for the targets, as long as they are. */
+static bool take_controls(const struct plan *plan, struct series *s)
+{
+	const struct canary *c = &plan->gauge->canary[s->count / GROUP / 2 % SERIES_CANARIES];
+	struct plan control = *plan;
+	u64 parts = plan->bursts * GAUGE_CANARY_PART;
+
+	control.target[0] = c->code;
+	control.targets = 1;
+	control.times = c->times * parts;
+	control.control = c->cycles * parts;
+	return take_group(&control, s);
+}
+
+static void prepare(const struct plan *plan, struct series *s)
+{
+	const struct gauge *g = plan->gauge;
+
+	memset(s, 0, sizeof(*s));
+	s->targets = plan->targets;
+	s->most = plan->most;
+	s->repetitions = plan->times;
+	s->known = plan->calibrations * CHAIN_LENGTH;
+	s->hz = g->hz;
+	for (int i = 0; i < SERIES_CANARIES; i++)
+		s->canary[i] = g->canary[i].cycles;
+}
+
+/*
+ * A series that does not hold grows. So does one that may show two speeds, by samples of the target
+ * and of streams that a neighbour slows, by turns. No sample is dropped for what its targets took.
+ */
+void gauge_read(const struct plan *plan, unsigned int samples, struct series *s, struct reading *r)
+{
+	unsigned int most = GAUGE_GROWTH * samples, enough = samples;
+	bool goes_on = true, compares = false;
+
+	prepare(plan, s);
+	while (goes_on && s->count < most && s->count + 2 * GROUP <= SERIES_MOST) {
+		goes_on = take_group(plan, s) && (!compares || take_controls(plan, s));
+		if (!goes_on || s->count < enough)
+			continue;
+		if (series_judge(s, r) && (!r->doubtful || compares))
+			return;
+		if (r->doubtful && plan->gauge->canary[1].cycles) {
+			compares = true;
+			enough = s->count + 2 * samples;
+		}
+	}
+	if (goes_on)
+		return;
+	memset(r, 0, sizeof(*r));
+	snprintf(r->refused, sizeof(r->refused), "interrupted, or the CPU went away");
+}
+
+/* Measure a known loop as any other code. */
+static struct known_test test(const struct gauge *gauge, const struct known *known,
+			      struct workspace *room)
+{
+	struct plan plan = {.gauge = gauge, .target = {known->code}, .targets = 1};
+
+	plan.most = SERIES_HOT;
+	if (gauge_plan(&plan, ~0ull, 0, &room->reading))
+		gauge_read(&plan, GAUGE_SAMPLES, &room->series, &room->reading);
+	return known_test(known, &room->reading);
+}
+
+static void size_bursts(struct gauge *g)
+{
+	u64 period = integers_scale(g->hz, GAUGE_PERIOD, 1000 * MILLION), periods = 1;
+
+	if (g->hz)
+		periods = (g->granularity * STEPS + period - 1) / (period ? period : 1);
+	g->burst_ns = (periods ? periods : 1) * GAUGE_PERIOD;
+	if (periods > LONGEST / GAUGE_PERIOD) {
+		snprintf(g->refused, sizeof(g->refused),
+			 "the steps of the clock are too long: a burst would take %llu us",
+			 (unsigned long long)(periods * (GAUGE_PERIOD / 1000)));
+		return;
+	}
+	g->burst = g->hz ? integers_scale(g->hz, g->burst_ns, 1000 * MILLION) : CYCLES;
+	g->calibrations = gauge_times(g, g->calibrator, g->burst, ~0ull);
+	if (!g->calibrations)
+		snprintf(g->refused, sizeof(g->refused), "%s", STANDS_STILL);
+}
+
+/* From now on samples hold what the streams take that a neighbour would slow. */
+static void set_canaries(struct gauge *g)
+{
+	unsigned int next = 0;
+
+	for (unsigned int i = 0; i < g->tested && next < SERIES_CANARIES; i++) {
+		const struct known_test *t = &g->tests[i];
+		struct canary *c = &g->canary[next];
+
+		if (!t->known.canary)
+			continue;
+		c->code = t->known.code;
+		c->times = gauge_times(g, c->code, g->burst / GAUGE_CANARY_PART, ~0ull);
+		c->cycles = c->times * CHAIN_LENGTH * t->cycles;
+		next++;
+	}
+}
+
+void gauge_open(struct gauge *g, const struct known *loops, struct workspace *room)
+{
+	const struct environment *e = g->environment;
+
+	size_bursts(g);
+	if (*g->refused)
+		return;
+	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+		if (attempt && !e->pause(e->data, NEIGHBOUR_PAUSE))
+			return;
+		for (g->tested = 0; loops[g->tested].required; g->tested++)
+			g->tests[g->tested] = test(g, &loops[g->tested], room);
+		if (!known_complain(g->tests, g->tested, g->refused, sizeof(g->refused))) {
+			set_canaries(g);
+			return;
+		}
+	}
+}
+
+void gauge_test_rest(struct gauge *g, const struct known *loops, unsigned int count,
+		     struct workspace *room)
+{
+	for (; !*g->refused && g->tested < count; g->tested++)
+		g->tests[g->tested] = test(g, &loops[g->tested], room);
+}

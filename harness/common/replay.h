@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Series that were recorded, as text: what judges them can be tried on them again. */
+#ifndef HARNESS_REPLAY_H
+#define HARNESS_REPLAY_H
+
+#include "series.h"
+
+/*
+ * Read a line into a series, which is empty at first:
+ *
+ *   series TARGETS MOST REPETITIONS KNOWN HZ CANARY CANARY
+ *   sample BEFORE BEHIND TARGET TARGET CANARY CANARY INSTRUCTIONS CONTROL DISTURBED
+ *
+ * with numbers as struct series and struct sample have them. False where it is no such line, or
+ * does not fit.
+ */
+bool replay_line(const char *line, struct series *series);
+
+/* Whether what was read can be judged. */
+bool replay_whole(const struct series *series);
+
+#endif
