@@ -5,6 +5,7 @@
 
 use crate::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
 use crate::params::memory;
+use crate::places::{self, Place};
 use crate::uops::Case;
 
 /// Iterations that are followed; a store further back is not found.
@@ -12,18 +13,32 @@ const ITERATIONS: usize = 4;
 /// Stores that are looked back over.
 const STORES: usize = 64;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Abstract {
     root: u32,
     offset: i64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Key {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
     base: Abstract,
     index: Abstract,
     scale: u8,
     disp: i64,
+}
+
+impl Key {
+    /// The constant part of the address.
+    pub(crate) fn constant(&self) -> i64 {
+        let index = self.index.offset.wrapping_mul(i64::from(self.scale));
+        self.disp.wrapping_add(index)
+    }
+
+    /// Whether two addresses differ by a constant alone.
+    pub(crate) fn alike(&self, other: &Key) -> bool {
+        let unknown = |k: &Key| (k.base.root, k.index.root, k.scale);
+        unknown(self) == unknown(other)
+    }
 }
 
 const NOTHING: Abstract = Abstract {
@@ -76,7 +91,12 @@ fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
 
 /// For each instruction, where its loads take their data from and whether the
 /// base register came from a load.
-pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(usize) -> bool) -> Vec<Case> {
+pub fn analyse(
+    code: &[Decoded],
+    moves: bool,
+    p: &memory,
+    pointer_load: impl Fn(usize) -> bool,
+) -> (Vec<Case>, Vec<Place>) {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
         *v = Abstract {
@@ -89,6 +109,7 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
     let mut stores: Vec<Store> = Vec::new();
     let mut cases = vec![Case::default(); code.len()];
     let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
+    let mut places: Vec<Place> = Vec::new();
     for iteration in 0..ITERATIONS {
         let mut number: u16 = 0;
         for (at, d) in code.iter().enumerate() {
@@ -103,17 +124,19 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                 }
                 let wanted = key(&values, mem, 0);
                 let partial = |s: &Store| p.failed_forward_cycles > 0 && overlaps(s.0, s.3, wanted, mem.bytes);
+                let exact = |s: &Store| s.0 == wanted && s.3 == mem.bytes;
                 let whole = |s: &Store| s.0 == wanted || p.forward_parts && covers(s.0, s.3, wanted, mem.bytes);
                 let found = stores.iter().rev().take(STORES).find(|s| partial(s) || whole(s));
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
                 case.failed[n] = found.is_some_and(partial);
+                case.exact[n] = found.is_some_and(exact);
             }
             for mem in d.mems.iter().filter(|m| m.write) {
-                if d.locked {
-                    number = number.saturating_add(1);
-                    continue;
+                let at = key(&values, mem, 0);
+                places::note(&mut places, usize::from(number), at, mem.bytes);
+                if !d.locked {
+                    stores.push((at, number, iteration, mem.bytes));
                 }
-                stores.push((key(&values, mem, 0), number, iteration, mem.bytes));
                 number = number.saturating_add(1);
             }
             cases[at] = case;
@@ -130,7 +153,12 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
             }
         }
     }
-    cases
+    for case in cases.iter().flat_map(|c| c.forwards.iter().zip(c.failed)) {
+        if let (Some((store, _)), true) = case {
+            places[usize::from(*store)].awaited = p.failed_forward_waits;
+        }
+    }
+    (cases, places)
 }
 
 fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {

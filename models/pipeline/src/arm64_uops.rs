@@ -190,7 +190,8 @@ impl Builder<'_> {
                 from: From::Store(store, back),
                 extra: 1,
             });
-            latency = (m.forward_cycles as u16).saturating_sub(1).max(1);
+            let cycles = m.forwarded(&case, 0, vector, false);
+            latency = (cycles as u16).saturating_sub(1).max(1);
         }
         let count = ports.len().max(1);
         for (n, &ports) in ports.iter().enumerate() {

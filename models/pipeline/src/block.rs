@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::figures::FigureTable;
 use crate::inst::{Branch, Reg};
 use crate::params::{Isa, Params};
+use crate::places::Place;
 use crate::uops::Uop;
 use crate::{arm64, x86};
 use std::ops::Range;
@@ -57,6 +58,8 @@ pub struct Slot {
     pub serial: Option<u32>,
     /// Last slot of its instruction.
     pub last: bool,
+    /// Store that it makes.
+    pub store: Option<u16>,
 }
 
 /// A fused uop of the front end.
@@ -74,6 +77,8 @@ pub struct Fused {
     pub alu: u32,
     /// Waits until everything before it has retired, then takes that many cycles.
     pub serial: Option<u32>,
+    /// Stores in its slots.
+    pub stores: u32,
 }
 
 /// An instruction as the front end sees it.
@@ -130,6 +135,8 @@ pub struct Block {
     pub owner: Vec<u16>,
     /// Number of stores.
     pub stores: usize,
+    /// Where each store writes.
+    pub places: Vec<Place>,
     /// Whether a load takes its data from a store.
     pub forwards: bool,
     /// Store number of each uop that stores data.

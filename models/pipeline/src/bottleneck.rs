@@ -6,6 +6,9 @@ use crate::machine::Machine;
 /// Share of the cycles from which on a resource counts as fully used.
 const FULL: f64 = 0.97;
 
+/// Share of all cycles, the first ones with them, from which on the cache takes stores all the time.
+const STORING: f64 = 0.9;
+
 /// Name of the limiting resource: `port 4`, `divider on port 0`, `loop buffer`,
 /// `issue`, `predecode`, `decode`, `microcode`, `uop cache` or
 /// `dependency chain through instructions 0-3`.
@@ -29,6 +32,9 @@ pub fn name(machine: &Machine, cycles: f64) -> String {
         } else {
             format!("divider on port {}", unit(machine))
         };
+    }
+    if machine.commit.busy as f64 > STORING * f64::from(machine.now.max(1)) {
+        return "stores into the cache".into();
     }
     let width = f64::from(machine.params.rename.width);
     let slots = block.slots.len() as f64;

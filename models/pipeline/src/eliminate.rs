@@ -4,6 +4,7 @@ use crate::block::Slot;
 use crate::inst::{Reg, VECTOR};
 use crate::machine::Machine;
 use crate::rename::Alias;
+use crate::uops::{From, Role, Uop};
 
 impl Machine<'_> {
     /// Try to eliminate a move.
@@ -75,5 +76,23 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Whether a load's register becomes another name of what was stored.
+    pub(crate) fn mirrors(&self, uop: &Uop) -> bool {
+        let known = uop.sources.first().is_some_and(|s| matches!(s.from, From::Stored(..)));
+        known && uop.role == Role::Load && self.params.memory.renamed_forward_cycles == 0
+    }
+
+    /// Registers become other names of what was stored.
+    pub(crate) fn apply_mirrored(&mut self) {
+        let mut mirrored = std::mem::take(&mut self.rename.mirrored);
+        for (reg, held) in mirrored.drain(..) {
+            self.set_held(reg, held);
+            self.count(held, -1);
+            self.unalias(reg);
+            self.added[usize::from(reg)] = 0;
+        }
+        self.rename.mirrored = mirrored;
     }
 }

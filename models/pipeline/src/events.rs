@@ -17,6 +17,8 @@ pub enum Hold {
     ReorderBuffer,
     /// The schedulers were full.
     Scheduler,
+    /// The stores on their way into the cache took all places.
+    StoreQueue,
     /// A serialising instruction waits or is under way.
     Serial,
 }

@@ -128,6 +128,15 @@ impl FigureTable {
         self.forms.get(form).and_then(|i| self.rows.get(*i as usize))
     }
 
+    /// Figures of a form; of the one with another constant where that with 0 is not listed.
+    pub fn of(&self, form: &str) -> Option<&Figures> {
+        let other = || form.contains(",0").then(|| form.replace(",0", ",i8"));
+        let single = || form.ends_with(" 0").then(|| form.replace(" 0", " i8"));
+        self.get(form)
+            .or_else(|| self.get(&other()?))
+            .or_else(|| self.get(&single()?))
+    }
+
     /// Number of forms.
     pub fn len(&self) -> usize {
         self.forms.len()

@@ -25,7 +25,7 @@ pub struct Value {
 }
 
 /// What a register holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Known since a cycle; instruction that made it.
     Since(i32, u16),

@@ -37,6 +37,7 @@ impl<'a> Builder<'a> {
             uops: Vec::new(),
             owner: Vec::new(),
             stores: 0,
+            places: Vec::new(),
             forwards: false,
             store_number: Vec::new(),
             inner_base: Vec::new(),
@@ -66,7 +67,7 @@ impl<'a> Builder<'a> {
             }
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let cases = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
+        let (cases, places) = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
@@ -77,6 +78,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
+        self.block.places = places;
         if self.block.notion == Notion::Loop {
             self.pointers.step_by(code);
         }
@@ -111,7 +113,11 @@ impl<'a> Builder<'a> {
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;
                 }
-                self.tail(&code[at + 1]);
+                self.tail(&code[at + 1], true);
+                at += 1;
+            } else if let Some(nop) = code.get(at + 1).filter(|next| self.takes_nop(next)) {
+                self.block.insts.last_mut().into_iter().for_each(|i| i.head = true);
+                self.tail(nop, false);
                 at += 1;
             }
             at += 1;
@@ -137,22 +143,8 @@ impl<'a> Builder<'a> {
         if let Some(figures) = crate::special::figures(d, self.params, strings)? {
             return Ok(Cow::Owned(figures));
         }
-        let plain = || {
-            d.form
-                .contains(",0")
-                .then(|| d.form.replace(",0", ",i8"))
-                .and_then(|f| table.get(&f))
-        };
-        let single = || {
-            d.form
-                .ends_with(" 0")
-                .then(|| d.form.replace(" 0", " i8"))
-                .and_then(|f| table.get(&f))
-        };
         table
-            .get(&d.form)
-            .or_else(plain)
-            .or_else(single)
+            .of(&d.form)
             .map(Cow::Borrowed)
             .ok_or_else(|| Error::Unknown(d.form.clone()))
     }
@@ -200,6 +192,7 @@ impl<'a> Builder<'a> {
                     inserted: false,
                     serial: None,
                     last: false,
+                    store: None,
                 });
             }
             let slots = start..self.block.slots.len() as u32;
@@ -210,6 +203,7 @@ impl<'a> Builder<'a> {
                 uops: 0,
                 alu: 0,
                 serial: None,
+                stores: 0,
             });
         }
         self.rename_cases(d, row, expansion);

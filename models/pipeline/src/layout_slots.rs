@@ -119,10 +119,19 @@ impl Builder<'_> {
             inserted: true,
             serial: None,
             last: false,
+            store: None,
         });
     }
 
-    pub(crate) fn tail(&mut self, d: &Decoded) {
+    /// Whether the last instruction shares its place with a nop that follows.
+    pub(crate) fn takes_nop(&self, next: &Decoded) -> bool {
+        let nop = next.form == "nop" || next.form.starts_with("nop ");
+        let last = self.block.insts.last();
+        self.params.macro_fusion.nops && nop && last.is_some_and(|i| !i.branch && i.ms == 0)
+    }
+
+    /// An instruction in the place of the one before it.
+    pub(crate) fn tail(&mut self, d: &Decoded, branch: bool) {
         let end = self.block.fused.len() as u32;
         self.block.insts.push(Inst {
             offset: d.offset,
@@ -130,7 +139,7 @@ impl Builder<'_> {
             opcode_at: u32::from(d.opcode_at),
             fused: end..end,
             tail: true,
-            branch: true,
+            branch,
             ..Inst::default()
         });
         self.block.names.push(d.form.clone());

@@ -20,8 +20,18 @@ impl Builder<'_> {
         } else {
             0
         };
+        for slot in &mut block.slots {
+            let numbers = &block.store_number[slot.uops.start as usize..slot.uops.end as usize];
+            slot.store = numbers.iter().flatten().next().copied();
+        }
+        let commit = self.params.memory.commit_bytes;
+        if commit != 0 {
+            let places = block.places.iter().map(|p| p.period(commit));
+            block.split_period = places.max().unwrap_or(1).max(block.split_period);
+        }
         for fused in &mut block.fused {
             for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+                fused.stores += u32::from(slot.store.is_some());
                 fused.uops += slot.uops.len() as u32;
                 fused.serial = fused.serial.or(slot.serial);
                 if slot.kind == SlotKind::Normal {
@@ -38,7 +48,7 @@ impl Builder<'_> {
             .uops
             .iter()
             .flat_map(|u| &u.sources)
-            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..)));
+            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..) | From::Committed(..)));
         if !block.forwards {
             block.store_number.fill(None);
         }

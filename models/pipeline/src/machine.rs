@@ -93,6 +93,8 @@ pub struct Machine<'a> {
     pub stores: Vec<[Held; 8]>,
     /// What the stores store: per store, the values of the last iterations.
     pub stored: Vec<[Held; 8]>,
+    /// Stores between rename and the cache.
+    pub commit: crate::commit::State,
     /// Retirement.
     pub retire: crate::retire::State,
     /// Uops executed per port since the start, and by uop of the block.
@@ -149,6 +151,7 @@ impl<'a> Machine<'a> {
             rename: crate::rename::State::default(),
             stores: vec![[Held::Since(0, 0); 8]; stores],
             stored: vec![[Held::Since(0, 0); 8]; stores],
+            commit: crate::commit::State::new(block.places.len()),
             retire: crate::retire::State::default(),
             port_uses: [0; 24],
             critical: (0..block.insts.len() as u16).collect(),
@@ -162,6 +165,7 @@ impl<'a> Machine<'a> {
     /// through two units at once.
     pub fn cycle<O: Observer>(&mut self, observer: &mut O) {
         observer.on(self.now, Event::Cycle);
+        self.commit_cycle();
         self.retire_cycle(observer);
         self.dispatch_cycle(observer);
         self.rename_cycle(observer);

@@ -1,6 +1,7 @@
 //! Memory: uops of loads and stores, their latencies and forwarding between them.
 
 use crate::inst::{Mem, Reg, NO_REG, VECTOR};
+use crate::params::memory;
 use crate::uops::{Builder, Case, From, Output, Role, Roles, Source, Uop};
 
 impl Builder<'_> {
@@ -15,15 +16,15 @@ impl Builder<'_> {
             .collect()
     }
 
+    /// Whether a vector register takes part.
+    fn vector(&self) -> bool {
+        let mut registers = self.d.writes.iter().chain(&self.d.reads);
+        registers.any(|w| (VECTOR..VECTOR + 32).contains(&w.1))
+    }
+
     pub(crate) fn load_latency(&self, mem: &Mem) -> u16 {
-        let vector = self
-            .d
-            .writes
-            .iter()
-            .chain(&self.d.reads)
-            .any(|w| (VECTOR..VECTOR + 32).contains(&w.1));
         let m = &self.params.memory;
-        (match (vector, mem.bytes > 16) {
+        (match (self.vector(), mem.bytes > 16) {
             (_, true) => m.load_256_cycles,
             (true, _) => m.load_vector_cycles,
             _ => m.load_cycles,
@@ -50,22 +51,25 @@ impl Builder<'_> {
                     .max(1);
             }
             let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
-            if let Some((store, back)) = self.renamed(mem, whole) {
+            if let Some((store, back)) = self.renamed(mem, whole.filter(|_| case.exact[n])) {
                 sources = vec![Source {
                     from: From::Stored(store, back),
                     extra: 0,
                 }];
                 latency = self.params.memory.renamed_forward_cycles as u16;
             } else if let Some(Some((store, back))) = case.forwards.get(n) {
+                let m = &self.params.memory;
+                let failed = case.failed[n];
+                let waits = failed && m.failed_forward_waits && m.commit_bytes != 0;
                 sources.push(Source {
-                    from: From::Store(*store, *back),
+                    from: if waits {
+                        From::Committed(*store, *back)
+                    } else {
+                        From::Store(*store, *back)
+                    },
                     extra: 1,
                 });
-                let cycles = if case.failed.get(n) == Some(&true) {
-                    self.params.memory.failed_forward_cycles
-                } else {
-                    self.params.memory.forward_cycles
-                };
+                let cycles = m.forwarded(&case, n, self.vector(), mem.write);
                 latency = (cycles as u16).saturating_sub(1).max(1);
             }
             let port_cycles = if mem.bytes > 16 {
@@ -94,8 +98,15 @@ impl Builder<'_> {
 
     /// The store that a load is renamed to, on cores that do so.
     pub(crate) fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
-        let near = mem.index == NO_REG && (0..=0x3f8).contains(&mem.disp) && mem.disp % 8 == 0;
-        forward.filter(|_| near && self.params.memory.renamed_forward_cycles > 0)
+        let m = &self.params.memory;
+        let known = match m.renames.as_str() {
+            "any" => true,
+            "base" => mem.index == NO_REG,
+            _ => false,
+        };
+        let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
+        let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
+        forward.filter(|_| known && near && whole && !self.vector())
     }
 
     /// Whether the result comes straight from the load ports.
@@ -180,5 +191,23 @@ impl Builder<'_> {
                 extra: 0,
             })
             .collect()
+    }
+}
+
+impl memory {
+    /// Cycles from a store's data to the result of a load that reads them.
+    pub(crate) fn forwarded(&self, case: &Case, load: usize, vector: bool, update: bool) -> u32 {
+        let part = !case.exact[load] && self.forward_part_cycles > 0;
+        if case.failed[load] {
+            self.failed_forward_cycles
+        } else if vector && self.forward_vector_cycles > 0 {
+            self.forward_vector_cycles
+        } else if update && self.forward_update_cycles > 0 {
+            self.forward_update_cycles
+        } else if part {
+            self.forward_part_cycles
+        } else {
+            self.forward_cycles
+        }
     }
 }

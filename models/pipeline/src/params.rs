@@ -197,10 +197,30 @@ params! {
         forward_cycles: int = Some(5),
         /// Whether a load of a part of what a store wrote is forwarded too.
         forward_parts: flag = Some(false),
-        /// The same if the load reads more than the store wrote; 0: as if they had not met.
+        /// The same if the load reads more than the store wrote, or from when the store is in the cache if it waits for that; 0: as if they had not met.
         failed_forward_cycles: int = Some(0),
-        /// The same if base register and displacement match and it is renamed; 0: never.
+        /// Loads that rename knows to read what a store stores: `none`, those addressed by `base` alone, `any`.
+        renames: text = Some("none"),
+        /// Cycles of such a load; 0: as an eliminated move.
         renamed_forward_cycles: int = Some(0),
+        /// Their displacement at most, from 0; 0: any, below 0 too.
+        renamed_reach: int = Some(0),
+        /// What their displacement must be a multiple of, bytes.
+        renamed_step: int = Some(8),
+        /// Bytes that they must read at least.
+        renamed_bytes: int = Some(1),
+        /// Whether a load that no store can forward to waits until that store is in the cache.
+        failed_forward_waits: flag = Some(false),
+        /// The same as forward_cycles of an instruction that changes memory; 0: as of the others.
+        forward_update_cycles: int = Some(0),
+        /// The same as forward_cycles of a load of a part; 0: as of the whole.
+        forward_part_cycles: int = Some(0),
+        /// The same as forward_cycles of vector registers; 0: as of the others.
+        forward_vector_cycles: int = Some(0),
+        /// Aligned bytes within which two stores that follow each other are written to the cache in one cycle, others one a cycle; 0: not modelled.
+        commit_bytes: int = Some(0),
+        /// Stores from rename until they are in the cache, if those cycles are modelled.
+        store_queue: int = Some(64),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
         stream_line_cycles: real = Some(0.0),
         /// Cycles that a 256-bit access keeps its port.
@@ -227,6 +247,8 @@ params! {
         pairs: text = Some("none"),
         /// Aligned bytes at whose start a branch does not fuse; 0: no limit.
         boundary_bytes: int = Some(0),
+        /// Whether a nop shares the place of the instruction before it.
+        nops: flag = Some(false),
     }
     taken_branch {
         /// Taken branches per cycle in the small target buffer.

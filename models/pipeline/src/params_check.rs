@@ -72,6 +72,22 @@ impl Params {
             ("memory.misaligned_by", self.memory.misaligned_by, 0, 63),
             ("memory.split_load_cycles", self.memory.split_load_cycles, 0, 100),
             ("memory.split_store_cycles", self.memory.split_store_cycles, 0, 100),
+            (
+                "memory.forward_update_cycles",
+                self.memory.forward_update_cycles,
+                0,
+                1000,
+            ),
+            ("memory.forward_part_cycles", self.memory.forward_part_cycles, 0, 1000),
+            (
+                "memory.forward_vector_cycles",
+                self.memory.forward_vector_cycles,
+                0,
+                1000,
+            ),
+            ("memory.renamed_step", self.memory.renamed_step, 1, 4096),
+            ("memory.renamed_bytes", self.memory.renamed_bytes, 1, 64),
+            ("memory.store_queue", self.memory.store_queue, 2, 1024),
             ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
             ("serial.lfence", self.serial.lfence, 0, 10_000),
             ("serial.mfence", self.serial.mfence, 0, 10_000),
@@ -103,6 +119,12 @@ impl Params {
                 )));
             }
         }
+        let commit = self.memory.commit_bytes;
+        if commit != 0 && (!commit.is_power_of_two() || commit > 4096) {
+            return Err(Error::Parameter(format!(
+                "memory.commit_bytes = {commit}: must be 0 or a power of two up to 4096"
+            )));
+        }
         if self.ports.names.is_empty() || self.ports.names.chars().count() > 24 {
             return Err(Error::Parameter("ports.names: must name 1 to 24 ports".into()));
         }
@@ -121,6 +143,7 @@ impl Params {
         }
         for (name, value, known) in [
             ("decode.pop_r12", &self.decode.pop_r12, &["any", "first", "alone"][..]),
+            ("memory.renames", &self.memory.renames, &["none", "base", "any"][..]),
             ("ports.position", &self.ports.position, &["slots", "computing"][..]),
             ("ports.tie", &self.ports.tie, &["high", "low"][..]),
         ] {

@@ -1,6 +1,6 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
-use crate::block::SlotKind;
+use crate::block::{Fused, SlotKind};
 use crate::events::{Event, Hold, Observer};
 use crate::flight::{Held, RobEntry, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::inst::Reg;
@@ -31,6 +31,8 @@ pub struct State {
     pub starved_by: [u64; 5],
     /// Cycles that rename still stands still.
     pub stall: u32,
+    /// Registers that become other names of what is held, by the instruction that is being renamed.
+    pub mirrored: Vec<(Reg, Held)>,
     /// Computing uops renamed in this cycle.
     pub computing: u32,
     /// Registers to be written by the instruction that is being renamed.
@@ -80,7 +82,7 @@ impl Machine<'_> {
                     break;
                 }
             }
-            if let Some(full) = self.full(count, fused.uops) {
+            if let Some(full) = self.full(count, fused) {
                 self.rename.blocked += u64::from(used == 0);
                 why = full;
                 break;
@@ -119,9 +121,12 @@ impl Machine<'_> {
         why
     }
 
-    /// Which buffer has no room for so many slots and uops.
-    fn full(&mut self, slots: u32, uops: u32) -> Option<Hold> {
-        let p = self.params;
+    /// Which buffer has no room for so many slots and the uops and stores in them.
+    fn full(&mut self, slots: u32, fused: &Fused) -> Option<Hold> {
+        let (p, uops) = (self.params, fused.uops);
+        if fused.stores > 0 && !self.room_for_stores(fused.stores) {
+            return Some(Hold::StoreQueue);
+        }
         let reordered = self.rob_tail - self.rob_head + slots;
         if reordered > p.retire.reorder_buffer.min(ROB_SIZE as u32) || self.flights_open() + uops > UOP_SIZE as u32 {
             return Some(Hold::ReorderBuffer);
@@ -178,6 +183,9 @@ impl Machine<'_> {
             );
             self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
+        if let Some(store) = slot.store {
+            self.rename_store(store, iteration, slot.inst);
+        }
         if slot.last || slot.inserted {
             self.apply_writes();
         }
@@ -198,6 +206,7 @@ impl Machine<'_> {
             self.added[usize::from(reg)] = 0;
         }
         self.rename.writes = writes;
+        self.apply_mirrored();
     }
 
     fn rename_uop(&mut self, at: u32, rob: u32, iteration: u32, position: u32) {
@@ -231,10 +240,21 @@ impl Machine<'_> {
                     Some(i) => self.stores[usize::from(store)][i as usize % 8],
                     None => Held::Since(0, inst),
                 },
+                From::Committed(store, back) => match iteration.checked_sub(u32::from(back)) {
+                    Some(i) => self.commit.held[usize::from(store)][i as usize % 8],
+                    None => Held::Since(0, inst),
+                },
             };
             self.wait_for(index, n, held, source.extra);
+            if n == 0 && matches!(source.from, From::Stored(..)) && self.mirrors(uop) {
+                for &reg in uop.outputs.iter().flat_map(|o| &o.regs) {
+                    self.count(held, 1);
+                    self.rename.mirrored.push((reg, held));
+                }
+            }
         }
-        for (n, output) in uop.outputs.iter().take(4).enumerate() {
+        let computed = if self.mirrors(uop) { 0 } else { 4 };
+        for (n, output) in uop.outputs.iter().take(computed).enumerate() {
             let value = self.new_value(inst);
             self.flights[index].values[n] = value;
             for &reg in &output.regs {

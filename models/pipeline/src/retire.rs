@@ -31,6 +31,9 @@ impl Machine<'_> {
             if entry.slot == last_slot {
                 self.retire.completed.push(self.now);
             }
+            if let Some(store) = self.block.slots[entry.slot as usize].store {
+                self.retire_store(store, entry.iteration);
+            }
             self.rob_head += 1;
             retired += 1;
         }

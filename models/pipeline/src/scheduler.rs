@@ -43,6 +43,8 @@ pub struct State {
     pub unit_free: [i32; 24],
     /// Number of ports.
     pub ports: usize,
+    /// Ports by how many uops of the block have no other, the fewest first.
+    pub order: Vec<u8>,
 }
 
 impl State {
@@ -88,8 +90,26 @@ impl State {
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
+            order: order(block, ports),
         }
     }
+}
+
+/// Ports in the order in which uops with a choice take them: schedulers that know what waits
+/// leave those free that others need.
+fn order(block: &Block, ports: usize) -> Vec<u8> {
+    let mut needed = vec![0.0; ports];
+    for uop in &block.uops {
+        let choices = f64::from(uop.ports.count_ones().max(1));
+        for (port, need) in needed.iter_mut().enumerate() {
+            if uop.ports & 1 << port != 0 {
+                *need += f64::from(uop.busy.max(1)) / choices;
+            }
+        }
+    }
+    let mut order: Vec<u8> = (0..ports as u8).collect();
+    order.sort_by(|a, b| f64::total_cmp(&needed[usize::from(*a)], &needed[usize::from(*b)]));
+    order
 }
 
 impl Machine<'_> {
@@ -170,9 +190,11 @@ impl Machine<'_> {
             let Some((id, n)) = best else { break };
             let queue = &mut self.sched.ready.queues[n];
             queue.pop();
-            let port = can(queue.ports, queue.slow).trailing_zeros();
+            let possible = can(queue.ports, queue.slow);
+            let wanted = self.sched.order.iter().find(|p| possible & 1 << **p != 0);
+            let port = wanted.map_or(possible.trailing_zeros() as usize, |p| usize::from(*p));
             free &= !(1 << port);
-            self.start(id, port as usize, observer);
+            self.start(id, port, observer);
         }
     }
 
@@ -239,7 +261,7 @@ impl Machine<'_> {
     }
 
     /// A result is known: tell those who wait for it.
-    fn resolve(&mut self, v: u32, ready: i32) {
+    pub(crate) fn resolve(&mut self, v: u32, ready: i32) {
         if v == NONE {
             return;
         }

@@ -78,6 +78,9 @@ impl Machine<'_> {
         ports.add(u64::from(self.sched.turn));
         m.add(u64::from(self.sched.streamed));
         m.add(u64::from(self.sched.owed));
+        if self.params.memory.commit_bytes != 0 {
+            self.commit.fingerprint(base, now, |n| m.add(n));
+        }
         for a in &self.rename.aliases {
             m.add(a.regs);
         }

@@ -251,6 +251,7 @@ fn before_issue(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'static s
         Some(Hold::LoopEnd) if waited => "end of the loop buffer",
         Some(Hold::ReorderBuffer) if waited => "reorder buffer full",
         Some(Hold::Scheduler) if waited => "scheduler full",
+        Some(Hold::StoreQueue) if waited => "store queue full",
         Some(Hold::Serial) if waited => "serialising instruction",
         _ => match source {
             Some(Source::Microcode) => "front end: microcode",

@@ -16,6 +16,8 @@ pub enum From {
     Store(u16, u16),
     /// What a store stores, known to rename: store number, iterations back.
     Stored(u16, u16),
+    /// A store that has to be in the cache: store number, iterations back.
+    Committed(u16, u16),
 }
 
 /// An input; `extra` cycles pass between its result and the start of the uop.
@@ -88,6 +90,8 @@ pub struct Case {
     pub forwards: [Option<(u16, u16)>; 2],
     /// That store wrote only a part of it, so that the data come by the cache.
     pub failed: [bool; 2],
+    /// That store wrote exactly what the load reads.
+    pub exact: [bool; 2],
     /// The base of the load came from a load and there is no index.
     pub chased: bool,
 }
