@@ -76,7 +76,7 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
         " ".join(flags),
         _indexed(record, (issue, mite, ports)),
         _same(record, mnemonic, operands, (issue, mite, ports)),
-        "uops.info",
+        "uops-info",
     )
 
 

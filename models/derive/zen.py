@@ -8,9 +8,11 @@ each operand pair; what a summary of Zen 4 says, with no pairs, moves those of Z
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
+from corrections import corrected
 from inputs import Record, Summary, summaries, uops_info
 from table import Form, Row, Table, ports_text
 from x86_forms import name_of
@@ -20,6 +22,9 @@ from zen_kinds import Kind
 from zen_ports import Plain, integer_ports, vector_ports
 
 MOST_UOPS = 400
+# Results that are put into the rest of a register, and what converting an integer takes.
+SCALAR = re.compile(r"(round|cvts[ids]2?|cvtsi2s|rcps|rsqrts|sqrts|movl?)(s|sd|ss|ps|pd)$")
+CONVERSION = 3
 BRANCHES = re.compile(r"^(j|call$|ret$|loop)")
 COUNT_IN_CL = re.compile(r"^(sh[lr]d?|sal|sar|ro[lr]|rc[lr])$")
 # Single digits of a signature that are immediates.
@@ -43,7 +48,7 @@ def table(core: str) -> Table:
         row = _row(c, kind, plain.get(_key(kind)))
         if row is not None:
             rows.setdefault(kind.form, row)
-    return rows
+    return corrected(core, rows)
 
 
 def _kinds(
@@ -151,7 +156,7 @@ def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[st
         computing, busy = integer_ports(c, kind, plain)
     if kind.locked:
         # One at a time, by the unit that stores.
-        busy = round(kind.summary.cycles() or 1)
+        busy = math.ceil(kind.summary.cycles() or 1)
     for names, count in computing.items():
         memory[names] = memory.get(names, 0) + count
     return memory, busy
@@ -165,6 +170,7 @@ def _latencies(c: Core, kind: Kind) -> Latencies:
         result = max([n for (_, to), n in found.plain.items() if to != "f"] or [1])
         found.plain = {p: min(n, result) for p, n in found.plain.items()}
     general, vector = _sides(kind)
+    _merge(kind, found)
 
     def mended(source: str, target: str, cycles: int) -> int:
         """Take out what the chain that was measured has besides: all but a cycle of a move."""
@@ -185,6 +191,21 @@ def _latencies(c: Core, kind: Kind) -> Latencies:
         found.addr, found.store = {}, {}
     found.mem = {}
     return found
+
+
+def _merge(kind: Kind, found: Latencies) -> None:
+    """Put in the latency of a register that a scalar result is put into, given as 0.
+
+    vcvtsi2ss of a register into itself takes 3 cycles on a Zen 4 guest; the chains of uops.info
+    read another part of it.
+    """
+    pair = ("1" if kind.mnemonic.startswith("v") else "0", "0")
+    if not SCALAR.search(kind.base) or found.plain.get(pair) != 0:
+        return
+    registers = [n for n, o in enumerate(kind.operands) if o == "x"]
+    others = [found.plain.get((str(n), "0"), 0) for n in registers]
+    moves = "mov" in kind.base
+    found.plain[pair] = max(others) or (1 if moves else CONVERSION)
 
 
 def _moved(found: Latencies, before: Summary, now: Summary) -> None:

@@ -7,13 +7,15 @@ use loopwright_pipeline::predict::{predict, Core, Prediction, Request};
 use std::path::PathBuf;
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 8] = [
+pub const CORES: [&str; 10] = [
     "sandybridge",
     "ivybridge",
     "haswell",
     "skylake",
     "redwoodcove",
     "zen2",
+    "zen3",
+    "zen4",
     "neoverse-n1",
     "tsv110",
 ];
