@@ -113,7 +113,7 @@ def _row(c: Core, kind: Kind, plain: Plain | None) -> Row | None:
     if kind.base in c.fuses:
         flags.append("fuse=aclopsz")
     if c.zeroes(kind):
-        same = f"1:1:{'' if c.zero_is_free(kind) else ports_text(ports)}|*:0"
+        same = f"1:1:{c.zeroed_on(kind, ports_text(ports))}|*:0"
     latency = _latencies(c, kind)
     micro = uops if uops > 2 else 0
     return Row(

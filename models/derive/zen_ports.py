@@ -111,12 +111,11 @@ def vector_ports(c: Core, kind: Kind, uops: int) -> tuple[dict[str, int], int]:
     counted = sum(ports.values())
     if not counted and kind.memory and VECTOR_MOVES.match(kind.base):
         return {}, 0
-    if not kind.writes and not counted and uops > 2:
-        return spread(c.vector_alu, c.vector_alu[:2], uops, cycles)
     if not counted and re.match(r"^v?(div|sqrt|rcp|rsqrt)", kind.base):
         ports[c.vector_divide] = 1
-    elif not counted and not kind.memory:
-        ports[c.vector_alu] = max(uops, 1)
+    elif not counted:
+        inside = max(uops - kind.writes, 1)
+        return spread(c.vector_alu, c.vector_pair, inside, cycles)
     return ports, _busy(ports, cycles)
 
 

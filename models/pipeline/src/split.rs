@@ -34,8 +34,9 @@ impl Split {
     /// Cycles more in an iteration.
     pub fn extra(&self, iteration: u32) -> u16 {
         let at = self.at.wrapping_add(self.step.wrapping_mul(i64::from(iteration)));
-        let first = at.rem_euclid(i64::from(self.within));
-        if first + i64::from(self.bytes) > i64::from(self.within) {
+        let (within, bytes) = (i64::from(self.within), i64::from(self.bytes));
+        // What is wider than the aligned bytes crosses none where it starts at one of them.
+        if at.rem_euclid(within) + bytes > within.max(bytes) {
             self.cycles
         } else {
             0

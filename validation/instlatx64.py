@@ -1,0 +1,148 @@
+"""Rows of InstLatx64's dumps as code, where their names give it.
+
+The dumps' programs are not public. Names tell one register from another (`xmm1, xmm2`) or not
+(`xmm, xmm`: one register twice): latencies are taken to be of the first register, copies for
+throughput to go round registers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from singles import Figure
+from x86_assembly import blocks
+from x86_operands import SIZES, operand
+
+from inputs import measured
+
+COPIES = 8
+# Enough for instructions of five and six cycles that run twice a cycle.
+VECTOR_COPIES = 12
+KINDS = [
+    (re.compile(r"r(?:\d_)?(8|16|32|64)"), r"r\1"),
+    (re.compile(r"r8[lh]?"), "r8"),
+    (re.compile(r"xmm\d?|xm|xmm0"), "x"),
+    (re.compile(r"ymm\d?|ym"), "y"),
+    (re.compile(r"zmm\d?"), "z"),
+    (re.compile(r"mm\d?"), "mm"),
+    (re.compile(r"k\d?"), "k"),
+    (re.compile(r"\[m(8|16|32|64|128|256|512)\]"), r"m\1"),
+    (re.compile(r"im(?:m)?8|i8"), "i8"),
+    (re.compile(r"imm(16|32|64)"), r"i\1"),
+    (re.compile(r"(0|1|cl|al|ax|eax|rax|dx)"), r"\1"),
+]
+# Registers that the name does not have, several instructions, or no code at all.
+OPEN = re.compile(
+    r"[+*(]|pair|upd|\d+x|^REP|b$|LNOP|NOP|RD|XGET|CPUID|PAUSE|GATHER|MASKMOV|CMPXCHG"
+)
+IMPLICIT = re.compile(
+    r"^(I?MUL r\d|I?MUL \[|I?DIV|MULX|CDQ|CQO|CWD|CDQE|CWDE|CBW|LAHF|SAHF|XLAT|PUSH|POP|LEAVE|ENTER|CALL"
+    r"|RET|LOOP|J|STOS|MOVS[BWDQ]$|LODS|SCAS|CMPS|CLD|STD|CLC|STC|CMC|PCMP[EI]STR|BLENDV|PBLENDV"
+    r"|SHA256RNDS2|EMMS|VZERO|CLFLUSH|CLWB|PREFETCH|LDMXCSR|STMXCSR|V?MASKMOV|EXTRQ|INSERTQ|MOV (C|D)R)"
+)
+FLAGS = ("ADC", "SBB", "ADCX", "ADOX", "CMOV", "SET", "RCL", "RCR")
+
+
+def kinds(name: str) -> tuple[str, list[str], bool] | None:
+    """Return mnemonic, operand kinds and whether they are told apart, or None."""
+    mnemonic, _, rest = name.strip().partition(" ")
+    tokens = [t.strip() for t in rest.split(",")] if rest.strip() else []
+    out = []
+    for token in tokens:
+        for pattern, kind in KINDS:
+            found = pattern.fullmatch(token)
+            if found:
+                out.append(found.expand(kind))
+                break
+        else:
+            return None
+    apart = any(re.search(r"r\d_|[xy]mm\d|zmm\d|^mm\d", t) for t in tokens)
+    return mnemonic.lower(), out, apart
+
+
+def copies_of(ops: list[str]) -> int:
+    """Return how many registers copies of an instruction go round."""
+    return VECTOR_COPIES if ops[0] in "xyz" else COPIES
+
+
+def text(mnemonic: str, ops: list[str], apart: bool, latency: bool) -> list[str] | None:
+    """Return the instructions of a row."""
+    registers = [o for o in ops if re.match(r"[rxyz]|mm|k", o)]
+    copies = 1 if latency else copies_of(ops)
+    lines = []
+    for n in range(copies):
+        parts = []
+        for place, kind in enumerate(ops):
+            own = place == 0 or not apart and kind in registers
+            if apart and len(ops) >= 3 and place == 1:
+                own = True
+            if (
+                latency
+                and kind[0] == "m"
+                and kind != "mm"
+                and ops[0] in ("r8", "r16", "r32", "r64")
+            ):
+                # The latency of a load is that from its address.
+                part: str | None = f"{SIZES[int(kind[1:])]} ptr [rax]"
+            else:
+                part = operand(kind, n, own)
+            if part is None:
+                return None
+            parts.append(part)
+        lines.append(f"{mnemonic} {', '.join(parts)}")
+    return lines
+
+
+def _row(name: str, latency: bool) -> tuple[list[str], str]:
+    plain = re.sub(r"^\{\w+\}\s*", "", name)
+    if OPEN.search(plain) or IMPLICIT.match(plain):
+        return [], "registers, operands or instructions that the name does not have"
+    found = kinds(plain)
+    if found is None:
+        return [], "operands that the name does not give"
+    mnemonic, ops, apart = found
+    if not ops:
+        return [], "registers, operands or instructions that the name does not have"
+    if latency and (not re.match(r"[rxyz]|mm|k", ops[0]) or len(ops) < 2 and mnemonic[:3] == "set"):
+        return [], "no register that a chain could go through"
+    sources = ops[1:] or ops[:1]
+    if latency and not any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources):
+        if not any(o[0] in "im01c" for o in sources) or ops[0] == "mm" and "m64" in ops:
+            return [], "a chain needs another instruction"
+    if not latency and plain.startswith(FLAGS):
+        return [], "copies that read each other's flags"
+    made = text(mnemonic, ops, apart, latency)
+    return (made, "") if made else ([], "operands that the name does not give")
+
+
+def _alike(one: str, other: str) -> bool:
+    """Say whether two kinds are of one register file."""
+    files = ("r", "xyz", "mm", "k")
+    return any(one[0] in f and other[0] in f for f in files)
+
+
+def figures(core: str) -> list[Figure]:
+    """Return the rows of a core's dumps."""
+    rows = measured(f"instlatx64_{core}_consensus")
+    made = []
+    for row in rows:
+        latency = row["notion"] == "latency"
+        made.append((row, latency, *_row(row["asm"], latency)))
+    code = iter(blocks([lines for *_, lines, _ in made if lines]))
+    out = []
+    for row, latency, lines, why in made:
+        built = next(code) if lines else b""
+        copies = 1 if latency else max(len(lines), 1)
+        kind = row["note"].split(";")[0]
+        out.append(
+            Figure(
+                row["asm"],
+                row["notion"],
+                float(row["cycles"]),
+                built,
+                copies,
+                kind,
+                why or "no instruction of that name and operands",
+            )
+        )
+    return out
