@@ -1,13 +1,16 @@
 """The pipeline simulator behind the interface of all models."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.predict import predict
-from loopwright.predict.pipeline import parameters
+from loopwright.predict.model import Block
+from loopwright.predict.pipeline import Pipeline, parameters
 
 CLEAR = "48c707000000004883c708ffc975f2"  # 15 bytes: movq $0,(%rdi); add $8,%rdi; dec %ecx; jne
 
@@ -76,7 +79,28 @@ def test_a_cost_that_nobody_measured_is_named_with_the_parameter_that_sets_it():
 
 
 def test_a_core_without_figures_has_no_answer():
-    assert "no figures for zen4" in _row("90", "zen4")["error"]
+    core = replace(microarchs.load("zen2"), id="new")
+    (answer,) = Pipeline().predict([Block("x86_64", b"\x90", "unrolled", 0)], core)
+    assert answer.cycles is None
+    assert "no figures for new" in answer.error
+
+
+def test_what_nobody_has_measured_gives_a_range():
+    pair = "0f01cb" + "0f01ca"  # stac; clac
+    row = _row(pair, "zen2")
+    assert pd.isna(row["cycles"])
+    assert 0 < row["low"] < row["high"]
+    given = _row(pair, "zen2", parameters={"serial.stac_clac": "20"})
+    assert row["low"] < given["cycles"] < row["high"]
+    assert pd.isna(given["low"])
+    assert pd.isna(_row("4801c8", "zen2")["low"])  # add rax, rcx rests on nothing of the kind
+
+
+def test_a_range_has_the_cycles_inside():
+    rows = predict("arm64/copy_user", microarch="tsv110")
+    assert (rows["low"] <= rows["cycles"]).all()
+    assert (rows["cycles"] <= rows["high"]).all()
+    assert (rows["low"] < rows["high"]).all()
 
 
 def test_parameters_are_known_by_name():

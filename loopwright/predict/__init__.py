@@ -27,8 +27,10 @@ COLUMNS = (
     "bytes_per_iteration",
     "least_cycles",
     "startup_cycles",
+    "low",
+    "high",
 )
-_TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles"), "float64")
+_TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles", "low", "high"), "float64")
 
 
 def answer(asked: Question) -> Rows:
@@ -48,7 +50,8 @@ def answer(asked: Question) -> Rows:
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
     routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
-    and startup_cycles (once, before the first iteration of a string instruction).
+    and startup_cycles (once, before the first iteration of a string instruction); low and high, in
+    cycles, are filled in where cycles rest on a parameter that nobody has measured.
     """
     chosen = select_models(asked.model or Pipeline.id)
     if asked.parameters:
@@ -101,7 +104,6 @@ def _ask(
     answers = iter(found)
     for subject, offset in pairs:
         answer = Answer.none(subject.error) if subject.error else next(answers)
-        yield (
             *subject.key.values(),
             core.id,
             model.id,
@@ -113,4 +115,6 @@ def _ask(
             subject.moved,
             subject.least_cycles,
             None if answer.cycles is None else answer.startup,
+            answer.low,
+            answer.high,
         )

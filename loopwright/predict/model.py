@@ -45,13 +45,16 @@ class Answer:
     """A model's answer: cycles an iteration, or None and the error that says why not.
 
     startup is what comes once before the first (of a string instruction), in cycles; None where it
-    is not known.
+    is not known. low and high are what the cycles are between where they rest on a parameter that
+    nobody has measured, else None.
     """
 
     cycles: float | None
     bottleneck: str = ""
     error: str = ""
     startup: float | None = 0.0
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
     def none(cls, why: str) -> "Answer":

@@ -1,6 +1,7 @@
 """Our own pipeline simulator, which sees the front end (models/pipeline, in Rust)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ from loopwright.errors import InputError, unknown
 from loopwright.loops import STRING_BYTES
 from loopwright.microarchs import Microarch
 from loopwright.outline import Outline, outlines
+from loopwright.predict import ranges
 from loopwright.predict.model import Answer, Block, unfit
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
@@ -44,8 +46,29 @@ class Pipeline:
         """
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
-        machine = self._core(core)
         straight = _straight(blocks, core.isa)
+        answers = self._answers(blocks, core, straight)
+        known = ranges.of(core, self.overrides)
+        open_ = [
+            n
+            for n, b in enumerate(blocks)
+            if any(ranges.rests_on(b, name, straight=b.code in straight) for name in known)
+        ]
+        if not open_:
+            return answers
+        some = [blocks[n] for n in open_]
+        ends = []
+        for end in (0, 1):
+            values = {**{name: both[end] for name, both in known.items()}, **self.overrides}
+            ends.append(Pipeline(values)._answers(some, core, straight))
+        for n, cheap, dear in zip(open_, *ends, strict=True):
+            answers[n] = _between(answers[n], cheap, dear)
+        return answers
+
+    def _answers(
+        self, blocks: Sequence[Block], core: Microarch, straight: set[bytes]
+    ) -> list[Answer]:
+        machine = self._core(core)
         apart: dict[bytes, Answer] = {}
         for block in blocks:
             if block.code not in straight and block.code not in apart:
@@ -114,6 +137,14 @@ def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
     codes = list({block.code for block in blocks})
     seen = zip(codes, outlines(isa, codes), strict=True)
     return {code for code, one in seen if isinstance(one, Outline) and one.straight}
+
+
+def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
+    """Return an answer with what it is between; the same where that is no range."""
+    if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
+        return answer
+    low, high = sorted((cheap.cycles, dear.cycles))
+    return replace(answer, low=low, high=high)
 
 
 def _apart(machine: Any, block: Block, core: Microarch) -> Answer:
