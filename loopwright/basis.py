@@ -17,7 +17,7 @@ from loopwright.histogram import Histogram
 from loopwright.points import Sweep
 
 # Sizes of calls in bytes and alignments (destination, source) that a judgement rests on.
-SIZES = (0, 8, 16, 64, 256, 512, 1024, 2048, 4096)
+SIZES = (0, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 LARGE = 8192  # one more, where a histogram reaches beyond them
 ALIGNMENTS = ((0, 0), (1, 0))
 _LISTED = 8  # places named one by one, at most

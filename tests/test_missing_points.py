@@ -18,10 +18,10 @@ from loopwright.study import REFUSED
 
 SHORT = "not enough measured"
 NAMES = ["movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "loop32", "negative_index"]
-SIZES = (16, 64, 256, 512, 1024, 2048, 4096)
+SIZES = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 MODELS = {"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 9.0}
 SEEDS = st.integers(0, 10_000)
-TAKEN = st.integers(0, 4) | st.integers(5, 126)  # points, of 126
+TAKEN = st.integers(0, 4) | st.integers(5, 140)  # points, of 140
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -105,7 +105,7 @@ def test_a_single_point_that_counts_is_missed_and_named(core):
         part = replace(whole, measurements=rows[~point])
         assert holds(whole, part)
         reason = judge(part).iloc[0]["reason"]
-        assert f"1 of 12 points of loop32 are missing ({size} B at 1:0)" in reason
+        assert f"1 of 14 points of loop32 are missing ({size} B at 1:0)" in reason
     point = (rows["size_bytes"] < 64) | (rows["size_bytes"] == 8192)
     assert not holds(whole, replace(whole, measurements=rows[~point]))
 
@@ -130,7 +130,7 @@ def test_points_of_two_clocks_or_machines_do_not_meet():
         changed.loc[mine, column] = value
         part = replace(whole, measurements=changed)
         assert holds(whole, part)
-        assert "2 of 12 points of loop32 beside movsq_aligned" in judge(part).iloc[0]["reason"]
+        assert "2 of 14 points of loop32 beside movsq_aligned" in judge(part).iloc[0]["reason"]
 
 
 def test_a_machine_that_no_core_describes_has_its_best_named_or_not():
