@@ -139,6 +139,19 @@ def host_origin(path: Path) -> str:
     return f"BHive's blocks measured on a host (validation/hosts/{path.stem}.md)"
 
 
+def kernels_loops(path: Path) -> Iterator[Row]:
+    """Return the errors for the kernels' own loops that a host's table has, as they were then."""
+    core, origin = (
+        path.stem,
+        f"the kernels' loops measured on a host (validation/hosts/{path.name})",
+    )
+    for line in path.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[:2] == [core, "kernels' loops"] and cells[4] != "-":
+            found = Accuracy(int(cells[3]), float(cells[4]), float(cells[5]))
+            yield row(core, cells[2], "loops", MEASUREMENT, found, origin)
+
+
 def threads() -> Iterator[Row]:
     """Hold all models to the speed-ups that threads report, those aside that set a parameter."""
     rows = lw.published("all")
@@ -166,6 +179,9 @@ def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
     yield BHIVE_ORIGIN, "baselines.csv", bhive()
     for name in ("uica_loops_public.csv", "uica_blocks_public.csv"):
         yield UICA_ORIGIN.format(name), name, uica(name)
+    for path in sorted(HOSTS.glob("*.md")):
+        of_kernels = list(kernels_loops(path))
+        yield str(of_kernels[0]["origin"]) if of_kernels else path.stem, "", iter(of_kernels)
     for path in sorted(HOSTS.glob("*.csv")):
         yield host_origin(path), "bhive_public.csv", host(path)
 
