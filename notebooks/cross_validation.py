@@ -19,6 +19,7 @@
 
 # %%
 import loopwright as lw
+from loopwright.errors import InputError
 from loopwright.report import accuracy, plots
 from loopwright.report.choices import Page
 
@@ -29,7 +30,11 @@ from loopwright.report.choices import Page
 # measurement does.
 
 # %%
-pairs = accuracy.pairs(accuracy.loops_here())
+try:
+    pairs = accuracy.pairs(accuracy.loops_here())
+except InputError as error:
+    print(f"{error}.")
+    pairs = accuracy.NONE
 plots.scatter(pairs)
 
 # %%

@@ -11,6 +11,13 @@ from loopwright.predict import predict
 
 _ONE_CALL = 8  # bytes or records of the calls that are measured beside the loops
 _KEY = ["kernel", "variant", "microarch"]
+NONE = pd.DataFrame(
+    columns=[
+        *_KEY, "source", "predicted_cycles", "measured_cycles", "uncertainty_cycles", "clock",
+        "machine", "error_percent",
+    ]
+)  # fmt: skip
+"""What pairs returns where nothing is paired."""
 
 
 def loops_here() -> pd.DataFrame:
