@@ -33,14 +33,21 @@ def console() -> "Console":
 def draw(rows: Rows) -> None:
     """Print rows as a table, without the columns that say nothing.
 
-    In a window that it does not fit, columns that are the same in all rows stand above it.
+    In a window that it does not fit, columns that are the same in all rows stand above it, and the
+    rest is broken.
     """
     shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
-    # A colour is forced where a program shows it to somebody, e.g. a pager.
-    if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
-        _on_terminal(shown)
-    else:
-        _plain(shown)
+    head, *body = _lines(shown)
+    # Colour is forced where a program shows it to somebody, e.g. a pager.
+    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+        sys.stdout.writelines(f"{line}\n" for line in (head, *body))
+        return
+    where = console()
+    if max(map(len, (head, *body))) > where.width:
+        _broken(shown, where)
+        return
+    where.print(head, style="bold", markup=False)
+    sys.stdout.writelines(f"{line}\n" for line in body)
 
 
 def blank(value: object) -> bool:
@@ -59,8 +66,8 @@ def text(value: Any) -> str:
     return str(value)
 
 
-def _plain(rows: Rows) -> None:
-    """Print one line a row, however long."""
+def _lines(rows: Rows) -> list[str]:
+    """Return the head, a rule and one line a row, however long; numbers at the right."""
     columns = []
     for name in rows.columns:
         values = rows.column(name)
@@ -69,39 +76,25 @@ def _plain(rows: Rows) -> None:
         right = _numeric(values)
         columns.append([c.rjust(width) if right else c.ljust(width) for c in cells])
     head, *body = ("  ".join(cells) for cells in zip(*columns, strict=True)) if columns else ("",)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in (head, "─" * len(head), *body))
+    return [line.rstrip() for line in (head, "─" * len(head), *body)]
 
 
-def _on_terminal(rows: Rows) -> None:
+def _broken(rows: Rows, where: "Console") -> None:
+    """Print rows in a window that they do not fit."""
     from rich.markup import escape
 
-    where = console()
-    grid = _grid(rows)
-    unbroken = where.options.update(max_width=_UNBROKEN)
-    if where.measure(grid, options=unbroken).maximum > where.width:
-        several = len(rows.values) > 1
-        cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
-        same = [c for c in rows.columns if several and len(set(cells[c])) == 1]
-        if same:
-            where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
-        grid = _narrow(rows.only(c for c in rows.columns if c not in same), where.width)
-    where.print(grid)
-
-
-def _grid(rows: Rows) -> "Table":
-    """Return rows as a table: numbers at the right."""
-    from rich import box
-    from rich.table import Table
-
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style="bold")
-    for column in rows.columns:
-        grid.add_column(column, justify="right" if _numeric(rows.column(column)) else "left")
-    return _filled(grid, rows)
+    several = len(rows.values) > 1
+    cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
+    same = [c for c in rows.columns if several and len(set(cells[c])) == 1]
+    if same:
+        where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
+    where.print(_narrow(rows.only(c for c in rows.columns if c not in same), where.width))
 
 
 def _narrow(rows: Rows, width: int) -> "Table":
     """Return rows as a table for a narrow window: heads and texts broken, numbers whole."""
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     heads = {c: c.replace("_", " ") for c in rows.columns}
@@ -123,17 +116,11 @@ def _narrow(rows: Rows, width: int) -> "Table":
             grid.add_column(head, justify="right", overflow="fold", width=least[column])
         else:
             grid.add_column(head, overflow="fold", min_width=least[column])
-    return _filled(grid, rows)
+    for row in rows.values:
+        grid.add_row(*(escape(text(v)) for v in row))
+    return grid
 
 
 def _numeric(values: list[Any]) -> bool:
     kinds = {type(v) for v in values if not blank(v)}
     return bool(kinds) and kinds <= {int, float, Figure}
-
-
-def _filled(grid: "Table", rows: Rows) -> "Table":
-    from rich.markup import escape
-
-    for row in rows.values:
-        grid.add_row(*(escape(text(v)) for v in row))
-    return grid
