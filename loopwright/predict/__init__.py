@@ -104,6 +104,7 @@ def _ask(
     answers = iter(found)
     for subject, offset in pairs:
         answer = Answer.none(subject.error) if subject.error else next(answers)
+        yield (
             *subject.key.values(),
             core.id,
             model.id,
