@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 
+from inputs import measured
 from singles import Figure
 from x86_assembly import blocks
 from x86_operands import SIZES, operand
-
-from inputs import measured
 
 COPIES = 8
 # Enough for instructions of five and six cycles that run twice a cycle.
@@ -36,9 +35,10 @@ OPEN = re.compile(
     r"[+*(]|pair|upd|\d+x|^REP|b$|LNOP|NOP|RD|XGET|CPUID|PAUSE|GATHER|MASKMOV|CMPXCHG"
 )
 IMPLICIT = re.compile(
-    r"^(I?MUL r\d|I?MUL \[|I?DIV|MULX|CDQ|CQO|CWD|CDQE|CWDE|CBW|LAHF|SAHF|XLAT|PUSH|POP|LEAVE|ENTER|CALL"
-    r"|RET|LOOP|J|STOS|MOVS[BWDQ]$|LODS|SCAS|CMPS|CLD|STD|CLC|STC|CMC|PCMP[EI]STR|BLENDV|PBLENDV"
-    r"|SHA256RNDS2|EMMS|VZERO|CLFLUSH|CLWB|PREFETCH|LDMXCSR|STMXCSR|V?MASKMOV|EXTRQ|INSERTQ|MOV (C|D)R)"
+    r"^(I?MUL r\d|I?MUL \[|I?DIV|MULX|CDQ|CQO|CWD|CDQE|CWDE|CBW|LAHF|SAHF|XLAT|PUSH|POP|LEAVE"
+    r"|ENTER|CALL|RET|LOOP|J|STOS|MOVS[BWDQ]$|LODS|SCAS|CMPS|CLD|STD|CLC|STC|CMC|PCMP[EI]STR"
+    r"|BLENDV|PBLENDV|SHA256RNDS2|EMMS|VZERO|CLFLUSH|CLWB|PREFETCH|LDMXCSR|STMXCSR|V?MASKMOV"
+    r"|EXTRQ|INSERTQ|MOV (C|D)R)"
 )
 FLAGS = ("ADC", "SBB", "ADCX", "ADOX", "CMOV", "SET", "RCL", "RCR")
 
@@ -73,7 +73,7 @@ def text(mnemonic: str, ops: list[str], apart: bool, latency: bool) -> list[str]
     for n in range(copies):
         parts = []
         for place, kind in enumerate(ops):
-            own = place == 0 or not apart and kind in registers
+            own = place == 0 or (not apart and kind in registers)
             if apart and len(ops) >= 3 and place == 1:
                 own = True
             if (
@@ -103,12 +103,15 @@ def _row(name: str, latency: bool) -> tuple[list[str], str]:
     mnemonic, ops, apart = found
     if not ops:
         return [], "registers, operands or instructions that the name does not have"
-    if latency and (not re.match(r"[rxyz]|mm|k", ops[0]) or len(ops) < 2 and mnemonic[:3] == "set"):
+    if latency and (
+        not re.match(r"[rxyz]|mm|k", ops[0]) or (len(ops) < 2 and mnemonic[:3] == "set")
+    ):
         return [], "no register that a chain could go through"
     sources = ops[1:] or ops[:1]
-    if latency and not any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources):
-        if not any(o[0] in "im01c" for o in sources) or ops[0] == "mm" and "m64" in ops:
-            return [], "a chain needs another instruction"
+    alike = any(re.match(r"[rxyz]|mm|k", o) and _alike(o, ops[0]) for o in sources)
+    fed = any(o[0] in "im01c" for o in sources) and not (ops[0] == "mm" and "m64" in ops)
+    if latency and not alike and not fed:
+        return [], "a chain needs another instruction"
     if not latency and plain.startswith(FLAGS):
         return [], "copies that read each other's flags"
     made = text(mnemonic, ops, apart, latency)

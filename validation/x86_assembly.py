@@ -8,11 +8,43 @@ from collections.abc import Sequence
 
 FEATURES = ",".join(
     f"+{name}"
-    for name in (
-        "avx2,fma,bmi,bmi2,lzcnt,popcnt,adx,aes,pclmul,sha,movbe,f16c,sse4a,gfni,vaes,vpclmulqdq,"
-        "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi,avx512vbmi2,avx512vnni,avx512ifma,"
-        "avx512bitalg,avx512vpopcntdq,avx512bf16,rdrnd,rdseed,prfchw,clflushopt,clwb,clzero,rdpid"
-    ).split(",")
+    for name in [
+        "avx2",
+        "fma",
+        "bmi",
+        "bmi2",
+        "lzcnt",
+        "popcnt",
+        "adx",
+        "aes",
+        "pclmul",
+        "sha",
+        "movbe",
+        "f16c",
+        "sse4a",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512cd",
+        "avx512vbmi",
+        "avx512vbmi2",
+        "avx512vnni",
+        "avx512ifma",
+        "avx512bitalg",
+        "avx512vpopcntdq",
+        "avx512bf16",
+        "rdrnd",
+        "rdseed",
+        "prfchw",
+        "clflushopt",
+        "clwb",
+        "clzero",
+        "rdpid",
+    ]
 )
 
 
