@@ -13,13 +13,11 @@ Pair = tuple[str, str]
 
 @dataclass
 class Latencies:
-    """Cycles by pairs of our operand labels, and from addresses, memory and stored registers."""
+    """Cycles by pairs of our operand labels, and from addresses and index registers."""
 
     plain: dict[Pair, int] = field(default_factory=dict)
     addr: dict[str, int] = field(default_factory=dict)
     index: dict[str, int] = field(default_factory=dict)
-    mem: dict[str, int] = field(default_factory=dict)
-    store: dict[str, int] = field(default_factory=dict)
     merges: bool = False
 
     def change(self, rule: Callable[[str, str, int], int]) -> None:
@@ -29,19 +27,20 @@ class Latencies:
 
 
 def read(record: Record, mnemonic: str, operands: list[str]) -> Latencies:
-    """Return what was measured between the operands of a form."""
+    """Return what was measured between the operands of a form.
+
+    What uops.info says of data that go through memory is left out: forwarding is a matter of the
+    core (memory.forward_cycles), and measured blocks are met worse with it.
+    """
     named = labels(record, mnemonic, operands)
     out = Latencies()
     for item in record["latencies"]:
         src, dst = named.get(item["from"]), named.get(item["to"])
-        if src is None or dst is None or src == dst == "m":
+        if src is None or dst is None or dst == "m":
             continue
         cycles = item["cycles"]
-        if dst == "m":
-            if cycles is not None:
-                out.store[src] = cycles
-        elif src == "m":
-            for key, table in (("addr", out.addr), ("addr_index", out.index), ("mem", out.mem)):
+        if src == "m":
+            for key, table in (("addr", out.addr), ("addr_index", out.index)):
                 if key in item:
                     table[dst] = item[key]
         elif cycles is not None:
@@ -65,7 +64,7 @@ def same_register(record: Record, mnemonic: str, operands: list[str]) -> str:
 
 
 def text(found: Latencies, mnemonic: str) -> str:
-    """Return `from>to:cycles`; `a` address to result, `s` stored data to load."""
+    """Return `from>to:cycles`; `a` address to result, `x` index register of lea to result."""
     plain = found.plain
     out = []
     sources, targets = {s for s, _ in plain}, {d for _, d in plain}
@@ -75,12 +74,10 @@ def text(found: Latencies, mnemonic: str) -> str:
     else:
         out += [f"{s}>{d}:{c}" for (s, d), c in sorted(plain.items())]
     index = found.index if mnemonic.startswith("lea") else {}
-    for letter, table in (("a", found.addr), ("x", index), ("d", found.mem)):
+    for letter, table in (("a", found.addr), ("x", index)):
         values = set(table.values())
         if len(values) == 1:
             out.append(f"{letter}:{values.pop()}")
         else:
             out += [f"{letter}>{d}:{c}" for d, c in sorted(table.items())]
-    if found.store:
-        out.append(f"s:{max(found.store.values())}")
     return " ".join(out)

@@ -26,6 +26,7 @@ MOST_UOPS = 400
 SCALAR = re.compile(r"(round|cvts[ids]2?|cvtsi2s|rcps|rsqrts|sqrts|movl?)(s|sd|ss|ps|pd)$")
 CONVERSION = 3
 BRANCHES = re.compile(r"^(j|call$|ret$|loop)")
+MEMORY = re.compile(r"m\d+")
 COUNT_IN_CL = re.compile(r"^(sh[lr]d?|sal|sar|ro[lr]|rc[lr])$")
 # Single digits of a signature that are immediates.
 IMMEDIATE = re.compile(r"^(i\d+|0|1|rel)$")
@@ -164,7 +165,7 @@ def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[st
 
 def _latencies(c: Core, kind: Kind) -> Latencies:
     found = read(kind.record, kind.mnemonic, kind.operands)
-    _moved(found, kind.pairs, kind.summary)
+    _moved(found, kind)
     if COUNT_IN_CL.match(kind.base) and kind.operands[-1:] == ["cl"]:
         # What is given for the flags is the length of the chain that measured them.
         result = max([n for (_, to), n in found.plain.items() if to != "f"] or [1])
@@ -188,8 +189,7 @@ def _latencies(c: Core, kind: Kind) -> Latencies:
         found.addr = {}
     found.addr = {to: n for to, n in found.addr.items() if n >= c.load_cycles}
     if kind.locked:
-        found.addr, found.store = {}, {}
-    found.mem = {}
+        found.addr = {}
     return found
 
 
@@ -208,16 +208,16 @@ def _merge(kind: Kind, found: Latencies) -> None:
     found.plain[pair] = max(others) or (1 if moves else CONVERSION)
 
 
-def _moved(found: Latencies, before: Summary, now: Summary) -> None:
+def _moved(found: Latencies, kind: Kind) -> None:
     """Move the latencies of Zen 3's pairs to what is known of this core's form.
 
     Both summaries are the least and the largest latency of any pair; where a form accesses
     memory, the largest is that of the memory operand.
     """
-    old, new = before.bounds(), now.bounds()
+    old, new = kind.pairs.bounds(), kind.summary.bounds()
     if not old or not new or not found.plain:
         return
-    if found.addr or found.store or found.mem:
+    if any(MEMORY.fullmatch(operand) for operand in kind.operands):
         old, new = (old[0], old[0]), (new[0], new[0])
     if old == new:
         return
