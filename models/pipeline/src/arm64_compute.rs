@@ -7,7 +7,7 @@ use crate::uops::{From, Output, Role, Source};
 
 impl Builder<'_> {
     /// Cycles from an input to the results; `None`: independent.
-    fn latency(&self, from: Label) -> Option<u16> {
+    fn latency(&self, from: Label) -> Option<u32> {
         let to = self.d.writes.first().map_or(MEM, |w| w.0);
         match self.figures.between(from, to) {
             Some(0) => None,
@@ -18,7 +18,7 @@ impl Builder<'_> {
 
     pub(crate) fn computes(&mut self) {
         let ports = &self.figures.shape.ports;
-        let inputs: Vec<(Source, u16)> = self
+        let inputs: Vec<(Source, u32)> = self
             .d
             .reads
             .iter()
@@ -57,11 +57,11 @@ impl Builder<'_> {
             .map(|i| i.1)
             .min()
             .unwrap_or_else(|| self.figures.longest());
-        let later = |uop: &[(Source, u16)], by: u16| {
+        let later = |uop: &[(Source, u32)], by: u32| {
             uop.iter()
                 .map(|(s, cycles)| Source {
                     from: s.from,
-                    extra: cycles.saturating_sub(by),
+                    extra: cycles.saturating_sub(by) as u16,
                 })
                 .collect::<Vec<_>>()
         };

@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::uops::{Case, Expansion, From, Output, Role, Source, Uop};
 
 /// Cycles of putting an element into a vector, of those that loading one takes.
-const MERGE: u16 = 2;
+const MERGE: u32 = 2;
 
 pub(crate) struct Builder<'a> {
     pub(crate) d: &'a Decoded,
@@ -172,11 +172,11 @@ impl Builder<'_> {
         self.d.writes.iter().filter(|w| w.0 != BASE).map(|w| w.1).collect()
     }
 
-    fn loads(&mut self, ports: &[u32], mem: &Mem, place: &[Source], case: Case, before: u16) {
+    fn loads(&mut self, ports: &[u32], mem: &Mem, place: &[Source], case: Case, before: u32) {
         let regs = self.loaded();
         let m = &self.params.memory;
         let vector = regs.first().is_some_and(|r| (VECTOR..VECTOR + 32).contains(r));
-        let usual = if vector { m.load_vector_cycles } else { m.load_cycles } as u16;
+        let usual = if vector { m.load_vector_cycles } else { m.load_cycles };
         let mut latency = self
             .figures
             .address
@@ -190,8 +190,7 @@ impl Builder<'_> {
                 from: From::Store(store, back),
                 extra: 1,
             });
-            let cycles = m.forwarded(&case, 0, vector, false);
-            latency = (cycles as u16).saturating_sub(1).max(1);
+            latency = m.forwarded(&case, 0, vector, false) - 1;
         }
         let count = ports.len().max(1);
         for (n, &ports) in ports.iter().enumerate() {

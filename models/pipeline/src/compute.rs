@@ -1,16 +1,16 @@
 //! Uops that compute: their number and ports are measured, and so are the latencies
 //! between operands; the dependencies between the uops are made up to match them.
 
-use crate::figures::{Label, ANY, MEM};
+use crate::figures::{Label, ANY, INDEX, MEM};
 use crate::inst::{Reg, NO_REG};
 use crate::uops::{compute, Builder, From, Output, Source};
 
 /// A set of outputs with the same latency from every input.
 pub(crate) struct Profile {
     outputs: Vec<(Label, Reg)>,
-    from: Vec<(Source, u16)>,
+    from: Vec<(Source, u32)>,
     /// Outputs of the same uop that come some cycles later.
-    later: Vec<(u16, Vec<Reg>)>,
+    later: Vec<(u32, Vec<Reg>)>,
 }
 
 impl Builder<'_> {
@@ -40,8 +40,16 @@ impl Builder<'_> {
     }
 
     /// Latency from an input to an output; `None`: independent.
-    pub(crate) fn latency(&self, from: Label, to: Label) -> Option<u16> {
+    pub(crate) fn latency(&self, from: Label, to: Label) -> Option<u32> {
         let figures = self.figures;
+        if let (true, Some(cycles)) = (self.d.same, figures.same_latency.filter(|_| figures.same.is_some())) {
+            return Some(cycles);
+        }
+        if from == INDEX {
+            if let Some(cycles) = figures.from_index(to).or(figures.from_address(to)) {
+                return Some(cycles.max(1));
+            }
+        }
         if from == MEM {
             if let Some(total) = figures.from_address(to) {
                 if self.d.mems.is_empty() {
@@ -58,7 +66,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(crate) fn default_latency(&self, to: Label) -> u16 {
+    pub(crate) fn default_latency(&self, to: Label) -> u32 {
         let listed = self
             .figures
             .latency
@@ -79,7 +87,7 @@ impl Builder<'_> {
             targets.push((MEM, NO_REG));
         }
         for (label, reg) in targets {
-            let from: Vec<(Source, u16)> = inputs
+            let from: Vec<(Source, u32)> = inputs
                 .iter()
                 .filter_map(|(l, s)| Some((*s, self.latency(*l, label)?)))
                 .collect();
@@ -141,7 +149,7 @@ impl Builder<'_> {
         let mut spare = masks.len() - profiles.len();
         let mut masks = masks.into_iter();
         let mut memory_uop = None;
-        let mut previous: Option<(u16, Vec<(Source, u16)>)> = None;
+        let mut previous: Option<(u16, Vec<(Source, u32)>)> = None;
         for profile in profiles {
             let least = profile.from.iter().map(|f| f.1).min().unwrap_or(1);
             let most = profile.from.iter().map(|f| f.1).max().unwrap_or(1);
@@ -186,7 +194,7 @@ impl Builder<'_> {
             for (source, cycles) in &rest {
                 sources.push(Source {
                     from: source.from,
-                    extra: cycles.saturating_sub(latency),
+                    extra: cycles.saturating_sub(latency) as u16,
                 });
             }
             let regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
@@ -212,10 +220,10 @@ impl Builder<'_> {
 
 /// Cycles that all outputs of the second profile come later than those of the first, whatever the
 /// input; the data of a store is always the first output.
-fn lag(first: &Profile, second: &Profile) -> Option<u16> {
+fn lag(first: &Profile, second: &Profile) -> Option<u32> {
     let whole = first.from.len() == second.from.len() && second.outputs.iter().all(|o| o.0 != MEM);
-    let constant = |difference: &u16| {
-        let alike = |f: &(Source, u16)| {
+    let constant = |difference: &u32| {
+        let alike = |f: &(Source, u32)| {
             let late = second.from.iter().find(|s| s.0.from == f.0.from);
             late.is_some_and(|s| s.1.checked_sub(f.1) == Some(*difference))
         };
@@ -227,13 +235,13 @@ fn lag(first: &Profile, second: &Profile) -> Option<u16> {
 
 /// If every latency is that of the previous profile plus the same number of cycles:
 /// the uop to depend on and the inputs that it covers.
-fn chain_step(previous: Option<&(u16, Vec<(Source, u16)>)>, from: &[(Source, u16)]) -> Option<(u16, Vec<From>)> {
+fn chain_step(previous: Option<&(u16, Vec<(Source, u32)>)>, from: &[(Source, u32)]) -> Option<(u16, Vec<From>)> {
     chain_latency(previous, from)?;
     let (id, before) = previous?;
     Some((*id, before.iter().map(|f| f.0.from).collect()))
 }
 
-fn chain_latency(previous: Option<&(u16, Vec<(Source, u16)>)>, from: &[(Source, u16)]) -> Option<u16> {
+fn chain_latency(previous: Option<&(u16, Vec<(Source, u32)>)>, from: &[(Source, u32)]) -> Option<u32> {
     let (_, before) = previous?;
     let mut step = None;
     for (source, cycles) in before {

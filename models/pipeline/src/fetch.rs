@@ -42,7 +42,8 @@ impl Machine<'_> {
             self.predecode.next = self.after(at);
             let ends = inst.tail && self.after(at).inst == 0 && self.block.notion == Notion::Loop;
             if inst.branch && !inst.head && (inst.taken || ends) {
-                self.predecode.stall = self.params.fetch.taken_bubble + self.block.target_bubble;
+                let branches = self.params.taken_branch.cycles - 1;
+                self.predecode.stall = self.params.fetch.taken_bubble + branches + self.block.target_bubble;
                 self.predecode_from(self.predecode.next);
                 return;
             }

@@ -10,6 +10,8 @@ pub type Label = u8;
 pub const FLAGS: Label = 8;
 /// The memory operand.
 pub const MEM: Label = 9;
+/// The index register of `lea`.
+pub const INDEX: Label = 10;
 /// Any operand: matches every label.
 pub const ANY: Label = 255;
 
@@ -39,13 +41,13 @@ pub struct Figures {
     /// Needs the complex decoder; then how many simple ones remain usable.
     pub complex: Option<u16>,
     /// `(from, to, cycles)` between registers and flags.
-    pub latency: Vec<(Label, Label, u16)>,
+    pub latency: Vec<(Label, Label, u32)>,
     /// Address to result.
-    pub address: Vec<(Label, u16)>,
-    /// Stored register to a later load's result, cycles.
-    pub store: Option<u16>,
+    pub address: Vec<(Label, u32)>,
+    /// Index register of `lea` to result.
+    pub index: Vec<(Label, u32)>,
     /// Cycles that the unit stays busy.
-    pub busy: u16,
+    pub busy: u32,
     /// Kinds of branch that fuse with it.
     pub fuse: u16,
     /// Handled at rename without a port.
@@ -54,24 +56,29 @@ pub struct Figures {
     pub indexed: Option<Shape>,
     /// Uops if all source registers are the same one.
     pub same: Option<Shape>,
-    /// With the same register, no dependency on it.
-    pub same_breaks: bool,
+    /// With the same register, latency from it; 0: no dependency.
+    pub same_latency: Option<u32>,
 }
 
 impl Figures {
     /// Latency from one label to another, if listed; 0 means no dependency.
-    pub fn between(&self, from: Label, to: Label) -> Option<u16> {
+    pub fn between(&self, from: Label, to: Label) -> Option<u32> {
         let listed = |f: Label, t: Label| self.latency.iter().find(|l| l.0 == f && l.1 == t).map(|l| l.2);
         listed(from, to).or_else(|| listed(ANY, ANY))
     }
 
     /// Latency from the address to a result, if listed.
-    pub fn from_address(&self, to: Label) -> Option<u16> {
+    pub fn from_address(&self, to: Label) -> Option<u32> {
         self.address.iter().find(|l| l.0 == to || l.0 == ANY).map(|l| l.1)
     }
 
+    /// Latency from the index register of `lea` to a result, if listed.
+    pub fn from_index(&self, to: Label) -> Option<u32> {
+        self.index.iter().find(|l| l.0 == to || l.0 == ANY).map(|l| l.1)
+    }
+
     /// Largest listed register latency, 1 if there is none.
-    pub fn longest(&self) -> u16 {
+    pub fn longest(&self) -> u32 {
         self.latency.iter().map(|l| l.2).max().unwrap_or(1).max(1)
     }
 }
@@ -137,6 +144,16 @@ impl FigureTable {
             .or_else(|| self.get(&single()?))
     }
 
+    /// Whether every load of AArch64 (`ldr`, `ldp`, `ld1`, ...) lists a latency from the address.
+    pub fn lists_loads(&self) -> bool {
+        let is_load = |form: &str| form.starts_with("ld");
+        let row = |index: &u32| self.rows.get(*index as usize);
+        let loads = self.forms.iter().filter(|(form, _)| is_load(form));
+        loads
+            .filter_map(|(_, index)| row(index))
+            .all(|row| !row.address.is_empty())
+    }
+
     /// Number of forms.
     pub fn len(&self) -> usize {
         self.forms.len()
@@ -179,9 +196,12 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
             ports: ports(&cells[6], params)?,
         },
         ms: number(4)?,
-        complex: match cells[5].strip_prefix('c') {
-            Some(n) => Some(n.parse().map_err(|_| format!("decoder {}", cells[5]))?),
-            None => None,
+        complex: match cells[5].as_str() {
+            "" => None,
+            need => {
+                let simple = need.strip_prefix('c').and_then(|n| n.parse().ok());
+                Some(simple.ok_or_else(|| format!("decoder {need}"))?)
+            }
         },
         ..Figures::default()
     };
@@ -191,8 +211,14 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
             figures.eliminated = true;
         } else if let Some(value) = flag.strip_prefix("tp=") {
             let cycles: f64 = value.parse().map_err(|_| format!("flag {flag}"))?;
-            figures.busy = cycles.round().clamp(0.0, 10_000.0) as u16;
+            if !(0.0..=f64::from(MOST)).contains(&cycles) {
+                return Err(format!("flag {flag}"));
+            }
+            figures.busy = cycles.round() as u32;
         } else if let Some(kinds) = flag.strip_prefix("fuse=") {
+            if !kinds.chars().all(|c| BRANCH_KINDS.contains(c)) {
+                return Err(format!("flag {flag}: kinds of branch are {BRANCH_KINDS}"));
+            }
             figures.fuse = kind_mask(kinds);
         } else {
             return Err(format!("flag {flag}"));
@@ -204,7 +230,11 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
     if !cells[10].is_empty() {
         let (uops, latency) = cells[10].split_once('|').unwrap_or((&cells[10], ""));
         figures.same = Some(shape(uops, params)?);
-        figures.same_breaks = latency == "*:0" || (latency.is_empty() && uops.ends_with(':'));
+        figures.same_latency = match latency.strip_prefix("*:") {
+            Some(cycles) => Some(cycles_of(cycles).ok_or_else(|| format!("variant {}", cells[10]))?),
+            None if latency.is_empty() => uops.ends_with(':').then_some(0),
+            None => return Err(format!("variant {}", cells[10])),
+        };
     }
     Ok(figures)
 }
@@ -246,17 +276,23 @@ fn ports(text: &str, params: &Params) -> Result<Vec<u32>, String> {
     Ok(out)
 }
 
+/// Cycles that an instruction of the table takes at most.
+const MOST: u32 = 100_000;
+
+fn cycles_of(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|c| *c <= MOST)
+}
+
 fn latencies(text: &str, figures: &mut Figures) -> Result<(), String> {
     for item in text.split_whitespace() {
         let bad = || format!("latency {item}");
         let (names, cycles) = item.split_once(':').ok_or_else(bad)?;
-        let cycles: u16 = cycles.parse::<u16>().map_err(|_| bad())?.min(1000);
+        let cycles = cycles_of(cycles).ok_or_else(bad)?;
         let (from, to) = names.split_once('>').unwrap_or((names, "*"));
         let to = label(to).ok_or_else(bad)?;
         match from {
             "a" => figures.address.push((to, cycles)),
-            "x" | "d" => {}
-            "s" => figures.store = Some(cycles),
+            "x" => figures.index.push((to, cycles)),
             "*" => figures.latency.push((ANY, ANY, cycles)),
             other => figures.latency.push((label(other).ok_or_else(bad)?, to, cycles)),
         }

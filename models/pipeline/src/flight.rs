@@ -6,6 +6,8 @@ pub const ROB_SIZE: usize = 2048;
 pub const UOP_SIZE: usize = 4096;
 /// Sources of a uop that are tracked.
 pub const SOURCES: usize = 8;
+/// Outputs of a uop that are tracked.
+pub const OUTPUTS: usize = 4;
 /// No index.
 pub const NONE: u32 = u32::MAX;
 /// Not known yet.
@@ -55,7 +57,7 @@ pub struct Flight {
     /// Instruction whose result came last.
     pub critical: u16,
     /// Values of its outputs.
-    pub values: [u32; 4],
+    pub values: [u32; OUTPUTS],
     /// Cycle at which its first result is known, [`LATER`] until it starts.
     pub result: i32,
 }
@@ -68,7 +70,7 @@ pub struct RobEntry {
     /// Iteration.
     pub iteration: u32,
     /// Uops still to start.
-    pub left: u8,
+    pub left: u16,
     /// Cycle at which all started uops are done.
     pub done: i32,
 }

@@ -135,6 +135,7 @@ impl<'a> Builder<'a> {
         if self.block.fused.len() > 20_000 {
             return Err(Error::Block("more than 20000 uops".into()));
         }
+        self.all_followed()?;
         self.sum_up();
         Ok(self.block)
     }

@@ -1,13 +1,30 @@
 //! Sums over a block, worked out once because every cycle asks for them.
 
 use crate::block::SlotKind;
+use crate::error::Error;
+use crate::flight::{OUTPUTS, SOURCES};
 use crate::layout::Builder;
-use crate::uops::From;
+use crate::uops::{From, Uop};
 
 /// More arithmetic uops a cycle than any core renames: no limit.
 const NO_LIMIT: u32 = 1000;
 
 impl Builder<'_> {
+    /// No uop may have more inputs or outputs than are followed.
+    pub(crate) fn all_followed(&self) -> Result<(), Error> {
+        let many = |u: &Uop| u.sources.len() > SOURCES || u.outputs.len() > OUTPUTS;
+        for slot in &self.block.slots {
+            let range = slot.uops.start as usize..slot.uops.end as usize;
+            if self.block.uops[range].iter().any(many) {
+                let form = &self.block.names[usize::from(slot.inst)];
+                return Err(Error::Block(format!(
+                    "{form}: more inputs or outputs of a uop than are followed"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Fill in what follows from the uops and the layout of the whole block.
     pub(crate) fn sum_up(&mut self) {
         self.block.target_bubble = crate::targets::bubble(&self.block, self.params);

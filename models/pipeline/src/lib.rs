@@ -43,6 +43,7 @@ pub mod outline;
 pub mod params;
 pub mod params_check;
 pub mod params_choice;
+pub mod params_inert;
 pub mod params_read;
 pub mod places;
 pub mod ports;

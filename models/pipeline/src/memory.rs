@@ -22,13 +22,13 @@ impl Builder<'_> {
         registers.any(|w| (VECTOR..VECTOR + 32).contains(&w.1))
     }
 
-    pub(crate) fn load_latency(&self, mem: &Mem) -> u16 {
+    pub(crate) fn load_latency(&self, mem: &Mem) -> u32 {
         let m = &self.params.memory;
-        (match (self.vector(), mem.bytes > 16) {
+        match (self.vector(), mem.bytes > 16) {
             (_, true) => m.load_256_cycles,
             (true, _) => m.load_vector_cycles,
             _ => m.load_cycles,
-        }) as u16
+        }
     }
 
     pub(crate) fn loads(&mut self, ports: &[u32], case: Case) -> Vec<u16> {
@@ -46,9 +46,7 @@ impl Builder<'_> {
                 }
             }
             if case.chased {
-                latency = latency
-                    .saturating_sub(self.params.memory.pointer_chase_gain as u16)
-                    .max(1);
+                latency = latency.saturating_sub(self.params.memory.pointer_chase_gain).max(1);
             }
             let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
             if let Some((store, back)) = self.renamed(mem, whole.filter(|_| case.exact[n])) {
@@ -56,7 +54,7 @@ impl Builder<'_> {
                     from: From::Stored(store, back),
                     extra: 0,
                 }];
-                latency = self.params.memory.renamed_forward_cycles as u16;
+                latency = self.params.memory.renamed_forward_cycles;
             } else if let Some(Some((store, back))) = case.forwards.get(n) {
                 let m = &self.params.memory;
                 let failed = case.failed[n];
@@ -69,8 +67,7 @@ impl Builder<'_> {
                     },
                     extra: 1,
                 });
-                let cycles = m.forwarded(&case, n, self.vector(), mem.write);
-                latency = (cycles as u16).saturating_sub(1).max(1);
+                latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
             }
             let port_cycles = if mem.bytes > 16 {
                 self.params.memory.port_cycles_256 as u16

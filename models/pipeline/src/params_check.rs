@@ -1,110 +1,21 @@
-//! Limits of parameters, so that no value can break the simulation.
+//! What parameters must be beyond their ranges, so that no value can break the simulation.
 
 use crate::error::Error;
 use crate::params::{Choice, Params};
 
 impl Params {
-    /// Check all parameters.
+    /// Check what several parameters, or the letters of one, must agree on.
     ///
     /// # Errors
-    /// Names the parameter that is out of range.
+    /// Names the parameter and what it must be.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let positive = [
-            ("rename.width", self.rename.width),
-            ("rename.queue", self.rename.queue),
-            ("rename.instructions", self.rename.instructions),
-            ("rename.alu_uops", self.rename.alu_uops),
-            ("scheduler.entries", self.scheduler.entries),
-            ("retire.width", self.retire.width),
-            ("predecode.width", self.predecode.width),
-            ("decode.width", self.decode.width),
-            ("decode.microcode_width", self.decode.microcode_width),
-            ("uop_cache.width", self.uop_cache.width),
-            ("uop_cache.reads", self.uop_cache.reads),
-            ("uop_cache.line_uops", self.uop_cache.line_uops),
-            ("fetch.queue", self.fetch.queue),
-        ];
-        for (name, value) in positive {
-            if value == 0 || value > 4096 {
-                return Err(Error::Parameter(format!("{name} = {value}: must be from 1 to 4096")));
-            }
-        }
-        let limited = [
-            ("scheduler.delay", self.scheduler.delay, 0, 100),
-            ("scheduler.late_wakeup", self.scheduler.late_wakeup, 0, 2),
-            ("ports.counts_age", self.ports.counts_age, 0, 2),
-            (
-                "retire.reorder_buffer",
-                self.retire.reorder_buffer,
-                self.rename.width,
-                1024,
-            ),
-            ("predecode.queue", self.predecode.queue, self.predecode.width, 4096),
-            ("predecode.delay", self.predecode.delay, 0, 100),
-            ("predecode.lcp_cycles", self.predecode.lcp_cycles, 0, 100),
-            ("predecode.cross_cycles", self.predecode.cross_cycles, 0, 100),
-            ("decode.microcode_cycles", self.decode.microcode_cycles, 0, 100),
-            ("uop_cache.microcode_stall", self.uop_cache.microcode_stall, 0, 100),
-            ("fetch.taken_bubble", self.fetch.taken_bubble, 0, 100),
-            ("memory.load_cycles", self.memory.load_cycles, 1, 1000),
-            ("memory.load_vector_cycles", self.memory.load_vector_cycles, 1, 1000),
-            ("memory.load_256_cycles", self.memory.load_256_cycles, 1, 1000),
-            ("memory.forward_cycles", self.memory.forward_cycles, 0, 1000),
-            ("memory.port_cycles_256", self.memory.port_cycles_256, 1, 100),
-            (
-                "memory.renamed_forward_cycles",
-                self.memory.renamed_forward_cycles,
-                0,
-                1000,
-            ),
-            ("taken_branch.cycles", self.taken_branch.cycles, 1, 100),
-            ("taken_branch.level", self.taken_branch.level, 0, 2),
-            ("taken_branch.second_bubble", self.taken_branch.second_bubble, 0, 100),
-            ("taken_branch.third_bubble", self.taken_branch.third_bubble, 0, 100),
-            ("taken_branch.dense_level", self.taken_branch.dense_level, 0, 3),
-            ("taken_branch.dense_bubble", self.taken_branch.dense_bubble, 0, 100),
-            (
-                "memory.failed_forward_cycles",
-                self.memory.failed_forward_cycles,
-                0,
-                1000,
-            ),
-            ("memory.misaligned_by", self.memory.misaligned_by, 0, 63),
-            ("memory.split_load_cycles", self.memory.split_load_cycles, 0, 100),
-            ("memory.split_store_cycles", self.memory.split_store_cycles, 0, 100),
-            (
-                "memory.forward_update_cycles",
-                self.memory.forward_update_cycles,
-                0,
-                1000,
-            ),
-            ("memory.forward_part_cycles", self.memory.forward_part_cycles, 0, 1000),
-            (
-                "memory.forward_vector_cycles",
-                self.memory.forward_vector_cycles,
-                0,
-                1000,
-            ),
-            ("memory.renamed_step", self.memory.renamed_step, 1, 4096),
-            ("memory.renamed_bytes", self.memory.renamed_bytes, 1, 64),
-            ("memory.store_queue", self.memory.store_queue, 2, 1024),
-            ("serial.stac_clac", self.serial.stac_clac, 0, 10_000),
-            ("serial.lfence", self.serial.lfence, 0, 10_000),
-            ("serial.mfence", self.serial.mfence, 0, 10_000),
-        ];
-        for (name, value, least, most) in limited {
-            if value < least || value > most {
-                return Err(Error::Parameter(format!(
-                    "{name} = {value}: must be from {least} to {most}"
-                )));
-            }
-        }
-        if self.memory.stream_line_cycles > 1000.0 {
-            let cycles = self.memory.stream_line_cycles;
-            return Err(Error::Parameter(format!(
-                "memory.stream_line_cycles = {cycles}: must be from 0 to 1000"
-            )));
-        }
+        self.check_sizes()?;
+        self.check_ports()?;
+        self.check_points()
+    }
+
+    fn check_sizes(&self) -> Result<(), Error> {
+        let wrong = |name: &str, value: u32, must: String| Err(Error::Parameter(format!("{name} = {value}: {must}")));
         for (name, bytes) in [
             ("predecode.block_bytes", self.predecode.block_bytes),
             ("fetch.block_bytes", self.fetch.block_bytes),
@@ -112,65 +23,121 @@ impl Params {
             ("taken_branch.dense_bytes", self.taken_branch.dense_bytes),
             ("memory.split_load_bytes", self.memory.split_load_bytes),
             ("memory.split_store_bytes", self.memory.split_store_bytes),
+            ("string.alignment", self.string.alignment),
         ] {
-            if !bytes.is_power_of_two() || bytes > 4096 {
-                return Err(Error::Parameter(format!(
-                    "{name} = {bytes}: must be a power of two up to 4096"
-                )));
+            if !bytes.is_power_of_two() {
+                return wrong(name, bytes, "must be a power of two".into());
             }
         }
-        let commit = self.memory.commit_bytes;
-        if commit != 0 && (!commit.is_power_of_two() || commit > 4096) {
-            return Err(Error::Parameter(format!(
-                "memory.commit_bytes = {commit}: must be 0 or a power of two up to 4096"
-            )));
-        }
-        if self.ports.names.is_empty() || self.ports.names.chars().count() > 24 {
-            return Err(Error::Parameter("ports.names: must name 1 to 24 ports".into()));
-        }
-        for (name, list) in [
-            ("ports.load", &self.ports.load),
-            ("ports.store_address", &self.ports.store_address),
-            ("ports.store_data", &self.ports.store_data),
-            ("ports.alu", &self.ports.alu),
+        for (name, bytes) in [
+            ("macro_fusion.boundary_bytes", self.macro_fusion.boundary_bytes),
+            ("memory.commit_bytes", self.memory.commit_bytes),
         ] {
-            if list.is_empty() || self.mask(list).is_none() {
-                return Err(Error::Parameter(format!(
-                    "{name} = {list}: not among {}",
-                    self.ports.names
-                )));
+            if bytes != 0 && !bytes.is_power_of_two() {
+                return wrong(name, bytes, "must be 0 or a power of two".into());
             }
         }
-        for (name, value, known) in [
-            ("decode.pop_r12", &self.decode.pop_r12, &["any", "first", "alone"][..]),
-            ("memory.renames", &self.memory.renames, &["none", "base", "any"][..]),
-            ("ports.position", &self.ports.position, &["slots", "computing"][..]),
-            ("ports.tie", &self.ports.tie, &["high", "low"][..]),
+        let m = &self.memory;
+        for (name, cycles) in [
+            ("memory.failed_forward_cycles", m.failed_forward_cycles),
+            ("memory.forward_update_cycles", m.forward_update_cycles),
+            ("memory.forward_part_cycles", m.forward_part_cycles),
+            ("memory.forward_vector_cycles", m.forward_vector_cycles),
         ] {
-            if !known.contains(&value.as_str()) {
-                return Err(Error::Parameter(format!("{name} = {value}: {}", known.join(" or "))));
+            if cycles == 1 {
+                return wrong(name, cycles, "must be 0 or at least 2".into());
             }
         }
-        Choice::of_slots("ports.slots", &self.ports.slots)?;
-        Choice::of_slots("ports.slots_of_two", &self.ports.slots_of_two)?;
-        self.assign()?;
-        self.fetch_kind()?;
-        self.cache_rule()?;
-        if !matches!(self.front_end.mode.as_str(), "real" | "ideal") {
+        // A unit that hands on a whole group waits until the next one has room for it.
+        let group = self.decode.width.max(self.uop_cache.width);
+        for (name, value, least, of) in [
+            (
+                "retire.reorder_buffer",
+                self.retire.reorder_buffer,
+                self.rename.width,
+                "rename.width",
+            ),
+            (
+                "scheduler.entries",
+                self.scheduler.entries,
+                self.rename.width,
+                "rename.width",
+            ),
+            (
+                "predecode.queue",
+                self.predecode.queue,
+                self.predecode.width,
+                "predecode.width",
+            ),
+            (
+                "rename.queue",
+                self.rename.queue,
+                group,
+                "decode.width and uop_cache.width",
+            ),
+        ] {
+            if value < least {
+                return wrong(name, value, format!("must be at least {least}, as {of}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_ports(&self) -> Result<(), Error> {
+        let p = &self.ports;
+        if p.names.is_empty() || p.names.chars().count() > PORTS {
+            return Err(Error::Parameter(format!("ports.names: must name 1 to {PORTS} ports")));
+        }
+        if let Some(twice) = twice(&p.names) {
             return Err(Error::Parameter(format!(
-                "front_end.mode = {}: real or ideal",
-                self.front_end.mode
+                "ports.names = {}: {twice} stands twice",
+                p.names
             )));
         }
-        if !matches!(
-            self.macro_fusion.pairs.as_str(),
-            "none" | "table" | "cmp_test" | "flags" | "any"
-        ) {
-            return Err(Error::Parameter(format!(
-                "macro_fusion.pairs = {}: unknown",
-                self.macro_fusion.pairs
-            )));
+        for (name, list, may_be_empty) in [
+            ("ports.load", &p.load, false),
+            ("ports.store_address", &p.store_address, false),
+            ("ports.store_data", &p.store_data, false),
+            ("ports.alu", &p.alu, false),
+            ("ports.taken_branch", &p.taken_branch, true),
+        ] {
+            if list.is_empty() && !may_be_empty || self.mask(list).is_none() {
+                return Err(Error::Parameter(format!("{name} = {list}: not among {}", p.names)));
+            }
+            if let Some(twice) = twice(list) {
+                return Err(Error::Parameter(format!("{name} = {list}: {twice} stands twice")));
+            }
+        }
+        Choice::of_slots("ports.slots", &p.slots)?;
+        Choice::of_slots("ports.slots_of_two", &p.slots_of_two)?;
+        Ok(())
+    }
+
+    /// Rows of measured points and of ranges ascend.
+    fn check_points(&self) -> Result<(), Error> {
+        for (name, points) in [
+            ("string.movsb_cycles", &self.string.movsb_cycles),
+            ("string.movsq_cycles", &self.string.movsq_cycles),
+            ("string.movsq_odd_cycles", &self.string.movsq_odd_cycles),
+        ] {
+            if !points.windows(2).all(|p| p[0][0] < p[1][0]) {
+                return Err(Error::Parameter(format!("{name}: bytes must ascend")));
+            }
+        }
+        let row = |r: &[u32; 3]| r[0] <= r[1] && (1..=64).contains(&r[2]);
+        if !self.loop_buffer.unroll.iter().all(row) {
+            let what = "each row must be [from, to, times], times from 1 to 64";
+            return Err(Error::Parameter(format!("loop_buffer.unroll: {what}")));
         }
         Ok(())
     }
 }
+
+/// A port that a list names more than once.
+fn twice(list: &str) -> Option<char> {
+    let times = |port: &char| list.chars().filter(|c| c == port).count();
+    list.chars().find(|port| times(port) > 1)
+}
+
+/// Ports that a core may have.
+const PORTS: usize = 23;

@@ -24,6 +24,7 @@ impl Params {
                     self.memory.split_load_cycles + self.memory.split_store_cycles == 0,
                     "memory.split_load_cycles and memory.split_store_cycles are 0",
                 ),
+                ("memory", _) => self.inert_memory(key),
                 ("taken_branch", _) => self.inert_taken_branch(key),
                 _ => None,
             })
@@ -70,6 +71,20 @@ impl Params {
                 "loop_buffer.enabled is false"
             }
             ("loop_buffer", _) if rule == CacheRule::None => "uop_cache.rule is none",
+            _ => return None,
+        };
+        Some(why.to_string())
+    }
+
+    fn inert_memory(&self, key: &str) -> Option<String> {
+        let p = &self.memory;
+        let why = match key {
+            "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" if p.renames == "none" => {
+                "memory.renames is none"
+            }
+            "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
+            "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
+            "store_queue" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
             _ => return None,
         };
         Some(why.to_string())

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::events::{Nobody, Observer, Recorder};
 use crate::figures::FigureTable;
 use crate::machine::Machine;
-use crate::params::Params;
+use crate::params::{Isa, Params};
 use crate::timeline::{Timeline, ROWS};
 use crate::usage::{by_instruction, Usage};
 
@@ -27,6 +27,12 @@ impl Core {
     pub fn new(core: &str, instructions: &str, overrides: &[(String, String)]) -> Result<Core, Error> {
         let params = Params::parse(core, overrides)?;
         let table = FigureTable::parse(instructions, &params)?;
+        let loads = ["memory.load_cycles", "memory.load_vector_cycles"];
+        let set = overrides.iter().find(|(name, _)| loads.contains(&name.as_str()));
+        if let Some((name, _)) = set.filter(|_| params.isa == Isa::Arm64 && table.lists_loads()) {
+            let why = "the table lists the latency of every load";
+            return Err(Error::Parameter(format!("{name} does nothing here: {why}")));
+        }
         Ok(Core { params, table })
     }
 }
@@ -75,7 +81,7 @@ const ITERATIONS: usize = 10;
 const DISTANCE: usize = 12;
 /// Repetitions after which a state that differs only in ports counts as the same.
 const REPEATS: u32 = 6;
-/// Cycles without retirement that mean a pipeline that cannot move.
+/// Cycles without retirement, beyond those that uops take, that mean a pipeline that cannot move.
 const STUCK: i32 = 100_000;
 
 /// Predict one block.
@@ -140,6 +146,8 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
     let mut last_gap = None;
     let mut repeats = 0;
     let mut last_progress = 0;
+    let longest = machine.block.uops.iter().map(|u| u.busy).max().unwrap_or(0);
+    let stuck = STUCK + longest as i32;
     let period = machine.layout_period() as usize;
     let mut step = 0;
     loop {
@@ -148,7 +156,7 @@ fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Resu
         let complete = machine.retire.completed.len();
         if machine.rob_head != head {
             last_progress = machine.now;
-        } else if machine.now - last_progress > STUCK {
+        } else if machine.now - last_progress > stuck {
             return Err(Error::Block("the pipeline does not move with these parameters".into()));
         }
         if complete == before {

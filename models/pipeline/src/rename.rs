@@ -2,7 +2,7 @@
 
 use crate::block::{Fused, SlotKind};
 use crate::events::{Event, Hold, Observer};
-use crate::flight::{Held, RobEntry, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{Held, RobEntry, LATER, NONE, OUTPUTS, ROB_SIZE, UOP_SIZE};
 use crate::inst::Reg;
 use crate::machine::Machine;
 use crate::uops::{From, Role};
@@ -169,7 +169,7 @@ impl Machine<'_> {
         self.rob[rob as usize % ROB_SIZE] = RobEntry {
             slot: at,
             iteration,
-            left: count as u8,
+            left: count as u16,
             done: self.now,
         };
         self.rob_tail += 1;
@@ -225,10 +225,10 @@ impl Machine<'_> {
         flight.critical = inst;
         flight.ready = self.now + self.params.scheduler.delay as i32;
         (flight.earliest, flight.operand) = (flight.ready, 0);
-        flight.values = [NONE; 4];
+        flight.values = [NONE; OUTPUTS];
         flight.result = LATER;
         let base = block.inner_base[at as usize];
-        for (n, source) in uop.sources.iter().take(SOURCES).enumerate() {
+        for (n, source) in uop.sources.iter().enumerate() {
             let held = match source.from {
                 From::Reg(r) => self.held[usize::from(r)],
                 From::Inner(k) => self.inner(id, at, base + u32::from(k)),
@@ -253,7 +253,7 @@ impl Machine<'_> {
                 }
             }
         }
-        let computed = if self.mirrors(uop) { 0 } else { 4 };
+        let computed = if self.mirrors(uop) { 0 } else { OUTPUTS };
         for (n, output) in uop.outputs.iter().take(computed).enumerate() {
             let value = self.new_value(inst);
             self.flights[index].values[n] = value;

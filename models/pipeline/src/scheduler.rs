@@ -212,7 +212,7 @@ impl Machine<'_> {
         let until = self.now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
         self.sched.port_free[port] = self.sched.port_free[port].max(until);
         if uop.busy > 1 {
-            self.sched.unit_free[port] = self.now + i32::from(uop.busy);
+            self.sched.unit_free[port] = self.now + uop.busy as i32;
         }
         if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0.0 {
             self.new_lines(u32::from(uop.streamed));
@@ -222,9 +222,9 @@ impl Machine<'_> {
             usage.started[flight.uop as usize][port] += 1;
         }
         let mut done = self.now + 1;
-        self.flights[index].result = self.now + uop.outputs.first().map_or(1, |o| i32::from(o.latency));
-        for (n, output) in uop.outputs.iter().take(4).enumerate() {
-            let ready = self.now + i32::from(output.latency);
+        self.flights[index].result = self.now + uop.outputs.first().map_or(1, |o| o.latency as i32);
+        for (n, output) in uop.outputs.iter().enumerate() {
+            let ready = self.now + output.latency as i32;
             done = done.max(ready);
             self.resolve(flight.values[n], ready);
         }

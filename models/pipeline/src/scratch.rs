@@ -1,6 +1,6 @@
 //! Large arrays that simulations on a thread use one after the other.
 
-use crate::flight::{Flight, Queued, RobEntry, Value, Waiting, LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
+use crate::flight::{Flight, Queued, RobEntry, Value, Waiting, LATER, NONE, OUTPUTS, ROB_SIZE, SOURCES, UOP_SIZE};
 use crate::machine::Machine;
 use crate::ready::Ready;
 use std::cell::Cell;
@@ -31,7 +31,7 @@ impl Default for Scratch {
             earliest: 0,
             operand: 0,
             critical: 0,
-            values: [NONE; 4],
+            values: [NONE; OUTPUTS],
             result: LATER,
         };
         let entry = RobEntry {

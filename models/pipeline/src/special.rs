@@ -75,6 +75,9 @@ struct Rates<'a> {
     unaligned: f64,
 }
 
+/// Cycles of a string instruction that are simulated at most.
+const MOST_CYCLES: f64 = 1_000_000.0;
+
 /// The core's parameter for an instruction is 0: nobody has measured it.
 fn unmeasured(form: &str, mend: &str) -> Error {
     Error::Unknown(format!("{form}; {mend}"))
@@ -90,7 +93,13 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
         Some(cycles) => cycles,
         None => at_rate(d, rates, size, aligned)?,
     };
-    let cycles = cycles.round().clamp(1.0, 60_000.0) as u16;
+    if cycles > MOST_CYCLES {
+        return Err(Error::Block(format!(
+            "{} of {count:.0} elements takes {cycles:.0} cycles: at most {MOST_CYCLES:.0} are simulated, give a smaller count",
+            d.form
+        )));
+    }
+    let cycles = cycles.round().max(1.0) as u32;
     let unit = params.mask(&params.ports.alu).unwrap_or(1);
     Ok(Figures {
         shape: Shape {

@@ -28,7 +28,7 @@ impl Machine<'_> {
     pub fn fingerprint(&mut self) -> (u64, u64) {
         let base = self.retire.completed.len() as u32;
         let now = self.now;
-        let after = |t: i32| if t == LATER { 0xffff } else { (t - now).max(0) as u64 };
+        let after = |t: i32| if t == LATER { 0xf_ffff } else { (t - now).max(0) as u64 };
         let mut m = Mixer(u64::from(base % self.block.split_period));
         let mut ports = Mixer(1);
         for w in &self.idq {
@@ -50,7 +50,7 @@ impl Machine<'_> {
         while id != self.next_flight {
             let f = &self.flights[id as usize % UOP_SIZE];
             if f.result == LATER {
-                m.add(u64::from(f.uop) << 40 | u64::from(f.pending) << 32 | after(f.operand) << 16 | after(f.ready));
+                m.add(u64::from(f.uop) << 44 | u64::from(f.pending) << 40 | after(f.operand) << 20 | after(f.ready));
                 ports.add(u64::from(f.port));
             }
             id = id.wrapping_add(1);
@@ -73,7 +73,7 @@ impl Machine<'_> {
         }
         for port in 0..self.sched.ports {
             ports.add(u64::from(self.sched.load[port]) << 32 | u64::from(self.sched.started[port]));
-            m.add(after(self.sched.port_free[port]) << 16 | after(self.sched.unit_free[port]));
+            m.add(after(self.sched.port_free[port]) << 20 | after(self.sched.unit_free[port]));
         }
         ports.add(u64::from(self.sched.turn));
         m.add(u64::from(self.sched.streamed));

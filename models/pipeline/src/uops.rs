@@ -33,7 +33,7 @@ pub struct Source {
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Cycles from start to result.
-    pub latency: u16,
+    pub latency: u32,
     /// Registers written.
     pub regs: Vec<Reg>,
 }
@@ -65,7 +65,7 @@ pub struct Uop {
     /// Cycles that its port stays taken.
     pub port_cycles: u16,
     /// Cycles that its unit stays busy (dividers).
-    pub busy: u16,
+    pub busy: u32,
     /// Bytes that it writes to ever new addresses of a loop.
     pub streamed: u16,
     /// Its access, if that may cross a boundary that costs cycles.
@@ -104,7 +104,7 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         (_, Some(shape)) if d.indexed() => shape,
         _ => &figures.shape,
     };
-    let drop_sources = same && figures.same_breaks;
+    let drop_sources = same && figures.same_latency == Some(0);
     let roles = assign_roles(shape, d, params);
     let mut builder = Builder {
         d,

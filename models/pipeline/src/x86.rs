@@ -1,7 +1,7 @@
 //! x86-64 decoding: what an instruction reads, writes and does to addresses.
 
 use crate::error::Error;
-use crate::figures::{fixed, FLAGS};
+use crate::figures::{fixed, FLAGS, INDEX, MEM};
 use crate::inst::{Decoded, Mem, Reg, ARITH, CARRY, NO_REG, OTHER, VECTOR};
 use crate::x86_effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
 use crate::x86_form::form_name;
@@ -134,9 +134,11 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
     let is_lea = i.mnemonic() == Mnemonic::Lea;
     let is_nop = matches!(i.mnemonic(), Mnemonic::Nop);
     if is_lea {
-        for r in [address_register(i.memory_base()), address_register(i.memory_index())] {
-            if r != NO_REG && !d.reads.iter().any(|x| x.1 == r) {
-                d.reads.push((crate::figures::MEM, r));
+        let base = (MEM, address_register(i.memory_base()));
+        let index = (INDEX, address_register(i.memory_index()));
+        for (label, r) in [base, index] {
+            if r != NO_REG && !d.reads.iter().any(|x| x.0 >= MEM && x.1 == r) {
+                d.reads.push((label, r));
             }
         }
         lea_effect(i, &mut d);

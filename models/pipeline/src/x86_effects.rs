@@ -83,13 +83,17 @@ pub(crate) fn special_of(i: &Instruction) -> Special {
     }
 }
 
+/// Whether the last two register operands are the same one, and none is memory.
 pub(crate) fn same_sources(i: &Instruction) -> bool {
-    let all_registers = i.op_count() >= 2 && (0..i.op_count()).all(|n| i.op_kind(n) == OpKind::Register);
-    if !all_registers {
+    let kinds = || (0..i.op_count()).map(|n| i.op_kind(n));
+    if kinds().any(|k| !matches!(k, OpKind::Register | OpKind::Immediate8)) {
         return false;
     }
-    let last = i.op_register(i.op_count() - 1);
-    i.op_register(i.op_count() - 2) == last
+    let mut registers = (0..i.op_count()).filter(|n| i.op_kind(*n) == OpKind::Register).rev();
+    match (registers.next(), registers.next()) {
+        (Some(last), Some(other)) => i.op_register(last) == i.op_register(other),
+        _ => false,
+    }
 }
 
 pub(crate) fn branch_of(i: &Instruction) -> Branch {

@@ -1,0 +1,311 @@
+//! Every parameter acts, has a range, and is refused where it could do nothing.
+
+mod common;
+
+use common::{bytes, core_with, run, text, CORES};
+use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
+use loopwright_pipeline::block::StringUse;
+use loopwright_pipeline::figures::FigureTable;
+use loopwright_pipeline::params::Params;
+use loopwright_pipeline::predict::{predict, Core, Request};
+
+/// Name, value, core, notion, code offset, code, and what else is set before and after.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Notion,
+    u32,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+/// For each parameter a block that takes more or fewer cycles with another value of it.
+#[rustfmt::skip]
+const ACTS: &[Case] = &[
+    ("front_end.mode", "ideal", "skylake", Unrolled, 0, "415c", &[]),
+    ("front_end.fetch", "blocks", "skylake", Unrolled, 0, "415c", &[]),
+    ("predecode.block_bytes", "4", "skylake", Unrolled, 0, "66b80100", &[]),
+    ("predecode.width", "1", "skylake", Unrolled, 0, "90", &[]),
+    ("predecode.queue", "8", "skylake", Unrolled, 0, "90", &[]),
+    ("predecode.delay", "8", "skylake", Unrolled, 0, "90", &[]),
+    ("predecode.lcp_cycles", "1", "skylake", Unrolled, 0, "66b80100", &[]),
+    ("predecode.cross_cycles", "2", "skylake", Unrolled, 0, "4889d84889c3", &[]),
+    ("fetch.block_bytes", "4", "neoverse-n1", Loop, 0, "010040f9e2ffff54", &[]),
+    ("fetch.queue", "1", "neoverse-n1", Loop, 0, "010040f9e2ffff54", &[]),
+    ("fetch.taken_bubble", "1", "neoverse-n1", Loop, 0, "010040f9e2ffff54", &[]),
+    ("decode.width", "1", "skylake", Unrolled, 0, "90", &[]),
+    ("decode.fusible_last", "false", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("decode.pop_r12", "any", "skylake", Unrolled, 0, "415c", &[]),
+    ("decode.branch_ends", "false", "skylake", Unrolled, 0, "4839d875004839d97500", &[]),
+    ("decode.microcode_cycles", "40", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("decode.microcode_width", "1", "zen2", Unrolled, 0, "480fa307", &[]),
+    ("uop_cache.rule", "none", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.region_bytes", "4", "skylake", Loop, 0, "39f27404ffc975f8", &[]),
+    ("uop_cache.lines", "1", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
+    ("uop_cache.line_uops", "1", "skylake", Loop, 0, "880f488b07ffc975f7", &[]),
+    ("uop_cache.width", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.reads", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.unrolled", "false", "zen2", Unrolled, 0, "90", &[]),
+    ("uop_cache.wide_ends", "false", "skylake", Loop, 0, "48b8010203040506070848b80102030405060708ffc975e6", &[]),
+    ("uop_cache.joins_iterations", "true", "skylake", Loop, 0, "48b8010203040506070848b80102030405060708ffc975e6", &[]),
+    ("uop_cache.microcode_stall", "64", "skylake", Loop, 0, "f77f08ffc975f7", &[]),
+    ("uop_cache.branch_by_end", "true", "zen2", Loop, 53, "4889074883c70848ffc975f4", &[]),
+    ("uop_cache.one_region", "true", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.pairs", "false", "skylake", Loop, 0, "0f1f80000000000f1f80000000000f1f80000000000f1f800000000066906690909090909090909090909090909090909090909090909090ffc975c0", &[]),
+    ("uop_cache.branch_erratum", "false", "skylake", Loop, 29, "48ffc975fb", &[]),
+    ("loop_buffer.enabled", "true", "skylake", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
+    ("loop_buffer.uops", "1", "sandybridge", Loop, 0, "9090909090909090909090909090ffc975ee", &[]),
+    ("loop_buffer.crossing_uops", "1", "redwoodcove", Loop, 61, "48ffc975fb", &[]),
+    ("loop_buffer.unroll", "[[1,100,2]]", "haswell", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
+    ("rename.width", "1", "skylake", Unrolled, 0, "90", &[]),
+    ("rename.instructions", "1", "skylake", Unrolled, 0, "90", &[]),
+    ("rename.alu_uops", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("rename.queue", "8", "skylake", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),
+    ("rename.move_slots_gpr", "0", "skylake", Unrolled, 0, "4889d84889c3", &[]),
+    ("rename.move_slots_vec", "0", "skylake", Loop, 0, "0f28c80f28d10f28da0f28c3ffc975f0", &[]),
+    ("rename.immediate_add_limit", "2", "skylake", Unrolled, 0, "4883c001", &[]),
+    ("rename.whole_groups", "false", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("rename.stack_sync", "false", "skylake", Unrolled, 0, "504889e14889e24889e6", &[]),
+    ("scheduler.entries", "4", "skylake", Unrolled, 0, "415c", &[]),
+    ("scheduler.delay", "1", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("scheduler.late_wakeup", "1", "skylake", Loop, 0, "4883c0014801d84883c2014801daffc975ee", &[]),
+    ("ports.assign", "least_loaded", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("ports.imbalance", "1", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("ports.slots", "0000", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("ports.slots_of_two", "1111", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
+    ("ports.tie", "low", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
+    ("ports.position", "slots", "ivybridge", Loop, 26, "e30a4813140f488d4908ebf4", &[]),
+    ("ports.counts_age", "2", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("ports.load", "2", "skylake", Unrolled, 0, "488b00", &[]),
+    ("ports.store_address", "2", "skylake", Unrolled, 0, "48890f488b0f", &[]),
+    ("ports.store_data", "0", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("ports.alu", "1", "skylake", Unrolled, 0, "5058488b0424480fafc3", &[]),
+    ("ports.taken_branch", "0", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
+    ("memory.load_cycles", "3", "skylake", Loop, 0, "480107ffc975f9", &[]),
+    ("memory.load_vector_cycles", "3", "skylake", Loop, 0, "0f29070f5807ffc975f6", &[]),
+    ("memory.load_256_cycles", "3", "skylake", Loop, 0, "c5fc2907c5fc5807ffc975f4", &[]),
+    ("memory.pointer_chase_gain", "2", "skylake", Unrolled, 0, "488b00", &[]),
+    ("memory.forward_cycles", "2", "skylake", Unrolled, 0, "48890f488b0f", &[]),
+    ("memory.forward_parts", "true", "skylake", Unrolled, 0, "48890f8b4f04", &[]),
+    ("memory.failed_forward_cycles", "200", "skylake", Loop, 0, "880f488b07ffc975f7", &[]),
+    ("memory.renamed_forward_cycles", "3", "redwoodcove", Unrolled, 0, "48890f488b0f", &[]),
+    ("memory.renames", "none", "zen2", Unrolled, 0, "48890f488b0f", &[]),
+    ("memory.renamed_reach", "8", "zen2", Unrolled, 0, "48894f10488b4f10", &[]),
+    ("memory.renamed_step", "16", "zen2", Unrolled, 0, "48894f08488b4f08", &[]),
+    ("memory.renamed_bytes", "8", "zen2", Unrolled, 0, "890f8b0f", &[]),
+    ("memory.failed_forward_waits", "false", "zen4", Loop, 0, "880f488b07ffc975f7", &[]),
+    ("memory.forward_update_cycles", "20", "zen3", Unrolled, 0, "480107", &[]),
+    ("memory.forward_part_cycles", "30", "zen4", Unrolled, 0, "48890f8b4f04", &[]),
+    ("memory.forward_vector_cycles", "30", "zen4", Unrolled, 0, "0f29070f2807", &[]),
+    ("memory.commit_bytes", "0", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
+    ("memory.store_queue", "2", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
+    ("memory.stream_line_cycles", "1", "skylake", Loop, 0, "4889074883c70848ffc975f4", &[]),
+    ("memory.port_cycles_256", "8", "skylake", Loop, 0, "c5fc1007c5fc1147204883c720ffc975ee", &[]),
+    ("memory.misaligned_by", "1", "zen2", Loop, 0, "4889074883c70848ffc975f4", &[]),
+    ("memory.split_load_bytes", "1", "zen2", Unrolled, 0, "488b07488b5f08", &[("memory.misaligned_by", "4")]),
+    ("memory.split_load_cycles", "8", "zen2", Unrolled, 0, "c5fc1007c5fc105720", &[("memory.misaligned_by", "4")]),
+    ("memory.split_store_bytes", "1", "zen2", Unrolled, 0, "488907", &[("memory.misaligned_by", "4")]),
+    ("memory.split_store_cycles", "3", "zen2", Unrolled, 0, "0f1107", &[("memory.misaligned_by", "4")]),
+    ("retire.width", "1", "skylake", Unrolled, 0, "90", &[]),
+    ("retire.reorder_buffer", "4", "skylake", Unrolled, 0, "415c", &[]),
+    ("macro_fusion.pairs", "none", "skylake", Loop, 29, "48ffc975fb", &[]),
+    ("macro_fusion.boundary_bytes", "1", "skylake", Loop, 29, "48ffc975fb", &[]),
+    ("macro_fusion.nops", "false", "zen4", Unrolled, 0, "9090", &[]),
+    ("taken_branch.cycles", "2", "skylake", Loop, 0, "ffc975fc", &[]),
+    ("taken_branch.level", "1", "zen2", Loop, 0, "ffc975fc", &[]),
+    ("taken_branch.second_bubble", "2", "zen2", Loop, 0, "ffc975fc", &[("taken_branch.level", "1")]),
+    ("taken_branch.third_bubble", "1", "zen2", Loop, 0, "ffc975fc", &[("taken_branch.level", "2")]),
+    ("taken_branch.dense_bytes", "4", "skylake", Loop, 0, "39f27404ffc975f8", &[("taken_branch.level", "1"), ("taken_branch.dense_bubble", "3"), ("taken_branch.dense_level", "1")]),
+    ("taken_branch.dense_level", "2", "tsv110", Loop, 0, "610000b4000400f1c1ffff54", &[("taken_branch.level", "1")]),
+    ("taken_branch.dense_bubble", "2", "neoverse-n1", Loop, 0, "410000b4e0ffffb5", &[("taken_branch.level", "1"), ("taken_branch.dense_level", "1")]),
+    ("string.movs_startup", "1", "skylake", Unrolled, 0, "f348a5", &[]),
+    ("string.movsb_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("string.movsq_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f348a5", &[]),
+    ("string.movsq_odd_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f348a5", &[("string.destination", "3")]),
+    ("string.movsb_startup", "1", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("string.movs_rate", "1", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("string.movs_rate_unaligned", "1", "skylake", Unrolled, 0, "f3a4", &[("string.destination", "3")]),
+    ("string.stos_startup", "1", "skylake", Unrolled, 0, "f348ab", &[]),
+    ("string.stos_rate", "1", "skylake", Unrolled, 0, "f348ab", &[]),
+    ("string.stos_rate_unaligned", "16", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
+    ("string.alignment", "1", "skylake", Unrolled, 0, "f3a4", &[("string.destination", "16"), ("string.movs_rate_unaligned", "2")]),
+    ("string.count", "1", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("string.destination", "1", "skylake", Unrolled, 0, "f3a4", &[]),
+    ("serial.stac_clac", "30", "zen2", Unrolled, 0, "0f01cb", &[("serial.stac_clac", "10")]),
+    ("serial.lfence", "1", "skylake", Unrolled, 0, "0faee8", &[]),
+    ("serial.mfence", "1", "zen2", Unrolled, 0, "0faef0", &[]),
+];
+
+#[test]
+fn every_parameter_acts() {
+    for name in Params::NAMES {
+        // Names of ports are letters alone.
+        let known = ACTS.iter().any(|case| case.0 == *name) || *name == "ports.names";
+        assert!(known, "no block shows what {name} does");
+    }
+    for (name, value, core, notion, offset, hex, others) in ACTS {
+        let cycles = |set: &[(&str, &str)]| {
+            let core = core_with(core, set).unwrap_or_else(|e| panic!("{name}: {e}"));
+            run(&core, hex, *offset, *notion)
+                .unwrap_or_else(|e| panic!("{name}: {e}"))
+                .cycles
+        };
+        let kept: Vec<_> = others.iter().filter(|o| o.0 != *name).copied().collect();
+        let (before, after) = (cycles(others), cycles(&[&kept[..], &[(name, value)]].concat()));
+        assert!(
+            (before - after).abs() > 0.01,
+            "{name} = {value}: {before} cycles either way"
+        );
+    }
+}
+
+#[test]
+fn every_parameter_has_a_range_and_is_refused_outside_of_it() {
+    for name in Params::NAMES.iter().filter(|n| **n != "ports.names") {
+        for value in ["-1", "4294967296", "nonsense words", "0.5.5", "[[1, 2]]"] {
+            let refused = CORES.iter().all(|core| core_with(core, &[(name, value)]).is_err());
+            assert!(refused, "{name} = {value}");
+        }
+        // The largest number that fits the machine is in no range but that of repetitions.
+        let refused = CORES
+            .iter()
+            .all(|core| core_with(core, &[(name, "4294967295")]).is_err());
+        assert!(refused || *name == "string.count", "{name} = 4294967295");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_mend() {
+    let said = |core: &str, set: &[(&str, &str)]| core_with(core, set).unwrap_err().to_string();
+    for (core, name, value, words) in [
+        ("skylake", "memory.pointer_chase_gain", "65536", "must be from 0 to 100"),
+        (
+            "skylake",
+            "macro_fusion.pairs",
+            "any",
+            "none or table or cmp_test or flags",
+        ),
+        ("skylake", "predecode.block_bytes", "24", "power of two"),
+        ("skylake", "uop_cache.region_bytes", "128", "must be from 4 to 64"),
+        (
+            "skylake",
+            "rename.queue",
+            "2",
+            "at least 6, as decode.width and uop_cache.width",
+        ),
+        ("skylake", "ports.names", "\"01234566\"", "6 stands twice"),
+        ("skylake", "ports.slots", "0191", "four of 0, 1, 2, h and l"),
+        ("skylake", "memory.forward_cycles", "1", "must be from 2 to 1000"),
+        (
+            "redwoodcove",
+            "string.movsb_cycles",
+            "[[64, 1, 1], [64, 2, 2]]",
+            "bytes must ascend",
+        ),
+        // What can do nothing on this core.
+        (
+            "zen2",
+            "predecode.width",
+            "3",
+            "does nothing here: front_end.fetch is blocks",
+        ),
+        ("zen2", "fetch.block_bytes", "16", "uop cache holds all code"),
+        ("zen2", "uop_cache.lines", "2", "uop_cache.rule is not region"),
+        ("zen2", "ports.tie", "low", "ports.assign is not issue_slots"),
+        ("zen2", "taken_branch.second_bubble", "3", "taken_branch.level is not 1"),
+        ("skylake", "loop_buffer.uops", "20", "loop_buffer.enabled is false"),
+        ("skylake", "memory.misaligned_by", "4", "are 0"),
+        ("neoverse-n1", "uop_cache.width", "4", "uop_cache.rule is none"),
+        ("neoverse-n1", "string.movs_rate", "16", "x86-64 alone"),
+        (
+            "neoverse-n1",
+            "memory.load_cycles",
+            "5",
+            "lists the latency of every load",
+        ),
+    ] {
+        let found = said(core, &[(name, value)]);
+        assert!(found.contains(words) && found.contains(name), "{found}");
+    }
+    assert!(core_with(
+        "zen2",
+        &[("taken_branch.level", "1"), ("taken_branch.second_bubble", "3")]
+    )
+    .is_ok());
+}
+
+#[test]
+fn a_key_of_core_toml_that_is_no_parameter_is_refused() {
+    let toml = text("zen2", "core.toml").replace("\nforward_cycles", "\nforwad_cycles");
+    let error = Core::new(&toml, &text("zen2", "instructions.csv"), &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("memory.forwad_cycles: no such parameter"),
+        "{error}"
+    );
+}
+
+#[test]
+fn string_instructions_take_what_their_bytes_take_or_are_refused() {
+    let cycles = |count: u32| {
+        let core = core_with("zen2", &[]).unwrap();
+        let strings = StringUse {
+            count: Some(count),
+            destination: None,
+        };
+        let request = Request {
+            code: &bytes("f3a4"),
+            offset: 0,
+            notion: Unrolled,
+            strings,
+            ports: false,
+            timeline: 0,
+        };
+        predict(&core, &request).map(|p| p.cycles)
+    };
+    common::close(cycles(4 << 20).unwrap(), 35.0 + f64::from(4 << 20) / 32.0);
+    common::close(cycles(16 << 20).unwrap(), 35.0 + f64::from(16 << 20) / 32.0);
+    let error = cycles(40 << 20).unwrap_err().to_string();
+    assert!(
+        error.contains("takes 1310755 cycles: at most 1000000 are simulated"),
+        "{error}"
+    );
+    assert!(cycles(u32::MAX).is_err());
+}
+
+#[test]
+fn a_table_says_nothing_that_is_not_read() {
+    let params = Params::parse(&text("skylake", "core.toml"), &[]).unwrap();
+    let row = |cells: &str| {
+        let header = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same";
+        FigureTable::parse(&format!("{header}\n{cells}\n"), &params)
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(row("mov,r64,1,1,0,c2,23,a:5,tp=3 fuse=cz,,1:1:0156|*:1"), Ok(()));
+    for (cells, words) in [
+        ("mov,r64,1,1,0,,23,a:5 d:2,,,", "latency d:2"),
+        ("mov,r64,1,1,0,,23,s:4,,,", "latency s:4"),
+        ("mov,r64,1,1,0,,23,a:100001,,,", "latency a:100001"),
+        ("mov,r64,1,1,0,,23,a:5,tp=100001,,", "flag tp=100001"),
+        ("mov,r64,1,1,0,,23,a:5,fuse=cq,,", "kinds of branch"),
+        ("mov,r64,1,1,0,x2,23,a:5,,,", "decoder x2"),
+        ("mov,r64,1,1,0,,23,a:5,,,1:1:0156|0>1:1", "variant"),
+    ] {
+        let error = row(cells).expect_err(cells);
+        assert!(error.contains(words) && error.contains("line 2"), "{error}");
+    }
+}
+
+#[test]
+fn latencies_of_an_index_and_of_the_same_register_count() {
+    let cycles = |core: &str, hex: &str| common::cycles(core, hex, 0, Unrolled);
+    // lea cx, [rax*2]; lea ax, [rcx*2]: two cycles from an index to 16 bits.
+    common::close(cycles("skylake", "668d0c4500000000668d044d00000000"), 4.0);
+    // shld eax, eax, 4 is a rotate on Skylake: 1 cycle, else 3.
+    common::close(cycles("skylake", "0fa4c004"), 1.0);
+    common::close(cycles("skylake", "0fa4d804"), 3.0);
+    // mov eax, eax is not eliminated.
+    common::close(cycles("skylake", "89c0"), 1.0);
+    common::close(cycles("ivybridge", "89c0"), 1.0);
+}
