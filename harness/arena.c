@@ -20,10 +20,10 @@ static void demand(bool holds, const char *what)
 	exit(2);
 }
 
-struct arena arena_open(size_t size)
+struct arena arena_open_before(size_t size, size_t behind)
 {
-	struct arena arena = {.size = (size + PAGE - 1) & ~(size_t)(PAGE - 1)};
-	uint8_t *map = mmap(NULL, arena.size + 2 * ARENA_GUARD, PROT_NONE,
+	struct arena arena = {.size = (size + PAGE - 1) & ~(size_t)(PAGE - 1), .behind = behind};
+	uint8_t *map = mmap(NULL, ARENA_GUARD + arena.size + behind, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	demand(map != MAP_FAILED, "mmap");
@@ -32,16 +32,21 @@ struct arena arena_open(size_t size)
 	return arena;
 }
 
+struct arena arena_open(size_t size)
+{
+	return arena_open_before(size, ARENA_GUARD);
+}
+
 void arena_close(struct arena *arena)
 {
-	munmap(arena->start - ARENA_GUARD, arena->size + 2 * ARENA_GUARD);
+	munmap(arena->start - ARENA_GUARD, ARENA_GUARD + arena->size + arena->behind);
 }
 
 bool arena_holds(const struct arena *arena, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)arena->start - ARENA_GUARD;
 
-	return address >= low && address < low + arena->size + 2 * ARENA_GUARD;
+	return address >= low && address < low + ARENA_GUARD + arena->size + arena->behind;
 }
 
 uint8_t *arena_code(struct arena *arena, const uint8_t *code, size_t size, size_t offset)

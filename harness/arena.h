@@ -10,12 +10,17 @@
 struct arena {
 	uint8_t *start; /* page aligned; from here size bytes are accessible */
 	size_t size;
+	size_t behind; /* inaccessible bytes behind it; ARENA_GUARD before it */
 };
 
-#define ARENA_GUARD 65536 /* inaccessible bytes on each side */
+#define ARENA_GUARD 65536
 
-/* Map size bytes (whole pages of 64 KiB at most); exits with a message where memory lacks. */
+/*
+ * Map size bytes (whole pages of 64 KiB at most) before as many inaccessible ones as behind says,
+ * or ARENA_GUARD; exits with a message where memory lacks.
+ */
 struct arena arena_open(size_t size);
+struct arena arena_open_before(size_t size, size_t behind);
 void arena_close(struct arena *arena);
 
 /* Say whether an address lies in the arena or its guards. */

@@ -3,35 +3,30 @@
 #include "attempt.h"
 
 #include "arena.h"
+#include "check_seal.h"
+#include "common/checksum.h"
 #include "effect.h"
 #include "fault.h"
+#include "ground.h"
 #include "machine.h"
+#include "mix.h"
 
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SIDE_BYTES 16384
 #define STACK_BYTES 65536
 #define FRAME 512 /* bytes of a caller's frame that must stay as they are */
-#define ZONE 128  /* bytes looked at on each side of the destination after each attempt */
 #define ALL_EVERY 256
 
 static const struct job *job;
 static struct verdict *verdict;
 static const uint8_t *code;
-static struct arena code_arena, stack, side[SIDES];
-static uint8_t pristine[SIDES][SIDE_BYTES], frame[FRAME];
+static struct arena code_arena, stack;
+static const struct ground *ground;
+static uint8_t frame[FRAME];
 static uint8_t *top;
 static const struct attempt *current;
-
-static uint64_t mix(uint64_t x)
-{
-	x += 0x9e3779b97f4a7c15;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
 
 /* Write what the current case is, e.g. "size 64, dst +3, src +0, dst ends after 12". */
 static void describe(char *text, size_t size)
@@ -44,7 +39,7 @@ static void describe(char *text, size_t size)
 	for (int s = 0; s < SIDES; s++)
 		if (a->at[s])
 			used += snprintf(text + used, size - used, ", %s +%zu", names[s],
-					 (size_t)(a->at[s] - side[s].start) % 4096);
+					 (size_t)(uintptr_t)a->at[s] % 4096);
 	for (int s = 0; s < SIDES; s++)
 		if (a->at[s] && a->limit[s] < a->bytes[s])
 			used += snprintf(text + used, size - used, ", %s faults at byte %zu",
@@ -64,49 +59,28 @@ void attempt_fail(const char *format, ...)
 	_exit(0);
 }
 
-int attempt_fills(const struct job *of_job)
-{
-	return of_job->effect == EFFECT_CHECKSUM ? 3 : 1;
-}
-
-/*
- * Source bytes are below 0x80 and what the destination held is above, so that each byte shows
- * where it came from. Sums see all byte values, then only ones, then only zeros.
- */
-void attempt_fill(int fill)
-{
-	for (size_t i = 0; i < SIDE_BYTES; i++) {
-		uint8_t random = mix(i);
-
-		pristine[SIDE_DST][i] = random | 0x80;
-		pristine[SIDE_SRC][i] = job->effect != EFFECT_CHECKSUM
-					    ? (random >> 1) + (random < 2)
-					: fill == 0 ? random
-					: fill == 1 ? 0xff
-						    : 0;
-	}
-	for (int s = 0; s < SIDES; s++)
-		memcpy(side[s].start, pristine[s], SIDE_BYTES);
-}
-
 void attempt_init(const struct job *of_job, struct verdict *into)
 {
 	job = of_job;
 	verdict = into;
 	code = arena_code(&code_arena, job->code, job->code_size, job->offset);
-	for (int s = 0; s < SIDES; s++)
-		side[s] = arena_open(SIDE_BYTES);
 	stack = arena_open(STACK_BYTES);
 	top = stack.start + STACK_BYTES - FRAME;
 	for (size_t i = 0; i < FRAME; i++)
 		frame[i] = 0xe0 | (i & 15); /* as an address: not canonical */
 	memcpy(top, frame, FRAME);
 	fault_init(job, code, verdict);
+	check_seal(code, job->code_size);
 }
 
-const struct arena *attempt_side(enum side of_side)
+void attempt_use(const struct ground *of)
 {
-	return &side[of_side];
+	ground = of;
+}
+
+const struct arena *attempt_side(enum side side)
+{
+	return &ground->side[side];
 }
 
 static void give(struct cpu_state *in, enum role role, uint64_t value)
@@ -196,10 +170,11 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 
 	switch (job->effect) {
 	case EFFECT_CHECKSUM:
-		want = effect_sum(a->at[SIDE_SRC], a->count, a->sum);
-		if (take(out, ROLE_SUM) % 0xffff != want)
-			attempt_fail("sum %#llx, not %#x mod 0xffff",
-				     (unsigned long long)take(out, ROLE_SUM), want);
+		want = a->known ? a->known : effect_sum(a->at[SIDE_SRC], a->count, a->sum);
+		if (checksum_fold(take(out, ROLE_SUM)) != want)
+			attempt_fail("sum %#llx folds to %#x, not %#x",
+				     (unsigned long long)take(out, ROLE_SUM),
+				     checksum_fold(take(out, ROLE_SUM)), want);
 		return 0;
 	case EFFECT_STORE_FIELDS:
 		if (!job->out[ROLE_STORED].bits)
@@ -210,68 +185,6 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 			return a->bytes[SIDE_DST];
 		return check_uncopied(a, take(out, ROLE_UNCOPIED));
 	}
-}
-
-static void check_outside(const uint8_t *from, const uint8_t *to, ptrdiff_t ahead)
-{
-	const uint8_t *old = pristine[SIDE_DST] + (from - side[SIDE_DST].start);
-
-	if (!memcmp(from, old, to - from))
-		return;
-	for (ptrdiff_t i = 0; i < to - from; i++)
-		if (from[i] != old[i])
-			attempt_fail("dst byte %td is written, outside the destination", ahead + i);
-}
-
-/*
- * Check that the first done bytes are as they must be and that the rest is either that or as it
- * was, then make the destination as it was.
- */
-static void check_destination(const struct attempt *a, size_t done)
-{
-	const struct arena *arena = &side[SIDE_DST];
-	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
-	uint8_t *old = pristine[SIDE_DST] + (at - arena->start);
-	uint8_t *low = at - arena->start > ZONE ? at - ZONE : arena->start;
-	uint8_t *limit = at + a->limit[SIDE_DST];
-	uint8_t *last = arena->start + arena->size;
-	uint8_t *high = last - end > ZONE ? end + ZONE : last;
-	struct image image = effect_image(job, a);
-
-	check_outside(low, at, low - at);
-	if (end < high)
-		check_outside(end, high, end - at);
-	if (!image.covered && memcmp(at, image.bytes, done)) {
-		size_t i = 0;
-
-		while (at[i] == image.bytes[i])
-			i++;
-		attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
-	}
-	for (size_t i = image.covered ? 0 : done; at + i < limit; i++) {
-		bool covered = i < image.known && (!image.covered || image.covered[i]);
-
-		if (covered && at[i] == image.bytes[i])
-			continue;
-		if (covered && i < done)
-			attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
-		if (at[i] != old[i])
-			attempt_fail("dst byte %zu is %#x: %s", i, at[i],
-				     covered	     ? "neither old nor new"
-				     : image.covered ? "it is in no field that can be stored"
-						     : "the source there cannot be read");
-	}
-	memcpy(low, pristine[SIDE_DST] + (low - arena->start), (limit < end ? limit : high) - low);
-}
-
-void attempt_check_all(void)
-{
-	for (int s = 0; s < SIDES; s++)
-		if (memcmp(side[s].start, pristine[s], SIDE_BYTES))
-			attempt_fail("%s is written, in this case or one of the %d before",
-				     s == SIDE_SRC ? "the source"
-						   : "memory far from the destination",
-				     ALL_EVERY);
 }
 
 void attempt_run(const struct attempt *attempt)
@@ -290,13 +203,13 @@ void attempt_run(const struct attempt *attempt)
 	if (attempt->at[SIDE_SRC]) {
 		const uint8_t *at = attempt->at[SIDE_SRC];
 
-		if (memcmp(at, pristine[SIDE_SRC] + (at - side[SIDE_SRC].start),
+		if (memcmp(at, ground->held[SIDE_SRC] + (at - ground->side[SIDE_SRC].start),
 			   attempt->limit[SIDE_SRC]))
 			attempt_fail("the source is written");
 	}
 	done = check_result(attempt, &out);
-	if (attempt->at[SIDE_DST])
-		check_destination(attempt, done);
+	if (attempt->at[SIDE_DST] && !attempt->stray)
+		ground_check(ground, job, attempt, done);
 	if (!(++verdict->cases % ALL_EVERY))
-		attempt_check_all();
+		ground_check_all(ground);
 }

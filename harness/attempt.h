@@ -15,7 +15,16 @@ struct attempt {
 	size_t bytes[SIDES];
 	size_t limit[SIDES];
 	uint64_t sum;
+	bool stray; /* the destination is no address of a user's */
+	uint32_t
+	    known; /* what the sum folds to, where that is not to be found out from the bytes */
 };
+
+struct ground;
+struct arena;
+
+/* From here on addresses are none of a user's, on x86-64 with 48 bits. */
+#define STRAY_BORDER 0x0000800000000000ull
 
 /* What the checking process shares with the one that started it, so that it outlives a crash. */
 struct verdict {
@@ -29,17 +38,13 @@ struct verdict {
 /* End the process with the failure of a case in the verdict. */
 void attempt_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Prepare to attempt a job; call once a process. fill chooses the content of the buffers. */
+/* Prepare to attempt a job; call once a process. */
 void attempt_init(const struct job *job, struct verdict *verdict);
-void attempt_fill(int fill);
-int attempt_fills(const struct job *job);
 
-/* Where the two sides can be placed. */
+/* Place both sides of attempts here from now on. */
+void attempt_use(const struct ground *ground);
 const struct arena *attempt_side(enum side side);
 
 void attempt_run(const struct attempt *attempt);
-
-/* Check that nothing but what was looked at case by case has changed either. */
-void attempt_check_all(void);
 
 #endif

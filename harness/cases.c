@@ -3,6 +3,10 @@
 
 #include "arena.h"
 #include "attempt.h"
+#include "ground.h"
+#include "large.h"
+#include "placing.h"
+#include "strays.h"
 
 #define ALIGNMENTS 16
 #define LINES 64
@@ -12,6 +16,7 @@
 #define PAGES 3 /* whose starts are tried where addresses are to be aligned */
 #define MOST_RECORDS 64
 #define MOST_RECORD_BYTES 1024
+#define SIDE_BYTES 16384
 #define BOTH_FAULT 8 /* pairs of fault positions a size */
 #define STRIDE 61    /* bytes between the fault positions of large sizes */
 
@@ -26,16 +31,7 @@ static const uint8_t page_distances[] = {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32
 /* Beyond the sizes that are tried in full: paths that only these take. */
 static const size_t large_sizes[] = {777, 1024, 2049, 4096};
 
-static const uint64_t seeds[] = {0, 1, 0xffff, 0xfffffffe, 0xffffffff, 0x8000abcd};
-
 static const struct job *job;
-static struct attempt attempt;
-static uint64_t turn; /* rotates what is not tried in every combination */
-
-static bool used(enum side side)
-{
-	return job->in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits;
-}
 
 static uint8_t *edge(enum side side, size_t i)
 {
@@ -51,47 +47,15 @@ static uint8_t *first(enum side side)
 	return attempt_side(side)->start;
 }
 
-/* Where a buffer starts whose first limit bytes are the last that can be accessed. */
-static uint8_t *before_guard(enum side side, size_t limit)
-{
-	const struct arena *arena = attempt_side(side);
-
-	return arena->start + arena->size - limit;
-}
-
-static void place(enum side side, uint8_t *at, size_t limit)
-{
-	attempt.at[side] = used(side) ? at : NULL;
-	attempt.limit[side] = limit;
-}
-
 /* Place a whole buffer at an alignment; ALIGNMENTS itself is flush with the guard behind it. */
 static void align(enum side side, size_t alignment)
 {
-	size_t bytes = attempt.bytes[side];
+	size_t bytes = placing.attempt.bytes[side];
 
-	place(side,
-	      alignment == ALIGNMENTS ? before_guard(side, bytes)
-				      : first(side) + MIDDLE + alignment,
-	      bytes);
-}
-
-/* Addresses that the contract does not allow are passed over. */
-static bool allowed(void)
-{
-	for (int side = 0; side < SIDES; side++)
-		if ((uintptr_t)attempt.at[side] % job->align)
-			return false;
-	return true;
-}
-
-static void go(void)
-{
-	turn++;
-	if (!allowed())
-		return;
-	attempt.sum = seeds[turn % (sizeof(seeds) / sizeof(*seeds))];
-	attempt_run(&attempt);
+	placing_put(side,
+		    alignment == ALIGNMENTS ? placing_before_guard(side, bytes)
+					    : first(side) + MIDDLE + alignment,
+		    bytes);
 }
 
 /* Both sides at the starts of pages, which every alignment allows. */
@@ -99,36 +63,38 @@ static void pages(void)
 {
 	for (size_t a = 0; a < PAGES; a++)
 		for (size_t b = 0; b < PAGES; b++) {
-			place(SIDE_DST, first(SIDE_DST) + a * PAGE, attempt.bytes[SIDE_DST]);
-			place(SIDE_SRC, first(SIDE_SRC) + b * PAGE, attempt.bytes[SIDE_SRC]);
-			go();
+			placing_put(SIDE_DST, first(SIDE_DST) + a * PAGE,
+				    placing.attempt.bytes[SIDE_DST]);
+			placing_put(SIDE_SRC, first(SIDE_SRC) + b * PAGE,
+				    placing.attempt.bytes[SIDE_SRC]);
+			placing_go();
 		}
 }
 
 /* Attempt with this side as placed, and the other at the next alignment. */
 static void go_beside(enum side side)
 {
-	align(!side, turn % (ALIGNMENTS + 1));
-	go();
+	align(!side, placing.turn % (ALIGNMENTS + 1));
+	placing_go();
 }
 
 static void alignments(void)
 {
-	bool both = used(SIDE_DST) && used(SIDE_SRC);
-	enum side one = used(SIDE_DST) ? SIDE_DST : SIDE_SRC;
+	bool both = placing_uses(SIDE_DST) && placing_uses(SIDE_SRC);
+	enum side one = placing_uses(SIDE_DST) ? SIDE_DST : SIDE_SRC;
 
 	for (size_t a = 0; a < (both ? ALIGNMENTS : LINES); a++)
 		for (size_t b = 0; b < (both ? ALIGNMENTS : 1); b++) {
-			place(one, first(one) + MIDDLE + a, attempt.bytes[one]);
+			placing_put(one, first(one) + MIDDLE + a, placing.attempt.bytes[one]);
 			align(!one, b);
-			go();
+			placing_go();
 		}
 }
 
 static void edges(enum side side)
 {
 	for (size_t i = 0; i < EDGES; i++) {
-		place(side, edge(side, i), attempt.bytes[side]);
+		placing_put(side, edge(side, i), placing.attempt.bytes[side]);
 		go_beside(side);
 	}
 }
@@ -136,19 +102,20 @@ static void edges(enum side side)
 /* Flush with the guard before, and with the guard behind, so that no byte beyond can be read. */
 static void flush(enum side side)
 {
-	for (size_t other = 0; other <= (used(!side) ? ALIGNMENTS : 0); other++) {
+	for (size_t other = 0; other <= (placing_uses(!side) ? ALIGNMENTS : 0); other++) {
 		align(!side, other);
-		place(side, first(side), attempt.bytes[side]);
-		go();
-		place(side, before_guard(side, attempt.bytes[side]), attempt.bytes[side]);
-		go();
+		placing_put(side, first(side), placing.attempt.bytes[side]);
+		placing_go();
+		placing_put(side, placing_before_guard(side, placing.attempt.bytes[side]),
+			    placing.attempt.bytes[side]);
+		placing_go();
 	}
 }
 
 static void faults(enum side side, size_t stride)
 {
-	for (size_t limit = 0; limit < attempt.bytes[side]; limit += stride) {
-		place(side, before_guard(side, limit), limit);
+	for (size_t limit = 0; limit < placing.attempt.bytes[side]; limit += stride) {
+		placing_put(side, placing_before_guard(side, limit), limit);
 		go_beside(side);
 	}
 }
@@ -157,30 +124,21 @@ static void both_fault(void)
 {
 	for (size_t i = 0; i < BOTH_FAULT; i++) {
 		for (int side = 0; side < SIDES; side++) {
-			size_t limit = turn * (side ? 0x9e3779b1u : 0x85ebca6bu) >> 7;
+			size_t limit = placing.turn * (side ? 0x9e3779b1u : 0x85ebca6bu) >> 7;
 
-			limit %= attempt.bytes[side];
-			place(side, before_guard(side, limit), limit);
+			limit %= placing.attempt.bytes[side];
+			placing_put(side, placing_before_guard(side, limit), limit);
 		}
-		go();
+		placing_go();
 	}
-}
-
-static void set_count(size_t count)
-{
-	bool records = job->effect == EFFECT_STORE_FIELDS;
-
-	attempt.count = count;
-	for (int side = 0; side < SIDES; side++)
-		attempt.bytes[side] = records ? count * job->record[side] : used(side) ? count : 0;
 }
 
 static void large(size_t count)
 {
-	set_count(count);
+	placing_count(count);
 	alignments();
 	for (int side = 0; side < SIDES; side++) {
-		if (!used(side))
+		if (!placing_uses(side))
 			continue;
 		flush(side);
 		if (job->faulting[side])
@@ -192,12 +150,12 @@ static void every_placement(size_t count)
 {
 	bool faulting = false;
 
-	set_count(count);
+	placing_count(count);
 	alignments();
 	if (job->align > 1)
 		pages();
 	for (int side = 0; side < SIDES; side++) {
-		if (!used(side))
+		if (!placing_uses(side))
 			continue;
 		edges(side);
 		flush(side);
@@ -205,7 +163,7 @@ static void every_placement(size_t count)
 			faults(side, 1);
 	}
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
-	if (faulting && attempt.bytes[SIDE_DST] && attempt.bytes[SIDE_SRC])
+	if (faulting && placing.attempt.bytes[SIDE_DST] && placing.attempt.bytes[SIDE_SRC])
 		both_fault();
 }
 
@@ -223,20 +181,53 @@ static size_t most_records(void)
 	return most < job->max_size ? most : job->max_size;
 }
 
+/* What calls of every size leave is looked at in memory that fits into the first cache. */
+static void small(int fill)
+{
+	struct ground ground = ground_open(SIDE_BYTES, ARENA_GUARD);
+	bool records = job->effect == EFFECT_STORE_FIELDS;
+	size_t most = records ? most_records() : job->max_size;
+
+	ground_fill(&ground, job, fill);
+	attempt_use(&ground);
+	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++)
+		every_placement(count);
+	for (size_t i = 0; i < LARGE_SIZES && !records && !job->gated; i++)
+		large(large_sizes[i]);
+	ground_check_all(&ground);
+	ground_close(&ground);
+}
+
+/* Carries and the like take no more than a few alignments. */
+static void other_values(int fill)
+{
+	struct ground ground = ground_open(SIDE_BYTES, ARENA_GUARD);
+
+	ground_fill(&ground, job, fill);
+	attempt_use(&ground);
+	for (size_t count = 0; count <= job->max_size; count++) {
+		placing_count(count);
+		for (size_t i = 0; i < ALIGNMENTS; i += 1 + count % 3) {
+			for (int side = 0; side < SIDES; side++)
+				align(side, i);
+			placing_go();
+		}
+	}
+	ground_close(&ground);
+}
+
 void cases_run(const struct job *of_job)
 {
-	bool records = of_job->effect == EFFECT_STORE_FIELDS;
-	size_t least, most;
-
 	job = of_job;
-	most = records ? most_records() : job->max_size;
-	least = job->in[ROLE_COUNT].bits ? 0 : 1;
-	for (int fill = 0; fill < attempt_fills(job); fill++) {
-		attempt_fill(fill);
-		for (size_t count = least; count <= most; count++)
-			every_placement(count);
-		for (size_t i = 0; i < LARGE_SIZES && !records && !job->gated; i++)
-			large(large_sizes[i]);
-		attempt_check_all();
+	placing_open(job);
+	for (int fill = 0; fill < ground_fills(job); fill++) {
+		if (fill < GROUND_FULL_FILLS)
+			small(fill);
+		else
+			other_values(fill);
+		if (!job->gated && job->in[ROLE_COUNT].bits)
+			large_run(job, fill);
 	}
+	if (!job->gated && job->guards)
+		strays_run(job);
 }

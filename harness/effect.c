@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "effect.h"
 
+#include "common/checksum.h"
+
 #include <string.h>
 
-#define MOST 16384
+#define MOST ((1 << 20) + (1 << 17)) /* bytes of a side that can be accessed */
 
 static const uint8_t zeros[MOST];
 static uint8_t records[MOST];
@@ -11,8 +13,11 @@ static bool written[MOST];
 
 static struct image records_image(const struct job *job, const struct attempt *a)
 {
-	memset(written, 0, a->bytes[SIDE_DST]);
-	for (size_t r = 0; r < a->count; r++) {
+	size_t known =
+	    a->bytes[SIDE_DST] < a->limit[SIDE_DST] ? a->bytes[SIDE_DST] : a->limit[SIDE_DST];
+
+	memset(written, 0, known);
+	for (size_t r = 0; r < a->count && r * job->record[SIDE_DST] < known; r++) {
 		size_t dst = r * job->record[SIDE_DST], src = r * job->record[SIDE_SRC];
 
 		for (size_t i = 0; i < job->nfields; i++) {
@@ -28,7 +33,7 @@ static struct image records_image(const struct job *job, const struct attempt *a
 				       f->size);
 		}
 	}
-	return (struct image){records, written, a->bytes[SIDE_DST]};
+	return (struct image){records, written, known};
 }
 
 struct image effect_image(const struct job *job, const struct attempt *attempt)
@@ -71,9 +76,5 @@ size_t effect_possible(const struct job *job, const struct attempt *attempt)
 
 uint32_t effect_sum(const uint8_t *bytes, size_t count, uint64_t seed)
 {
-	uint64_t sum = seed % 0xffff;
-
-	for (size_t i = 0; i < count; i++)
-		sum += (uint64_t)bytes[i] << 8 * (i & 1);
-	return sum % 0xffff;
+	return checksum_fold(checksum_add(bytes, count) + seed);
 }

@@ -21,7 +21,7 @@ struct image effect_image(const struct job *job, const struct attempt *attempt);
 /* Bytes, or records, that can be done before the first that cannot be accessed. */
 size_t effect_possible(const struct job *job, const struct attempt *attempt);
 
-/* The 16-bit ones'-complement sum of little-endian words and seed, not complemented. */
+/* The ones'-complement sum of 16 bits of little-endian words and seed, not complemented. */
 uint32_t effect_sum(const uint8_t *bytes, size_t count, uint64_t seed);
 
 #endif

@@ -52,6 +52,15 @@ static void name_address(char *text, size_t size, uintptr_t address)
 	snprintf(text, size, "address %#lx, in neither buffer", (unsigned long)address);
 }
 
+/* Whether what a stray pointer names was left alone: where it is no address no fault says which. */
+static bool beside_stray(uintptr_t address, const siginfo_t *info)
+{
+	uintptr_t from = (uintptr_t)expected->at[SIDE_DST];
+	bool there = address - from < expected->bytes[SIDE_DST];
+
+	return info->si_code != SI_KERNEL && (!there || address < STRAY_BORDER);
+}
+
 /* Say whether the attempt may fault at an address: inside a buffer, behind its limit. */
 static bool allowed(uintptr_t address)
 {
@@ -101,6 +110,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		signal(number, SIG_DFL);
 		return;
 	}
+	if (number == SIGSYS)
+		attempt_fail("+%#zx makes a system call", (size_t)at);
 	if (at >= job->code_size) {
 		attempt_fail("%s at %#lx, outside the variant's code", signal_name(number),
 			     (unsigned long)pc);
@@ -113,7 +124,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	for (size_t i = 0; i < job->entries; i++) {
 		if (job->table[i].insn != at)
 			continue;
-		if (!allowed(address))
+		if (expected->stray && !beside_stray(address, info))
+			attempt_fail("+%#zx accesses dst, %p, which is no user's", at,
+				     (void *)expected->at[SIDE_DST]);
+		if (!expected->stray && !allowed(address))
 			attempt_fail("+%#zx accesses %s, where it may not", (size_t)at, place);
 		if (job->gated && !access_open)
 			attempt_fail("+%#zx accesses %s, but not between stac and clac", (size_t)at,
@@ -143,7 +157,7 @@ static void on_tick(int number)
 
 void fault_init(const struct job *of_job, const uint8_t *base, struct verdict *into)
 {
-	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 	struct sigaction tick = {.sa_handler = on_tick, .sa_flags = SA_ONSTACK | SA_RESTART};
 	struct itimerval every = {{0, TICK_US}, {0, TICK_US}};

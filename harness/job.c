@@ -17,7 +17,7 @@ static const char *const effects[] = {"copy", "clear", "checksum", "store_fields
 static const char *const sides[] = {"dst", "src"};
 static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
 
-static const char *const flag_names[] = {"gated", "wide", "x87", "series"};
+static const char *const flag_names[] = {"gated", "guards", "wide", "x87", "series"};
 
 static int index_of(const char *const *names, int count, const char *name)
 {
@@ -159,7 +159,7 @@ static bool read_effect(struct job *job, const char *name)
 
 static bool read_flag(struct job *job, const char *key)
 {
-	bool *const flags[] = {&job->gated, &job->wide, &job->x87, &job->series};
+	bool *const flags[] = {&job->gated, &job->guards, &job->wide, &job->x87, &job->series};
 	int flag = INDEX_OF(flag_names, key);
 
 	return flag >= 0 && (*flags[flag] = true);

@@ -71,6 +71,7 @@ struct job {
 	uint64_t may_change; /* registers, by index; those of inputs and results included */
 	bool flags_may_change;
 	bool faulting[SIDES];
+	bool guards;	 /* it checks or masks the destination's address itself */
 	bool gated;	 /* stac and clac are emulated, and must bracket what can fault */
 	size_t align;	 /* what addresses are a multiple of */
 	size_t overread; /* bytes behind the source that may be read where a fixup makes good */

@@ -35,7 +35,8 @@ class Contract:
     bytes is what a call of fixed size moves, 0 where a count says so: such a copy or clear is a
     single record of one field, by store_fields. align is what addresses are a multiple of. loop
     names the main loop, by its label or its number in the order of addresses; "" leaves the choice
-    to loops.choose.
+    to loops.choose. guards names the sides ("dst") whose address the routine checks or masks
+    itself, so that it accesses nothing where that is none of a user's.
     """
 
     symbol: str
@@ -54,6 +55,7 @@ class Contract:
     bytes: int = 0
     align: int = 1
     loop: str | int = ""
+    guards: tuple[str, ...] = ()
 
     @property
     def counted(self) -> bool:
@@ -114,7 +116,16 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         bytes=size,
         align=_align(table, path),
         loop=_loop(table, path),
+        guards=guarded(table, path),
     )
+
+
+def guarded(table: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """Return the sides whose address a routine, or a variant, checks or masks itself."""
+    sides = table.get("guards", [])
+    if sides not in ([], ["dst"]):
+        raise InputError(f'{path}: guards {sides!r} must be ["dst"] or left out')
+    return tuple(sides)
 
 
 def _size(table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path: Path) -> int:

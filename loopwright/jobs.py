@@ -85,6 +85,7 @@ def _lines(job_id: str, code: Code, contract: Contract) -> list[str]:
     lines += [f"faulting {side}" for side in contract.faulting]
     lines += [f"overread {contract.overread}"]
     lines += [f"uncopied {contract.uncopied}"]
+    lines += ["guards"] if contract.guards else []
     if contract.align > 1:
         lines += [f"align {contract.align}"]
     if contract.dst_record:

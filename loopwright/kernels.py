@@ -43,7 +43,7 @@ class Variant:
     registers that it changes beside those of the contract. unpatchable is empty, or says why no
     patch can be made from it. subject and why are what a patch says of itself;
     edits is empty where a patch replaces the routine's function. loop names its main loop as the
-    contract's does, which it goes before.
+    contract's does, which it goes before. guards names the sides whose address it checks itself.
     """
 
     kernel: str
@@ -61,6 +61,7 @@ class Variant:
     requires: tuple[Requirement, ...]
     edits: tuple[Edit, ...]
     loop: str | int = ""
+    guards: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -124,10 +125,14 @@ def select(spec: str) -> tuple[Kernel, list[Variant]]:
 
 
 def contract_of(variant: Variant) -> Contract:
-    """Return the contract of a variant: with the registers that it alone may change, its loop."""
+    """Return the contract of a variant: with what it alone changes, its loop and what it guards."""
     contract = load(variant.kernel).routines[variant.routine].contract
-    changes = (*contract.may_change, *variant.may_change)
-    return replace(contract, may_change=changes, loop=variant.loop or contract.loop)
+    return replace(
+        contract,
+        may_change=(*contract.may_change, *variant.may_change),
+        loop=variant.loop or contract.loop,
+        guards=variant.guards or contract.guards,
+    )
 
 
 def every() -> Iterator[Kernel]:
@@ -240,6 +245,7 @@ class _Reader:
             requires=upstream.read_requirements(entry.get("requires", ()), self.path),
             edits=upstream.read_edits(entry.get("edits", ()), self.path),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
+            guards=contracts.guarded(entry, self.path),
         )
 
     def source(self, entry: dict[str, Any], name: str) -> Path:

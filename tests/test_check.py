@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import kernels, toolchain
+from loopwright import harness, kernels, toolchain
 from loopwright.check import passed, run
 from loopwright.errors import InputError
 
@@ -93,12 +93,17 @@ COPY_MUTANTS = {
     "privileged instruction": (DONE, f"{DONE}\tcli\n", "fault at"),
     "division by zero": (DONE, f"{DONE}\txorl\t%eax, %eax\n\tdivb\t%al\n", "arithmetic"),
     "jump into nowhere": (DONE, f"{DONE}\tjmp\t*%rdi\n", "outside the variant's code"),
-    "end of the process": (DONE, f"{DONE}\tmovl\t$231, %eax\n\tsyscall\n", "ended"),
-    "killed process": (
+    "end of the process": (
+        DONE, f"{DONE}\tmovl\t$231, %eax\n\tsyscall\n", "makes a system call: syscall",
+    ),
+    "harmless system call": (
         DONE,
-        f"{DONE}\tmovl\t$39, %eax\n\tsyscall\n\tmovl\t%eax, %edi\n\tmovl\t$9, %esi\n"
-        "\tmovl\t$62, %eax\n\tsyscall\n",
-        "crashed the checking process: Killed",
+        f"{DONE}\tpushq\t%rcx\n\tpushq\t%r11\n\tmovl\t$39, %eax\n\tsyscall\n"
+        "\tpopq\t%r11\n\tpopq\t%rcx\n",
+        "makes a system call: syscall",
+    ),
+    "system call that no case makes": (
+        DONE, f"{DONE}\tjmp 9f\n\tint $0x80\n9:\n", "makes a system call: int $0x80",
     ),
 }  # fmt: skip
 
@@ -122,12 +127,12 @@ OTHERS = {
     "clear: too many": ("clear_string", DONE, f"{DONE}\tstosb\n", "outside the destination"),
     "clear: not zero": ("clear_string", STOS, f"movb $1, %al\n{STOS}movb $0, %al\n", "not 0"),
     "clear: entry": ("clear_string", "EXTABLE 1b", "EXTABLE .Ldone", "no exception-table entry"),
-    "sum: last byte": ("checksum_words", "movzbl\t(%rdi), %ecx", "xorl %ecx, %ecx", "mod 0xffff"),
+    "sum: last byte": ("checksum_words", "movzbl\t(%rdi), %ecx", "xorl %ecx, %ecx", "folds to"),
     "sum: carry": ("checksum_words", "\taddl\t%ecx, %eax\n\tadcl\t$0, %eax\n",
-                   "\taddw\t%cx, %ax\n", "mod 0xffff"),
+                   "\taddw\t%cx, %ax\n", "folds to"),
     "sum: too far": ("checksum_words", "movzbl\t(%rdi)", "movzwl\t(%rdi)", ""),
     "sum: wide count": ("checksum_words", "\tmovl\t%esi, %esi\n", "", ""),
-    "sum: seed": ("checksum_words", "movl\t%edx, %eax", "xorl\t%eax, %eax", "mod 0xffff"),
+    "sum: seed": ("checksum_words", "movl\t%edx, %eax", "xorl\t%eax, %eax", "folds to"),
     "put: gap": ("put_records", "3:\tmovl\t$0", "3:\tmovq\t$0", "no field"),
     "put: field": ("put_records", "3:\tmovl\t$0, 12(%rdi)", "3:\tmovw\t$0, 12(%rdi)", "not 0"),
     "put: field order": ("put_records", "movq\t8(%rsi)", "movq\t4(%rsi)", "dst byte"),
@@ -166,6 +171,7 @@ ARM64 = {
     "stack imbalance": (A_DONE, f"{A_DONE}\tsub\tsp, sp, #16\n", "off by -16"),
     "infinite loop": (A_DONE, f"{A_DONE}\tb\t.\n", "does not return"),
     "illegal instruction": (A_DONE, f"{A_DONE}\tudf\t#1\n", "illegal instruction"),
+    "system call": (A_DONE, f"{A_DONE}\tmov\tx8, #178\n\tsvc\t#0\n", "system call: svc #0"),
 }
 
 
@@ -183,6 +189,16 @@ def test_stac_and_clac_are_left_out_for_most_cases_and_said_to_be():
     assert "without stac/clac: user space cannot execute them" in rows["note"]["put_gated"]
     assert "stac" not in rows["note"]["put_records"]
     assert rows["cases"]["put_gated"] > rows["cases"]["put_records"]
+
+
+@X86_ONLY
+def test_a_system_call_is_stopped_where_nobody_decodes():
+    """The harness is given code as it is: a kit's, or with data among it."""
+    code = "b827000000" + "0f05" + "c3"  # getpid
+    job = f"job check\nid a\nisa x86_64\neffect clear\nin dst rdi\nin count rcx\ncode {code}\nend\n"
+    [record] = harness.run("x86_64", job)
+    assert not record["passed"]
+    assert record["failure"].startswith("+0x7 makes a system call")
 
 
 @X86_ONLY

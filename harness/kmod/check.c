@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "arch.h"
+#include "common/checksum.h"
 #include "effect.h"
 #include "records.h"
 
@@ -21,6 +22,7 @@
 #define RECORDS 6 /* most records of a case */
 #define ALIGNMENTS 16
 #define UNTOUCHED 0x5a
+#define STRAY 0x4141414141414141ul /* no address */
 
 static const unsigned int large[] = {191, 192, 255, 256, 257, 511, 777, 1024, 2049, MOST};
 
@@ -100,6 +102,8 @@ static bool attempt(struct check *c, const struct attempt *a, struct call *call,
 	u8 *start = (u8 *)call->dst - AROUND;
 	const char *wrong;
 
+	if (dst > MOST || a->bytes[SIDE_SRC] > MOST)
+		return fail(c, a, call, "more bytes than are checked"), false;
 	c->cases++;
 	c->faults += a->user != SIDE_NONE && a->limit < a->bytes[a->user];
 	memset(c->image, UNTOUCHED, dst + 2 * AROUND);
@@ -120,7 +124,7 @@ static bool attempt(struct check *c, const struct attempt *a, struct call *call,
 	wrong = arch_state_wrong(c->variant, call);
 	arch_access_end();
 	if (!wrong && c->variant->effect == EFFECT_CHECKSUM) {
-		if ((u32)call->result % 0xffff != effect_sum(src, a->count, call->sum))
+		if (checksum_fold((u32)call->result) != effect_sum(src, a->count, call->sum))
 			wrong = "the sum is wrong";
 	} else if (!wrong) {
 		wrong = result_wrong(c, a, call->result, &done);
@@ -188,10 +192,22 @@ static void one_size(struct check *c, enum side user, unsigned int count, unsign
 		try_case(c, user, count, bytes, true, 0, count % ALIGNMENTS);
 }
 
+/* Records of a case, as many as there is room to look at. */
+static unsigned int most_records(const struct variant *v)
+{
+	unsigned int fit = MOST / max_t(unsigned int, 1, max(v->record[0], v->record[1]));
+
+	return v->counted ? min_t(unsigned int, RECORDS, fit) : min(1u, fit);
+}
+
 static void one_side(struct check *c, enum side user)
 {
 	if (c->variant->effect == EFFECT_STORE_FIELDS) {
-		unsigned int last = c->variant->counted ? RECORDS : 1;
+		unsigned int last = most_records(c->variant);
+
+		if (!last)
+			scnprintf(c->failure, sizeof(c->failure),
+				  "records of more than %u bytes are not checked", MOST);
 
 		for (unsigned int count = !c->variant->counted; count <= last && keep_on(c);
 		     count++)
@@ -202,6 +218,41 @@ static void one_side(struct check *c, enum side user)
 		one_size(c, user, size, 1);
 	for (unsigned int i = 0; i < ARRAY_SIZE(large) && keep_on(c); i++)
 		one_size(c, user, large[i], STRIDE);
+}
+
+/*
+ * Call with a destination that is none of a user's: memory of ours, which is looked at, the border
+ * between user space and the rest, and what is no address. A routine that guards itself stores
+ * nothing there.
+ */
+static void strays(struct check *c)
+{
+	const struct areas *areas = &c->run->areas;
+	unsigned long kernel = (unsigned long)areas->kernel[SIDE_DST];
+	const unsigned long at[] = {kernel, kernel + 4096 - 8, TASK_SIZE_MAX, STRAY};
+	u8 *held = areas->kernel[SIDE_DST];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(at) && keep_on(c); i++) {
+		struct attempt a = {c->variant, SIDE_DST, most_records(c->variant), 0};
+		struct call call = {.dst = at[i], .count = a.count};
+		const char *wrong;
+
+		call.src = (unsigned long)areas->kernel[SIDE_SRC];
+		effect_size(&a);
+		memset(held, UNTOUCHED, MOST + PAGE_SIZE);
+		c->cases++;
+		c->faults++;
+		arch_access_begin();
+		c->variant->once(&call, 1);
+		wrong = arch_state_wrong(c->variant, &call);
+		arch_access_end();
+		if (call.result)
+			wrong = "records count as stored at an address of the kernel";
+		if (memchr_inv(held, UNTOUCHED, MOST + PAGE_SIZE))
+			wrong = "memory of the kernel is written";
+		if (wrong)
+			fail(c, &a, &call, wrong);
+	}
 }
 
 int check_variant(const struct run *run, struct variant *variant)
@@ -218,6 +269,8 @@ int check_variant(const struct run *run, struct variant *variant)
 			one_side(c, side);
 	if (!variant->faulting)
 		one_side(c, SIDE_NONE);
+	if (variant->guards && keep_on(c))
+		strays(c);
 	if (*c->failure)
 		variant->state = BROKEN;
 	else if (!READ_ONCE(run->stop))

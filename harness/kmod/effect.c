@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "effect.h"
 
+#include "common/checksum.h"
+
 #include <linux/minmax.h>
 #include <linux/string.h>
 
@@ -67,9 +69,5 @@ unsigned int effect_possible(const struct attempt *a)
 
 unsigned int effect_sum(const u8 *bytes, unsigned int count, u32 seed)
 {
-	u64 sum = seed;
-
-	for (unsigned int i = 0; i < count; i++)
-		sum += (u64)bytes[i] << 8 * (i & 1);
-	return sum % 0xffff;
+	return checksum_fold(checksum_add(bytes, count) + seed);
 }

@@ -23,7 +23,7 @@ void effect_image(const struct attempt *attempt, const u8 *src, u8 *image);
 /* Bytes, or records, that can be done before the first that cannot be accessed. */
 unsigned int effect_possible(const struct attempt *attempt);
 
-/* The 16-bit ones'-complement sum of little-endian words and seed, not complemented. */
+/* The ones'-complement sum of 16 bits of little-endian words and seed, not complemented. */
 unsigned int effect_sum(const u8 *bytes, unsigned int count, u32 seed);
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef LOOPWRIGHT_KMOD_H
 #define LOOPWRIGHT_KMOD_H
 
+#include <asm/page.h>
+#include <linux/align.h>
 #include <linux/types.h>
 
 #define AREA_BYTES 65536 /* most that a call moves on either side */
@@ -45,6 +47,7 @@ struct variant {
 	enum gate gate;
 	u8 faulting;  /* bit a side: accesses may fault */
 	bool counted; /* else each call is one record */
+	bool guards;  /* it checks or masks the destination's address itself */
 	bool exact;   /* the result of a faulting call is exact, else it may claim too little */
 	u16 record[SIDES];
 	const struct field *fields;
@@ -63,6 +66,9 @@ struct left_out {
 extern const struct left_out left_out[];
 extern const unsigned int left_out_count;
 
+/* A hash of all sources, by which a module and the script that runs it find each other. */
+extern const char sources[];
+
 /* What a run is told: all of it comes from the file `select`, and is in range. */
 struct selection {
 	struct variant *variant;
@@ -78,7 +84,7 @@ struct areas {
 	unsigned long user; /* USER_BYTES that can be accessed */
 	void *kernel[SIDES];
 };
-#define USER_BYTES (AREA_BYTES + 4 * 4096)
+#define USER_BYTES ALIGN(AREA_BYTES + 4 * 4096, PAGE_SIZE) /* whole pages, of up to 64 KiB */
 #define KERNEL_BYTES USER_BYTES
 
 /* One run, in a thread bound to its CPU. */

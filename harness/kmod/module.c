@@ -70,6 +70,13 @@ static int variants_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(variants);
 
+static int sources_show(struct seq_file *file, void *data)
+{
+	seq_printf(file, "%s\n", sources);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(sources);
+
 static int results_show(struct seq_file *file, void *data)
 {
 	int error = mutex_lock_interruptible(&busy);
@@ -202,6 +209,7 @@ static int __init loopwright_init(void)
 		return error;
 	folder = debugfs_create_dir("loopwright", NULL);
 	debugfs_create_file("variants", 0400, folder, NULL, &variants_fops);
+	debugfs_create_file("sources", 0400, folder, NULL, &sources_fops);
 	debugfs_create_file("cpu", 0600, folder, NULL, &cpu_fops);
 	debugfs_create_file("select", 0600, folder, NULL, &select_fops);
 	debugfs_create_file("run", 0200, folder, NULL, &run_fops);

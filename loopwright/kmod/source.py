@@ -79,7 +79,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Part]
         Part(
             f"{number:03d}",
             v,
-            kernels.load(v.kernel).routines[v.routine].contract,
+            kernels.contract_of(v),
             offset,
             assemble.user_code(v).sha256,
             v.source.read_text(encoding="utf-8"),
@@ -107,7 +107,8 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
         suffix = part.variant.source.suffix
         (folder / f"v{part.number}{suffix}").write_text(_wrapped(isa, part))
         (folder / f"c{part.number}.S").write_text(_caller(isa, part))
-    (folder / "list.c").write_text(text.listing(isa, [_entry(isa, p) for p in parts]))
+    entries = [_entry(isa, p) for p in parts]
+    (folder / "list.c").write_text(text.listing(isa, entries, _digest(parts)))
     (folder / "Kbuild").write_text(
         text.kbuild([p.number for p in parts], sorted(p.stem for p in SHARED.glob("*.c")))
     )

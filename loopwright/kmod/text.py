@@ -183,6 +183,7 @@ def _variant(isa: str, e: Entry) -> str:
         f"\t.effect = {_EFFECTS[contract.effect]},\n\t.gate = {e.gate},\n"
         f"\t.counted = {str('count' in contract.inputs).lower()},\n"
         f"\t.faulting = {sides},\n\t.exact = {str(contract.uncopied == 'exact').lower()},\n"
+        f"\t.guards = {str(bool(contract.guards)).lower()},\n"
         f"\t.record = {{{contract.dst_record}, {contract.src_record}}},\n"
     )
     if fields:
@@ -196,8 +197,8 @@ def _left_out(e: Entry) -> str:
     return _guarded(e.since, "#else\n" + line).replace("#include <linux/version.h>\n", "")
 
 
-def listing(isa: str, entries: Sequence[Entry]) -> str:
-    """Return list.c: all that is built in, and what a kernel is too old for."""
+def listing(isa: str, entries: Sequence[Entry], sources: str) -> str:
+    """Return list.c: all that is built in, what a kernel is too old for, and a hash of sources."""
     members = [
         _guarded(e.since, f"\t&variant_{e.number},\n").replace("#include <linux/version.h>\n", "")
         for e in entries
@@ -211,6 +212,7 @@ def listing(isa: str, entries: Sequence[Entry]) -> str:
         + "const unsigned int variants_count = ARRAY_SIZE(variants);\n\n"
         + f"const struct left_out left_out[] = {{\n{''.join(map(_left_out, late.values()))}"
         + "\t{},\n};\nconst unsigned int left_out_count = ARRAY_SIZE(left_out) - 1;\n"
+        + f'const char sources[] = "{sources}";\n'
     )
 
 

@@ -14,6 +14,7 @@
 
 #define PAN_STATE sys_reg(3, 0, 4, 2, 3)
 #define CYCLE_COUNTER BIT(31) /* of the enabled counters */
+#define FILTER 0xff000000ull  /* of PMCCFILTR_EL0: the levels at which it counts */
 
 const char arch_isa[] = "arm64";
 const char arch_timer_name[] = "cntvct-calibrated";
@@ -53,9 +54,16 @@ u64 arch_pmu_read(const struct perf_event *event)
 	return count;
 }
 
+/*
+ * The event may have another counter, and somebody else's the cycle counter: what that counts is
+ * what ours would if it counts at the same levels.
+ */
 bool arch_pmu_readable(const struct perf_event *event)
 {
-	return event->hw.idx >= 0 && read_sysreg(pmcntenset_el0) & CYCLE_COUNTER;
+	u64 apart = read_sysreg(pmccfiltr_el0) ^ event->hw.config_base;
+
+	return event->hw.idx >= 0 && read_sysreg(pmcntenset_el0) & CYCLE_COUNTER &&
+	       !(apart & FILTER);
 }
 
 /* Where there is no PAN the kernel may take user memory out of the translation instead. */

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ground.h"
+
+#include "effect.h"
+#include "mix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ZONE 128 /* bytes looked at on each side of the destination after each attempt */
+
+static uint8_t *room(size_t size)
+{
+	uint8_t *memory = malloc(size);
+
+	if (memory)
+		return memory;
+	perror("malloc");
+	exit(2);
+}
+
+struct ground ground_open(size_t size, size_t behind)
+{
+	struct ground ground;
+
+	for (int s = 0; s < SIDES; s++) {
+		ground.side[s] = arena_open_before(size, behind);
+		ground.held[s] = room(ground.side[s].size);
+	}
+	return ground;
+}
+
+void ground_close(struct ground *ground)
+{
+	for (int s = 0; s < SIDES; s++) {
+		arena_close(&ground->side[s]);
+		free(ground->held[s]);
+	}
+}
+
+/* What sums are tried on: any bytes, ones and zeros alone, and what brings carries. */
+static uint8_t sum_byte(int fill, size_t at)
+{
+	switch (fill) {
+	case 0:
+		return mix(at);
+	case 1:
+		return 0xff;
+	case 2:
+		return 0;
+	case 3: /* words of 0x7fff */
+		return at % 2 ? 0x7f : 0xff;
+	case 4: /* words of 0x8000 */
+		return at % 2 ? 0x80 : 0;
+	case 5: /* a word of 1 before seven of 64 ones: a carry through all of them */
+		return at / 8 % 8 ? 0xff : at % 8 == 0;
+	case 6: /* words of 64 ones and of zeros by turns */
+		return at / 8 % 2 ? 0xff : 0;
+	default: /* the highest bit of each word of 64 */
+		return at % 8 == 7 ? 0x80 : 0;
+	}
+}
+
+int ground_fills(const struct job *job)
+{
+	return job->effect == EFFECT_CHECKSUM ? 8 : 1;
+}
+
+uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at)
+{
+	uint8_t random = mix(at);
+
+	if (side == SIDE_DST)
+		return random | 0x80;
+	return job->effect == EFFECT_CHECKSUM ? sum_byte(fill, at) : (random >> 1) + (random < 2);
+}
+
+void ground_fill(struct ground *ground, const struct job *job, int fill)
+{
+	for (int s = 0; s < SIDES; s++) {
+		for (size_t i = 0; i < ground->side[s].size; i++)
+			ground->held[s][i] = ground_byte(job, s, fill, i);
+		memcpy(ground->side[s].start, ground->held[s], ground->side[s].size);
+	}
+}
+
+static void check_outside(const struct ground *g, const uint8_t *from, const uint8_t *to,
+			  ptrdiff_t ahead)
+{
+	const uint8_t *old = g->held[SIDE_DST] + (from - g->side[SIDE_DST].start);
+
+	if (!memcmp(from, old, to - from))
+		return;
+	for (ptrdiff_t i = 0; i < to - from; i++)
+		if (from[i] != old[i])
+			attempt_fail("dst byte %td is written, outside the destination", ahead + i);
+}
+
+void ground_check(const struct ground *g, const struct job *job, const struct attempt *a,
+		  size_t done)
+{
+	const struct arena *arena = &g->side[SIDE_DST];
+	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
+	uint8_t *old = g->held[SIDE_DST] + (at - arena->start);
+	uint8_t *low = at - arena->start > ZONE ? at - ZONE : arena->start;
+	uint8_t *limit = at + a->limit[SIDE_DST];
+	uint8_t *last = arena->start + arena->size;
+	uint8_t *high = last - end > ZONE ? end + ZONE : last;
+	struct image image = effect_image(job, a);
+
+	check_outside(g, low, at, low - at);
+	if (end < high)
+		check_outside(g, end, high, end - at);
+	if (!image.covered && memcmp(at, image.bytes, done)) {
+		size_t i = 0;
+
+		while (at[i] == image.bytes[i])
+			i++;
+		attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
+	}
+	for (size_t i = image.covered ? 0 : done; at + i < limit; i++) {
+		bool covered = i < image.known && (!image.covered || image.covered[i]);
+
+		if (covered && at[i] == image.bytes[i])
+			continue;
+		if (covered && i < done)
+			attempt_fail("dst byte %zu is %#x, not %#x", i, at[i], image.bytes[i]);
+		if (at[i] != old[i])
+			attempt_fail("dst byte %zu is %#x: %s", i, at[i],
+				     covered	     ? "neither old nor new"
+				     : image.covered ? "it is in no field that can be stored"
+						     : "the source there cannot be read");
+	}
+	memcpy(low, g->held[SIDE_DST] + (low - arena->start), (limit < end ? limit : high) - low);
+}
+
+void ground_check_all(const struct ground *ground)
+{
+	for (int s = 0; s < SIDES; s++)
+		if (memcmp(ground->side[s].start, ground->held[s], ground->side[s].size))
+			attempt_fail("%s is written, in this case or one of those before",
+				     s == SIDE_SRC ? "the source"
+						   : "memory far from the destination");
+}

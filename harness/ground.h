@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The memory of both sides of a call, and what it held before. */
+#ifndef HARNESS_GROUND_H
+#define HARNESS_GROUND_H
+
+#include "arena.h"
+#include "attempt.h"
+
+struct ground {
+	struct arena side[SIDES];
+	uint8_t *held[SIDES]; /* a copy of each: what calls leave there is undone */
+};
+
+/* Make room of size bytes a side, before inaccessible ones. */
+struct ground ground_open(size_t size, size_t behind);
+void ground_close(struct ground *ground);
+
+/*
+ * Fill both sides. Source bytes are below 0x80 and what the destination held is above, so that
+ * each byte shows where it came from; sums see what ground_fills() patterns there are.
+ */
+void ground_fill(struct ground *ground, const struct job *job, int fill);
+int ground_fills(const struct job *job);
+#define GROUND_FULL_FILLS 3 /* the patterns that are tried at every size and alignment */
+
+/* The byte at a place of a side, by the same rule. */
+uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at);
+
+/*
+ * Check that the first done bytes of an attempt's destination are as they must be, that the rest
+ * is either that or as it was, and so are the bytes around it; then make it as it was.
+ */
+void ground_check(const struct ground *ground, const struct job *job, const struct attempt *attempt,
+		  size_t done);
+
+/* Check that nothing but what was looked at case by case has changed either. */
+void ground_check_all(const struct ground *ground);
+
+#endif

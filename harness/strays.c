@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "strays.h"
+
+#include "ground.h"
+#include "placing.h"
+
+static const uint64_t strays[] = {
+    STRAY_BORDER - 0x1000,			     /* a page that nobody has */
+    STRAY_BORDER - 8,				     /* from there across the border */
+    STRAY_BORDER,	   STRAY_BORDER + 0x1234567, /* no address with 48 bits */
+    0x0100000000000000,				     /* nor with 57 */
+    0x4141414141414141,	   0x7fffffffffffffff,
+    0x8000000000000000,	   0xff00000000000000, /* the kernel's half, 57 bits */
+    0xffff7ffffffffff8,			       /* the last before it, 48 bits */
+    0xffff800000000000,			       /* the kernel's half */
+    0xffff888000001000,			       /* memory as x86-64 kernels map it */
+    0xffffffff81000000,			       /* their text */
+    0xffffffffa0000123,			       /* modules */
+    0xfffffffffffff000,
+};
+
+static const size_t counts[] = {1, 2, 3, 64};
+
+void strays_run(const struct job *job)
+{
+	struct ground ground = ground_open(8192, ARENA_GUARD);
+
+	ground_fill(&ground, job, 0);
+	attempt_use(&ground);
+	for (size_t i = 0; i < sizeof(strays) / sizeof(*strays); i++)
+		for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
+			if (!job->in[ROLE_COUNT].bits && counts[c] > 1)
+				continue;
+			placing_count(counts[c]);
+			for (int side = 0; side < SIDES; side++)
+				placing_put(side, ground.side[side].start,
+					    placing.attempt.bytes[side]);
+			/* An address, but none of ours: only its number is used. */
+			placing_put(SIDE_DST, (uint8_t *)strays[i], 0);
+			placing.attempt.stray = true;
+			placing_go();
+			placing.attempt.stray = false;
+		}
+	ground_check_all(&ground);
+	ground_close(&ground);
+}
