@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "answer.h"
 
+#include "facts.h"
 #include "json.h"
 
 static void figure(const char *key, uint64_t value, bool refused)
@@ -32,6 +33,11 @@ static void self_test(const struct gauge *gauge)
 
 void answer_meter(const struct meter *meter)
 {
+	char fingerprint[FACTS_FINGERPRINT];
+
+	/* Readings that are put behind those of another machine show by it. */
+	facts_fingerprint(fingerprint);
+	json_string("fingerprint", fingerprint);
 	json_string("clock", meter->clock ? meter->clock->name : "");
 	json_integer("cpu", meter->cpu);
 	json_integer("ticks_a_second", meter->gauge.hz);

@@ -51,6 +51,11 @@ uint64_t facts_identity(void)
 	return identify(false);
 }
 
+void facts_fingerprint(char text[FACTS_FINGERPRINT])
+{
+	snprintf(text, FACTS_FINGERPRINT, "%016llx", (unsigned long long)facts_identity());
+}
+
 int facts_file(const char *path, char *text, size_t size)
 {
 	FILE *file = fopen(path, "r");
@@ -95,7 +100,7 @@ void facts_print(const struct job *job)
 	json_object_open("identity");
 	identify(true);
 	json_object_close();
-	snprintf(text, sizeof(text), "%016llx", (unsigned long long)facts_identity());
+	facts_fingerprint(text);
 	json_string("fingerprint", text);
 	json_object_open("files");
 	for (size_t i = 0; i < job->nfiles; i++) {

@@ -18,6 +18,10 @@ void facts_print(const struct job *job);
 /* A number that is the same for the same machine: of its CPU and of what the system calls it. */
 uint64_t facts_identity(void);
 
+/* The same as text. */
+#define FACTS_FINGERPRINT 17
+void facts_fingerprint(char text[FACTS_FINGERPRINT]);
+
 /* Read what stands before the first empty line of a file into text; -1 where it cannot be read. */
 int facts_file(const char *path, char *text, size_t size);
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from loopwright.predict.inside import ports, timeline
     from loopwright.published import published
     from loopwright.recommend import recommend
-    from loopwright.results import results
+    from loopwright.results import results, withdraw
     from loopwright.snippet import read_assembly
     from loopwright.trace.verb import trace
     from loopwright.tune import tune
@@ -51,6 +51,7 @@ __all__ = [
     "timeline",
     "trace",
     "tune",
+    "withdraw",
 ]
 
 # The modules of the verbs that are not called like their module.
@@ -64,6 +65,7 @@ _MODULES = {
     "read_assembly": "snippet",
     "timeline": "predict.inside",
     "trace": "trace.verb",
+    "withdraw": "results",
 }
 
 

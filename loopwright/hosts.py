@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from loopwright import harness, paths, toolchain
 from loopwright.errors import InputError
 from loopwright.facts import Facts
-from loopwright.recognise import recognise
+from loopwright.recognise import Recognition, recognise
 
 PMU = "perf-rdpmc"  # the clock that counts core cycles
 
@@ -50,6 +50,22 @@ def machine(facts: Facts | None = None) -> str:
     part = f"{of.isa} part {of.model:#x}" if of.model is not None else f"{of.isa} CPU"
     name = of.name or (f"{board}, {part}" if board else part)
     return f"{name} (guest)" if of.guest else name
+
+
+def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:
+    """Return the machine that a run's banner is about; ValueError where it says what cannot be."""
+    try:
+        facts = Facts.of(banner)
+        texts = {**banner["identity"], **banner["files"]}
+        if not all(isinstance(v, str) for v in texts.values()) or type(banner["cpu"]) is not int:
+            raise TypeError("a fact of the machine is no text")
+        # All that is ever asked of it.
+        found = recognise(facts)
+        machine(facts)
+        describe_facts(facts)
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"no facts of a machine: {error}") from None
+    return facts, found
 
 
 def describe() -> dict[str, Any]:

@@ -9,9 +9,7 @@ import pandas as pd
 
 from loopwright import hosts, kernels
 from loopwright.errors import InputError
-from loopwright.facts import Facts
 from loopwright.jobs import Point
-from loopwright.recognise import recognise
 from loopwright.store import Record, Run, Store
 from loopwright.stored import code_hash
 
@@ -31,7 +29,9 @@ COLUMNS = [
     "origin",
     "fingerprint",
     "run",
+    "withdrawn",
 ]
+_UNREADABLE = "not to be read from the store"
 
 
 def results(kernel: str | None = None) -> pd.DataFrame:
@@ -40,16 +40,42 @@ def results(kernel: str | None = None) -> pd.DataFrame:
     Newest first. code is "today's" where the variant still has the code that was measured, else
     "other", or says that it cannot be assembled here, and says where the kernel module measured it.
     points are sizes and alignments, records one point in one process each, refused those without a
-    number. protocol is that by which it was measured; another than today's is not used.
+    number. protocol is that by which it was measured; another than today's is not used. withdrawn
+    is empty, or says why the run is kept and used for nothing.
     """
     wanted = {v.id for v in kernels.select(kernel)[1]} if kernel else None
     with closing(Store.open()) as store:
-        rows = [r for run in store.runs() for r in _listed(store, run, wanted)]
+        gone = store.withdrawn()
+        rows = [
+            {**row, "withdrawn": gone.get(run.uid, "")}
+            for run in store.every_run()
+            for row in _listed(store, run, wanted)
+        ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def withdraw(run: str, reason: str = "") -> pd.DataFrame:
+    """Have a run used for nothing from now on, and return its rows of results.
+
+    run is the name that results gives it, or how that begins. It is kept and listed; importing its
+    file again does not bring it back. InputError where no run, or several, are named so.
+    """
+    with closing(Store.open()) as store:
+        found = [r for r in store.every_run() if run and r.uid.startswith(run)]
+        if len(found) != 1:
+            what = f"{len(found)} runs begin with" if found else "there is no run"
+            raise InputError(f"{what} {run!r}; `loopwright results --csv` lists them as run")
+        store.withdraw(found[0], reason or "withdrawn")
+    rows = results()
+    return rows[rows["run"] == found[0].uid]
+
+
 def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[str, object]]:
-    facts = Facts.of(run.banner)
+    try:
+        facts, found = hosts.of_banner(run.banner)
+        about = (hosts.machine(facts), found.core or "")
+    except ValueError:
+        about = (_UNREADABLE, "")
     groups: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
     for record in store.records(run):
         if wanted is None or f"{record.kernel}/{record.variant}" in wanted:
@@ -58,8 +84,8 @@ def _listed(store: Store, run: Run, wanted: set[str] | None) -> Iterator[dict[st
     for (kernel, variant, code, clock), records in sorted(groups.items()):
         yield {
             "started": f"{datetime.fromtimestamp(run.started, UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "machine": hosts.machine(facts),
-            "microarch": recognise(facts).core or "",
+            "machine": about[0],
+            "microarch": about[1],
             "clock": clock,
             "kernel": kernel,
             "variant": variant,

@@ -10,69 +10,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from loopwright import hosts, paths
-from loopwright.errors import InputError
+from loopwright import database, hosts, paths
 from loopwright.facts import Facts
 from loopwright.recognise import recognise
-
-SCHEMA = 1
-_APPLICATION = 0x6C777274  # "lwrt": says of a SQLite file that it is one of these
-_PATIENCE = 30  # s to wait for another writer
-
-_TABLES = f"""
-CREATE TABLE machine (
-    id INTEGER PRIMARY KEY,
-    fingerprint TEXT NOT NULL UNIQUE,
-    name TEXT NOT NULL,
-    isa TEXT NOT NULL,
-    microarch TEXT NOT NULL, -- as it was recognised then, "" where it was not
-    banner TEXT NOT NULL -- JSON: the machine's facts when it was first seen
-);
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY,
-    uid TEXT NOT NULL UNIQUE,
-    machine INTEGER NOT NULL REFERENCES machine,
-    started INTEGER NOT NULL, -- seconds since 1970
-    protocol INTEGER NOT NULL,
-    origin TEXT NOT NULL, -- what measured: "measure", or the kit's name and version
-    banner TEXT NOT NULL -- JSON: the machine's facts when the run began
-);
-CREATE TABLE process (
-    id INTEGER PRIMARY KEY,
-    run INTEGER NOT NULL REFERENCES run,
-    number INTEGER NOT NULL, -- counted from 1 in each run
-    answer TEXT NOT NULL, -- JSON: its clock and self-test
-    UNIQUE (run, number)
-);
-CREATE TABLE record (
-    id INTEGER PRIMARY KEY,
-    digest TEXT NOT NULL UNIQUE, -- of run, process, code and answer
-    run INTEGER NOT NULL REFERENCES run,
-    process INTEGER NOT NULL, -- its number in the run
-    kernel TEXT NOT NULL,
-    variant TEXT NOT NULL,
-    object TEXT NOT NULL, -- sha256 of text, entry and exception table
-    quantity TEXT NOT NULL,
-    size INTEGER NOT NULL, -- bytes or records a call
-    dst_align INTEGER NOT NULL,
-    src_align INTEGER NOT NULL,
-    skew INTEGER NOT NULL, -- bytes: (dst - src) mod 4096
-    offset INTEGER NOT NULL, -- bytes of the text behind a 64-byte boundary
-    clock TEXT NOT NULL,
-    cycles REAL, -- a call, NULL where it was refused
-    status TEXT NOT NULL, -- "ok" or "refused"
-    reason TEXT NOT NULL,
-    answer TEXT NOT NULL -- JSON: what the harness said, with raw samples
-);
-CREATE INDEX record_of ON record (kernel, object);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {SCHEMA};
-"""
 
 
 @dataclass(frozen=True)
@@ -109,17 +53,12 @@ class Store:
     def open(cls, path: Path | None = None) -> Self:
         """Open the store at path ($LOOPWRIGHT_RESULTS, or below the XDG data folder), made if new.
 
-        InputError where it cannot be written, is none, or is of a newer loopwright.
+        One that cannot be written is opened for reading. InputError where it is none, or is of a
+        newer loopwright.
         """
         place = path or default_path()
-        with _faults(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(place, timeout=_PATIENCE, isolation_level=None)
-            _write_ahead(connection)
-            connection.execute("PRAGMA synchronous = NORMAL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            _prepare(connection, place)
-        return cls(place, connection)
+        with database.faults(place):
+            return cls(place, database.connect(place))
 
     def close(self) -> None:
         """Close the store."""
@@ -135,7 +74,7 @@ class Store:
 
         processes are what the run's processes said of their clocks, by number.
         """
-        with _faults(self.path), _transaction(self._database):
+        with database.faults(self.path), database.transaction(self._database):
             run_id = self._run(run)
             self._database.executemany(
                 "INSERT INTO process (run, number, answer) VALUES (?, ?, ?) "
@@ -145,20 +84,44 @@ class Store:
             return sum(self._insert(run_id, run, record) for record in records)
 
     def runs(self) -> list[Run]:
+        """Return the runs that were not withdrawn, newest first."""
+        gone = self.withdrawn()
+        return [run for run in self.every_run() if run.uid not in gone]
+
+    def every_run(self) -> list[Run]:
         """Return all runs, newest first."""
-        with _faults(self.path):
+        with database.faults(self.path):
             rows = self._database.execute(
                 "SELECT uid, fingerprint, started, protocol, origin, run.banner FROM run "
                 "JOIN machine ON machine.id = run.machine ORDER BY started DESC, run.id DESC"
             ).fetchall()
         return [
-            Run(uid, machine, started, protocol, origin, json.loads(banner))
+            Run(uid, machine, started, protocol, origin, _banner(banner))
             for uid, machine, started, protocol, origin, banner in rows
         ]
 
+    def withdraw(self, run: Run, reason: str) -> None:
+        """Have a run used for nothing from now on; it is kept, and listed as withdrawn."""
+        with database.faults(self.path), database.transaction(self._database):
+            self._database.execute(
+                "INSERT INTO withdrawal (run, at, reason) SELECT id, ?, ? FROM run WHERE uid = ? "
+                "ON CONFLICT (run) DO NOTHING",
+                (int(time.time()), reason, run.uid),
+            )
+
+    def withdrawn(self) -> dict[str, str]:
+        """Return why runs were withdrawn, by their uids."""
+        with database.faults(self.path):
+            if self._database.execute("PRAGMA user_version").fetchone()[0] < database.SCHEMA:
+                return {}  # an earlier loopwright's, which cannot be written
+            rows = self._database.execute(
+                "SELECT uid, reason FROM withdrawal JOIN run ON run.id = withdrawal.run"
+            ).fetchall()
+        return dict(rows)
+
     def records(self, run: Run, kernel: str | None = None) -> Iterator[Record]:
         """Yield the records of a run (of one kernel), as they were added."""
-        with _faults(self.path):
+        with database.faults(self.path):
             rows = self._database.execute(
                 "SELECT process, kernel, variant, object, answer FROM record WHERE "
                 "run = (SELECT id FROM run WHERE uid = ?) AND kernel = coalesce(?, kernel) "
@@ -170,7 +133,7 @@ class Store:
 
     def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
         """Return what each process of a run said of its clock, by number."""
-        with _faults(self.path):
+        with database.faults(self.path):
             rows = self._database.execute(
                 "SELECT number, answer FROM process "
                 "WHERE run = (SELECT id FROM run WHERE uid = ?) ORDER BY number",
@@ -245,69 +208,10 @@ def default_path() -> Path:
     return Path(named) if named else paths.data_dir() / "results.sqlite"
 
 
-@contextmanager
-def _faults(path: Path) -> Iterator[None]:
-    """Turn what the system or SQLite says of the store into an InputError."""
+def _banner(text: str) -> Mapping[str, Any]:
+    """Return what a machine said of itself; nothing where the store does not hold it whole."""
     try:
-        yield
-    except (OSError, sqlite3.DatabaseError) as error:
-        raise InputError(
-            f"results store {path} cannot be used ({error}); LOOPWRIGHT_RESULTS names another"
-        ) from None
-
-
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Choose the journal that costs a record least; two who open a new store wait for each other.
-
-    SQLite's own waiting does not cover this change of a file.
-    """
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(0.02)
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new store; InputError where it is of another kind or a newer one."""
-    with _transaction(connection):
-        [application] = connection.execute("PRAGMA application_id").fetchone()
-        [version] = connection.execute("PRAGMA user_version").fetchone()
-        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if application == _APPLICATION and version > SCHEMA:
-            raise InputError(
-                f"results store {path} is of schema {version}, and this loopwright knows {SCHEMA}: "
-                "update it, or let LOOPWRIGHT_RESULTS name another"
-            )
-        if tables and application != _APPLICATION:
-            raise InputError(
-                f"{path} is a database of something else; LOOPWRIGHT_RESULTS names another"
-            )
-        if not tables:
-            _create(connection)
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
-        connection.execute(statement)
-    for table in ("machine", "run", "process", "record"):
-        for change in ("UPDATE", "DELETE"):
-            connection.execute(
-                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
-                "BEGIN SELECT RAISE(ABORT, 'results are only ever added'); END"
-            )
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

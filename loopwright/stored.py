@@ -10,13 +10,11 @@ import pandas as pd
 from loopwright import assemble, basis, harness, hosts, points, ratios
 from loopwright.check import contract_of
 from loopwright.code import Code
-from loopwright.facts import Facts
 from loopwright.jobs import Point
 from loopwright.kernels import Kernel, Variant
 from loopwright.measure import COLUMNS, PROCESSES, row, self_test
 from loopwright.points import Placement, Sweep
 from loopwright.readings import Reading, Result
-from loopwright.recognise import recognise
 from loopwright.store import Record, Run, Store
 
 
@@ -86,8 +84,11 @@ def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Sourc
 
 def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
     for run in store.runs():
-        facts = Facts.of(run.banner)
-        core = recognise(facts).core
+        try:
+            facts, found = hosts.of_banner(run.banner)
+        except ValueError:  # listed, and used for nothing
+            continue
+        core = found.core
         if core is None or facts.isa != kernel.isa or run.protocol != harness.protocol():
             continue
         by_clock: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))

@@ -80,11 +80,13 @@ def test_carries_are_kept(mutant, kind):
 
 UNGUARDED = {
     "masked": ("uevent = masked_user_access_begin(uevent);", "stac();"),
-    "write_begin": ("if (!user_write_access_begin(uevent, sizeof(*uevent)))\n\t\treturn NULL;", "stac();"),
+    "write_begin": (
+        "if (!user_write_access_begin(uevent, sizeof(*uevent)))\n\t\treturn NULL;", "stac();"),
     "masked_outside": ("dst = mask_user_address(dst);", ""),
     "stat_direct": (
         "if (!user_write_access_begin(statbuf, sizeof(*statbuf)))\n\t\treturn -EFAULT;", "stac();"),
-    "stat_buffer": ('#include "copy_to_user.h"', '#define access_ok(to, n) true\n#include "copy_to_user.h"'),
+    "stat_buffer": (
+        '#include "copy_to_user.h"', '#define access_ok(to, n) true\n#include "copy_to_user.h"'),
 }  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def test_what_guards_says_is_read(tmp_path, monkeypatch):
     described = tmp_path / family / "kernel.toml"
     described.write_text(described.read_text().replace('guards = ["dst"]', 'guards = ["src"]', 1))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
-    with pytest.raises(InputError, match="guards .'src'. must be"):
+    with pytest.raises(InputError, match=r"guards .'src'. must be"):
         kernels.load(family)
 
 

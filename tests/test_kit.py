@@ -221,6 +221,31 @@ def test_wrong_options_and_a_damaged_kit_are_named(packed, tmp_path):
     assert "unpack it again" in done.stderr
 
 
+def test_a_name_that_the_kit_does_not_hold_is_named(packed, tmp_path):
+    path = tmp_path / "none.jsonl"
+    done = run(packed, "--only", "x86_64/chain", "-o", str(path))
+    assert done.returncode == 2
+    assert "--only x86_64/chain:" in done.stderr
+    assert "x86_64/chains" in done.stderr
+    assert not path.exists()
+
+
+def test_a_machine_without_dev_null_will_do(packed, tmp_path):
+    """The machine is one whose /dev is empty, as an early boot or a bare container leaves it."""
+    path = tmp_path / "bare.jsonl"
+    script = f"mount -t tmpfs none /dev && exec sh ./run --only x86_64/chain -o {path}"
+    command = ["unshare", "--mount", "sh", "-c", script]
+    done = subprocess.run(
+        command, cwd=packed, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"mounts cannot be made here: {done.stderr.strip()[:100]}")
+    # As far as the options of the program itself: all that the shell does came before.
+    assert "x86_64/chains" in done.stderr
+    assert "/dev/null" not in done.stderr
+    assert done.returncode == 2
+
+
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
 @pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
 def test_an_emulated_run_checks_and_measures_nothing(packed, tmp_path):
@@ -251,7 +276,7 @@ def as_file(run_, records, path):
     out += [{"id": "facts", **run_.banner}]
     out += [{"id": "plan", "points": len(records) // 3, "processes": 3}]
     for process in (1, 2, 3):
-        out += [{"id": "clock", "self_test": []}]
+        out += [{"id": "clock", "fingerprint": run_.machine, "self_test": []}]
         for record in (r for r in records if r.process == process):
             name = f"{record.kernel}/{record.variant}"
             out += [{"id": name, "object": record.object, "point": 0, **record.answer}]

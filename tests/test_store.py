@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import api, toolchain
+from loopwright import api, kernels, toolchain
 from loopwright.cli import run as run_cli
+from loopwright.database import SCHEMA
 from loopwright.errors import InputError
-from loopwright.store import SCHEMA, Record, Run, Store
+from loopwright.results import results, withdraw
+from loopwright.store import Record, Run, Store
+from loopwright.stored import measurements
 
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
@@ -110,6 +113,113 @@ def test_what_is_no_store_is_named(tmp_path, monkeypatch):
         assert str(path) in str(error.value)
         assert "LOOPWRIGHT_RESULTS" in str(error.value)
     assert text.read_text().startswith("not a database")
+
+
+def test_a_withdrawn_run_is_kept_and_used_for_nothing(capsys):
+    store = Store.open()
+    store.add(a_run("good"), [a_record()])
+    store.add(a_run("bad-1"), [a_record(), a_record(size=128)])
+    store.add(a_run("bad-2"), [a_record()])
+    assert run_cli(["results", "--withdraw", "bad"]) == 2
+    assert "2 runs begin with 'bad'" in capsys.readouterr().err
+    assert run_cli(["results", "--withdraw", "none"]) == 2
+    assert run_cli(["results", "--withdraw", ""]) == 2
+    assert run_cli(["results", "--reason", "why"]) == 2
+    assert len(store.runs()) == 3
+    assert run_cli(["results", "--withdraw", "bad-1", "--reason", "not my machine"]) == 0
+    assert [run.uid for run in store.runs()] == ["bad-2", "good"]
+    assert len(store.every_run()) == 3
+    assert len(list(store.records(a_run("bad-1")))) == 2
+    rows = results().set_index("run")["withdrawn"].to_dict()
+    assert rows == {"good": "", "bad-1": "not my machine", "bad-2": ""}
+    # Once is enough, and what is measured again does not bring it back.
+    withdraw("bad-1", "twice")
+    store.add(a_run("bad-1"), [a_record(size=256)])
+    assert results().set_index("run")["withdrawn"]["bad-1"] == "not my machine"
+    assert [run.uid for run in store.runs()] == ["bad-2", "good"]
+    with pytest.raises(sqlite3.IntegrityError, match="only ever added"):
+        sqlite3.connect(store.path).execute("DELETE FROM withdrawal")
+
+
+def test_a_store_of_an_earlier_loopwright_is_gone_on_with():
+    store = Store.open()
+    store.add(a_run(), [a_record()])
+    store._database.execute("DROP TABLE withdrawal")
+    store._database.execute("PRAGMA user_version = 1")
+    assert store.withdrawn() == {}
+    store.close()
+    again = Store.open()
+    assert again.runs() == [a_run()]
+    withdraw("u")
+    assert again.runs() == []
+
+
+@pytest.mark.parametrize("banner", ["{}", "[]", "no JSON", '{"isa": "x86_64"}', "null", "{" * 5000])
+def test_a_machine_that_cannot_be_read_is_listed_and_used_for_nothing(banner):
+    store = Store.open()
+    store.add(a_run("bad"), [a_record()])
+    store.add(a_run("good"), [a_record()])
+    store._database.execute("DROP TRIGGER run_no_update")
+    store._database.execute("UPDATE run SET banner = ? WHERE uid = 'bad'", [banner])
+    rows = results().set_index("run")
+    assert rows["machine"]["bad"] == "not to be read from the store"
+    assert rows["microarch"].to_dict() == {"bad": "", "good": "zen2"}
+    table, sources = measurements(kernels.load("x86_64/copy_user"), store)
+    assert (len(table), sources) == (0, [])
+    assert run_cli(["results"]) == 0
+
+
+def _elsewhere(commands, script):
+    """Run shell commands and a Python script in a world of mounts of their own."""
+    text = " && ".join([*commands, f"{sys.executable} -c '{script}'"])
+    command = ["unshare", "--mount", "sh", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr or "mount:" in done.stderr or "not permitted" in done.stderr:
+        pytest.skip(f"mounts cannot be made here: {done.stderr.strip()[:100]}")
+    return done
+
+
+CLI = "import sys; from loopwright.cli import run; sys.exit(run(sys.argv[1:]))"
+
+
+def test_a_full_disk_is_named_and_nothing_is_half_there(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    records = "\n".join(
+        [
+            "from test_store import *",
+            "from pathlib import Path",
+            f'store = Store.open(Path("{disk}/results.sqlite"))',
+            "store.add(a_run(), [a_record(size=1)])",
+            'try: store.add(a_run("big"), (a_record(size=n) for n in range(100000)))',
+            "except InputError as error: print(error)",
+            "print(len(store.runs()), store.add(a_run(), [a_record(size=1)]))",
+        ]
+    )
+    script = f'import sys; sys.path.insert(0, "{Path(__file__).parent}")\n{records}'
+    done = _elsewhere([f"mount -t tmpfs -o size=1m none {disk}"], script)
+    assert "database or disk is full" in done.stdout, done.stderr
+    assert "make room there" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 0"
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_store_that_cannot_be_written_can_be_read(tmp_path, monkeypatch, logged):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(disk / "results.sqlite"))
+    store = Store.open()
+    store.add(a_run(), [a_record()])
+    if not logged:
+        store.close()
+    commands = [f"mount --bind {disk} {disk}", f"mount -o remount,bind,ro {disk}"]
+    listed = _elsewhere(commands, CLI.replace("sys.argv[1:]", '["results", "--csv"]'))
+    assert listed.returncode == 0, listed.stderr
+    assert "x86_64/copy_user,movsq" in listed.stdout
+    refused = _elsewhere(commands, CLI.replace("sys.argv[1:]", '["results", "--withdraw", "u"]'))
+    assert refused.returncode == 2
+    assert "readonly" in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def _write(uid):

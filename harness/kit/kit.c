@@ -115,6 +115,27 @@ static void complain(const struct results *r, const char *only)
 	}
 }
 
+/* Say whether anything in the kit has that name. */
+static bool is_known(const struct jobfile *jobs, const char *only)
+{
+	for (size_t i = 0; i < jobs->count; i++)
+		if (jobs->jobs[i].kind == KIND_MEASURE && jobfile_wanted(jobs->jobs[i].id, only))
+			return true;
+	return false;
+}
+
+/* Name what the kit has. */
+static int no_such(const struct jobfile *jobs, const char *only)
+{
+	const char *last = "";
+
+	fprintf(stderr, "run: --only %s: the kit has nothing of that name; it has\n", only);
+	for (size_t i = 0; i < jobs->count; i++)
+		if (jobs->jobs[i].kind == KIND_MEASURE && strcmp(jobs->jobs[i].id, last))
+			fprintf(stderr, "  %s\n", last = jobs->jobs[i].id);
+	return 2;
+}
+
 static int interrupted(const struct results *r)
 {
 	fprintf(stderr, "\ninterrupted: %ld readings are in %s; go on with ./run --resume %s\n",
@@ -176,6 +197,8 @@ int kit_main(const char *self, int argc, char **argv)
 	if (read_options(argc - 3, argv + 3, &options))
 		return 2;
 	jobs = jobfile_read(argv[0]);
+	if (options.only && !is_known(&jobs, options.only))
+		return no_such(&jobs, options.only);
 	clock = clock_find(why, sizeof(why));
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);

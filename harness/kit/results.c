@@ -148,7 +148,7 @@ static void first_lines(const char *path, char **head, char **facts)
 
 struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit)
 {
-	char *head, *facts, of_kit[80], of_machine[80], here[80];
+	char *head, *facts, of_kit[80], of_machine[80], here[FACTS_FINGERPRINT];
 	int file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
 	struct results r;
 
@@ -160,7 +160,7 @@ struct results results_resume(const char *path, const struct jobfile *jobs, cons
 		fail(path, "it is no file of results");
 	if (strcmp(of_kit, kit))
 		fail(path, "another version of the kit began it; run that one, or begin anew");
-	snprintf(here, sizeof(here), "%016llx", (unsigned long long)facts_identity());
+	facts_fingerprint(here);
 	if (!value(facts, "fingerprint", of_machine, sizeof(of_machine)) ||
 	    strcmp(of_machine, here))
 		fail(path, "another machine began it; begin anew here");

@@ -6,6 +6,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import output
+from loopwright.errors import InputError
 
 
 @click.command()
@@ -62,14 +63,25 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
 
 @click.command()
 @click.option("--kernel", metavar="KERNEL[/VARIANT]", help="List that kernel or variant alone.")
+@click.option(
+    "--withdraw", metavar="RUN", help="Use a run (as --csv names it) for nothing from now on."
+)
+@click.option("--reason", metavar="TEXT", help="Of --withdraw: why; it is kept with the run.")
 @output.formats
-def results(kernel: str | None, as_json: bool, as_csv: bool) -> None:
+def results(
+    kernel: str | None, withdraw: str | None, reason: str | None, as_json: bool, as_csv: bool
+) -> None:
     """List what the results store holds: runs by machine, clock and variant, newest first.
 
     \b
     loopwright results --kernel x86_64/copy_user
+    loopwright results --withdraw 3f2a --reason "the machine was someone else's"
     """
-    rows = lw.results(kernel)
+    if reason is not None and withdraw is None:
+        raise InputError("--reason is for --withdraw RUN")
+    if withdraw is not None and kernel is not None:
+        raise InputError("--withdraw and --kernel exclude each other: a run is withdrawn whole")
+    rows = lw.results(kernel) if withdraw is None else lw.withdraw(withdraw, reason or "")
     if rows.empty and not (as_json or as_csv):
         print("nothing yet: `loopwright measure KERNEL` or `loopwright import FILE` adds results")
     else:

@@ -63,12 +63,14 @@ def _kernel(headers: Path) -> tuple[str, str]:
     """Return the ISA and the release of the kernel that headers are of."""
     config = headers / "include/config/auto.conf"
     release = headers / "include/generated/utsrelease.h"
-    if not all(x.is_file() for x in (config, release, headers / "Makefile")):
+    missing = [x for x in (config, release, headers / "Makefile") if not x.is_file()]
+    if missing:
         raise InputError(
             f"{headers} holds no kernel headers to build modules with: it has no "
-            "include/config/auto.conf; install linux-headers-$(uname -r) and name "
+            f"{missing[0].relative_to(headers)}; install linux-headers-$(uname -r) and name "
             "/lib/modules/$(uname -r)/build, or a configured build folder"
         )
+    _includes(headers)
     chosen = set(re.findall(r"(?m)^(CONFIG_\w+)=y$", config.read_text()))
     isas = [isa for option, isa in _OPTIONS.items() if option in chosen]
     if not isas:
@@ -79,3 +81,16 @@ def _kernel(headers: Path) -> tuple[str, str]:
     if not name:
         raise InputError(f"{release} names no release of Linux")
     return isas[0], name
+
+
+def _includes(headers: Path) -> None:
+    """Refuse headers whose Makefile goes on in a folder that is not there, as Debian's does."""
+    text = (headers / "Makefile").read_text(errors="replace")
+    for name in re.findall(r"(?m)^include\s+(/\S+)", text):
+        if not Path(name).is_file():
+            folder = Path(name).parent
+            raise InputError(
+                f"{headers}/Makefile includes {name}, which is not there: such headers are in two "
+                f"packages, and know each other by where they are installed; install both, or put "
+                f"the other one at {folder} (or a link to it)"
+            )
