@@ -95,7 +95,7 @@ def run(
     attrs["host"] is the record of hosts.describe, with the ticks that a hypervisor took meanwhile.
     InputError for settings that make no sense.
     """
-    wanted = list(variants)
+    wanted = _assembling(variants)
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     sweep = Sweep(sizes, alignments, skews, caches)
@@ -136,6 +136,21 @@ def run(
     lost = None if stolen is None or stolen_now is None else stolen_now - stolen
     table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": lost}
     return table
+
+
+def _assembling(variants: Iterable[Variant]) -> list[Variant]:
+    """Return the variants that assemble; InputError where none of them does."""
+    found: list[Variant] = []
+    refused: list[InputError] = []
+    for variant in variants:
+        try:
+            assemble.user_code(variant)
+            found.append(variant)
+        except InputError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    return found
 
 
 def _emulated(variant: Variant) -> str:

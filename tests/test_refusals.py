@@ -128,8 +128,10 @@ def test_a_variant_that_does_not_assemble_leaves_its_family_alone(broken):
     assert not checks.loc["plain", "passed"]
     assert checks.drop(index="plain")["passed"].all()
     assert "plain.S" in checks.loc["plain", "failure"]
-    compared = lw.compare(broken, quick=True)
-    assert compared.loc[compared["variant"] != "plain", "cycles"].notna().any()
+    for quick in (True, False):
+        compared = lw.compare(broken, quick=quick)
+        assert compared.loc[compared["variant"] != "plain", "cycles"].notna().any()
+        assert compared.loc[compared["variant"] == "plain", "error"].str.contains("plain.S").any()
 
 
 def test_alone_it_is_bad_input(broken):
