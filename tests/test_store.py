@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from loopwright.stored import measurements
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
-BANNER = {
+BANNER: dict[str, Any] = {
     "isa": "x86_64",
     "protocol": 1,
     "time": 1_700_000_000,
