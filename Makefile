@@ -3,6 +3,7 @@
 # make validate    the models against public measurements; models/accuracy.csv from them
 # make cross-validate   the models against what this machine measures (some 5 minutes)
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
+# make golden      writes down what the simulator answers now; the tests hold it to that
 # make bench       how fast the models answer
 # make self-test   what measurements on this machine are worth: loops of known cost
 # make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
@@ -20,7 +21,7 @@ SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate cross-validate bench lint format \
+.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate bench lint format \
 	notebooks notebooks-executed self-test clean
 
 help:
@@ -50,6 +51,9 @@ kit: setup
 validate: setup
 	.venv/bin/python validation/accuracy.py
 	.venv/bin/python validation/record.py
+
+golden: setup
+	.venv/bin/python validation/golden.py
 
 cross-validate: setup
 	.venv/bin/python validation/host.py

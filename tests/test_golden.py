@@ -1,0 +1,32 @@
+"""The simulator's answers stand still while its code moves."""
+
+import importlib
+import sys
+
+import pytest
+
+from loopwright.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def golden():
+    sys.path.insert(0, str(ROOT / "validation"))
+    try:
+        yield importlib.import_module("golden")
+    finally:
+        sys.path.remove(str(ROOT / "validation"))
+
+
+@pytest.mark.parametrize("name", ["kernels.txt", "timelines.txt", "public.csv"])
+def test_answers_are_what_they_were(golden, name):
+    found = golden.differences(name)
+    if found is None:
+        pytest.skip("the public blocks of BHive and uiCA are not in $LOOPWRIGHT_SHARED/data")
+    assert not found, "\n".join(found[:20])
+
+
+def test_a_difference_is_named(golden, monkeypatch, tmp_path):
+    (tmp_path / "kernels.txt").write_text("a | 1\nb | 2\n")
+    monkeypatch.setattr(golden, "FOLDER", tmp_path)
+    monkeypatch.setitem(golden.GOLDEN, "kernels.txt", lambda: "a | 1\nb | 3\n")
+    assert golden.differences("kernels.txt") == ["- b | 2", "+ b | 3"]

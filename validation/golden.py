@@ -1,0 +1,150 @@
+"""Hold the simulator's answers still while its code moves: every prediction and every refusal.
+
+usage: python validation/golden.py [--check]   (make golden)
+Writes what the pipeline simulator says now into validation/golden/, or with --check compares and
+names what differs (exit code 1). kernels.txt: every variant on every core at all code offsets;
+timelines.txt: what each uop of some loops does; public.csv: digests of the answers for the blocks
+of $LOOPWRIGHT_SHARED/data (default: ../shared/data; BHive's and uiCA's, see accuracy.py).
+"""
+
+import argparse
+import csv
+import hashlib
+import io
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright import microarchs, trips
+from loopwright.errors import InputError
+from loopwright.paths import ROOT
+from loopwright.predict import predict
+from loopwright.predict.inside import timeline
+from loopwright.predict.model import Block
+from loopwright.predict.pipeline import Pipeline
+
+DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
+FOLDER = ROOT / "validation" / "golden"
+PUBLIC = ("bhive_public.csv", "uica_blocks_public.csv", "uica_loops_public.csv")
+CHUNK = 100  # blocks a digest, so that a difference can be found again
+# Loops whose uops pass through the parts that cores differ in.
+TIMELINES = (
+    ("x86_64/clear_user/immediates", "zen2"),
+    ("x86_64/copy_user/unrolled64", "zen2"),
+    ("x86_64/csum/adc4", "sandybridge"),
+    ("x86_64/clear_user/plain", "skylake"),
+    ("x86_64/clear_user/negative_index", "redwoodcove"),
+    ("arm64/copy_user/to_user_pairs", "neoverse-n1"),
+    ("arm64/copy_user/to_user_nopan", "tsv110"),
+)
+
+
+def kernels() -> str:
+    """Return a line for each variant and core: its answers, by runs of code offsets."""
+    rows = predict("all", microarch="all", offset="all")
+    keys = ["kernel", "variant", "microarch"]
+    return "".join(f"{_line(key, group)}\n" for key, group in rows.groupby(keys, sort=True))
+
+
+def _line(key: tuple[Hashable, ...], rows: pd.DataFrame) -> str:
+    said = [
+        (int(row["offset"]), row["error"] or f"{row['cycles']:g} {row['bottleneck']}")
+        for row in rows.sort_values("offset").to_dict("records")
+    ]
+    runs = []
+    for answer, group in groupby(said, key=lambda pair: pair[1]):
+        offsets = [offset for offset, _ in group]
+        runs.append(f"{offsets[0]}-{offsets[-1]}: {answer}")
+    return f"{' '.join(map(str, key))} | {' | '.join(runs)}"
+
+
+def timelines() -> str:
+    """Return what every uop of the first iterations of some loops does, as CSV."""
+    frames = [timeline(spec, microarch=core, iterations=4) for spec, core in TIMELINES]
+    return "\n".join(frame.drop(columns=["routine"]).to_csv(index=False) for frame in frames)
+
+
+def public() -> str | None:
+    """Return digests of the answers for the public blocks, None where those are not here."""
+    if not all((DATA / name).is_file() for name in PUBLIC):
+        return None
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(["file", "microarch", "notion", "first", "digest"])
+    for name in PUBLIC:
+        table = pd.read_csv(DATA / name)
+        given = table[["hex", "offset"]] if "offset" in table else table[["hex"]].assign(offset=0)
+        distinct = [(str(code), int(at)) for code, at in given.drop_duplicates().to_numpy()]
+        for core in microarchs.select("all", "x86_64"):
+            for notion in ("loop", "unrolled"):
+                for first, digest in _digests(distinct, core, notion):
+                    rows.writerow([name, core.id, notion, first, digest])
+    return out.getvalue()
+
+
+def _digests(
+    blocks: list[tuple[str, int]], core: microarchs.Microarch, notion: str
+) -> Iterator[tuple[int, str]]:
+    model = Pipeline()
+    for first in range(0, len(blocks), CHUNK):
+        chunk = blocks[first : first + CHUNK]
+        asked = [Block("x86_64", _repeated(code, notion), notion, at) for code, at in chunk]
+        said = [(a.cycles, a.startup, a.error) for a in model.predict(asked, core)]
+        yield first, hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def _repeated(text: str, notion: str) -> bytes:
+    """Return the code of a block, as a loop with a counter where it has no branch of its own."""
+    code = bytes.fromhex(text)
+    if notion == "unrolled":
+        return code
+    try:
+        return trips.of_block("x86_64", code).code
+    except InputError:
+        return code
+
+
+GOLDEN: dict[str, Callable[[], str | None]] = {
+    "kernels.txt": kernels,
+    "timelines.txt": timelines,
+    "public.csv": public,
+}
+
+
+def differences(name: str) -> list[str] | None:
+    """Return the lines that a golden file lacks now, or has no more; None without the data."""
+    now = GOLDEN[name]()
+    if now is None:
+        return None
+    before = (FOLDER / name).read_text().splitlines()
+    after = now.splitlines()
+    gone, new = set(before) - set(after), set(after) - set(before)
+    marked = [f"- {line}" for line in before if line in gone]
+    return marked + [f"+ {line}" for line in after if line in new]
+
+
+def main() -> int:
+    """Write the golden files, or compare with them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, change nothing")
+    check = parser.parse_args().check
+    changed = False
+    for name, make in GOLDEN.items():
+        if check:
+            found = differences(name)
+            print(f"{name}: {'no data' if found is None else f'{len(found)} lines differ'}")
+            print("".join(f"  {line}\n" for line in (found or [])[:20]), end="")
+            changed |= bool(found)
+        elif (text := make()) is None:
+            print(f"{name}: left as it is, {DATA} has not {', '.join(PUBLIC)}", file=sys.stderr)
+        else:
+            (FOLDER / name).write_text(text)
+    return int(changed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
