@@ -229,5 +229,7 @@ def read_csv(path: Path) -> Iterator[Row]:
                 if not given.isdecimal() or int(given) not in OFFSETS:
                     raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
                 yield Row(key, code, int(given))
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            raise InputError(f"{path} is no UTF-8 text") from None
+        except csv.Error as error:
             raise InputError(f"{path}:{rows.line_num}: {error}") from None
