@@ -41,6 +41,7 @@ COLUMNS = [
     "clock",
     "machine",
     "note",
+    "caveat",
     "error",
 ]
 _NUMBERS = ("cycles", "uncertainty", "bytes_per_iteration", "least_cycles", "startup_cycles")
@@ -70,7 +71,8 @@ def table(found: Study) -> pd.DataFrame:
     figure is in no comparison, as it is where it lies below. startup_cycles come once, before a
     string instruction's first; missing where not known. main_loop says which loop it is, and by
     what rule. note says what of a variant was left out of a measurement, which is of the rest then:
-    it has no vs_baseline, and no model is held against it.
+    it has no vs_baseline, and no model is held against it. caveat says what of a variant a model
+    leaves out of its figure.
     """
     rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
     rows = rows.astype(dict.fromkeys(_NUMBERS, "float64"))
@@ -85,7 +87,8 @@ def table(found: Study) -> pd.DataFrame:
         for least, is_low in zip(rows["least_cycles"], low, strict=True)
     ]
     rows["main_loop"] = _main_loops(found, rows)
-    rows["note"] = rows["note"].astype("object").fillna("")
+    for words in ("note", "caveat"):
+        rows[words] = rows[words].astype("object").fillna("")
     whole = ~low & rows["note"].eq("")
     rows["vs_baseline"] = _against_baseline(rows.where(whole), found)
     where = ["variant", "microarch"]
@@ -121,7 +124,7 @@ def _main_loops(found: Study, rows: pd.DataFrame) -> list[str]:
 
 
 def _predicted(found: Study) -> pd.DataFrame:
-    rows = found.predictions.rename(columns={"model": "source"})
+    rows = found.predictions.rename(columns={"model": "source", "note": "caveat"})
     rows["bytes_per_iteration"] = rows["bytes_per_iteration"].astype("float64")
     return rows.reindex(columns=COLUMNS).astype({"uncertainty": "float64"})
 

@@ -1,12 +1,15 @@
 """The pipeline simulator behind the interface of all models."""
 
+import csv
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 from loopwright import microarchs
+from loopwright.cli import cli
 from loopwright.errors import InputError
 from loopwright.predict import predict
 from loopwright.predict.model import Block
@@ -110,3 +113,23 @@ def test_parameters_are_known_by_name():
         predict(hex="90", microarch="zen2", parameters={"uop_cache.line": "3"})
     with pytest.raises(InputError, match="real or ideal"):
         predict(hex="90", microarch="zen2", parameters={"front_end": "perfect"})
+
+
+MOVNTI = "480fc307"  # movnti %rax, (%rdi)
+
+
+def test_what_a_prediction_leaves_out_stands_beside_it():
+    assert "write-combining" in _row(MOVNTI, "zen2")["note"]
+    assert _row("48890f", "zen2")["note"] == ""
+    assert _row("0f01cb", "zen2")["note"] == ""  # no number, nothing to say of it
+
+
+def test_what_a_prediction_leaves_out_is_shown_under_the_table_and_in_csv():
+    asked = ["predict", "--hex", MOVNTI, "--microarch", "zen2,skylake"]
+    shown = CliRunner().invoke(cli, asked).output
+    assert shown.count("note: movnti: write-combining") == 1
+    both = CliRunner().invoke(cli, [*asked, "--model", "pipeline,llvm-mca"]).output
+    assert "note: pipeline: movnti: write-combining" in both
+    rows = list(csv.DictReader(CliRunner().invoke(cli, [*asked, "--csv"]).output.splitlines()))
+    assert len(rows) == 2
+    assert all("write-combining" in row["note"] for row in rows)

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from loopwright.cli import table
+from loopwright.cli import output, table
 from loopwright.cli.table import Figure
 from loopwright.rows import Rows
 
 _HIDDEN = ("kernel", "routine")
-_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles")
+_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note")
 
 
 def show(rows: Rows) -> None:
     """Print predictions; where several models were asked, side by side."""
     models = list(dict.fromkeys(rows.column("model")))
     if len(models) < 2:
-        table.draw(rows.only(c for c in rows.columns if c not in _HIDDEN))
+        output.emit(rows, as_json=False, as_csv=False, hide=_HIDDEN)
         return
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -33,6 +33,8 @@ def show(rows: Rows) -> None:
     table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
     if any("+" in str(line[m]) for line in lines.values() for m in models):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
+    for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
+        print(f"note: {model}: {note}")
     every = len(set(rows.column(subject)))
     for error, cells in missing.items():
         asked: dict[str, dict[str, None]] = {}

@@ -29,6 +29,7 @@ COLUMNS = (
     "startup_cycles",
     "low",
     "high",
+    "note",
 )
 _TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles", "low", "high"), "float64")
 
@@ -51,7 +52,8 @@ def answer(asked: Question) -> Rows:
     routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction); low and high, in
-    cycles, are filled in where cycles rest on a parameter that nobody has measured.
+    cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
+    of the block the model leaves out, in sentences after "; ".
     """
     chosen = select_models(asked.model or Pipeline.id)
     if asked.parameters:
@@ -118,4 +120,5 @@ def _ask(
             None if answer.cycles is None else answer.startup,
             answer.low,
             answer.high,
+            answer.note,
         )

@@ -46,7 +46,7 @@ class Answer:
 
     startup is what comes once before the first (of a string instruction), in cycles; None where it
     is not known. low and high are what the cycles are between where they rest on a parameter that
-    nobody has measured, else None.
+    nobody has measured, else None. note says what of the block the model leaves out.
     """
 
     cycles: float | None
@@ -55,6 +55,7 @@ class Answer:
     startup: float | None = 0.0
     low: float | None = None
     high: float | None = None
+    note: str = ""
 
     @classmethod
     def none(cls, why: str) -> "Answer":

@@ -157,7 +157,7 @@ def _apart(machine: Any, block: Block, core: Microarch) -> Answer:
 def _answer(row: dict[str, Any]) -> Answer:
     if row["cycles"] is None:
         return Answer.none(row["error"])
-    return Answer(round(row["cycles"], 3), row["bottleneck"] or "")
+    return Answer(round(row["cycles"], 3), row["bottleneck"] or "", note=row["note"])
 
 
 def _rate_alone(block: Block) -> str:

@@ -46,6 +46,7 @@ def _core(core: str, rows: pd.DataFrame) -> str:
         [
             drawn,
             *low,
+            *_caveats(rows),
             *_origin(rows),
             *_accuracy(rows, present),
             *_alike(rows),
@@ -53,6 +54,15 @@ def _core(core: str, rows: pd.DataFrame) -> str:
             "",
         ]
     )
+
+
+def _caveats(rows: pd.DataFrame) -> list[str]:
+    """Return what models leave out of their figures: each once, with the variants it is of."""
+    told = rows[rows["cycles"].notna() & rows["caveat"].fillna("").ne("")]
+    out: list[str] = []
+    for (source, caveat), mine in told.groupby(["source", "caveat"], sort=False):
+        out += wrapped(f"{source}, {', '.join(mine['variant'].unique())}: {caveat}", "  ")
+    return out
 
 
 def _unit(core: str, unit: str, rows: pd.DataFrame, present: list[str]) -> list[str]:

@@ -66,7 +66,8 @@ def _remark(row: dict[Any, Any]) -> str:
     """Return what a reader of a figure must know: why it is not used, which loop it is of."""
     partial = f"measured {row['note']}" if row["note"] else ""
     several = row["main_loop"] if " loops: " in str(row["main_loop"]) else ""
-    return "; ".join(part for part in (row["excluded"], partial, several) if part)
+    parts = (row["excluded"], partial, row["caveat"], several)
+    return "; ".join(part for part in parts if part)
 
 
 def silent(found: Finding, name: str) -> Grid | None:

@@ -123,10 +123,16 @@ pub fn analyse(
                     continue;
                 }
                 let wanted = key(&values, mem, 0);
-                let partial = |s: &Store| p.failed_forward_cycles > 0 && overlaps(s.0, s.3, wanted, mem.bytes);
+                let meets = |s: &Store| overlaps(s.0, s.3, wanted, mem.bytes);
+                let partial = |s: &Store| p.failed_forward_cycles > 0 && meets(s);
                 let exact = |s: &Store| s.0 == wanted && s.3 == mem.bytes;
                 let whole = |s: &Store| s.0 == wanted || p.forward_parts && covers(s.0, s.3, wanted, mem.bytes);
-                let found = stores.iter().rev().take(STORES).find(|s| partial(s) || whole(s));
+                let newest = stores.iter().rev().take(STORES);
+                case.overlaps |= newest
+                    .clone()
+                    .find(|s| meets(s) || whole(s))
+                    .is_some_and(|s| meets(s) && !partial(s));
+                let found = newest.into_iter().find(|s| partial(s) || whole(s));
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
                 case.failed[n] = found.is_some_and(partial);
                 case.exact[n] = found.is_some_and(exact);

@@ -149,6 +149,8 @@ pub struct Block {
     pub target_bubble: u32,
     /// Iterations after which accesses cross the same boundaries again.
     pub split_period: u32,
+    /// What is not simulated, in sentences.
+    pub caveats: Vec<String>,
     /// Net change of the stack pointer by pushes and pops, bytes.
     pub stack: i64,
 }

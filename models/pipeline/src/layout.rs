@@ -3,6 +3,7 @@
 
 use crate::aliasing::analyse;
 use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
+use crate::caveats;
 use crate::error::Error;
 use crate::figures::{FigureTable, Figures};
 use crate::inst::{Branch, Decoded, Effect};
@@ -44,6 +45,7 @@ impl<'a> Builder<'a> {
             names: Vec::new(),
             target_bubble: 0,
             split_period: 1,
+            caveats: Vec::new(),
             stack: 0,
         };
         Builder {
@@ -71,6 +73,9 @@ impl<'a> Builder<'a> {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
+        let found = code.iter().zip(&rows).zip(&cases);
+        let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
+        self.block.caveats = caveats::sentences(found);
         if self.block.notion == Notion::Loop {
             for effect in code.iter().flat_map(|d| &d.effects) {
                 if let Effect::Offset { to, from, .. } = *effect {
@@ -141,6 +146,7 @@ impl<'a> Builder<'a> {
     }
 
     fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
+        caveats::refuse_repeated(d)?;
         if let Some(figures) = crate::special::figures(d, self.params, strings)? {
             return Ok(Cow::Owned(figures));
         }

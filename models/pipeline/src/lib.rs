@@ -21,6 +21,7 @@ pub mod batch;
 pub mod block;
 pub mod bottleneck;
 pub mod cache_plan;
+pub mod caveats;
 pub mod commit;
 pub mod compute;
 pub mod decode;

@@ -71,6 +71,8 @@ pub struct Prediction {
     pub timeline: Option<Timeline>,
     /// Names of the instructions' forms.
     pub names: Vec<String>,
+    /// What is not simulated, in sentences.
+    pub caveats: Vec<String>,
 }
 
 /// Cycles after which an undecided simulation is evaluated as it is.
@@ -127,6 +129,7 @@ fn result(machine: Machine, cycles: f64, steady: bool, timeline: Option<Timeline
         ports: machine.usage.as_ref().map(|u| by_instruction(&machine, u)),
         timeline,
         names: machine.block.names.clone(),
+        caveats: machine.block.caveats.clone(),
     };
     machine.recycle();
     prediction

@@ -102,6 +102,7 @@ fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction) -> PyResult<()>
     row.set_item("cycles", p.cycles)?;
     row.set_item("bottleneck", &p.bottleneck)?;
     row.set_item("error", py.None())?;
+    row.set_item("note", p.caveats.join("; "))?;
     row.set_item("steady", p.steady)?;
     if let Some(ports) = &p.ports {
         row.set_item("forms", &p.names)?;

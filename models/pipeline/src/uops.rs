@@ -92,6 +92,8 @@ pub struct Case {
     pub failed: [bool; 2],
     /// That store wrote exactly what the load reads.
     pub exact: [bool; 2],
+    /// A store wrote only a part of what it loads, and no figure is known for that.
+    pub overlaps: bool,
     /// The base of the load came from a load and there is no index.
     pub chased: bool,
 }
