@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import derive_path  # noqa: F401
 import insn_bench
 from arm64_code import encodings
 from arm64_measured import asmbench_readings

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 
+import derive_path  # noqa: F401
 from inputs import measured
 from singles import Figure
 from x86_assembly import blocks
 from x86_operands import SIZES, operand
 
 COPIES = 8
+# Enough that a place is written again only after it can be read.
+MEMORY_COPIES = 24
 # Enough for instructions of five and six cycles that run twice a cycle.
 VECTOR_COPIES = 12
 KINDS = [
@@ -61,7 +64,9 @@ def kinds(name: str) -> tuple[str, list[str], bool] | None:
 
 
 def copies_of(ops: list[str]) -> int:
-    """Return how many registers copies of an instruction go round."""
+    """Return how many registers or places of memory copies of an instruction go round."""
+    if ops[0] != "mm" and ops[0].startswith("m"):
+        return MEMORY_COPIES
     return VECTOR_COPIES if ops[0] in "xyz" else COPIES
 
 

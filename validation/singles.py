@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from loopwright import microarchs
-from loopwright.paths import ROOT
 from loopwright.predict.model import Block, Model
-
-sys.path.insert(0, str(ROOT / "models" / "derive"))
 
 # What counts as reproduced: within 10 percent or a tenth of a cycle.
 SHARE, CYCLES = 0.10, 0.1

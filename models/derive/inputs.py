@@ -50,6 +50,7 @@ class Summary:
     uops: str = ""
     ports: str = ""
     family: str = ""
+    computed: str = ""
 
     def cycles(self) -> float | None:
         """Return the measured reciprocal throughput."""
@@ -73,4 +74,6 @@ def summaries(core: str) -> dict[str, Summary]:
             entry.latency = row["cycles"]
         elif row["notion"].endswith("measured"):
             entry.throughput = row["cycles"]
+        elif "computed from ports" in row["notion"]:
+            entry.computed = row["cycles"]
     return out

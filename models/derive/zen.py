@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable
 
+import zen_wide
 from corrections import corrected
 from inputs import Record, Summary, summaries, uops_info
 from table import Form, Row, Table, ports_text
@@ -42,11 +43,12 @@ def table(core: str) -> Table:
     c = CORES[core]
     said = summaries(core)
     pairs = said if c.pairs == core else summaries(c.pairs)
-    kinds = list(_kinds(uops_info(c.records), said, pairs))
+    kinds = [*_kinds(uops_info(c.records), said, pairs), *zen_wide.kinds(said)]
     plain = _plain(kinds)
+    bare = {f"{k.mnemonic} {','.join(k.operands)}": k.summary for k in kinds if not k.mask}
     rows: Table = {}
     for kind in kinds:
-        row = _row(c, kind, plain.get(_key(kind)))
+        row = _row(c, kind, plain.get(_key(kind)), bare)
         if row is not None:
             rows.setdefault(kind.form, row)
     return corrected(core, rows)
@@ -97,7 +99,7 @@ def _plain(kinds: Iterable[Kind]) -> dict[str, Plain]:
     return out
 
 
-def _row(c: Core, kind: Kind, plain: Plain | None) -> Row | None:
+def _row(c: Core, kind: Kind, plain: Plain | None, bare: dict[str, Summary]) -> Row | None:
     uops = max(kind.uops, 1)
     if uops > MOST_UOPS:
         return None
@@ -108,14 +110,16 @@ def _row(c: Core, kind: Kind, plain: Plain | None) -> Row | None:
         flags.append("elim")
         same = f"1:1:{c.alu if not kind.vector else c.vector_alu}|"
     else:
-        ports, busy = _ports(c, kind, uops, plain)
+        ports, busy, hold = _ports(c, kind, uops, plain)
+        if hold:
+            flags.append(f"hold={hold}")
         if busy > 1:
             flags.append(f"tp={busy}")
     if kind.base in c.fuses:
         flags.append("fuse=aclopsz")
     if c.zeroes(kind):
         same = f"1:1:{c.zeroed_on(kind, ports_text(ports))}|*:0"
-    latency = _latencies(c, kind)
+    latency = _latencies(c, kind, bare)
     micro = uops if uops > 2 else 0
     return Row(
         uops,
@@ -131,17 +135,20 @@ def _row(c: Core, kind: Kind, plain: Plain | None) -> Row | None:
     )
 
 
-def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[str, int], int]:
-    """Return the uops of a form by their ports, and the cycles that a unit stays busy."""
+def _ports(
+    c: Core, kind: Kind, uops: int, plain: Plain | None
+) -> tuple[dict[str, int], int, int]:
+    """Return the uops of a form by their ports, and the cycles a unit is busy and pipes held."""
     if kind.base in c.no_port:
-        return {}, 0
+        return {}, 0, 0
     if BRANCHES.match(kind.base):
         ports = {c.branch: 1}
         if kind.base == "call":
             ports |= {c.address: 1, c.store_data: 1}
         elif kind.base == "ret" or kind.reads:
             ports[c.load] = 1
-        return ports, 0
+        return ports, 0, 0
+    hold = 0
     memory: dict[str, int] = {}
     if kind.reads:
         memory[c.vector_load if kind.vector else c.load] = 1
@@ -152,7 +159,7 @@ def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[st
         data = c.vector_store_data if alone else c.store_data
         memory[data] = memory.get(data, 0) + 1
     if kind.vector or kind.summary.ports:
-        computing, busy = vector_ports(c, kind, uops)
+        computing, busy, hold = vector_ports(c, kind, uops)
     else:
         computing, busy = integer_ports(c, kind, plain)
     if kind.locked:
@@ -160,16 +167,21 @@ def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[st
         busy = math.ceil(kind.summary.cycles() or 1)
     for names, count in computing.items():
         memory[names] = memory.get(names, 0) + count
-    return memory, busy
+    return memory, busy, hold
 
 
-def _latencies(c: Core, kind: Kind) -> Latencies:
+def _latencies(c: Core, kind: Kind, bare: dict[str, Summary]) -> Latencies:
+    if not kind.record["latencies"] and (kind.vector or kind.base.startswith("v")):
+        return zen_wide.latencies(kind, bare, c.to_vector, c.to_general)
     found = read(kind.record, kind.mnemonic, kind.operands)
     _moved(found, kind)
     if COUNT_IN_CL.match(kind.base) and kind.operands[-1:] == ["cl"]:
         # What is given for the flags is the length of the chain that measured them.
         result = max([n for (_, to), n in found.plain.items() if to != "f"] or [1])
         found.plain = {p: min(n, result) for p, n in found.plain.items()}
+        if kind.writes and (kind.summary.cycles() or 1) < 1:
+            # Copies that run twice a cycle do not wait for each other's flags.
+            found.plain["f", "f"] = found.plain["f", "m"] = 0
     general, vector = _sides(kind)
     _merge(kind, found)
 

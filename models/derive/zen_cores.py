@@ -8,12 +8,13 @@ from zen_kinds import GENERAL, Kind
 
 KINDS = ("aps", "ups", "apd", "upd", "dqa", "dqu")
 MOVES = {"mov"} | {f"{v}mov{kind}" for v in ("", "v") for kind in KINDS}
+MOVES |= {f"vmovdq{kind}" for kind in ("a32", "a64", "u8", "u16", "u32", "u64")}
 ZEROING = {"xor", "sub"}
 # With one register twice these depend on nothing; in their VEX forms those of the first list
 # need no unit on Zen 3 and Zen 4 (InstLatx64: 0.2 cycles and less against 0.25 and more).
 FREE = (
     "pxor", "xorps", "xorpd", "psubb", "psubw", "psubd", "psubq", "pcmpgtb", "pcmpgtw", "pcmpgtd",
-    "pcmpgtq", "pandn", "andnps", "andnpd",
+    "pcmpgtq", "pandn", "andnps", "andnpd", "pxord", "pxorq", "pandnd", "pandnq",
 )  # fmt: skip
 BREAKING = (
     *FREE, "psubsb", "psubsw", "psubusb", "psubusw", "pcmpeqb", "pcmpeqw", "pcmpeqd", "pcmpeqq",
@@ -68,12 +69,12 @@ class Core:
         if kind.mnemonic == "lea.b":
             return self.eliminated_lea and ops[0] in ("r32", "r64")
         plain = kind.base in MOVES and len(ops) == 2 and ops[0] == ops[1]
-        return plain and ops[0] in ("r32", "r64", "x", "y")
+        return plain and not kind.mask and ops[0] in ("r32", "r64", "x", "y", "z")
 
     def zeroes(self, kind: Kind) -> bool:
         """Say whether the form with one register twice depends on nothing."""
-        ops = [o for o in kind.operands if o in (*GENERAL, "x", "y", "mm")]
-        if len(ops) < 2 or len(ops) != len(kind.operands) or len(set(ops)) != 1:
+        ops = [o for o in kind.operands if o in (*GENERAL, "x", "y", "z", "mm")]
+        if kind.mask or len(ops) < 2 or len(ops) != len(kind.operands) or len(set(ops)) != 1:
             return False
         if kind.base in ZEROING:
             return ops[0] in ("r32", "r64")

@@ -8,7 +8,7 @@ from functools import cached_property
 from inputs import Record, Summary
 from table import Form
 
-VECTORS = ("x", "y", "z", "mm")
+VECTORS = ("x", "y", "z", "mm", "k")
 GENERAL = ("r8", "r8h", "r16", "r32", "r64")
 
 
@@ -24,11 +24,14 @@ class Kind:
     record: Record
     summary: Summary
     pairs: Summary
+    # {k} where a mask keeps elements of the result, {kz} where it clears them.
+    mask: str = ""
 
     @property
     def form(self) -> Form:
         """Return the name of the form."""
-        return Form(self.mnemonic, ",".join(self.operands))
+        first, *rest = self.operands or [""]
+        return Form(self.mnemonic, ",".join([first + self.mask, *rest]))
 
     @cached_property
     def base(self) -> str:
@@ -51,6 +54,11 @@ class Kind:
     def vector(self) -> bool:
         """Say whether a vector register takes part."""
         return any(o in VECTORS for o in self.operands)
+
+    @cached_property
+    def wide(self) -> bool:
+        """Say whether it computes with 512 bits or masks."""
+        return any(o in ("z", "k", "m512") for o in self.operands)
 
     @cached_property
     def from_general(self) -> bool:

@@ -16,6 +16,10 @@ MULTIPLIES = re.compile(r"^(i?mul|mulx|pdep|pext|crc32)$")
 DIVIDES = re.compile(r"^i?div$")
 # Copies of these depend on each other by the flags: what they take says nothing of ports.
 CHAINED = {"adc", "sbb", "adcx", "adox", "cmc"}
+# Cycles that a pipe of 256 bits takes for 512.
+WIDE = 2
+# Copies of one uop that take so long have a unit to wait for.
+SLOW = 4
 MOVES_ONLY = re.compile(r"^(mov|movz|movs|movbe|movnti|push|pop|prefetch|lddqu|stos|ld|sfence)")
 VECTOR_MOVES = re.compile(r"^v?(mov|lddqu|broadcast[sif]|pbroadcast[dq]|maskmov)")
 
@@ -48,7 +52,8 @@ def integer_ports(c: Core, kind: Kind, plain: Plain | None) -> tuple[dict[str, i
     elif kind.memory:
         uops = max(uops - kind.reads - kind.writes, 1)
     if uops == 1:
-        return {some: 1}, 0
+        slow = cycles is not None and cycles >= SLOW and kind.base not in CHAINED
+        return {some: 1}, round(cycles) if slow and cycles else 0
     return spread(c.alu, c.pair if len(some) == len(c.alu) else some, uops, cycles)
 
 
@@ -80,12 +85,13 @@ def spread(every: str, some: str, uops: int, cycles: float | None) -> tuple[dict
     gives it, one of them keeps its unit for the whole time.
     """
     if cycles is None or cycles <= uops / len(every) * 1.1:
-        return {every: uops}, 0
+        # What is faster than its uops could be has some that rename does.
+        return {every: min(uops, max(1, round((cycles or uops) * len(every))))}, 0
     choices = [
         (abs(k / n - cycles), n, k) for n in range(1, len(every)) for k in range(1, uops + 1)
     ]
     error, width, count = min(choices)
-    if error <= 0.1 * cycles:
+    if error <= max(0.1 * cycles, 0.07):
         names = (some + "".join(p for p in every if p not in some))[:width]
         ports = {"".join(sorted(names)): count}
         if uops > count:
@@ -94,8 +100,8 @@ def spread(every: str, some: str, uops: int, cycles: float | None) -> tuple[dict
     return {some[:1]: 1, **({every: uops - 1} if uops > 1 else {})}, round(cycles)
 
 
-def vector_ports(c: Core, kind: Kind, uops: int) -> tuple[dict[str, int], int]:
-    """Return uops of a vector form without its loads and stores, and busy cycles."""
+def vector_ports(c: Core, kind: Kind, uops: int) -> tuple[dict[str, int], int, int]:
+    """Return uops of a vector form without its loads and stores, busy cycles, and held ones."""
     ports: dict[str, int] = {}
     for part in kind.summary.ports.split("+"):
         found = re.match(r"(\d+)\*FP(\d+)$", part)
@@ -110,21 +116,43 @@ def vector_ports(c: Core, kind: Kind, uops: int) -> tuple[dict[str, int], int]:
         ports[c.move_in] = 1
     counted = sum(ports.values())
     if not counted and kind.memory and VECTOR_MOVES.match(kind.base):
-        return {}, 0
+        return {}, 0, 0
     if not counted and re.match(r"^v?(div|sqrt|rcp|rsqrt)", kind.base):
         ports[c.vector_divide] = 1
     elif not counted:
         inside = max(uops - kind.writes, 1)
-        return spread(c.vector_alu, c.vector_pair, inside, cycles)
-    return ports, _busy(ports, cycles)
+        return *spread(c.vector_alu, c.vector_pair, inside, cycles), 0
+    hold = _held(c, kind, ports)
+    return ports, _busy(c, kind, ports, hold), hold
 
 
-def _busy(ports: dict[str, int], cycles: float | None) -> int:
-    """Return how long a unit stays busy, by what copies take beyond their ports."""
+def _busy(c: Core, kind: Kind, ports: dict[str, int], hold: int) -> int:
+    """Return how long a unit stays busy, by what copies take beyond their ports.
+
+    It is that of the uop with the fewest ports.
+    """
+    cycles = kind.summary.cycles()
     if cycles is None or not ports:
         return 0
-    bound = max(count / len(names) for names, count in ports.items())
-    if cycles < 1.25 * bound or cycles < 1.2:
+    bound = _bound(c, kind, ports) * max(hold, 1)
+    if cycles < 1.25 * bound or (cycles < 1.2 and cycles < 1.9 * bound):
         return 0
-    widest = min(len(names) for names, count in ports.items() if count / len(names) == bound)
-    return round(cycles * widest / max(1, 1))
+    return round(cycles * min(len(names) for names in ports))
+
+
+def _bound(c: Core, kind: Kind, ports: dict[str, int]) -> float:
+    """Return the cycles that copies take at least by their ports."""
+    bound = max(count / len(names) for names, count in ports.items())
+    if kind.summary.computed:
+        bound = max(bound, float(kind.summary.computed))
+    if kind.reads:
+        bound = max(bound, 1 / len(c.vector_load))
+    return max(bound, 1.0) if kind.writes else bound
+
+
+def _held(c: Core, kind: Kind, ports: dict[str, int]) -> int:
+    """Return the cycles that 512 bits take on pipes of 256, 0 where it is one."""
+    cycles = kind.summary.cycles()
+    if not kind.wide or cycles is None or not ports:
+        return 0
+    return WIDE if cycles >= 1.5 * _bound(c, kind, ports) else 0

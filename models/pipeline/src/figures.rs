@@ -12,6 +12,8 @@ pub const FLAGS: Label = 8;
 pub const MEM: Label = 9;
 /// The index register of `lea`.
 pub const INDEX: Label = 10;
+/// The mask of an AVX-512 instruction.
+pub const MASK: Label = 11;
 /// Any operand: matches every label.
 pub const ANY: Label = 255;
 
@@ -48,6 +50,8 @@ pub struct Figures {
     pub index: Vec<(Label, u32)>,
     /// Cycles that the unit stays busy.
     pub busy: u32,
+    /// Cycles that each computing uop keeps its port from all others, 0 or 1: one.
+    pub hold: u16,
     /// Kinds of branch that fuse with it.
     pub fuse: u16,
     /// Handled at rename without a port.
@@ -215,6 +219,12 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
                 return Err(format!("flag {flag}"));
             }
             figures.busy = cycles.round() as u32;
+        } else if let Some(value) = flag.strip_prefix("hold=") {
+            figures.hold = value
+                .parse()
+                .ok()
+                .filter(|cycles| (1..=100).contains(cycles))
+                .ok_or_else(|| format!("flag {flag}"))?;
         } else if let Some(kinds) = flag.strip_prefix("fuse=") {
             if !kinds.chars().all(|c| BRANCH_KINDS.contains(c)) {
                 return Err(format!("flag {flag}: kinds of branch are {BRANCH_KINDS}"));
@@ -306,6 +316,7 @@ fn label(name: &str) -> Option<Label> {
         "*" => Some(ANY),
         "f" => Some(FLAGS),
         "m" => Some(MEM),
+        "k" => Some(MASK),
         _ => match name.as_bytes() {
             [d @ b'0'..=b'7'] => Some(d - b'0'),
             [b's', d @ b'0'..=b'9'] => Some(200 + d - b'0'),

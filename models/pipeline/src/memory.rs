@@ -31,6 +31,16 @@ impl Builder<'_> {
         }
     }
 
+    /// Cycles that an access keeps its port.
+    fn port_cycles(&self, mem: &Mem) -> u16 {
+        let m = &self.params.memory;
+        (match mem.bytes {
+            0..=16 => 1,
+            17..=32 => m.port_cycles_256,
+            _ => m.port_cycles_256.max(m.port_cycles_512),
+        }) as u16
+    }
+
     pub(crate) fn loads(&mut self, ports: &[u32], case: Case) -> Vec<u16> {
         let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
         let mut out = Vec::new();
@@ -69,11 +79,7 @@ impl Builder<'_> {
                 });
                 latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
             }
-            let port_cycles = if mem.bytes > 16 {
-                self.params.memory.port_cycles_256 as u16
-            } else {
-                1
-            };
+            let port_cycles = self.port_cycles(mem);
             let outputs = vec![Output {
                 latency,
                 regs: Vec::new(),
@@ -127,11 +133,7 @@ impl Builder<'_> {
             let Some(mem) = written.get(n).or(written.first()) else {
                 continue;
             };
-            let port_cycles = if mem.bytes > 16 {
-                self.params.memory.port_cycles_256 as u16
-            } else {
-                1
-            };
+            let port_cycles = self.port_cycles(mem);
             if let Some(&ports) = roles.addresses.get(n) {
                 let sources = Self::address_sources(mem);
                 let outputs = vec![Output {

@@ -228,6 +228,8 @@ params! {
         stream_line_cycles: real[0.0..=1000.0] = Some(0.0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int[1..=100] = Some(1),
+        /// The same of a 512-bit access.
+        port_cycles_512: int[1..=100] = Some(1),
         /// Bytes that base registers are taken to be off an aligned address.
         misaligned_by: int[0..=63] = Some(0),
         /// Aligned bytes that a load must not cross to keep its port for one cycle.

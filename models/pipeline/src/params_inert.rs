@@ -40,7 +40,11 @@ impl Params {
                 | ("rename", "stack_sync" | "immediate_add_limit")
                 | (
                     "memory",
-                    "pointer_chase_gain" | "renamed_forward_cycles" | "port_cycles_256" | "load_256_cycles"
+                    "pointer_chase_gain"
+                        | "renamed_forward_cycles"
+                        | "port_cycles_256"
+                        | "port_cycles_512"
+                        | "load_256_cycles"
                 )
         );
         (x86 && self.isa == Isa::Arm64).then(|| "it concerns x86-64 alone".to_string())

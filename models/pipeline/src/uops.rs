@@ -182,6 +182,9 @@ impl Builder<'_> {
     }
 
     fn set_busy(&mut self) {
+        for uop in self.uops.iter_mut().filter(|u| u.role == Role::Compute) {
+            uop.port_cycles = uop.port_cycles.max(self.figures.hold);
+        }
         if self.figures.busy > 1 {
             let role = if self.d.locked { Role::StoreData } else { Role::Compute };
             let narrow = self

@@ -1,7 +1,7 @@
 //! x86-64 decoding: what an instruction reads, writes and does to addresses.
 
 use crate::error::Error;
-use crate::figures::{fixed, FLAGS, INDEX, MEM};
+use crate::figures::{fixed, FLAGS, INDEX, MASK, MEM};
 use crate::inst::{Decoded, Mem, Reg, ARITH, CARRY, NO_REG, OTHER, VECTOR};
 use crate::x86_effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
 use crate::x86_form::form_name;
@@ -125,7 +125,8 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
             continue;
         }
         if reads(used.access()) {
-            d.reads.push((fixed(reg), reg));
+            let masks = i.has_op_mask() && number(i.op_mask()) == Some(reg);
+            d.reads.push((if masks { MASK } else { fixed(reg) }, reg));
         }
         if writes(used.access()) {
             d.writes.push((fixed(reg), reg));

@@ -50,6 +50,9 @@ pub fn form_name(i: &Instruction) -> String {
         name.push(separator);
         separator = ',';
         operand(i, n, &mut name);
+        if n == 0 && i.has_op_mask() {
+            name.push_str(if i.zeroing_masking() { "{kz}" } else { "{k}" });
+        }
     }
     name
 }
@@ -104,6 +107,9 @@ fn operand(i: &Instruction, n: u32, name: &mut String) {
                 (i.memory_size().size() * 8).max(8)
             };
             let _ = write!(name, "m{bits}");
+            if i.is_broadcast() {
+                name.push('b');
+            }
         }
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => name.push_str("rel"),
         OpKind::Immediate8 | OpKind::Immediate8_2nd if i.op_code().op_kind(n) == OpCodeOperandKind::imm8_const_1 => {
@@ -158,6 +164,8 @@ fn register(i: &Instruction, n: u32, name: &mut String) {
                 "z"
             } else if r.is_mm() {
                 "mm"
+            } else if r.is_k() {
+                "k"
             } else if r.is_segment_register() {
                 "seg"
             } else {

@@ -102,6 +102,7 @@ const ACTS: &[Case] = &[
     ("memory.store_queue", "2", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
     ("memory.stream_line_cycles", "1", "skylake", Loop, 0, "4889074883c70848ffc975f4", &[]),
     ("memory.port_cycles_256", "8", "skylake", Loop, 0, "c5fc1007c5fc1147204883c720ffc975ee", &[]),
+    ("memory.port_cycles_512", "8", "zen4", Unrolled, 0, "62f17c481007", &[]),
     ("memory.misaligned_by", "1", "zen2", Loop, 0, "4889074883c70848ffc975f4", &[]),
     ("memory.split_load_bytes", "1", "zen2", Unrolled, 0, "488b07488b5f08", &[("memory.misaligned_by", "4")]),
     ("memory.split_load_cycles", "8", "zen2", Unrolled, 0, "c5fc1007c5fc105720", &[("memory.misaligned_by", "4")]),

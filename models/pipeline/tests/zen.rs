@@ -217,3 +217,23 @@ fn zen4_loops_that_straddle_a_line_take_a_cycle_more() {
     assert!((at(0) - 1.0).abs() < 0.02);
     assert!((at(58) - 2.0).abs() < 0.02);
 }
+
+/// Figures of uops.info.
+#[test]
+fn zen4_does_512_bits_in_two_halves() {
+    for (name, code, wanted) in [
+        (
+            "vaddps zmm3,zmm2,zmm1: two pipes, each for two cycles",
+            "62f16c4858d9",
+            1.0,
+        ),
+        ("vaddps ymm3,ymm2,ymm1", "c5ec58d9", 0.5),
+        ("vaddps zmm0{k1},zmm0,zmm1: a chain", "62f17c4958c1", 3.0),
+        ("vmovups zmm0,[rdi]", "62f17c481007", 1.0),
+        ("vmovups [rdi],zmm0", "62f17c481107", 2.0),
+        ("vmovdqa64 zmm1,zmm0: as the moves of ymm", "62f1fd486fc8", 0.19),
+    ] {
+        let got = run(&core("zen4"), code, 0, Unrolled).expect(name).cycles;
+        assert!((got - wanted).abs() <= 0.02, "{name}: {got} cycles, not {wanted}");
+    }
+}
