@@ -16,14 +16,16 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from loopwright import decode, kernels, microarchs
+from loopwright import kernels
+from loopwright.code import decode
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.predict import predict
-from loopwright.predict.llvm_mca import LlvmMca, regions
-from loopwright.predict.model import Block, unfit
-from loopwright.predict.osaca import Osaca
-from loopwright.predict.pipeline import Pipeline
-from loopwright.predict.subjects import of_variant, read_csv
+from loopwright.predicting.llvm_mca import LlvmMca, regions
+from loopwright.predicting.model import Block, unfit
+from loopwright.predicting.osaca import Osaca
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.predict import predict
+from loopwright.predicting.subjects import of_variant, read_csv
 
 ROUNDS = 3
 CORES = ("zen2", "skylake")

@@ -20,9 +20,10 @@
 
 # %%
 import loopwright as lw
-from loopwright import kernels, microarchs
-from loopwright.report import alignment, plots
-from loopwright.report.choices import Choices, Page
+from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.reporting import alignment, plots
+from loopwright.reporting.dropdowns import Choices, Page
 from loopwright.toolchain import host_isa
 
 # %%

@@ -21,11 +21,13 @@
 from functools import cache
 
 import loopwright as lw
-from loopwright import hosts, kernels, microarchs
+from loopwright import kernels
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.report import plots, tables
-from loopwright.report.choices import Choices, Several
-from loopwright.report.disagreements import disagreements
+from loopwright.machine import hosts
+from loopwright.reporting import plots, tables
+from loopwright.reporting.disagreements import disagreements
+from loopwright.reporting.dropdowns import Choices, Several
 
 # %% [markdown]
 # ## What to compare

@@ -20,8 +20,8 @@
 # %%
 import loopwright as lw
 from loopwright.errors import InputError
-from loopwright.report import accuracy, plots
-from loopwright.report.choices import Page
+from loopwright.reporting import cross_validation, plots
+from loopwright.reporting.dropdowns import Page
 
 # %% [markdown]
 # ## Predicted against measured
@@ -31,21 +31,21 @@ from loopwright.report.choices import Page
 
 # %%
 try:
-    pairs = accuracy.pairs(accuracy.loops_here())
+    pairs = cross_validation.pairs(cross_validation.loops_here())
 except InputError as error:
     print(f"{error}.")
-    pairs = accuracy.NONE
+    pairs = cross_validation.NONE
 plots.scatter(pairs)
 
 # %%
-Page(accuracy.summary(pairs))
+Page(cross_validation.summary(pairs))
 
 # %% [markdown]
 # ## The loops that models miss most
 
 # %%
 Page(
-    accuracy.worst(pairs)[
+    cross_validation.worst(pairs)[
         ["kernel", "variant", "source", "predicted_cycles", "measured_cycles", "error_percent"]
     ]
 )

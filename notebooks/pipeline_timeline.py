@@ -19,9 +19,10 @@
 
 # %%
 import loopwright as lw
-from loopwright import kernels, microarchs
-from loopwright.report import plots
-from loopwright.report.choices import Choices
+from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.reporting import plots
+from loopwright.reporting.dropdowns import Choices
 
 # %%
 VARIANTS = [v.id for k in kernels.every() for v in k.variants.values()]

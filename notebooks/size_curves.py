@@ -22,10 +22,11 @@
 from functools import cache
 
 import loopwright as lw
-from loopwright import kernels, microarchs
-from loopwright.histogram import parse
-from loopwright.report import plots, sizes
-from loopwright.report.choices import Choices
+from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.judging.histogram import parse
+from loopwright.reporting import plots, sizes
+from loopwright.reporting.dropdowns import Choices
 from loopwright.toolchain import host_isa
 
 # %% [markdown]

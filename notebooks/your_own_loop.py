@@ -38,9 +38,9 @@ TEXT = """
 
 # %%
 import loopwright as lw
-from loopwright import microarchs
-from loopwright.report import alignment, plots, tables
-from loopwright.report.choices import Choices, Page
+from loopwright.cores import microarchs
+from loopwright.reporting import alignment, plots, tables
+from loopwright.reporting.dropdowns import Choices, Page
 
 found = lw.read_assembly(TEXT)
 Page(found)

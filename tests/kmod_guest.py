@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from test_verify import whole_tree
 
-from loopwright import kmod
-from loopwright.verify import guest, machines
-from loopwright.verify.building import configured, cpus
-from loopwright.verify.machines import Machine
-from loopwright.verify.overlay import hold
+from loopwright.portable import kmod
+from loopwright.tree.verify import guest, machines
+from loopwright.tree.verify.building import configured, cpus
+from loopwright.tree.verify.machines import Machine
+from loopwright.tree.verify.overlay import hold
 
 PATIENCE = 300  # seconds for a guest; its checks take 10 on an idle machine
 _COMMON = (

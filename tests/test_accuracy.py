@@ -5,9 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from loopwright.accuracy import Accuracy
-from loopwright.compare import COLUMNS, MEASURED
-from loopwright.report.sides import by_core
+from loopwright.judging.accuracy import Accuracy
+from loopwright.judging.compare import COLUMNS, MEASURED
+from loopwright.reporting.sides import by_core
 
 NAN = float("nan")
 

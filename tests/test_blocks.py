@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import addresses, harness, paths, toolchain
-from loopwright.blocks import COLUMNS, measure_blocks
+from loopwright import harness, paths, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.slopes import Reading, result, wants_more
-from loopwright.trips import of_block
+from loopwright.measuring.blocks import addresses
+from loopwright.measuring.blocks.slopes import Reading, result, wants_more
+from loopwright.measuring.blocks.trips import of_block
+from loopwright.measuring.blocks.verb import COLUMNS, measure_blocks
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
 LOADS = "488b06488b07498b00498b01"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loopwright import harness, kernels, toolchain
-from loopwright.check import passed, run
+from loopwright.checking.check import passed, run
 from loopwright.errors import InputError
 
 FIXTURES = Path(__file__).parent / "data" / "kernels"

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright import assemble, kernels
-from loopwright.check import contract_of, run, verdict
-from loopwright.code import Code, ExceptionEntry
+from loopwright import kernels
+from loopwright.checking.check import contract_of, run, verdict
+from loopwright.code import assemble
+from loopwright.code.instructions import Code, ExceptionEntry
 
 VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
 

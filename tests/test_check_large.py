@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from loopwright import kernels, paths, toolchain
-from loopwright.check import run
+from loopwright.checking.check import run
 from loopwright.errors import InputError
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 code natively")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.report import choices
-from loopwright.report.choices import Choices, Page, Several
+from loopwright.reporting import dropdowns
+from loopwright.reporting.dropdowns import Choices, Page, Several
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def screen(monkeypatch):
         seen.append(what)
         return Handle()
 
-    monkeypatch.setattr(choices, "display", display)
+    monkeypatch.setattr(dropdowns, "display", display)
     return seen
 
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from test_recommend import CORES, RECORDS, calls, held_to, predictions, study
 
-from loopwright import basis, standing
-from loopwright.patch import conclusions
+from loopwright.judging import basis, standing
+from loopwright.tree.patch import conclusions
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.report.disagreements import disagreements
+from loopwright.reporting.disagreements import disagreements
 
 
 @pytest.fixture(scope="module")

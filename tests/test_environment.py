@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import loopwright as lw
-from loopwright import binding
+from loopwright.code import binding
 from loopwright.paths import ROOT
 
 

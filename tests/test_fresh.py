@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import loopwright as lw
-from loopwright import assemble, kernels, microarchs, paths
+from loopwright import kernels, paths
+from loopwright.code import assemble
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
 
 

@@ -5,9 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from loopwright import hosts, jobs, microarchs, toolchain
-from loopwright.facts import FILES, Facts
-from loopwright.recognise import recognise
+from loopwright import toolchain
+from loopwright.cores import microarchs
+from loopwright.harness import jobs
+from loopwright.machine import hosts
+from loopwright.machine.facts import FILES, Facts
+from loopwright.machine.recognise import recognise
 
 
 def x86(vendor="AuthenticAMD", family=23, model=0x31, flags="", **files):

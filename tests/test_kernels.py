@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import assemble, kernels, paths, toolchain
-from loopwright.code import Flow
+from loopwright import kernels, paths, toolchain
+from loopwright.code import assemble
+from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 

@@ -14,15 +14,16 @@ from test_recommend import predictions, study
 from test_store import BANNER
 from test_stored import FAST, KERNEL, ROME, add
 
-from loopwright import hosts, kernels, toolchain
+from loopwright import kernels, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.importing import import_results
-from loopwright.kit import kit
-from loopwright.recommend import judge
-from loopwright.results import results
-from loopwright.store import Store
-from loopwright.stored import measurements
+from loopwright.judging.recall import measurements
+from loopwright.judging.recommend import judge
+from loopwright.machine import hosts
+from loopwright.portable.kit import kit
+from loopwright.store.importing import import_results
+from loopwright.store.results import results
+from loopwright.store.runs import Store
 
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import kernels, kmod, paths
+from loopwright import kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.portable import kmod
 
 DEBIAN = sorted(Path("/usr/src").glob("linux-headers-6.1.*-amd64"))
 

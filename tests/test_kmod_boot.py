@@ -11,10 +11,11 @@ from pathlib import Path
 import kmod_guest
 import pytest
 
-from loopwright import kernels, kmod, paths
-from loopwright.importing import import_results
-from loopwright.kmod.build import MODULE, compiled
-from loopwright.results import results
+from loopwright import kernels, paths
+from loopwright.portable import kmod
+from loopwright.portable.kmod.build import MODULE, compiled
+from loopwright.store.importing import import_results
+from loopwright.store.results import results
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 

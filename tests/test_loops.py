@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright import decode, kernels, loops, toolchain
+from loopwright import kernels, toolchain
+from loopwright.code import decode, loops
 from loopwright.errors import InputError
 
 

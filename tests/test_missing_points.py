@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_recommend import RECORDS, calls, held_to, predictions, study
 
-from loopwright import basis, bootstrap, kernels, standing
-from loopwright.compare import HERE
-from loopwright.histogram import Bucket, Histogram
-from loopwright.recommend import judge
-from loopwright.study import REFUSED
+from loopwright import kernels
+from loopwright.judging import basis, standing
+from loopwright.judging.compare import HERE
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.judging.recommend import judge
+from loopwright.judging.study import REFUSED
+from loopwright.measuring import bootstrap
 
 SHORT = "not enough measured"
 NAMES = ["movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "loop32", "negative_index"]

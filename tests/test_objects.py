@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import loopwright as lw
-from loopwright import objects, toolchain
+from loopwright import toolchain
 from loopwright.cli import run
+from loopwright.code import objects
 from loopwright.errors import InputError
 
 X86 = """\

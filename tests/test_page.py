@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from loopwright.report import report
+from loopwright.reporting import report
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 

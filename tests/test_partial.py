@@ -6,21 +6,22 @@ import pandas as pd
 import pytest
 from test_recommend import RECORDS, held_to
 
-from loopwright import basis, kernels, standing
-from loopwright.check import user_space_note
-from loopwright.compare import MEASURED, table
-from loopwright.histogram import Bucket, Histogram
+from loopwright import kernels
+from loopwright.checking.check import user_space_note
+from loopwright.judging import basis, standing
+from loopwright.judging.compare import MEASURED, table
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.judging.recommend import judge
+from loopwright.judging.study import gather
 from loopwright.kernels import contract_of
-from loopwright.measure import COLUMNS
-from loopwright.patch import Evidence, message
-from loopwright.patch.verb import evidence
-from loopwright.recommend import judge
-from loopwright.report import accuracy, sizes, tables, text
-from loopwright.report.findings import Finding
-from loopwright.report.page import figures
-from loopwright.report.page import tables as grids
-from loopwright.report.page.asked import Asked
-from loopwright.study import gather
+from loopwright.measuring.measure import COLUMNS
+from loopwright.reporting import cross_validation, plain, sizes, tables
+from loopwright.reporting.findings import Finding
+from loopwright.reporting.page import figures
+from loopwright.reporting.page import kernel_tables as grids
+from loopwright.reporting.page.asked import Asked
+from loopwright.tree.patch import Evidence, message
+from loopwright.tree.patch.verb import evidence
 
 KERNEL = "x86_64/put_event"
 WORDS = "without stac/clac"
@@ -106,7 +107,7 @@ def test_no_model_and_no_baseline_is_compared_with_a_part(study):
     assert mine["note"].str.startswith(WORDS).all()
     assert mine["vs_baseline"].isna().all()
     assert rows["error_percent"].isna().all()
-    assert accuracy.pairs(rows).empty
+    assert cross_validation.pairs(rows).empty
     wide = tables.side_by_side(rows)
     assert "measured_cycles" not in wide
     said = tables.unanswered(rows)
@@ -120,7 +121,7 @@ def finding(study):
 
 
 def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
-    said = text.render([finding(study)], {"cpu": "a CPU"}, None)
+    said = plain.render([finding(study)], {"cpu": "a CPU"}, None)
     assert "* measured without stac/clac" in " ".join(said.split())
     lines = [line for line in said.splitlines() if line.startswith("masked_outside ")]
     assert any("2.00*" in line for line in lines)

@@ -7,8 +7,9 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.patch import Evidence, built, callers, debian, edits, make, target, tree
-from loopwright.patch.edits import Change
+from loopwright.tree import built, debian, sources, target
+from loopwright.tree.patch import Evidence, callers, edits, make
+from loopwright.tree.patch.edits import Change
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
 FILE = "arch/x86/lib/clear_page_64.S"
@@ -92,7 +93,7 @@ def variant(name: str) -> kernels.Variant:
 
 
 def put(name: str, linux: Path) -> Change:
-    source = tree.read(linux)
+    source = sources.read(linux)
     aim = target.find(variant(name), source)
     changes, _ = edits.apply(variant(name), aim, source)
     (change,) = changes
@@ -100,7 +101,7 @@ def put(name: str, linux: Path) -> Change:
 
 
 def test_version_and_files_of_a_tree(linux):
-    source = tree.read(linux)
+    source = sources.read(linux)
     assert source.version == "6.12.3-lw1"
     assert source.has(FILE)
     assert not source.has("arch/x86/lib/other.S")
@@ -111,14 +112,14 @@ def test_labels_of_the_rest_of_the_file_are_not_taken(linux):
     assert whole.count(".Lqwords:") == 1
     assert "_ASM_EXTABLE_UA(.Lqwords_clear_user, .Lrest)" in whole
     assert whole.startswith(PAGE[: PAGE.index("SYM_FUNC_START(rep_stos")])
-    source = tree.read(linux)
+    source = sources.read(linux)
     aim = target.find(variant("plain"), source)
     assert built.difference(variant("plain"), aim, source, {FILE: whole}) == ""
 
 
 def test_code_that_differs_from_the_variant_is_told(linux):
     change = put("plain", linux)
-    source = tree.read(linux)
+    source = sources.read(linux)
     aim = target.find(variant("plain"), source)
     broken = {FILE: change.new.replace("subq $8,%rcx", "subq $9,%rcx", 1)}
     assert "differ" in built.difference(variant("plain"), aim, source, broken)
@@ -139,7 +140,7 @@ def test_missing_function_is_named_with_its_file_and_age(linux):
     path = linux / FILE
     path.write_text(path.read_text().replace("rep_stos_alternative", "clear_it"))
     with pytest.raises(InputError, match=r"clear_page_64\.S in .* has no function rep_stos_alter"):
-        target.find(variant("plain"), tree.read(linux))
+        target.find(variant("plain"), sources.read(linux))
 
 
 def test_function_changed_beyond_recognition_is_refused(linux):
@@ -148,13 +149,13 @@ def test_function_changed_beyond_recognition_is_refused(linux):
     other = '\tpushq %rbx\n\tcall memzero_explicit\n\tud2\n\tASSERT "never"\n'
     path.write_text(PAGE.replace(body, other))
     with pytest.raises(InputError, match="changed beyond recognition"):
-        target.find(variant("plain"), tree.read(linux))
+        target.find(variant("plain"), sources.read(linux))
 
 
 def test_missing_file_is_named(linux):
     (linux / FILE).unlink()
     with pytest.raises(InputError, match=rf"has no file {FILE}"):
-        target.find(variant("plain"), tree.read(linux))
+        target.find(variant("plain"), sources.read(linux))
 
 
 def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
@@ -163,7 +164,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
     (linux / FILE).unlink()
     (linux / FILE).symlink_to(outside)
     with pytest.raises(InputError, match="leads out of the kernel tree"):
-        target.find(variant("plain"), tree.read(linux))
+        target.find(variant("plain"), sources.read(linux))
 
 
 @pytest.mark.parametrize("bad", ["/etc/passwd", "../outside.S", "arch/../../outside.S"])
@@ -205,7 +206,7 @@ def change(folder: Path, register: str) -> kernels.Variant:
 
 def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels, linux):
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
     assert fitted.file == CALLER
     assert ': "a" (0) : "rdx");' in fitted.new
     assert fitted.new.replace(' : "rdx"', "") == CALL
@@ -214,7 +215,7 @@ def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels
 def test_a_register_that_the_caller_lists_needs_no_change(own_kernels, linux):
     (linux / CALLER).write_text(CALL.replace(': "a" (0)', ': "a" (0) : "rdx"'))
     changed = change(own_kernels, "rdx")
-    assert callers.fit(changed, "rep_stos_alternative", tree.read(linux), []) == []
+    assert callers.fit(changed, "rep_stos_alternative", sources.read(linux), []) == []
 
 
 @pytest.mark.parametrize(
@@ -226,7 +227,7 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
     (linux / CALLER).write_text(CALL.replace('"a" (0)', inputs))
     changed = change(own_kernels, register)
     with pytest.raises(InputError, match=rf"changes {register}, which .* needs unchanged"):
-        callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+        callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
 
 
 @pytest.mark.parametrize(
@@ -236,13 +237,13 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
 def test_another_calling_convention_is_refused(linux, old, new):
     (linux / CALLER).write_text(CALL.replace(old, new))
     with pytest.raises(InputError, match="by another convention"):
-        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
 
 
 def test_a_caller_that_does_not_call_is_refused(linux):
     (linux / CALLER).write_text(CALL.replace('"call rep_stos_alternative"', '"call other"'))
     with pytest.raises(InputError, match="no inline assembly with `call rep_stos_alternative`"):
-        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
 
 
 def test_a_tree_without_checkpatch_makes_no_patch(linux, tmp_path):
@@ -264,16 +265,16 @@ def test_bad_trees_are_told_in_one_line(tmp_path):
 def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the cache would be")
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
-    found = tree.find(None)
+    found = sources.find(None)
     assert found.path is None
     assert str(tmp_path / "cache") in found.note
     assert "--tree" in found.note
     with pytest.raises(InputError, match="--tree"):
-        tree.find("debian:6.12")
+        sources.find("debian:6.12")
 
 
 @pytest.mark.parametrize("spec", ["debian:", "debian:six", "debian:../x"])
 def test_odd_package_specs_are_refused(spec):
     with pytest.raises(InputError, match="names no kernel series"):
-        tree.find(spec)
+        sources.find(spec)
     assert debian.package("6.1") == "linux-source-6.1"

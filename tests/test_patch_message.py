@@ -7,12 +7,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from loopwright import assemble, basis, kernels
-from loopwright.check import run
+from loopwright import kernels
+from loopwright.checking.check import run
+from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.patch import Evidence, checkpatch, message
-from loopwright.patch.evidence import Judged
-from loopwright.patch.scratch import user_identity
+from loopwright.judging import basis
+from loopwright.tree import checkpatch
+from loopwright.tree.patch import Evidence, message
+from loopwright.tree.patch.evidence import Judged
+from loopwright.tree.scratch import user_identity
 
 KERNEL = "x86_64/copy_user"
 NAMES = {"copy_user": "rep_movs_alternative"}

@@ -14,7 +14,8 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.patch import Evidence, Identity, built, debian, make, target, tree
+from loopwright.tree import built, debian, sources, target
+from loopwright.tree.patch import Evidence, Identity, make
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 
@@ -124,7 +125,7 @@ def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
     assert errors == allowed
     assert f"total: {len(allowed)} errors" in found.stdout
 
-    source = tree.read(root)
+    source = sources.read(root)
     for one in target.together(variant(spec)):
         applied = {file: (repository / file).read_text() for file in touched(patch.read_text())}
         assert built.difference(one, target.find(one, source), source, applied) == ""
@@ -308,7 +309,7 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
     root, out = linux("6.12"), tmp_path / "out"
     code = (
         "import sys; from pathlib import Path; from loopwright import kernels; "
-        "from loopwright.patch import Evidence, Identity, make; "
+        "from loopwright.tree.patch import Evidence, Identity, make; "
         "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
         "who = Identity('A B', 'a@example.org'); "
         "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"
@@ -329,7 +330,7 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
 @pytest.mark.slow
 def test_two_at_once_fetch_one_package_once(tmp_path):
     linux("6.12")
-    code = "from loopwright.patch import tree; print(tree.find('debian:6.12').path)"
+    code = "from loopwright.tree import sources; print(sources.find('debian:6.12').path)"
     environment = os.environ | {"LOOPWRIGHT_CACHE": str(tmp_path)}
     both = [
         subprocess.Popen(

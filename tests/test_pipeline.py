@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from loopwright import microarchs
 from loopwright.cli import cli
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.predict import predict
-from loopwright.predict.model import Block
-from loopwright.predict.pipeline import Pipeline, parameters
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline, parameters
+from loopwright.predicting.predict import predict
 
 CLEAR = "48c707000000004883c708ffc975f2"  # 15 bytes: movq $0,(%rdi); add $8,%rdi; dec %ecx; jne
 

@@ -10,8 +10,8 @@ from matplotlib.image import imread
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.histogram import Bucket, Histogram
-from loopwright.report import accuracy, alignment, palette, plots, sizes
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.reporting import alignment, cross_validation, palette, plots, sizes
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +109,12 @@ def table():
 
 
 def test_errors_are_those_of_the_pairs():
-    pairs = accuracy.pairs(table())
-    [row] = accuracy.summary(pairs).to_dict("records")
+    pairs = cross_validation.pairs(table())
+    [row] = cross_validation.summary(pairs).to_dict("records")
     assert row["loops"] == 3
     assert row["mape_percent"] == pytest.approx(100 / 3)
     assert row["kendall_tau"] == pytest.approx(1 / 3)
-    assert accuracy.worst(pairs, 1)["variant"].tolist() == ["b"]
+    assert cross_validation.worst(pairs, 1)["variant"].tolist() == ["b"]
 
 
 def test_models_and_variants_look_the_same_everywhere_and_differ():
@@ -153,7 +153,7 @@ def test_each_figure_shows_what_it_is_given(swept):
     assert "8.00" in labels
     assert not {"1.00", "3.00", "2.67"} & set(labels)  # an iteration's; below what stores take
     assert bars.axes[0].get_xlabel() == "cycles for 64 bytes (less is faster)"
-    dots = plots.scatter(accuracy.pairs(table()))
+    dots = plots.scatter(cross_validation.pairs(table()))
     assert any("MAPE 33.3 %" in t.get_text() for t in dots.axes[0].get_legend().get_texts())
 
 

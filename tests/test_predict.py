@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.predict import predict
+from loopwright.predicting.predict import predict
 
 LOAD3 = "488b07488b4f08488b5710"
 STORE3 = "48890748894f0848895710"

@@ -5,7 +5,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.published import TABLE
+from loopwright.judging.published import TABLE
 
 
 @pytest.fixture(scope="module")

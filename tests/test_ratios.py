@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from loopwright import basis, bootstrap, costs, kernels, ratios
-from loopwright.histogram import Bucket, Histogram
+from loopwright import kernels
+from loopwright.judging import basis, call_costs
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.measuring import bootstrap, ratios
 
 PROCESSES = 3
 SAMPLES = 40
@@ -106,7 +108,7 @@ def test_different_clocks_make_no_ratio():
     assert np.isnan(got["ratio"])
     assert got["verdict"] == "no ratio: the clocks differ, tsc-calibrated and perf-rdpmc"
     assert met([base], [other]) == {}
-    assert list(met([base], [row("b", 5.0)])) == [costs.Place(64, 0, 0)]
+    assert list(met([base], [row("b", 5.0)])) == [call_costs.Place(64, 0, 0)]
 
 
 def met(base, other):
@@ -143,8 +145,8 @@ def test_a_histogram_weighs_the_draws_as_it_weighs_the_figures():
     base = [row("a", 10.0, 64), row("a", 110.0, 1064, seed=1)]
     other = [row("b", 5.0, 64, seed=2), row("b", 105.0, 1064, seed=3)]
     sizes = Histogram("@calls", (Bucket(64, 65, 1), Bucket(1064, 1065, 1)))
-    ratio, low, high = costs.speedup(met(base, other), sizes)
-    curves = (costs.curve(pd.DataFrame(rows)) for rows in (base, other))
+    ratio, low, high = call_costs.speedup(met(base, other), sizes)
+    curves = (call_costs.curve(pd.DataFrame(rows)) for rows in (base, other))
     mean = sizes.mean(next(curves)) / sizes.mean(next(curves))
     assert ratio == pytest.approx(mean)
     assert low < ratio < high

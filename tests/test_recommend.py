@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from loopwright import basis, kernels, standing
-from loopwright.compare import table
-from loopwright.histogram import Bucket, Histogram
-from loopwright.recommend import judge
-from loopwright.study import Study
+from loopwright import kernels
+from loopwright.judging import basis, standing
+from loopwright.judging.compare import table
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.judging.recommend import judge
+from loopwright.judging.study import Study
 
 CORES = ("sandybridge", "zen2")
 BYTES = {

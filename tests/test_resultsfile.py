@@ -9,9 +9,9 @@ from test_store import BANNER
 from loopwright import harness
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.importing import import_results
-from loopwright.results import results
-from loopwright.store import Store
+from loopwright.store.importing import import_results
+from loopwright.store.results import results
+from loopwright.store.runs import Store
 
 PROTOCOL = harness.protocol()
 ZEN4 = {

@@ -6,9 +6,10 @@ import shutil
 
 import pytest
 
-from loopwright import harness, jobs, paths, toolchain
+from loopwright import harness, paths, toolchain
 from loopwright.cli import run as run_cli
-from loopwright.selftest import COLUMNS, run
+from loopwright.harness import jobs
+from loopwright.measuring.selftest import COLUMNS, run
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 REQUIRED = ["add chain", "imul chain", "load stream", "taken branches"]

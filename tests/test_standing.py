@@ -6,10 +6,11 @@ import sys
 import pandas as pd
 import pytest
 
-from loopwright import microarchs, standing
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
+from loopwright.judging import standing
 from loopwright.paths import ROOT
-from loopwright.predict import MODELS
+from loopwright.predicting.predict import MODELS
 
 HEAD = ",".join(standing.COLUMNS)
 

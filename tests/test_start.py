@@ -1,6 +1,7 @@
 """What is imported when: a verb waits for nothing that it does not need."""
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 
@@ -50,11 +51,15 @@ def test_help_imports_no_verb():
 
 def test_a_verb_is_a_function_whatever_was_imported_before():
     script = (
-        "import loopwright.predict.inside, loopwright.patch.verb, loopwright.check\n"
+        "import loopwright.predicting.inside, loopwright.tree.patch.verb, loopwright.checking\n"
         "import loopwright as lw\n"
         "assert [getattr(lw, name).__name__ for name in lw.__all__] == lw.__all__"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_no_module_is_called_like_a_verb():
+    assert not {module.name for module in pkgutil.iter_modules(lw.__path__)} & set(lw.__all__)
 
 
 def test_the_package_names_its_verbs_and_refuses_others():

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from loopwright import api, kernels, toolchain
+import loopwright as lw
+from loopwright import kernels, toolchain
 from loopwright.cli import run as run_cli
-from loopwright.database import SCHEMA
 from loopwright.errors import InputError
-from loopwright.results import results, withdraw
-from loopwright.store import Record, Run, Store
-from loopwright.stored import measurements
+from loopwright.judging.recall import measurements
+from loopwright.store.database import SCHEMA
+from loopwright.store.results import results, withdraw
+from loopwright.store.runs import Record, Run, Store
 
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
@@ -238,14 +239,14 @@ def test_many_write_at_once():
 @X86_ONLY
 def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
-    first = api.measure("x86_64/fixture/copy_words", sizes=(0, 64))
+    first = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64))
     store = Store.open()
     [run] = store.runs()
     kept = list(store.records(run))
     assert {r.answer["clock"] for r in kept} == set(first["clock"])
     assert all(r.variant == "copy_words" and len(r.object) == 64 for r in kept)
     accepted = [r for r in kept if not r.answer["refused"]]
-    again = api.measure("x86_64/fixture/copy_words", sizes=(0, 64), resume=True)
+    again = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64), resume=True)
     now = list(store.records(run))
     assert store.runs() == [run]
     # Only what was refused is tried again.
@@ -254,10 +255,10 @@ def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
         assert len(now) == len(kept)
         assert again["cycles"].tolist() == first["cycles"].tolist()
     # Other sizes are measured beside, in the same run; without resume it is another.
-    api.measure("x86_64/fixture/copy_words", sizes=(128,), resume=True)
+    lw.measure("x86_64/fixture/copy_words", sizes=(128,), resume=True)
     assert store.runs() == [run]
     assert {r.answer["count"] for r in store.records(run)} > {r.answer["count"] for r in kept}
-    api.measure("x86_64/fixture/copy_words", sizes=(0,))
+    lw.measure("x86_64/fixture/copy_words", sizes=(0,))
     assert len(store.runs()) == 2
 
 
@@ -276,6 +277,6 @@ def test_an_interrupted_run_keeps_what_it_measured(number):
     [run] = Store.open().runs()
     kept = [json.dumps(r.answer) for r in Store.open().records(run)]
     assert len(kept) > 5
-    api.measure("x86_64/copy_user/loop32", sizes=(64,), resume=True)
+    lw.measure("x86_64/copy_user/loop32", sizes=(64,), resume=True)
     assert Store.open().runs() == [run]
     assert [json.dumps(r.answer) for r in Store.open().records(run)][: len(kept)] == kept

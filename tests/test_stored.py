@@ -3,14 +3,16 @@
 import pytest
 from test_store import BANNER
 
-from loopwright import assemble, harness, kernels, points
-from loopwright.check import contract_of
-from loopwright.compare import MEASURED, compare
-from loopwright.points import Sweep
-from loopwright.report.sides import by_core
-from loopwright.results import results
-from loopwright.store import Record, Run, Store
-from loopwright.stored import measurements
+from loopwright import harness, kernels
+from loopwright.checking.check import contract_of
+from loopwright.code import assemble
+from loopwright.judging.compare import MEASURED, compare
+from loopwright.judging.recall import measurements
+from loopwright.measuring import sweeps
+from loopwright.measuring.sweeps import Sweep
+from loopwright.reporting.sides import by_core
+from loopwright.store.results import results
+from loopwright.store.runs import Record, Run, Store
 
 KERNEL = "x86_64/copy_user"
 PROTOCOL = harness.protocol()
@@ -26,7 +28,7 @@ def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
             continue
         object_ = code or assemble.user_code(variant).sha256
         sweep = Sweep(alignments=((0, 0), (1, 0)))
-        goals = points.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
+        goals = sweeps.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
         for point in {p for goal in goals for p in goal.points}:
             cycles = cost(variant.name, point.count)
             answer = {

@@ -3,14 +3,15 @@
 import pytest
 
 import loopwright as lw
-from loopwright import assemble, kernels
+from loopwright import kernels
 from loopwright.cli import run
-from loopwright.code import Code
-from loopwright.decode import decode
+from loopwright.code import assemble
+from loopwright.code.decode import decode
+from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.trace import emulator
-from loopwright.trace.memory import Call
+from loopwright.tracing import emulator
+from loopwright.tracing.memory import Call
 
 SIZES = (0, 1, 7, 8, 63, 64, 65, 200, 517, 1500)
 

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from loopwright import measurable
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.facts import Facts
-from loopwright.settings import SETTINGS
-from loopwright.tune import journal, run
+from loopwright.machine import readiness
+from loopwright.machine.facts import Facts
+from loopwright.machine.settings import SETTINGS
+from loopwright.machine.tune import journal, run
 
 MAIN = "from loopwright.cli import main; main()"
 CPUS = "sys/devices/system/cpu"
@@ -109,7 +109,7 @@ def test_a_killed_process_leaves_a_way_back(root, capsys):
     process.kill()
     process.communicate()
     assert held(root) == TUNED
-    [row] = [r for r in measurable.rows() if r["part"] == "settings left changed"]
+    [row] = [r for r in readiness.rows() if r["part"] == "settings left changed"]
     assert (row["state"], "tune --restore" in row["mend"]) == ("limited", True)
     assert run_cli(["tune", "--", "true"]) == 2
     assert "tune --restore" in capsys.readouterr().err
@@ -164,7 +164,7 @@ def test_without_root_it_says_so(monkeypatch, tmp_path):
 
 def test_doctor_names_the_command_for_each_lack(root):
     facts = Facts.live(root)
-    rows = {s.name: measurable.setting_row(s, facts) for s in SETTINGS}
+    rows = {s.name: readiness.setting_row(s, facts) for s in SETTINGS}
     assert rows["paranoid"]["mend"].startswith("sudo sysctl kernel.perf_event_paranoid=2")
     assert rows["governor"]["detail"].startswith("powersave, schedutil")
     assert (rows["rdpmc"]["state"], rows["smt"]["state"]) == ("ok", "limited")
@@ -194,9 +194,9 @@ def test_why_there_is_no_pmu_says_what_to_do(why, flags, isa, mend):
         "clock_ticks_a_second": 2.6e9,
         "burst_us": 64,
     }
-    row = measurable.clock_row(found, facts)
+    row = readiness.clock_row(found, facts)
     assert row["state"] == "limited"
     assert mend in row["mend"]
     assert "steps of 10 ns" in row["detail"]
-    refused = measurable.clock_row({**found, "clock_refused": "noise"}, facts)
+    refused = readiness.clock_row({**found, "clock_refused": "noise"}, facts)
     assert refused["detail"].startswith("nothing is measured: noise")

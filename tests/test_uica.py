@@ -10,10 +10,10 @@ import pytest
 import uica_checkout
 
 import loopwright as lw
-from loopwright.doctor import model_state
 from loopwright.errors import InputError
-from loopwright.predict import uica
-from loopwright.predict.uica import Uica
+from loopwright.inventory import model_state
+from loopwright.predicting import uica
+from loopwright.predicting.uica import Uica
 
 ADD, IMUL, LOOP = "4801d8", "480fafc3", "4801d848ffc975f8"
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import kernels, verify
+from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.patch import Evidence, Identity, debian, make
-from loopwright.patch import tree as trees
-from loopwright.patch.tree import Tree
-from loopwright.verify import alternatives, overlay, registers
-from loopwright.verify.image import Alternative, Image
+from loopwright.tree import debian, verify
+from loopwright.tree import sources as trees
+from loopwright.tree.patch import Evidence, Identity, make
+from loopwright.tree.sources import Tree
+from loopwright.tree.verify import alternatives, overlay, written
+from loopwright.tree.verify.image import Alternative, Image
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 BOTH = ("6.12", "6.1")
@@ -196,12 +197,12 @@ def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_featur
     ],
 )
 def test_registers_that_code_loses(isa, code, written):
-    assert registers.written(isa, bytes.fromhex(code)) == written
+    assert written.written(isa, bytes.fromhex(code)) == written
 
 
 def test_vector_registers_and_the_direction_flag():
-    assert registers.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
-    assert registers.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
-    assert registers.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
-    assert registers.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
-    assert registers.direction_flag(bytes.fromhex("fdf3a4c3")) == 1
+    assert written.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
+    assert written.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
+    assert written.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
+    assert written.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
+    assert written.direction_flag(bytes.fromhex("fdf3a4c3")) == 1

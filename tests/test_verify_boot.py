@@ -5,8 +5,8 @@ import shutil
 import pytest
 from test_verify import patched, whole_tree
 
-from loopwright import verify
-from loopwright.verify import machines
+from loopwright.tree import verify
+from loopwright.tree.verify import machines
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 

@@ -9,9 +9,10 @@ import pytest
 from test_patch_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
-from loopwright.patch import Evidence, debian, make, tree, worktree
-from loopwright.patch import verb as patches
-from loopwright.patch.scratch import user_identity
+from loopwright.tree import debian, sources, worktree
+from loopwright.tree.patch import Evidence, make
+from loopwright.tree.patch import verb as patches
+from loopwright.tree.scratch import user_identity
 
 FILE = "arch/x86/lib/csum-partial_64.c"
 SPEC = "x86_64/csum/adc4"
@@ -78,7 +79,7 @@ def test_changes_that_are_not_committed_are_warned_of_and_named(work, tmp_path):
 def test_a_tree_inside_of_another_repository_is_not_its_work_tree(work, tmp_path):
     shutil.rmtree(work / ".git")
     git(tmp_path, "init", "-q")
-    assert worktree.of(tree.read(work), [FILE]) is None
+    assert worktree.of(sources.read(work), [FILE]) is None
     assert "commit" not in made(work, tmp_path / "out").files[0].read_text().partition("diff")[0]
 
 
@@ -119,7 +120,7 @@ def test_a_missing_qemu_is_told_before_anything_runs(work, tmp_path, monkeypatch
     monkeypatch.setattr(patches, "gather", lambda *_, **__: pytest.fail("it ran"))
     monkeypatch.setattr(patches.verify.machines.shutil, "which", lambda _: None)
     monkeypatch.setattr(patches.verify.building, "require_tools", lambda _: None)
-    monkeypatch.setattr(patches.trees, "find", lambda *_, **__: tree.Found(work, "a tree"))
+    monkeypatch.setattr(patches.trees, "find", lambda *_, **__: sources.Found(work, "a tree"))
     with pytest.raises(InputError, match=r"qemu-system-x86_64 is missing.*apt install"):
         patches.patch(SPEC, str(work), tmp_path / "out", tier="boot")
 
@@ -138,4 +139,4 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(debian.UnavailableError, match="cannot be written"):
         debian.fetch("6.12")
     with pytest.raises(InputError, match=r"no kernel tree: the cache .* cannot be written"):
-        tree.find("debian:6.12")
+        sources.find("debian:6.12")

@@ -13,11 +13,13 @@ from pathlib import Path
 import pandas as pd
 from host import measured_loops
 
-from loopwright import hosts, microarchs, paths
-from loopwright.accuracy import Accuracy
+from loopwright import paths
+from loopwright.cores import microarchs
+from loopwright.judging.accuracy import Accuracy
+from loopwright.machine import hosts
 from loopwright.paths import ROOT
-from loopwright.predict.model import Block
-from loopwright.predict.pipeline import Pipeline
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}

@@ -19,9 +19,9 @@ import pandas as pd
 import uops_info
 from singles import Figure, answers, unknown
 
-from loopwright.predict.llvm_mca import LlvmMca
-from loopwright.predict.osaca import Osaca
-from loopwright.predict.pipeline import Pipeline
+from loopwright.predicting.llvm_mca import LlvmMca
+from loopwright.predicting.osaca import Osaca
+from loopwright.predicting.pipeline import Pipeline
 
 REASONS = Path(__file__).parent / "reasons.csv"
 # OSACA takes ten milliseconds a block.

@@ -19,13 +19,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import microarchs, trips
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
+from loopwright.measuring.blocks import trips
 from loopwright.paths import ROOT
-from loopwright.predict import predict
-from loopwright.predict.inside import timeline
-from loopwright.predict.model import Block
-from loopwright.predict.pipeline import Pipeline
+from loopwright.predicting.inside import timeline
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.predict import predict
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 FOLDER = ROOT / "validation" / "golden"

@@ -22,13 +22,15 @@ from typing import Any
 import pandas as pd
 
 import loopwright as lw
-from loopwright import harness, hosts, kernels, microarchs, toolchain
-from loopwright.accuracy import Accuracy
-from loopwright.blocks import NOTIONS
-from loopwright.compare import MEASURED
+from loopwright import harness, kernels, toolchain
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
+from loopwright.judging.accuracy import Accuracy
+from loopwright.judging.compare import MEASURED
+from loopwright.machine import hosts
+from loopwright.measuring.blocks.verb import NOTIONS
 from loopwright.paths import ROOT
-from loopwright.predict import MODELS
+from loopwright.predicting.predict import MODELS
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}

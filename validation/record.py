@@ -2,8 +2,8 @@
 
 usage: python validation/record.py   (part of make validate)
 Rows of sources whose data is here are made anew with today's models; those of others stay as they
-are. Public data is in $LOOPWRIGHT_SHARED/data (default: ../shared/data). loopwright/standing.py
-says what the columns mean and what follows from them.
+are. Public data is in $LOOPWRIGHT_SHARED/data (default: ../shared/data).
+loopwright/judging/standing.py says what the columns mean and what follows from them.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from pathlib import Path
 import pandas as pd
 
 import loopwright as lw
-from loopwright import trips
-from loopwright.accuracy import Accuracy
 from loopwright.errors import InputError
+from loopwright.judging.accuracy import Accuracy
+from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.measuring.blocks import trips
 from loopwright.paths import ROOT
-from loopwright.predict import MODELS
-from loopwright.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.predicting.predict import MODELS
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright import microarchs
-from loopwright.predict.model import Block, Model
+from loopwright.cores import microarchs
+from loopwright.predicting.model import Block, Model
 
 # What counts as reproduced: within 10 percent or a tenth of a cycle.
 SHARE, CYCLES = 0.10, 0.1

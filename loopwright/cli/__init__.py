@@ -17,7 +17,7 @@ from loopwright.cli import (
     evidence,
     inventory,
     kmod,
-    measuring,
+    measure,
     predict,
     records,
     trace,
@@ -43,7 +43,7 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-_MODULES = (inventory, predict, trace, measuring, evidence, records, upstream, kmod, completion)
+_MODULES = (inventory, predict, trace, measure, evidence, records, upstream, kmod, completion)
 for _module in _MODULES:
     for _verb in _module.VERBS:
         cli.add_command(_verb)

@@ -19,7 +19,7 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
     loopwright check arm64/copy_user/to_user_batched --json
     """
     from loopwright import kernels
-    from loopwright.check import run
+    from loopwright.checking.check import run
 
     _, variants = kernels.select(spec)
     with output.progress("checking") as step:
@@ -42,7 +42,7 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
     loopwright compare x86_64/clear_user
     loopwright compare x86_64/copy_user --no-measure --csv
     """
-    from loopwright.report.sides import by_core
+    from loopwright.reporting.sides import by_core
 
     with output.progress("measuring") as step:
         rows = lw.compare(kernel, quick=no_measure, progress=step)
@@ -86,7 +86,7 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     \b
     loopwright self-test
     """
-    from loopwright.selftest import run
+    from loopwright.measuring.selftest import run
 
     with output.progress("measuring") as step:
         rows = run(progress=step)

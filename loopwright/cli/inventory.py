@@ -64,8 +64,8 @@ def _variants() -> Rows:
 
 
 def _microarchs() -> Rows:
-    from loopwright import microarchs
-    from loopwright.predict import MODELS
+    from loopwright.cores import microarchs
+    from loopwright.predicting.predict import MODELS
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
     return Rows.of(
@@ -82,16 +82,16 @@ def _microarchs() -> Rows:
 
 
 def _models() -> Rows:
-    from loopwright.doctor import model_state
-    from loopwright.predict import MODELS
+    from loopwright.inventory import model_state
+    from loopwright.predicting.predict import MODELS
 
     return Rows.of({"model": m.id, **model_state(m)} for m in MODELS)
 
 
 def _parameters() -> Rows:
     """Return the simulator's parameters, with the value that each core gives them."""
-    from loopwright import microarchs
-    from loopwright.predict.pipeline import parameters
+    from loopwright.cores import microarchs
+    from loopwright.predicting.pipeline import parameters
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
     rows = []
@@ -134,8 +134,8 @@ def tune(
     sudo .venv/bin/loopwright tune --keep smt -- .venv/bin/loopwright measure x86_64/copy_user
     sudo .venv/bin/loopwright tune -- ./run
     """
-    from loopwright.tune import restore as put_back
-    from loopwright.tune import run
+    from loopwright.machine.tune import restore as put_back
+    from loopwright.machine.tune import run
 
     if restore:
         for line in put_back():

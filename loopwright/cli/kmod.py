@@ -43,8 +43,8 @@ def source(
     \b
     loopwright kmod source -o kmod-arm64 --isa arm64
     """
-    from loopwright import kmod as module
     from loopwright import toolchain
+    from loopwright.portable import kmod as module
 
     parts = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
     rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in parts)
@@ -74,7 +74,7 @@ def build(
     \b
     loopwright kmod build --kernel /lib/modules/$(uname -r)/build -o kmod
     """
-    from loopwright import kmod as module
+    from loopwright.portable import kmod as module
 
     built = module.build(headers, out, specs, _offsets(offset))
     rows = Rows.of(
@@ -96,7 +96,7 @@ def build(
 
 def _offsets(text: str) -> list[int]:
     if text == "all":
-        from loopwright.kmod import OFFSETS
+        from loopwright.portable.kmod import OFFSETS
 
         return list(OFFSETS)
     parts = [part.strip() for part in text.split(",")]

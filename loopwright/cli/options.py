@@ -69,7 +69,7 @@ def complete_microarchs(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[str]:
     """Return the cores that go on with a list of them."""
-    from loopwright import microarchs
+    from loopwright.cores import microarchs
 
     del context, parameter
     try:
@@ -80,7 +80,7 @@ def complete_microarchs(
 
 def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the models that go on with a list of them."""
-    from loopwright.predict import MODELS
+    from loopwright.predicting.predict import MODELS
 
     del context, parameter
     return _go_on(begun, (m.id for m in MODELS))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from loopwright.cli import table
+from loopwright.cli.views import table
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:

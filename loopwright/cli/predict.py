@@ -97,10 +97,10 @@ def predict(
     loopwright predict x86_64/copy_user/loop32 --microarch sandybridge --ports
     loopwright predict all --microarch all --offset all --csv
     """
-    from loopwright.cli import inside, sides
-    from loopwright.predict import answer
-    from loopwright.predict.inside import TimelineQuestion, answer_ports, answer_timeline
-    from loopwright.predict.selection import Question
+    from loopwright.cli.views import inside, predicted
+    from loopwright.predicting.inside import TimelineQuestion, answer_ports, answer_timeline
+    from loopwright.predicting.predict import answer
+    from loopwright.predicting.question import Question
 
     if iterations is not None and ports:
         raise InputError("--timeline and --ports exclude each other")
@@ -111,7 +111,7 @@ def predict(
     elif ports:
         rows, view = answer_ports(Question(**asked)), inside.ports
     else:
-        rows, view = answer(Question(**asked)), sides.show
+        rows, view = answer(Question(**asked)), predicted.show
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

@@ -51,7 +51,7 @@ def trace(
     loopwright trace arm64/copy_user/to_user_pairs --size 200 --fault dst:130
     loopwright trace x86_64/csum/adc4 --size 1500 --csv
     """
-    from loopwright.trace.verb import TraceQuestion, answer_trace
+    from loopwright.tracing.trace import TraceQuestion, answer_trace
 
     pairs = options.alignments(align)
     if len(pairs) != 1:

@@ -16,7 +16,7 @@ def _said(line: str) -> None:
 
 def _said_check(row: dict[str, object]) -> None:
     """Say on stderr what a check of a tier did, and how a failure is repeated."""
-    from loopwright.verify import FAIL
+    from loopwright.tree.verify import FAIL
 
     status = str(row["status"]).upper() if row["status"] == FAIL else row["status"]
     _said(f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}")
@@ -56,7 +56,7 @@ def patch(
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
     loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
-    from loopwright.verify import FAIL, TIERS
+    from loopwright.tree.verify import FAIL, TIERS
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -86,8 +86,8 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
     \b
     loopwright baseline x86_64/copy_user --tree ~/src/linux
     """
-    from loopwright.baseline import run
-    from loopwright.report.sides import by_core
+    from loopwright.reporting.sides import by_core
+    from loopwright.tree.baseline import run
 
     found = run(kernel, tree, quick=no_measure)
     if as_json or as_csv:
@@ -134,7 +134,7 @@ def report(
     """
     import pandas as pd
 
-    from loopwright.report import report as write
+    from loopwright.reporting import report as write
 
     with output.progress("measuring") as step:
         findings = write(

@@ -135,9 +135,7 @@ def _row(c: Core, kind: Kind, plain: Plain | None, bare: dict[str, Summary]) -> 
     )
 
 
-def _ports(
-    c: Core, kind: Kind, uops: int, plain: Plain | None
-) -> tuple[dict[str, int], int, int]:
+def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[str, int], int, int]:
     """Return the uops of a form by their ports, and the cycles a unit is busy and pipes held."""
     if kind.base in c.no_port:
         return {}, 0, 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
 from inputs import Summary
 from x86_forms import name_of
 from x86_latency import Latencies

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import kernels, verify
-from loopwright.patch import edits, target
-from loopwright.patch import tree as trees
-from loopwright.patch.scratch import Repository
-from loopwright.patch.tree import Tree
+from loopwright import kernels
+from loopwright.tree import sources as trees
+from loopwright.tree import target, verify
+from loopwright.tree.patch import edits
+from loopwright.tree.scratch import Repository
+from loopwright.tree.sources import Tree
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["variant", "kind", "tier", "checks"]

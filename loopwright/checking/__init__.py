@@ -1,0 +1,1 @@
+"""Hold variants to their contracts."""

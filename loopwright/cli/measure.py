@@ -1,0 +1,167 @@
+"""The verb measure."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import loopwright as lw
+from loopwright.cli import options, output
+from loopwright.cli.views import measured
+from loopwright.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code")
+
+
+@click.command()
+@click.argument(
+    "spec",
+    metavar="[KERNEL[/VARIANT]]",
+    required=False,
+    shell_complete=options.complete_specs,
+)
+@click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
+@click.option(
+    "--offset",
+    metavar="N[,N...]|all",
+    help="Code offsets of the loop, mod 64. At several, calls of the --sizes given alone.",
+)
+@click.option(
+    "--align",
+    metavar="D:S[,D:S...]",
+    help="Alignments of destination and source, in bytes from a page start.",
+)
+@click.option(
+    "--skew",
+    metavar="N[,N...]",
+    help="(destination - source) mod 4096; 0 and small ones are where loads and stores alias.",
+)
+@click.option(
+    "--cache",
+    metavar="hot|cold|all",
+    help="cold: buffers in no cache, each call with its own, behind a fence.",
+)
+@click.option(
+    "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
+)
+@click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
+@click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
+@click.option(
+    "--blocks",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="A CSV with the columns id, hex and optionally offset.",
+)
+@click.option(
+    "--notion",
+    metavar="loop|unrolled|all",
+    help="Of --blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
+)
+@click.option("--isa", metavar="x86_64|arm64", help="Of --blocks; this host's where left out.")
+@click.option(
+    "--processes",
+    type=int,
+    help="Of --blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
+)
+@output.formats
+def measure(
+    spec: str | None,
+    sizes: str | None,
+    offset: str | None,
+    align: str | None,
+    skew: str | None,
+    cache: str | None,
+    against: str | None,
+    resume: bool,
+    raw: bool,
+    blocks: Path | None,
+    notion: str | None,
+    isa: str | None,
+    processes: int | None,
+    as_json: bool,
+    as_csv: bool,
+) -> int:
+    """Measure variants on this host: cycles an iteration and cycles a call over sizes.
+
+    Or blocks of any code, each in a sealed process: cycles a copy, or a trip of a loop. A variant
+    that breaks its contract is not measured. Every point of a variant is kept in the results store
+    as soon as it is measured (`loopwright results`). Exit code 1 where nothing has a number.
+
+    \b
+    loopwright measure x86_64/copy_user --sizes 64,256,4096
+    loopwright measure x86_64/clear_user/plain --offset all --csv
+    loopwright measure x86_64/copy_user --sizes 4096 --skew 0,8,2048
+    loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
+    loopwright measure x86_64/clear_user/immediates --against plain
+    loopwright measure --blocks blocks.csv --notion all --csv
+    """
+    from loopwright.measuring.blocks import slopes
+    from loopwright.measuring.sweeps import CACHES
+
+    at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
+    if blocks is not None:
+        if spec is not None:
+            raise InputError("KERNEL and --blocks exclude each other")
+        if resume or raw or any(x is not None for x in (sizes, align, skew, cache, against)):
+            raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
+        with output.progress("measuring") as step:
+            found = lw.measure_blocks(
+                blocks,
+                notion=notion,
+                offset=at,
+                isa=isa,
+                processes=slopes.TURNS if processes is None else processes,
+                progress=step,
+            )
+        output.emit(found, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
+        return _verdict(found)
+    if spec is None:
+        raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
+    if notion is not None or isa is not None or processes is not None:
+        raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
+    with _kept(), output.progress("measuring") as step:
+        rows = lw.measure(
+            spec,
+            sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
+            offset=at,
+            alignments=None if align is None else options.alignments(align),
+            skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
+            caches=CACHES if cache == "all" else (cache or "hot",),
+            against=against,
+            resume=resume,
+            progress=step,
+        )
+    if as_json or as_csv:
+        output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
+    else:
+        measured.show(rows)
+    return _verdict(rows)
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Have an interruption say what becomes of the points that were measured."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note("what is measured is kept: the same command with --resume goes on from there")
+        raise
+
+
+def _verdict(rows: "pd.DataFrame") -> int:
+    return output.verdict(bool(rows["cycles"].notna().any()), "no measurement")
+
+
+def _numbers(option: str, text: str, example: str) -> list[int]:
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    if not parts or not all(p.isdecimal() for p in parts):
+        raise InputError(f"{option} {text!r} is no list of numbers; give it as {example}")
+    return [int(p) for p in parts]
+
+
+VERBS = (measure,)

@@ -1,0 +1,1 @@
+"""What verbs found, as a terminal shows it."""

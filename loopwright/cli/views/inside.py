@@ -1,0 +1,113 @@
+"""Terminal views of what happens inside a core: a chart of the timeline, a table of ports."""
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from loopwright.cli.views import table
+from loopwright.predicting.inside import STEPS
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Letters of the steps in the chart; of two in one cycle the later is shown.
+LETTERS = dict(zip(STEPS, "FDIrXER", strict=True))
+LEGEND = (
+    "F fetched, D decoded (in the queue in front of rename), I issued, r operands ready, "
+    "X dispatched to the port, E executed, R retired"
+)
+_WIDE_ENOUGH_FOR_REASONS = 120
+_WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
+
+Row = dict[str, Any]
+
+
+def timeline(rows: Rows) -> None:
+    """Print one line an uop and one column a cycle, as many cycles as the window holds."""
+    console = table.console()
+    reasons = console.width >= _WIDE_ENOUGH_FOR_REASONS
+    for title, part in _by_block(rows):
+        console.print(title, style="bold")
+        cut = _chart(console, part, reasons=reasons)
+        console.print(LEGEND, style="dim")
+        if cut:
+            console.print(cut)
+        console.print()
+
+
+def ports(rows: Rows) -> None:
+    """Print a table of uops an iteration: a line an instruction, a column a port that is used."""
+    console = table.console()
+    for title, part in _by_block(rows):
+        console.print(f"{title}: uops an iteration by port", style="bold")
+        names = dict.fromkeys(row["port"] for row in part)
+        all_uops = dict.fromkeys(names, 0.0)
+        lines = []
+        for instruction, uses in groupby(part, key=lambda row: row["instruction"]):
+            of_one = list(uses)
+            lines.append({"instruction": instruction, "text": of_one[0]["text"]})
+            for row in of_one:
+                uops = row["uops_per_iteration"]
+                lines[-1][row["port"]] = uops or None
+                all_uops[row["port"]] += uops
+        used = {port: uops or None for port, uops in all_uops.items()}
+        table.draw(Rows.of([*lines, {"instruction": None, "text": "all", **used}]))
+
+
+def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
+    """Return each block's rows with a title; a block without an answer has its error printed."""
+    keys = [k for k in _WHERE if k in rows.columns]
+    found = []
+    for values, group in groupby(rows.records(), key=lambda row: tuple(row[k] for k in keys)):
+        part = list(group)
+        named = dict(zip(keys, values, strict=True))
+        subject = "/".join(str(named[k]) for k in ("kernel", "variant", "id") if named.get(k))
+        title = f"{subject} on {named['microarch']}, {named['notion']}, offset {named['offset']}"
+        if part[0]["error"]:
+            table.console().print(f"{title}: {part[0]['error']}\n")
+        else:
+            found.append((title, part))
+    return found
+
+
+def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
+    """Print the lines; return what is cut off and how to see it, or nothing."""
+    from rich.text import Text
+
+    labels = [_label(row) for row in rows]
+    label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
+    waits = [(row["waited_for"] or "") if reasons else "" for row in rows]
+    room = console.width - label_width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
+    last = max(row["retired_cycle"] or 0 for row in rows)
+    shown = min(last + 1, max(room, 10))
+    console.print(Text(" " * (label_width + 1) + _ruler(shown)))
+    for label, wait, row in zip(labels, waits, rows, strict=True):
+        line = f"{label[:label_width]:<{label_width}} {_track(row, shown)} {wait}"
+        console.print(Text(line.rstrip()), no_wrap=True, overflow="crop")
+    if shown > last:
+        return ""
+    return (
+        f"cycles 0-{shown - 1} of 0-{last} are shown: give fewer iterations or a wider window, "
+        "or --csv for all"
+    )
+
+
+def _label(row: Row) -> str:
+    port = f"p{row['port']}" if row["port"] else ""
+    what = row["how"] if not port and row["how"] else row["role"]
+    return f"{row['iteration']}.{row['instruction']:<2} {row['text']!s:<28.28} {port:<3} {what!s}"
+
+
+def _ruler(cycles: int) -> str:
+    """Return the tens of cycles, each where its cycle stands."""
+    return "".join(f"{cycle:<10}" for cycle in range(0, cycles, 10))[:cycles].rstrip()
+
+
+def _track(row: Row, cycles: int) -> str:
+    """Return an uop's letters, dots in between."""
+    steps = ((letter, row[f"{step}_cycle"]) for step, letter in LETTERS.items())
+    at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}
+    if not at:
+        return " " * cycles
+    first, last = min(at), max(at)
+    return "".join(at.get(c, "." if first < c < last else " ") for c in range(cycles))

@@ -1,0 +1,57 @@
+"""Terminal view of predictions: a line a block; of several models, a column each."""
+
+from typing import Any
+
+from loopwright.cli import output
+from loopwright.cli.views import table
+from loopwright.cli.views.table import Figure
+from loopwright.rows import Rows
+
+_HIDDEN = ("kernel", "routine")
+_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note")
+
+
+def show(rows: Rows) -> None:
+    """Print predictions; where several models were asked, side by side."""
+    models = list(dict.fromkeys(rows.column("model")))
+    if len(models) < 2:
+        output.emit(rows, as_json=False, as_csv=False, hide=_HIDDEN)
+        return
+    shared = [c for c in rows.columns if c not in _OF_A_MODEL]
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    missing: dict[str, list[tuple[str, str, str]]] = {}
+    subject = "variant" if "variant" in rows.columns else "id"
+    for row in rows.records():
+        place = {c: row[c] for c in shared}
+        line = lines.setdefault(tuple(place.values()), place | dict.fromkeys(models, Figure("-")))
+        if row["cycles"] is None:
+            missing.setdefault(row["error"], []).append(
+                (row["microarch"], row["model"], row[subject])
+            )
+        else:
+            line[row["model"]] = _cell(row)
+    found = Rows.of(lines.values())
+    table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
+    if any("+" in str(line[m]) for line in lines.values() for m in models):
+        print("+N: cycles once, to start a string instruction; +? where that is not known")
+    for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
+        print(f"note: {model}: {note}")
+    every = len(set(rows.column(subject)))
+    for error, cells in missing.items():
+        asked: dict[str, dict[str, None]] = {}
+        for core, model, _ in cells:
+            asked.setdefault(core, {})[model] = None
+        who = (f"{_models(list(mine), models)} on {core}" for core, mine in asked.items())
+        what = dict.fromkeys(name for *_, name in cells)
+        of = "" if len(what) == every else f" ({', '.join(what)})"
+        print(f"- {'; '.join(who)}{of}: {error}")
+
+
+def _models(some: list[str], every: list[str]) -> str:
+    return "no model" if some == every else ", ".join(some)
+
+
+def _cell(row: dict[str, Any]) -> Figure:
+    startup = row["startup_cycles"]
+    told = "" if startup == 0 else " +?" if startup is None else f" +{startup:.0f}"
+    return Figure(f"{row['cycles']:.2f}{told}")

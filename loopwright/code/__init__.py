@@ -1,0 +1,1 @@
+"""Machine code: assembled or read, decoded, its control flow and its loops."""

@@ -1,0 +1,222 @@
+"""Turn a variant into code: assembled and linked by the real toolchain, then read back."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from loopwright import kernels, paths, toolchain
+from loopwright.code import decode, loops
+from loopwright.code.instructions import Code, ExceptionEntry, Loop
+from loopwright.code.loops import Choice
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+
+# What the kernel compiles with, as far as it bears on the code of a leaf routine.
+_C_FLAGS = [
+    "-O2",
+    "-std=gnu11",
+    "-ffreestanding",
+    "-fno-strict-aliasing",
+    "-fno-jump-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-stack-protector",
+    "-fomit-frame-pointer",
+    "-fno-pic",
+    "-fno-pie",
+    "-Werror=implicit-function-declaration",
+]
+_ISA_FLAGS = {
+    "x86_64": [
+        "-m64",
+        "-mno-sse",
+        "-mno-mmx",
+        "-mno-red-zone",
+        "-mcmodel=kernel",
+        "-fcf-protection=none",
+    ],
+    "arm64": ["-mgeneral-regs-only", "-mcmodel=small"],
+}
+_EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
+
+
+# Alternatives whose instructions user space may not execute.
+PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
+
+
+def variant_code(variant: Variant, without: frozenset[str] = frozenset()) -> Code:
+    """Assemble a variant, leaving out some of its alternatives (feature names).
+
+    InputError with the assembler's message, file and line.
+    """
+    kernel = kernels.load(variant.kernel)
+    symbol = kernel.routines[variant.routine].contract.symbol
+    taken = tuple(name for name in variant.alternatives if name not in without)
+    return source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
+
+
+def user_code(variant: Variant) -> Code:
+    """Assemble a variant as user space can run it: without privileged alternatives."""
+    return variant_code(variant, PRIVILEGED)
+
+
+def main_loop(variant: Variant, code: Code) -> Loop:
+    """Return the loop that a prediction for the variant is about; InputError where none is."""
+    return chosen_loop(variant, code).loop
+
+
+def chosen_loop(variant: Variant, code: Code) -> Choice:
+    """Return the main loop with why it is that one; InputError where there is none."""
+    contract = kernels.contract_of(variant)
+    try:
+        choice = loops.choose(code.loops, contract, code.symbols)
+    except InputError as error:
+        raise InputError(f"{variant.source}: {error}") from None
+    if choice is None:
+        raise InputError(
+            f"{variant.source}: no loop in {contract.symbol} that moves data; a routine without "
+            'a loop says unit = "call" in its contract'
+        )
+    return choice
+
+
+def source_code(
+    isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
+) -> Code:
+    """Assemble one source file with the given alternatives taken; folder is its kernel's."""
+    key = isa, folder, source, symbol, alternatives
+    if (known := _KNOWN.get(key)) and known.read == _contents(known.read):
+        return known.code
+    known = _KNOWN[key] = _assemble(isa, folder, source, symbol, alternatives)
+    return known.code
+
+
+@dataclass(frozen=True)
+class _Assembled:
+    """Code, and what each file held that it was made of: a source and what it includes."""
+
+    code: Code
+    read: dict[Path, bytes]
+
+
+# Files may change while this process lives: what is known is asked for by what they hold.
+_KNOWN: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
+
+
+def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
+    """Return what files hold; a file that is not there is left out."""
+    return {path: path.read_bytes() for path in paths if path.is_file()}
+
+
+def _assemble(
+    isa: str, folder: Path, source: Path, symbol: str, alternatives: tuple[str, ...]
+) -> _Assembled:
+    tools = toolchain.find(isa)
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        obj, elf, included = (Path(scratch, f"variant.{end}") for end in ("o", "elf", "d"))
+        command = [
+            tools.gcc,
+            *flags(isa, folder),
+            *(f"-DLW_TAKE_{name}" for name in alternatives),
+            "-Wa,--keep-locals",  # a kernel.toml may name its main loop by a label
+            *("-MD", "-MF", str(included)),
+            *("-c", str(source), "-o", str(obj)),
+        ]
+        if source.suffix == ".S":
+            command.insert(1, "-D__ASSEMBLY__")
+        _run(command, source)
+        _run(
+            [
+                tools.ld,
+                "-Ttext=0",
+                "-e",
+                symbol,
+                "--no-warn-rwx-segments",
+                "-z",
+                "noexecstack",
+                "-o",
+                str(elf),
+                str(obj),
+            ],
+            source,
+        )
+        files = [source, *_included(included.read_text())]
+        return _Assembled(_read(isa, elf, source, symbol), _contents(files))
+
+
+def _included(rule: str) -> list[Path]:
+    """Return the files that a rule for make, as compilers write it, says something is made of."""
+    _, _, files = rule.replace("\\\n", " ").partition(": ")
+    names = (re.sub(r"\\([ #])|\$(\$)", r"\1\2", n) for n in re.split(r"(?<!\\)\s+", files) if n)
+    return [Path(name) for name in names]
+
+
+def flags(isa: str, folder: Path) -> list[str]:
+    """Return what a source of a kernel in folder is compiled with, alternatives apart."""
+    include = paths.HARNESS / "include"
+    found = [f"-I{path}" for path in (include / isa, include / "common", folder)]
+    return [*_C_FLAGS, *_ISA_FLAGS[isa], "-D__KERNEL__", "-nostdinc", *found]
+
+
+def _run(command: list[str], source: Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    first = next((line for line in lines if re.search(r"[Ee]rror|undefined", line)), lines[0])
+    raise InputError(f"{source.name} does not assemble: {first.strip()}")
+
+
+def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
+    with elf.open("rb") as file:
+        image = ELFFile(file)
+        text = image.get_section_by_name(".text")
+        table = image.get_section_by_name("__ex_table")
+        extra = [
+            s.name
+            for s in image.iter_sections()
+            if s["sh_flags"] & 2 and s["sh_size"] and s.name not in (".text", "__ex_table")
+        ]
+        if extra:
+            raise InputError(f"{source}: section {extra[0]} holds data; a variant has code only")
+        entries = list(
+            cast(SymbolTableSection, image.get_section_by_name(".symtab")).iter_symbols()
+        )
+        entries = [e for e in entries if e.name and e["st_shndx"] != "SHN_UNDEF"]
+        symbols = {e.name: e["st_value"] for e in entries}
+        sizes = {e.name: e["st_size"] for e in entries}
+        if text is None or symbol not in symbols:
+            raise InputError(f"{source}: it defines no {symbol}")
+        data: bytes = text.data()
+        exceptions = _exceptions(table.data(), table["sh_addr"]) if table else ()
+    start, size = symbols[symbol], sizes[symbol]
+    if not size:
+        raise InputError(f"{source}: {symbol} has no size; end it with SYM_FUNC_END({symbol})")
+    instructions = decode.decode(isa, data[start : start + size], start)
+    return Code(
+        isa=isa,
+        text=data,
+        entry=start,
+        size=size,
+        instructions=instructions,
+        symbols=symbols,
+        exceptions=exceptions,
+        loops=loops.find(instructions),
+    )
+
+
+def _exceptions(table: bytes, address: int) -> tuple[ExceptionEntry, ...]:
+    out = []
+    for at in range(0, len(table), _EX_ENTRY_BYTES):
+        insn, fixup = (
+            address + at + n + int.from_bytes(table[at + n : at + n + 4], "little", signed=True)
+            for n in (0, 4)
+        )
+        out.append(ExceptionEntry(insn, fixup))
+    return tuple(out)

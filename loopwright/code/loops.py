@@ -1,0 +1,200 @@
+"""Find the innermost loops of code from its backward branches."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopwright.code.decode import ZEROED_BYTES
+from loopwright.code.flow import Step
+from loopwright.code.instructions import Code, Flow, Instruction, Loop
+from loopwright.errors import InputError
+from loopwright.kernels.contracts import Contract
+
+STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
+_BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
+
+
+def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
+    """Return the loops of a routine that hold no other loop, by address, and the string ones.
+
+    Control enters at the first instruction. Code that it cannot reach from there, such as an
+    alternative not taken, holds no loop.
+    """
+    closed, strings = _closed(instructions, everywhere=False)
+    branches = [
+        Loop("branch", tuple(instructions[a : b + 1]), _inside(closed - {(a, b)}, a, b))
+        for a, b in _innermost(closed)
+    ]
+    repeated = [Loop("string", (instructions[n],), _inside(closed, n, n)) for n, _ in strings]
+    return tuple(sorted([*branches, *repeated], key=lambda loop: loop.start))
+
+
+def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> list[tuple[int, int]]:
+    """Return the first and last instruction of each innermost loop, in the order of the first.
+
+    A repeated string instruction is a loop of its own. everywhere: control may enter at any
+    instruction, not just the first.
+    """
+    closed, strings = _closed(code, everywhere=everywhere)
+    return sorted([*_innermost(closed), *strings])
+
+
+def _closed(
+    code: Sequence[Instruction | Step], *, everywhere: bool
+) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
+    """Return all loops by first and last instruction: those of branches, those of strings.
+
+    A backward branch closes a loop only if control can come from its target to it without leaving
+    the stretch between; fixups that jump back to an exit close none.
+    """
+    index = {ins.address: n for n, ins in enumerate(code)}
+    all_of_it = range(len(code))
+    live = all_of_it if everywhere else _reached(code, index, 0, all_of_it)
+    closed = set()
+    for last in live:
+        ins = code[last]
+        if ins.flow not in (Flow.BRANCH, Flow.JUMP) or ins.target is None:
+            continue
+        first = index.get(ins.target)
+        if first is None or first > last:
+            continue
+        if last in _reached(code, index, first, range(first, last + 1)):
+            closed.add((first, last))
+    return closed, [(n, n) for n in live if code[n].string]
+
+
+def _innermost(closed: Collection[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that hold no other one."""
+    least = math.inf  # where the first ends of those that begin here or later
+    for first, last in sorted(closed, key=lambda span: (-span[0], span[1])):
+        if last < least:
+            yield first, last
+        least = min(least, last)
+
+
+def _inside(closed: Collection[tuple[int, int]], first: int, last: int) -> bool:
+    return any(a <= first and last <= b for a, b in closed)
+
+
+def reached(code: Code) -> set[int]:
+    """Return the addresses of instructions that control gets to, by a fixup after a fault, too."""
+    index = {ins.address: n for n, ins in enumerate(code.instructions)}
+    everything = range(len(code.instructions))
+    seen = _reached(code.instructions, index, index[code.entry], everything)
+    fixups = {e.insn: e.fixup for e in code.exceptions}
+    while True:
+        starts = [
+            index[to]
+            for at, to in fixups.items()
+            if index.get(at) in seen and to in index and index[to] not in seen
+        ]
+        if not starts:
+            return {code.instructions[n].address for n in seen}
+        for start in starts:
+            seen |= _reached(code.instructions, index, start, everything)
+
+
+def _reached(
+    instructions: Sequence[Instruction | Step], index: dict[int, int], start: int, within: range
+) -> set[int]:
+    """Return which instructions control gets to from one of them, staying within a stretch."""
+    seen: set[int] = set()
+    todo = [start]
+    while todo:
+        at = todo.pop()
+        if at in seen or at not in within:
+            continue
+        seen.add(at)
+        ins = instructions[at]
+        if ins.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
+            todo.append(at + 1)
+        if ins.flow in (Flow.BRANCH, Flow.JUMP) and ins.target in index:
+            todo.append(index[ins.target])
+    return seen
+
+
+def moved_bytes(loop: Loop, contract: Contract) -> int:
+    """Return the bytes that one iteration moves: what it reads for a checksum, else writes.
+
+    Of a loop over records it is whole ones, since calls in the loop store out of sight and push. A
+    loop inside of that one moves part of a record; InputError where a call hides how much.
+    """
+    if contract.fields and loop.nested and any(i.flow is Flow.CALL for i in loop.instructions):
+        raise InputError(
+            f"the loop at {loop.start:#x} stands in another and calls what stores out of sight: "
+            "what it moves is not known"
+        )
+    if contract.fields and contract.counted and not loop.nested:
+        record = sum(f.size for f in contract.fields)
+        return record * max(1, round(loop.written_bytes / record))
+    return _data(loop, contract)
+
+
+def _data(loop: Loop, contract: Contract) -> int:
+    return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The main loop of a routine, why it is that one, and how many loops it was chosen from."""
+
+    loop: Loop
+    rule: str
+    among: int
+
+    def __str__(self) -> str:
+        """Return where it is and why, e.g. "0x20 to 0x3c, of 3 loops: moves most, 64 bytes"."""
+        of = f", of {self.among} loops" if self.among > 1 else ""
+        return f"{self.loop.start:#x} to {self.loop.end:#x}{of}: {self.rule}"
+
+
+def choose(
+    loops: Sequence[Loop], contract: Contract, labels: Mapping[str, int] | None = None
+) -> Choice | None:
+    """Return the loop that predictions and slopes are of; None where no loop moves data.
+
+    It is the one that the contract names: by a label (labels maps them to addresses), or by its
+    number in the order of addresses. Else it is the one that moves most bytes an iteration, as
+    large sizes run in it, and the first of several that move as many; but a repeated string
+    instruction goes before branch loops that move less than 16 bytes. InputError where the
+    contract names no loop of these.
+    """
+    if contract.loop:
+        loop = _named(loops, contract.loop, labels or {})
+        return Choice(loop, f"kernel.toml names it, {contract.loop}", len(loops))
+    moving = [loop for loop in loops if _data(loop, contract)]
+    if not moving:
+        return None
+    best = max(moving, key=lambda loop: _rank(loop, contract))
+    moved = _data(best, contract)
+    if best.kind == "string":
+        rule = f"a string instruction, and no branch loop moves {_BIG} bytes or more"
+    else:
+        alike = sum(_rank(loop, contract) == _rank(best, contract) for loop in moving)
+        first = f", the first of {alike} that do" if alike > 1 else ""
+        rule = f"moves most, {moved} bytes an iteration{first}"
+    if any(i.mnemonic == "dc" and i.written_bytes for i in best.instructions):
+        rule += f" (dc zva taken for {ZEROED_BYTES}: DCZID_EL0 of the machine says what it is)"
+    return Choice(best, rule, len(loops))
+
+
+def _rank(loop: Loop, contract: Contract) -> tuple[int, int]:
+    """Return what the main loop has most of: its kind first, then bytes an iteration."""
+    moved = _data(loop, contract)
+    if loop.kind == "string":
+        return 1, moved
+    return (2 if moved >= _BIG else 0), moved
+
+
+def _named(loops: Sequence[Loop], name: str | int, labels: Mapping[str, int]) -> Loop:
+    known = ", ".join(f"{n} at {loop.start:#x}" for n, loop in enumerate(loops, 1)) or "none"
+    if isinstance(name, int):
+        if name <= len(loops):
+            return loops[name - 1]
+        raise InputError(f"there is no loop {name}; loops by number: {known}")
+    if name not in labels:
+        raise InputError(f"there is no label {name}; loops by number: {known}")
+    found = [loop for loop in loops if loop.start <= labels[name] < loop.end]
+    if not found:
+        raise InputError(f"no loop is at {name}, {labels[name]:#x}; loops by number: {known}")
+    return found[0]

@@ -1,0 +1,135 @@
+"""What a look at code tells before it is decoded: how it ends, where it goes, what it needs."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from loopwright.code import binding
+from loopwright.code.decode import decode, no_code
+from loopwright.errors import InputError
+
+# What every core of an ISA has: the first x86-64 CPUs, and their privileged instructions.
+_BASE = {
+    "x86_64": frozenset(
+        {
+            "intel8086",
+            "intel186",
+            "intel286",
+            "intel386",
+            "intel486",
+            "x64",
+            "fpu",
+            "fpu287",
+            "fpu387",
+            "cpuid",
+            "tsc",
+            "msr",
+            "cx8",
+            "sep",
+            "cmov",
+            "mmx",
+            "fxsr",
+            "sse",
+            "sse2",
+            "clflush",
+            "syscall",
+            "multibytenop",
+            "pause",
+            "rdpmc",
+            "smm",
+        }
+    ),
+    "arm64": frozenset({"lor"}),  # mandatory since Armv8.1, and not in /proc/cpuinfo
+}
+# Extensions that /proc/cpuinfo does not call as the decoders do, in lower case.
+_CPUINFO = {
+    "x86_64": {
+        "avx512_ifma": "avx512ifma",
+        "avx512_vbmi": "avx512vbmi",
+        "clfsh": "clflush",
+        "cmpxchg16b": "cx16",
+        "d3now": "3dnow",
+        "d3nowext": "3dnowext",
+        "hle_or_rtm": "rtm",
+        "lzcnt": "abm",
+        "monitorx": "mwaitx",
+        "prefetchw": "3dnowprefetch",
+        "sha": "sha_ni",
+        "skinit_or_svm": "svm",
+        "sse3": "pni",
+    },
+    "arm64": {
+        "bfloat16": "bf16",
+        "compnum": "fcma",
+        "crc": "crc32",
+        "dotprod": "asimddp",
+        "flagmanip": "flagm2",
+        "fp_16_v8_2a": "asimdfhm",
+        "fp_f16": "fphp",
+        "frintts": "frint",
+        "lse": "atomics",
+        "memtag": "mte",
+        "pauth": "paca",
+        "rcpc": "lrcpc",
+        "rcpc2": "ilrcpc",
+        "rdma": "asimdrdm",
+        "simd": "asimd",
+        "simd_f16": "asimdhp",
+    },
+}
+
+
+class Outline(NamedTuple):
+    """How code ends, and what is in it.
+
+    ends_in_branch: by a direct branch. straight: control leaves it by no call, return or indirect
+    jump, and no string instruction repeats. needs: features by the names of /proc/cpuinfo, without
+    those that every core of the ISA has; instructions that other cores run as a nop need nothing.
+    """
+
+    ends_in_branch: bool
+    straight: bool
+    needs: frozenset[str]
+
+
+def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
+    """Return the outline of each code, or the error where it is empty or no code."""
+    if not codes:
+        return []
+    rows = binding.module().outline(isa, codes)
+    return [_outline(isa, code, row) for code, row in zip(codes, rows, strict=True)]
+
+
+def outline(isa: str, code: bytes) -> Outline:
+    """Return the outline of one code; InputError where it is empty or no code."""
+    (found,) = outlines(isa, [code])
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def lacking(isa: str, code: bytes, needs: Iterable[str], features: frozenset[str]) -> str:
+    """Say which instruction of code needs which of its needs beyond these features, or nothing."""
+    if not frozenset(needs) - features:
+        return ""
+    for one in decode(isa, code):
+        if missing := outline(isa, one.code).needs - features:
+            return f"{one.mnemonic} needs {', '.join(sorted(missing))}"
+    return f"it needs {', '.join(sorted(frozenset(needs) - features))}"
+
+
+def _outline(
+    isa: str, code: bytes, row: int | tuple[bool, bool, list[str]]
+) -> Outline | InputError:
+    if not code:
+        return InputError("there is no code to decode: it is empty")
+    if isinstance(row, int):
+        return no_code(isa, code, row)
+    branch, straight, extensions = row
+    return Outline(branch, straight, _needs(isa, tuple(extensions)))
+
+
+@cache
+def _needs(isa: str, extensions: tuple[str, ...]) -> frozenset[str]:
+    names = (_CPUINFO[isa].get(name.lower(), name.lower()) for name in extensions)
+    return frozenset(names) - _BASE[isa]

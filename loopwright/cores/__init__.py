@@ -1,0 +1,1 @@
+"""The cores: what models/<microarch>/core.toml says of each."""

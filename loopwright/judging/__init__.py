@@ -1,0 +1,1 @@
+"""Put predictions and measurements together, and judge variants by them."""

@@ -1,0 +1,1 @@
+"""The machine that loopwright runs on: its facts, its settings, what it can measure."""

@@ -1,0 +1,1 @@
+"""Measure variants on this host."""

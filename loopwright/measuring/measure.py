@@ -1,0 +1,264 @@
+"""Measure variants on this host: cycles per call, and per iteration of the main loop.
+
+The protocol, its acceptance rules and what it refuses are described in harness/README.md.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from loopwright import harness, kernels
+from loopwright.checking.check import contract_of, user_space_note
+from loopwright.checking.check import run as run_checks
+from loopwright.code import assemble
+from loopwright.errors import InputError, unknown
+from loopwright.kernels import Variant
+from loopwright.machine import hosts
+from loopwright.measuring import ratios, rounds, sweeps
+from loopwright.measuring.readings import Result
+from loopwright.measuring.rounds import Progress, Rounds, Subject
+from loopwright.measuring.sweeps import Placement, Sweep
+from loopwright.store.recorder import Recorder
+from loopwright.store.runs import Store
+
+PROCESSES = 3
+
+COLUMNS = [
+    "kernel",
+    "variant",
+    "quantity",
+    "unit",
+    "size_bytes",
+    "dst_align",
+    "src_align",
+    "skew_bytes",
+    "cache",
+    "offset",
+    "cycles",
+    "p10",
+    "p90",
+    "uncertainty",
+    "samples",
+    "dropped",
+    "dropped_from",
+    "dropped_to",
+    "processes",
+    "clock",
+    "status",
+    "reason",
+    "microarch",
+    "machine",
+    "self_test",
+    "milliseconds",
+    *ratios.COLUMNS,
+    "note",
+    "raw",
+]
+
+
+def run(
+    variants: Iterable[Variant],
+    sizes: Sequence[int] | None = None,
+    offset: int | str | Iterable[int] | None = None,
+    alignments: Sequence[tuple[int, int]] | None = None,
+    skews: Sequence[int] | None = None,
+    caches: Sequence[str] = ("hot",),
+    against: str | None = None,
+    processes: int = PROCESSES,
+    progress: Progress | None = None,
+    recorder: Recorder | None = None,
+) -> pd.DataFrame:
+    """Measure variants; rows of quantity "loop" and "call", tidy.
+
+    sizes are bytes a call (records, where the effect is store_fields). offset (0 to 63), or each
+    of several, or "all", is where the main loop starts, mod 64; by default it stands where its own
+    alignment directives put it. For a routine without a loop it is that of the entry. At several
+    offsets calls are measured of the sizes given alone. alignments are pairs of destination and
+    source offsets from a page start. skews are (dst - src) mod 4096, which place the source; where
+    none is given it is half a page, but for the alignments, far from 4 KiB aliasing. Loops are
+    measured at the first alignment of each skew. caches are "hot" or "cold": buffers flushed before
+    every burst, each call with its own and behind a fence.
+
+    size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
+    instruction. cycles is the median: for a loop per unit, for a call in a row of independent
+    ones, with call, return and the loading of arguments. p10 and p90 are of the samples;
+    uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096.
+    self_test says what the loops read whose cost is known, in all processes; milliseconds is what
+    the row took; raw has the samples (bootstrap.Raw). ratio and its interval compare with the
+    variant named by against, or else with the routine's baseline, where it is among the variants
+    (see ratios.add). A row with status "refused" has a reason and no number, as that of a variant
+    that breaks its contract; "bimodal" says that there are two speeds: more samples are slow, or
+    alike slow, than interruptions and what shares the core explain, or processes differ by more
+    than 1 % (cold: 10 %) and than their samples. dropped is the share of samples that were left
+    out for being slow, dropped_from and dropped_to how many times as long as the others they took.
+
+    progress is called with measured points and all points. recorder keeps every answer of the
+    harness as it comes; points that it knows already are not measured again. The table's
+    attrs["host"] is the record of hosts.describe, with the ticks that a hypervisor took meanwhile.
+    InputError for settings that make no sense.
+    """
+    wanted = _assembling(variants)
+    if processes < 1:
+        raise InputError(f"{processes} processes measure nothing; give at least 1")
+    sweep = Sweep(sizes, alignments, skews, caches)
+    native = [v for v in wanted if not _emulated(v)]
+    held = run_checks(native)
+    refused = {v.id: f"emulated: no timing ({_emulated(v)} runs its code here)" for v in wanted}
+    refused |= {
+        v.id: "" if passed else f"breaks its contract: {failure}"
+        for v, passed, failure in zip(native, held["passed"], held["failure"], strict=True)
+    }
+    stolen = hosts.steal()
+    places = {v.id: _offsets(v, offset) for v in wanted}
+    if sizes is None and any(len(asked) > 1 for asked in places.values()):
+        sweep = replace(sweep, calls=False)
+    subjects = [_subject(v, at, sweep) for v in wanted for at in places[v.id]]
+    if skews and not any(sweeps.both_sides(s.contract) for s in subjects):
+        raise InputError(
+            f"skew: {wanted[0].kernel} has a destination or a source alone; leave the skew out"
+        )
+    sound = [s for s in subjects if not refused[s.variant.id]]
+    found = rounds.measure(sound, processes, progress, recorder) if sound else Rounds([], [])
+    measured = {id(s): r for s, r in zip(sound, found.results, strict=True)}
+    tested = self_test(found.self_tests)
+    rows = [
+        row(
+            s.variant,
+            s.place.offset,
+            r,
+            *_where(s.variant),
+            "" if refused[s.variant.id] else tested,
+        )
+        for s in subjects
+        for r in measured.get(id(s)) or [Result.refusal(g, refused[s.variant.id]) for g in s.goals]
+    ]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table = ratios.add(table, ratios.bases(wanted, against), placed=offset is not None)
+    stolen_now = hosts.steal()
+    lost = None if stolen is None or stolen_now is None else stolen_now - stolen
+    table.attrs["host"] = {**hosts.describe(), "stolen_ticks_meanwhile": lost}
+    return table
+
+
+def measure(
+    spec: str,
+    *,
+    sizes: Sequence[int] | None = None,
+    offset: int | str | Iterable[int] | None = None,
+    alignments: Sequence[tuple[int, int]] | None = None,
+    skews: Sequence[int] | None = None,
+    caches: Sequence[str] = ("hot",),
+    against: str | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Measure KERNEL[/VARIANT] on this host; tidy rows (see run).
+
+    against names a variant of the kernel to compare with, which is measured, too. A variant that
+    breaks its contract is never measured; InputError where none honours it. Every point is kept in
+    the results store; resume goes on with the newest run of this machine and measures what it
+    lacks.
+    """
+    kernel, variants = kernels.select(spec)
+    if against is not None:
+        if against not in kernel.variants:
+            raise unknown("variant", against, kernel.variants)
+        variants = [*dict.fromkeys((kernel.variants[against], *variants))]
+    checks = run_checks(variants)
+    sound = [v for v, passed in zip(variants, checks["passed"], strict=True) if passed]
+    if not sound:
+        failure = checks["failure"].iloc[0]
+        raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
+    with closing(Store.open()) as store:
+        return run(
+            sound,
+            sizes=sizes,
+            offset=offset,
+            alignments=alignments,
+            skews=skews,
+            caches=caches,
+            against=against,
+            progress=progress,
+            recorder=Recorder(store, resume=resume),
+        )
+
+
+def _assembling(variants: Iterable[Variant]) -> list[Variant]:
+    """Return the variants that assemble; InputError where none of them does."""
+    found: list[Variant] = []
+    refused: list[InputError] = []
+    for variant in variants:
+        try:
+            assemble.user_code(variant)
+            found.append(variant)
+        except InputError as error:
+            refused.append(error)
+    if refused and not found:
+        raise refused[0]
+    return found
+
+
+def _emulated(variant: Variant) -> str:
+    """Return the name of the emulator that runs a variant here, or nothing."""
+    return harness.emulator(kernels.load(variant.kernel).isa)
+
+
+def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[int | None]:
+    """Return the offsets to place a variant at, each once; None is where the code puts itself."""
+    if asked is None or isinstance(asked, int):
+        return [asked]
+    if asked == "all":
+        return list(range(0, 64, 4 if kernels.load(variant.kernel).isa == "arm64" else 1))
+    if isinstance(asked, str):
+        raise InputError(f"offset {asked!r} is no number from 0 to 63, and not all")
+    several: list[int | None] = list(dict.fromkeys(asked))
+    if not several:
+        raise InputError("no offset given; give numbers from 0 to 63, or all")
+    return several
+
+
+def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> Subject:
+    code = assemble.user_code(variant)
+    contract = contract_of(variant)
+    goals = sweeps.goals(variant, code, contract, sweep)
+    return Subject(variant, code, contract, Placement.of(code, contract, offset), goals)
+
+
+def self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Say in a line what each known loop read, from the least to the most of the processes."""
+    read: dict[str, list[float]] = {}
+    for tests in processes:
+        for test in tests:
+            cycles = test["cycles"]
+            read.setdefault(test["name"], []).append(float("nan") if cycles is None else cycles)
+    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in read.items())
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = (f"{v:.4f}" for v in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _where(variant: Variant) -> tuple[str, str]:
+    """Return the core and the machine that run a variant here."""
+    return "" if _emulated(variant) else hosts.microarch() or "", hosts.machine()
+
+
+def row(
+    variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
+) -> dict[str, Any]:
+    """Return the columns of a result of a variant on a machine that was tested so."""
+    left_out = user_space_note(variant)
+    return {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "offset": offset,
+        "microarch": microarch,
+        "machine": machine,
+        "self_test": tested,
+        **result.columns(),
+        "note": "; ".join(note for note in (left_out, result.note) if note),
+    }

@@ -1,0 +1,142 @@
+"""Pack the harness and every kernel for machines that have neither Python nor a compiler."""
+
+import gzip
+import hashlib
+import io
+import lzma
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+
+import loopwright
+from loopwright import harness, kernels, paths, toolchain
+from loopwright.checking.check import contract_of
+from loopwright.code import assemble
+from loopwright.errors import InputError
+from loopwright.harness import jobs
+from loopwright.kernels import Variant
+from loopwright.machine.facts import FILES
+from loopwright.measuring import sweeps
+from loopwright.measuring.sweeps import Sweep
+
+FOLDER = "loopwright-kit"
+_TEMPLATES = {"run": 0o755, "README": 0o644}
+_PACKERS = (".tar.xz", ".tar.gz", ".tgz")
+
+
+COLUMNS = ["file", "bytes", "kit", "variants", "points"]
+
+
+def kit(output: str | Path) -> pd.DataFrame:
+    """Write a kit to output, FILE.tar.xz or FILE.tar.gz: the same tree gives the same bytes.
+
+    Returns a row: the file, its bytes, the kit's hash and how many variants and points are inside.
+    InputError where a compiler is missing or the name ends otherwise.
+    """
+    target = Path(output)
+    if not target.name.endswith(_PACKERS):
+        raise InputError(f"{target} does not end in .tar.xz or .tar.gz; name the kit so")
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent} is no folder; make it first")
+    files = _files()
+    listed = hashlib.sha256()
+    for name in sorted(files):
+        listed.update(name.encode() + b"\0" + files[name])
+    hashed = listed.hexdigest()
+    for name in _TEMPLATES:
+        text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", hashed)
+        files[name] = text.replace("@VERSION@", loopwright.__version__).encode()
+    sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
+    files["SHA256SUMS"] = "".join(sums).encode()
+    packed = _compress(_tar(files), target.name)
+    _write(target, packed)
+    every = [v for k in kernels.every() for v in k.variants.values()]
+    points_inside = sum(len(_points(v)) for v in every)
+    row = [str(target), len(packed), hashed, len(every), points_inside]
+    return pd.DataFrame([row], columns=COLUMNS)
+
+
+def _files() -> dict[str, bytes]:
+    """Return what the kit is made of by name: programs, jobs, licence and sources."""
+    files = {"LICENSE": (paths.ROOT / "LICENSE").read_bytes()}
+    for isa in kernels.ISAS:
+        files[f"bin/harness-{isa}"] = _program(isa)
+        files[f"jobs/{isa}.jobs"] = _jobs(isa).encode()
+    roots = {"harness": paths.HARNESS, "kernels": paths.kernels_root()}
+    for name, root in roots.items():
+        for path in sorted(p for p in root.rglob("*") if _is_source(p)):
+            files[f"source/{name}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    return files
+
+
+def _is_source(path: Path) -> bool:
+    return path.is_file() and (
+        path.suffix in (".c", ".h", ".S", ".toml", ".md") or path.parent.name == "kit"
+    )
+
+
+def _program(isa: str) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        program = Path(scratch, "harness")
+        strip = toolchain.find(isa).gcc.removesuffix("gcc") + "strip"
+        subprocess.run([strip, "-o", program, harness.build(isa)], check=True)
+        return program.read_bytes()
+
+
+def _jobs(isa: str) -> str:
+    """Return all jobs of an ISA: facts, then a check and a measurement of each variant."""
+    text = jobs.facts("facts", FILES)
+    for kernel in kernels.every():
+        for variant in kernel.variants.values() if kernel.isa == isa else ():
+            text += _variant_jobs(variant)
+    return text
+
+
+def _variant_jobs(variant: Variant) -> str:
+    contract, code = contract_of(variant), assemble.user_code(variant)
+    whole = assemble.variant_code(variant)
+    text = jobs.check(variant.id, code, contract)
+    if whole.sha256 != code.sha256:
+        text += jobs.check(variant.id, whole, contract, gated=True)
+    return text + jobs.measure(variant.id, code, contract, _points(variant), 0)
+
+
+def _points(variant: Variant) -> list[jobs.Point]:
+    """Return the points of every goal of a variant, where its own directives put its code."""
+    code, contract = assemble.user_code(variant), contract_of(variant)
+    goals = sweeps.goals(variant, code, contract, Sweep())
+    return list(dict.fromkeys(p for goal in goals for p in goal.points))
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    """Return an archive that the oldest tar unpacks: sorted, without times and owners."""
+    into = io.BytesIO()
+    with tarfile.open(fileobj=into, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{FOLDER}/{name}")
+            entry.size = len(data)
+            program = name.startswith("bin/")
+            entry.mode = 0o755 if program else _TEMPLATES.get(name, 0o644)
+            archive.addfile(entry, io.BytesIO(data))
+    return into.getvalue()
+
+
+def _compress(data: bytes, name: str) -> bytes:
+    if name.endswith(".xz"):
+        return lzma.compress(data, preset=9)
+    return gzip.compress(data, compresslevel=9, mtime=0)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a whole file or nothing."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as out:
+        try:
+            out.write(data)
+            out.close()
+            Path(out.name).chmod(0o644)
+            Path(out.name).replace(path)
+        finally:
+            Path(out.name).unlink(missing_ok=True)

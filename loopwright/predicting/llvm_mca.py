@@ -1,0 +1,205 @@
+"""llvm-mca: LLVM's scheduling models, with no front end but a dispatch width.
+
+One process answers for many regions. It runs as a program of its own; its stderr is read, because
+it leaves out lines that it cannot parse and still prints a figure for the rest.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError
+from loopwright.predicting.model import Answer, Block, unfit
+
+_TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
+# Their side effects (a trap on a zero divisor, nothing at all) do not bear on time. What else
+# LLVM marks so (stac, lfence, cpuid, dc zva, ...) has a flat made-up cost in its models.
+_HARMLESS = {
+    "div",
+    "divb",
+    "divw",
+    "divl",
+    "divq",
+    "idiv",
+    "idivb",
+    "idivw",
+    "idivl",
+    "idivq",
+    "nop",
+    "hint",
+}
+
+
+class LlvmMca:
+    """llvm-mca as LLVM ships it."""
+
+    id = "llvm-mca"
+    iterations = 1000  # ramp-up then adds less than 0.1 % to a block of 10 cycles
+
+    def version(self) -> str:
+        """Return the version; InputError where llvm-mca 19 is missing."""
+        return _version()
+
+    def lacks(self, core: Microarch) -> str:
+        """Say that LLVM has no scheduling model of a core."""
+        return "" if "llvm" in core.called else f"llvm-mca has no model of {core.id}"
+
+    def options(self, core: Microarch) -> list[str]:
+        """Return the extra options for a core."""
+        del core
+        return []
+
+    def command(self, core: Microarch) -> list[str]:
+        """Return the command that reads a text for a core from standard input."""
+        return [
+            _program(),
+            f"-mtriple={_TRIPLES[core.isa]}",
+            f"-mcpu={core.called['llvm']}",
+            f"-iterations={self.iterations}",
+            *self.options(core),
+        ]
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer with total cycles of 1000 iterations by 1000."""
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
+        command = [*self.command(core), "-json"]
+        answers = {n: Answer.none(why) for n, b in enumerate(blocks) if (why := unfit(b))}
+        todo = [n for n in range(len(blocks)) if n not in answers]
+        while todo:
+            good, bad = _run(command, blocks, todo)
+            answers |= good | bad
+            todo = [n for n in todo if n not in answers]
+        return [answers[n] for n in range(len(blocks))]
+
+
+class CorrectedLlvmMca(LlvmMca):
+    """llvm-mca with the command-line settings that are known to mend a core's model."""
+
+    id = "llvm-mca-corrected"
+
+    def lacks(self, core: Microarch) -> str:
+        """Say that core.toml has no corrections, where LLVM has a model."""
+        if lacking := super().lacks(core):
+            return lacking
+        return "" if _corrected(core) else f"no corrected llvm-mca settings are known for {core.id}"
+
+    def options(self, core: Microarch) -> list[str]:
+        """Return the corrections in core.toml."""
+        return list(_corrected(core)["options"])
+
+
+def _corrected(core: Microarch) -> dict[str, Any]:
+    table: dict[str, Any] = core.parameters.get("llvm_mca", {}).get("corrected", {})
+    return table
+
+
+@cache
+def _program() -> str:
+    for name in ("llvm-mca-19", "llvm-mca"):
+        found = shutil.which(name)
+        if found and " 19." in _banner(found):
+            return found
+    raise InputError("llvm-mca 19 is missing: install it with `apt install llvm-19`")
+
+
+@cache
+def _banner(program: str) -> str:
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+@cache
+def _version() -> str:
+    found = re.search(r"version (\S+)", _banner(_program()))
+    return f"llvm-mca {found.group(1)}" if found else "llvm-mca"
+
+
+Answers = dict[int, Answer]
+
+
+def regions(blocks: Sequence[Block], numbers: Iterable[int]) -> tuple[str, dict[int, int]]:
+    """Return the blocks of these numbers as regions b0, b1, ... of one text for llvm-mca.
+
+    With it comes the number of the block that each of its lines (from 1) is of.
+    """
+    lines: list[str] = []
+    owner: dict[int, int] = {}
+    for n in numbers:
+        lines.append(f"# LLVM-MCA-BEGIN b{n}")
+        for ins in blocks[n].instructions:
+            lines.append(ins.text)
+            owner[len(lines)] = n
+        lines.append(f"# LLVM-MCA-END b{n}")
+    return "\n".join(lines) + "\n", owner
+
+
+def _run(command: list[str], blocks: Sequence[Block], todo: list[int]) -> tuple[Answers, Answers]:
+    """Run the blocks numbered in todo as regions of one file; return answers and errors.
+
+    If the run fails, the blocks that stderr names by line get their message; if it names none,
+    each block runs alone.
+    """
+    text, owner = regions(blocks, todo)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    said = done.stderr.strip()
+    if done.returncode == 0 and not said:
+        report = json.loads(done.stdout)
+        # Instances of one resource differ in a last character that is their number, as a byte.
+        names = [
+            re.sub(r"[\0-\x1f]", lambda c: str(ord(c[0])), name)
+            for name in report["TargetInfo"]["Resources"]
+        ]
+        found = {r["Name"]: r for r in report["CodeRegions"]}
+        return {n: _answer(blocks[n], found.get(f"b{n}"), names) for n in todo}, {}
+    refused = re.findall(r"^\S*?:(\d+):\d+: (?:error|warning): (.*)$", said, re.M)
+    named = {owner[int(line)]: what for line, what in refused if int(line) in owner}
+    if named:
+        return {}, {n: Answer.none(f"llvm-mca: {what}") for n, what in named.items()}
+    if len(todo) == 1:
+        return {}, {todo[0]: Answer.none(f"llvm-mca: {said.splitlines()[0] if said else 'failed'}")}
+    good: Answers = {}
+    bad: Answers = {}
+    for n in todo:
+        alone = _run(command, blocks, [n])
+        good |= alone[0]
+        bad |= alone[1]
+    return good, bad
+
+
+def _answer(block: Block, region: dict[str, Any] | None, resources: list[str]) -> Answer:
+    read = len(region["Instructions"]) if region else 0
+    if region is None or read != len(block.instructions):
+        return Answer.none(f"llvm-mca read {read} of {len(block.instructions)} instructions")
+    for text, info in zip(
+        region["Instructions"], region["InstructionInfoView"]["InstructionList"], strict=True
+    ):
+        name = text.split()[0]
+        if info["hasUnmodeledSideEffects"] and name not in _HARMLESS:
+            return Answer.none(f"{name}: llvm-mca does not model what it does to the pipeline")
+    summary = region["SummaryView"]
+    cycles = summary["TotalCycles"] / summary["Iterations"]
+    return Answer(round(cycles, 3), _bottleneck(region, cycles, resources))
+
+
+def _bottleneck(region: dict[str, Any], cycles: float, resources: list[str]) -> str:
+    """Name what comes within 2 % of the cycles: dispatch, a pressed resource, else latency."""
+    summary = region["SummaryView"]
+    count = len(region["Instructions"])
+    uops = summary["TotaluOps"] / summary["Iterations"]
+    if uops / summary["DispatchWidth"] >= 0.98 * cycles:
+        return f"dispatch of {uops:g} uops, {summary['DispatchWidth']} a cycle"
+    use = [
+        (r["ResourceUsage"], r["ResourceIndex"])
+        for r in region["ResourcePressureView"]["ResourcePressureInfo"]
+        if r["InstructionIndex"] == count
+    ]
+    pressure, index = max(use, default=(0.0, 0))
+    if pressure >= 0.98 * cycles:
+        return f"resource {resources[index]}"
+    return "dependency chain or queues"

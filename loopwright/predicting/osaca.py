@@ -1,0 +1,92 @@
+"""OSACA: port pressure and loop-carried dependencies, with no front end at all."""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+import iced_x86 as iced
+
+from loopwright.code.instructions import Instruction
+from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError
+from loopwright.predicting.model import Answer, Block, unfit
+from loopwright.predicting.worker import Worker
+
+
+class Osaca:
+    """OSACA through one worker process that lives as long as this one."""
+
+    id = "osaca"
+
+    def version(self) -> str:
+        """Return the version; InputError where OSACA is not installed."""
+        from importlib import metadata
+
+        try:
+            return f"OSACA {metadata.version('osaca')}"
+        except metadata.PackageNotFoundError:
+            raise InputError("OSACA is missing: install it with `pip install osaca`") from None
+
+    def lacks(self, core: Microarch) -> str:
+        """Say that OSACA has no model of a core."""
+        return "" if "osaca" in core.called else f"OSACA has no model of {core.id}"
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer with the larger of port pressure and longest loop-carried dependency."""
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
+        self.version()
+        return [_one(block, core) for block in blocks]
+
+
+def _one(block: Block, core: Microarch) -> Answer:
+    why = unfit(block)
+    if why:
+        return Answer.none(why)
+    lines = [_text(block.isa, ins) for ins in block.instructions]
+    syntax = "ATT" if block.isa == "x86_64" else None
+    reply = _worker().ask({"arch": core.called["osaca"], "syntax": syntax, "lines": lines})
+    if "error" in reply:
+        return Answer.none(f"OSACA: {reply['error']}")
+    if reply["unknown"]:
+        return Answer.none(f"OSACA has no data for `{' '.join(reply['unknown'][0].split())}`")
+    throughput, chain = reply["throughput"], reply["lcd"]
+    name = f"port {reply['port']}" if throughput >= chain else "dependency chain"
+    return Answer(round(max(throughput, chain), 3), name)
+
+
+def _text(isa: str, ins: Instruction) -> str:
+    """Return the instruction as OSACA reads it best.
+
+    On x86 without size suffix: it takes a movq of general registers for the vector move.
+    """
+    if ins.target is not None:
+        # It takes a branch to a number for an unknown form.
+        operands = ins.text.rsplit(" ", 1)[0]
+        return f"{operands} .Ltarget"
+    if isa != "x86_64":
+        return ins.text
+    decoded = iced.Decoder(64, ins.code, ip=ins.address).decode()
+    text = _formatter().format(decoded)
+    base, suffixed = _formatter().format_mnemonic(decoded), ins.mnemonic
+    if base == suffixed and base[-1:] in "bwlq" and _bare(decoded) == base[:-1]:
+        text = text.replace(base, base[:-1], 1)
+    return text
+
+
+def _bare(ins: iced.Instruction) -> str:
+    """Return the mnemonic with no suffix at all, as Intel syntax writes it."""
+    return iced.Formatter(iced.FormatterSyntax.INTEL).format_mnemonic(ins)
+
+
+@cache
+def _formatter() -> iced.Formatter:
+    formatter = iced.Formatter(iced.FormatterSyntax.GAS)
+    formatter.space_after_operand_separator = True
+    formatter.rip_relative_addresses = True
+    return formatter
+
+
+@cache
+def _worker() -> Worker:
+    return Worker([sys.executable, "-m", "loopwright.predicting.osaca_worker"])

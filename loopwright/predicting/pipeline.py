@@ -1,0 +1,192 @@
+"""Our own pipeline simulator, which sees the front end (models/pipeline, in Rust)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from loopwright import paths
+from loopwright.code import binding
+from loopwright.code.loops import STRING_BYTES
+from loopwright.code.outline import Outline, outlines
+from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError, unknown
+from loopwright.predicting import ranges
+from loopwright.predicting.model import Answer, Block, unfit
+
+SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
+
+_TABLE = "instructions.csv"
+
+# Bytes of the two string instructions whose difference is the cost of more bytes.
+_SHORT, _LONG = 4096, 12288
+
+
+class Pipeline:
+    """The simulator, with figures from models/<microarch>/core.toml and instructions.csv."""
+
+    id = "pipeline"
+
+    def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
+        """Take values for parameters of the cores, by dotted name (see parameters)."""
+        self.overrides = dict(overrides or {})
+
+    def version(self) -> str:
+        """Return the version; InputError where the simulator has not been built."""
+        return f"loopwright pipeline {binding.module().__version__}"
+
+    def lacks(self, core: Microarch) -> str:
+        """Say that nobody has given the simulator figures for a core."""
+        there = (paths.models_root() / core.id / _TABLE).is_file()
+        return "" if there else f"the pipeline simulator has no figures for {core.id}"
+
+    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+        """Answer for all blocks in one call.
+
+        A single repeated string instruction gets cycles per 64 bytes, in a long run.
+        """
+        if lacking := self.lacks(core):
+            return [Answer.none(lacking) for _ in blocks]
+        straight = _straight(blocks, core.isa)
+        answers = self._answers(blocks, core, straight)
+        known = ranges.of(core, self.overrides)
+        open_ = [
+            n
+            for n, b in enumerate(blocks)
+            if any(ranges.rests_on(b, name, straight=b.code in straight) for name in known)
+        ]
+        if not open_:
+            return answers
+        some = [blocks[n] for n in open_]
+        ends = []
+        for end in (0, 1):
+            values = {**{name: both[end] for name, both in known.items()}, **self.overrides}
+            ends.append(Pipeline(values)._answers(some, core, straight))
+        for n, cheap, dear in zip(open_, *ends, strict=True):
+            answers[n] = _between(answers[n], cheap, dear)
+        return answers
+
+    def _answers(
+        self, blocks: Sequence[Block], core: Microarch, straight: set[bytes]
+    ) -> list[Answer]:
+        machine = self._core(core)
+        apart: dict[bytes, Answer] = {}
+        for block in blocks:
+            if block.code not in straight and block.code not in apart:
+                apart[block.code] = _apart(machine, block, core)
+        answers = {n: apart[b.code] for n, b in enumerate(blocks) if b.code in apart}
+        for notion in ("loop", "unrolled"):
+            chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
+            pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
+            for n, row in zip(chosen, machine.predict(pairs, notion=notion), strict=True):
+                answers[n] = _answer(row)
+        return [answers[n] for n in range(len(blocks))]
+
+    def inside(
+        self, blocks: Sequence[Block], core: Microarch, *, iterations: int = 0
+    ) -> list[dict[str, Any]]:
+        """Say for each block what its uops do: "ports" and "port_names", or an "error".
+
+        With iterations, "timeline" holds that many; models/pipeline/README.md names its keys.
+        """
+        if lacking := self.lacks(core):
+            return [{"error": lacking} for _ in blocks]
+        machine = self._core(core)
+        rows: list[dict[str, Any]] = []
+        straight = _straight(blocks, core.isa)
+        for block in blocks:
+            if block.code not in straight:
+                rows.append({"error": _rate_alone(block) or unfit(block)})
+                continue
+            (row,) = machine.predict(
+                [(block.code, block.offset)],
+                notion=block.notion,
+                ports=not iterations,
+                timeline=iterations,
+            )
+            rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
+        return rows
+
+    def _core(self, core: Microarch) -> Any:
+        """Return the simulator's core, with the overrides of this model."""
+        folder = paths.models_root() / core.id
+        texts = [(folder / name).read_text() for name in ("core.toml", _TABLE)]
+        return _built(core.id, *texts, tuple(sorted(self.overrides.items())))
+
+
+def parameters() -> list[str]:
+    """Return the dotted names of all parameters that an override may set."""
+    names: list[str] = binding.module().parameters()
+    return names
+
+
+# Keyed by what the files hold: they may change while this process lives.
+@lru_cache(maxsize=64)
+def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> Any:
+    known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
+    for name, _ in overrides:
+        if name not in known:
+            raise unknown("parameter", name, known)
+    try:
+        return binding.module().Core(toml, table, dict(overrides))
+    except ValueError as error:
+        raise InputError(f"{core}: {error}") from None
+
+
+def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
+    """Return the codes that control does not leave and where no string instruction repeats."""
+    codes = list({block.code for block in blocks})
+    seen = zip(codes, outlines(isa, codes), strict=True)
+    return {code for code, one in seen if isinstance(one, Outline) and one.straight}
+
+
+def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
+    """Return an answer with what it is between; the same where that is no range."""
+    if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
+        return answer
+    low, high = sorted((cheap.cycles, dear.cycles))
+    return replace(answer, low=low, high=high)
+
+
+def _apart(machine: Any, block: Block, core: Microarch) -> Answer:
+    """Return the answer for a block that the simulator cannot take as it is, at any offset."""
+    if block.string and len(block.instructions) == 1:
+        return _rate(machine, block, core)
+    return Answer.none(unfit(block))
+
+
+def _answer(row: dict[str, Any]) -> Answer:
+    if row["cycles"] is None:
+        return Answer.none(row["error"])
+    return Answer(round(row["cycles"], 3), row["bottleneck"] or "", note=row["note"])
+
+
+def _rate_alone(block: Block) -> str:
+    """Say why a repeated string instruction has no uops to show, or nothing."""
+    if block.string is None:
+        return ""
+    return f"{block.string.mnemonic}: microcode, which the simulator knows by its rate alone"
+
+
+def _sure_of_startup(block: Block, core: Microarch) -> bool:
+    """Say whether the start-up of a string instruction is more than an assumption."""
+    name = "stos" if block.string and not block.string.read_bytes else "movs"
+    entry = core.parameters.get("string", {}).get(f"{name}_startup", {})
+    return entry.get("confidence") in SURE
+
+
+def _rate(machine: Any, block: Block, core: Microarch) -> Answer:
+    """Return cycles per 64 bytes of a repeated string instruction: a slope, start-up apart."""
+    assert block.string is not None
+    element = max(block.string.read_bytes, block.string.written_bytes)
+    ends = []
+    for size in (_SHORT, _LONG):
+        blocks = [(block.code, block.offset)]
+        (row,) = machine.predict(blocks, notion="unrolled", count=size // element)
+        if row["cycles"] is None:
+            return _answer(row)
+        ends.append(row["cycles"])
+    slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
+    startup = max(round(ends[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)
+    sure = _sure_of_startup(block, core)
+    return Answer(round(slope, 3), "microcode", startup=startup if sure else None)

@@ -1,0 +1,124 @@
+"""Predict the throughput of code with every model that knows the core."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError, unknown
+from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.predicting.model import Answer, Model
+from loopwright.predicting.osaca import Osaca
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.question import Question
+from loopwright.predicting.subjects import Subject
+from loopwright.predicting.uica import Uica
+from loopwright.rows import Rows, as_frame
+
+# The order in which models are shown everywhere.
+MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
+COLUMNS = (
+    "microarch",
+    "model",
+    "notion",
+    "offset",
+    "cycles",
+    "bottleneck",
+    "error",
+    "bytes_per_iteration",
+    "least_cycles",
+    "startup_cycles",
+    "low",
+    "high",
+    "note",
+)
+_TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles", "low", "high"), "float64")
+
+
+def answer(asked: Question) -> Rows:
+    """Predict KERNEL[/VARIANT] or "all", hex, a CSV of blocks, or loops of assembly or an object.
+
+    Exactly one of them. isa is that of asm, "x86_64" or "arm64"; left out, it is that of the
+    named cores, or else the one that the text assembles for (see loopwright.read_assembly). obj is
+    "FILE[:SYMBOL]": an ELF object, an archive of them or a program; a row for each innermost loop
+    (of the routine), named by symbol and offset in it. Where there is no loop each routine is one
+    call, of which no conditional branch is taken.
+
+    microarch and model are "ID[,ID]" or "all"; left out, they are the targets of the code's ISA
+    and the pipeline simulator. offset is a code offset 0..63 or "all"; left out, the code's own.
+    parameters set the simulator's, by dotted name, e.g. {"front_end.mode": "ideal"}.
+
+    Returns one row for each subject, core, model and offset: its key (kernel, routine, variant;
+    or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
+    routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
+    least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
+    and startup_cycles (once, before the first iteration of a string instruction); low and high, in
+    cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
+    of the block the model leaves out, in sentences after "; ".
+    """
+    chosen = select_models(asked.model or Pipeline.id)
+    if asked.parameters:
+        chosen = [Pipeline(asked.parameters) if m.id == Pipeline.id else m for m in chosen]
+    offsets = asked.offsets
+    rows: list[tuple[Any, ...]] = []
+    for core, subjects in asked.select():
+        for one in chosen:
+            rows += _ask(one, core, subjects, offsets, required=asked.model != "all")
+    return Rows((*asked.key, *COLUMNS), rows, _TYPES)
+
+
+predict = as_frame("predict", Question, answer)
+
+
+def select_models(spec: str) -> list[Model]:
+    """Resolve "ID[,ID]" or "all" to models."""
+    if spec == "all":
+        return list(MODELS)
+    by_id = {m.id: m for m in MODELS}
+    names = [name.strip() for name in spec.split(",") if name.strip()]
+    for name in names:
+        if name not in by_id:
+            raise unknown("model", name, by_id)
+    if not names:
+        raise InputError("no model named; give --model ID[,ID] or all")
+    return [by_id[name] for name in names]
+
+
+def _ask(
+    model: Model,
+    core: Microarch,
+    about: Sequence[Subject],
+    offsets: Sequence[int | None],
+    *,
+    required: bool,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of one model for one core.
+
+    A model that is not installed raises where it was asked for by name, else it fills errors.
+    """
+    pairs = [(s, offset) for s in about for offset in offsets]
+    asked = [(s, offset) for s, offset in pairs if not s.error]
+    try:
+        found = model.predict([s.block(offset) for s, offset in asked], core)
+    except InputError as error:
+        if required:
+            raise
+        found = [Answer.none(str(error)) for _ in asked]
+    answers = iter(found)
+    for subject, offset in pairs:
+        answer = Answer.none(subject.error) if subject.error else next(answers)
+        yield (
+            *subject.key.values(),
+            core.id,
+            model.id,
+            subject.notion,
+            subject.natural if offset is None else offset,
+            answer.cycles,
+            answer.bottleneck,
+            answer.error,
+            subject.moved,
+            subject.least_cycles,
+            None if answer.cycles is None else answer.startup,
+            answer.low,
+            answer.high,
+            answer.note,
+        )

@@ -1,0 +1,88 @@
+"""Write what was found about kernels into a folder: a report, its tables, patches."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright import kernels
+from loopwright.judging.histogram import Histogram, read
+from loopwright.kernels import Kernel
+from loopwright.machine import hosts
+from loopwright.reporting import files, page, patches, plain
+from loopwright.reporting.examine import examine
+from loopwright.reporting.findings import Finding
+from loopwright.reporting.page.asked import Asked
+from loopwright.tree import sources as trees
+from loopwright.tree.against import against
+
+
+def report(
+    kernel_ids: Sequence[str],
+    out: Path,
+    *,
+    sizes: str | None = None,
+    quick: bool = False,
+    patch: bool = False,
+    tree: str | None = None,
+    said: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Finding]:
+    """Study kernels (all where none is named); write a report, tables and the host's record.
+
+    All goes into the folder out: index.html, the same as report.txt, the tables as CSV. With
+    patch, the baselines are what tree has (a path; Debian's package where None), and each winner
+    is made into a patch against it, below out/patches. said gets a line about each step, progress
+    the points measured of a routine and all of them. Files appear whole or not at all.
+    """
+    histogram = read(sizes) if sizes else None
+    ids = list(dict.fromkeys(kernel_ids)) or kernels.ids()
+    every = [kernels.load(kernel_id) for kernel_id in ids]
+    linux = patches.find_tree(tree, said) if patch else None
+    findings = []
+    with files.staged(out) as folder:
+        for number, kernel in enumerate(every, 1):
+            said(f"[{number}/{len(every)}] {kernel.id}: predict, check, measure")
+            finding = _examine(kernel, histogram, quick, linux, progress)
+            if linux is not None:
+                finding = patches.add(finding, linux, folder, said)
+            findings.append(finding)
+        _tables(findings, folder)
+        host = hosts.describe()
+        (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
+        (folder / "report.txt").write_text(plain.render(findings, host, linux))
+        said("drawing the page")
+        asked = Asked(tuple(kernel_ids), sizes, quick, linux.name if linux else "", tree)
+        (folder / "index.html").write_text(page.render(findings, host, asked, histogram))
+    said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
+    return findings
+
+
+def _examine(
+    kernel: Kernel,
+    sizes: Histogram | None,
+    quick: bool,
+    linux: patches.Tree | None,
+    progress: Callable[[int, int], None] | None,
+) -> Finding:
+    if linux is None or linux.root is None:
+        return examine(kernel, sizes, quick=quick, baselines={}, progress=progress)
+    with against(kernel, trees.read(linux.root)) as (seen, baselines):
+        return examine(seen, sizes, quick=quick, baselines=baselines, progress=progress)
+
+
+def _tables(findings: list[Finding], folder: Path) -> None:
+    tables = {
+        "predictions": [f.study.predictions for f in findings],
+        "checks": [f.study.checks for f in findings],
+        "measurements": [f.study.measurements for f in findings if len(f.study.measurements)],
+        "compare": [f.table for f in findings],
+        "recommendations": [f.recommendation for f in findings],
+        "alignment": [f.sweep for f in findings],
+    }
+    for name, parts in tables.items():
+        if parts:
+            whole = pd.concat([p for p in parts if not p.empty], ignore_index=True)
+            whole = whole.drop(columns="raw", errors="ignore")  # the results store has them
+            whole.to_csv(folder / f"{name}.csv", index=False)

@@ -1,0 +1,45 @@
+"""Find out all that a report says of one kernel."""
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from loopwright.judging.compare import table
+from loopwright.judging.histogram import Histogram
+from loopwright.judging.recommend import judge
+from loopwright.judging.study import gather
+from loopwright.kernels import Kernel
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.reporting import alignment
+from loopwright.reporting.findings import Finding
+from loopwright.reporting.timelines import moments
+from loopwright.tree.patch.verb import evidence
+
+
+def examine(
+    kernel: Kernel,
+    sizes: Histogram | None,
+    *,
+    quick: bool,
+    baselines: dict[str, str],
+    progress: Callable[[int, int], None] | None = None,
+) -> Finding:
+    """Study a kernel, judge its variants, sweep their offsets and look inside the cores.
+
+    quick measures nothing now; baselines says by routine what a tree has. progress is gather's.
+    """
+    found = gather(kernel.id, sizes=sizes, quick=quick, progress=progress)
+    compared = table(found)
+    simulated = compared[(compared["source"] == Pipeline.id) & compared["cycles"].notna()]
+    cores = ",".join(map(str, simulated["microarch"].unique()))
+    swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
+    return Finding(
+        study=found,
+        table=compared,
+        recommendation=judge(found, sizes),
+        sweep=swept,
+        boundaries=alignment.boundaries(swept),
+        moments=moments(kernel.id, swept, compared),
+        evidence=evidence(found, sizes),
+        baselines=baselines,
+    )

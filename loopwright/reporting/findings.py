@@ -1,0 +1,41 @@
+"""What is known of one kernel when the report is written."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from loopwright.judging.study import Study
+from loopwright.kernels import Kernel
+from loopwright.reporting.timelines import Moment
+from loopwright.tree.patch import Evidence
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A kernel's study, its comparison table, its recommendation, and what became of patches.
+
+    sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
+    moments the timelines; evidence is what patches say. baselines says by routine what the baseline
+    is in the tree; patches maps a routine to one line: the patch files, or why there is none; texts
+    holds the patch files by name.
+    """
+
+    study: Study
+    table: pd.DataFrame
+    recommendation: pd.DataFrame
+    sweep: pd.DataFrame
+    boundaries: pd.DataFrame
+    moments: tuple[Moment, ...]
+    evidence: Evidence
+    baselines: dict[str, str] = field(default_factory=dict)
+    patches: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Return the kernel, with the tree's own functions among its variants."""
+        return self.study.kernel
+
+    def cores(self) -> list[str]:
+        """Return the cores that there are rows for."""
+        return [str(core) for core in self.table["microarch"].unique()]

@@ -1,0 +1,128 @@
+"""The report as one HTML page that needs no network: the recommendation first."""
+
+from dataclasses import dataclass
+from importlib import resources
+
+import jinja2
+import pandas as pd
+
+from loopwright import __version__
+from loopwright.judging.histogram import Histogram
+from loopwright.kernels import Kernel
+from loopwright.reporting import cross_validation, origin, palette
+from loopwright.reporting.findings import Finding
+from loopwright.reporting.page import figures, kernel_tables, moments
+from loopwright.reporting.page.asked import Asked
+from loopwright.reporting.page.figures import Drawing
+from loopwright.reporting.page.grid import Column, Grid, Row, number, text
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the page says of one kernel."""
+
+    name: str
+    kernel: Kernel
+    finding: Finding
+    judged: list[dict[str, object]]
+    throughput: list[Drawing]
+    throughput_table: Grid
+    silent: Grid | None
+    heat_maps: list[Drawing]
+    boundaries: Grid
+    curves: list[Drawing]
+    cheapest: Grid | None
+    calls: Grid | None
+    contract: Grid
+
+
+def render(
+    findings: list[Finding], host: dict[str, object], asked: Asked, histogram: Histogram | None
+) -> str:
+    """Return the page. host is what hosts.describe returns."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("loopwright.reporting.page", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    scripts = resources.files("loopwright.reporting.page") / "templates"
+    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
+    clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
+    return environment.get_template("page.html.j2").render(
+        version=__version__,
+        asked=asked,
+        host=host,
+        clocks=clocks,
+        unmeasured=sorted({f.study.unmeasured for f in findings} - {""}),
+        sources=sorted({str(s) for f in findings for s in f.study.sources}),
+        versions=origin.versions(),
+        parts=[_part(f, asked, histogram) for f in findings],
+        scatters=list(figures.scatters(findings)),
+        accuracy=_accuracy(findings),
+        facets=_facets(findings),
+        timelines=moments.data(findings, asked),
+        css=(scripts / "page.css").read_text(),
+        js=[(scripts / name).read_text() for name in ("filters.js", "timeline.js")],
+        on_dark=palette.ON_DARK,
+    )
+
+
+def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> Part:
+    name = found.kernel.id.replace("/", "-").replace("_", "-")
+    known = figures.costs(found)
+    judged = [
+        {str(key): value for key, value in row.items()}
+        for row in found.recommendation.to_dict("records")
+    ]
+    return Part(
+        name=name,
+        kernel=found.kernel,
+        finding=found,
+        judged=judged,
+        throughput=list(figures.throughput(found, name)),
+        throughput_table=kernel_tables.throughput(found, asked, name),
+        silent=kernel_tables.silent(found, name),
+        heat_maps=list(figures.heat_maps(found, name)),
+        boundaries=kernel_tables.boundaries(found, asked, name),
+        curves=list(figures.curves(found, known, histogram, name)),
+        cheapest=kernel_tables.cheapest(found, known, name) if len(known) else None,
+        calls=kernel_tables.calls(found, asked, name),
+        contract=kernel_tables.contract(found, name),
+    )
+
+
+def _accuracy(findings: list[Finding]) -> Grid | None:
+    """Return how each model did on each core that something was measured on."""
+    pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
+    if pairs.empty:
+        return None
+    columns = (
+        Column("core"), Column("model"), Column("loops", True), Column("MAPE, %", True),
+        Column("Kendall's tau", True), Column("farthest off, %", True), Column("origin"),
+    )  # fmt: skip
+    where = pairs.drop_duplicates("microarch").set_index("microarch")
+    rows = []
+    for row in cross_validation.summary(pairs).to_dict("records"):
+        of = where.loc[row["microarch"]]
+        cells = [
+            text(row["microarch"]), text(row["source"]), number(row["loops"], 0),
+            number(row["mape_percent"], 1), number(row["kendall_tau"]),
+            number(row["worst_percent"], 1, sign=True),
+            text(f"{origin.of(row['source'], '', '')} against {of['machine']}, {of['clock']}"),
+        ]  # fmt: skip
+        rows.append(Row(cells, {"core": row["microarch"], "model": row["source"]}))
+    return Grid("accuracy", "How far the models are from what was measured", columns, rows)
+
+
+def _facets(findings: list[Finding]) -> dict[str, list[str]]:
+    """Return what can be filtered for, in the order of the tables."""
+    whole = pd.concat([f.table for f in findings], ignore_index=True)
+    return {
+        "kernel": [f.kernel.id for f in findings],
+        "core": [str(c) for c in whole["microarch"].unique()],
+        "model": [*origin.versions(), "measured"],
+        "variant": [f"{f.kernel.id}/{name}" for f in findings for name in f.kernel.variants],
+        "notion": [str(n) for n in whole["notion"].dropna().unique()],
+    }

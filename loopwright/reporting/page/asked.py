@@ -1,0 +1,47 @@
+"""How a report was asked for, and the commands that give its numbers again."""
+
+import shlex
+from dataclasses import dataclass
+
+from loopwright.judging.compare import MEASURED
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of loopwright report. linux describes the tree ("" where there is none)."""
+
+    kernels: tuple[str, ...]
+    sizes: str | None
+    quick: bool
+    linux: str
+    tree: str | None
+
+    def report(self) -> str:
+        """Return the command that writes the report again."""
+        parts = ["loopwright report", *self.kernels, "-o out", *self._common()]
+        if self.linux:
+            parts.append(f"--patch{self._tree()}")
+        return " ".join(parts)
+
+    def recommend(self, kernel: str) -> str:
+        """Return the command for a recommendation."""
+        if self.linux:
+            return f"loopwright report {kernel} -o out --patch{self._tree()}"
+        return " ".join([f"loopwright recommend {kernel}", *self._common()])
+
+    def figure(self, kernel: str, variant: str, core: str, source: str, place: str = "") -> str:
+        """Return the command for cycles of a variant by a source; place is its code offset."""
+        if variant.startswith("tree:"):
+            tree = shlex.quote(self.tree or "debian:6.12")
+            return f"loopwright baseline {kernel} --tree {tree}"
+        if source == MEASURED:
+            return f"loopwright measure {kernel}/{variant}"
+        where = f" --offset {place}" if place else ""
+        return f"loopwright predict {kernel}/{variant} --microarch {core} --model {source}{where}"
+
+    def _common(self) -> list[str]:
+        out = [f"--sizes {shlex.quote(self.sizes)}"] if self.sizes else []
+        return [*out, "--no-measure"] if self.quick else out
+
+    def _tree(self) -> str:
+        return f" --tree {shlex.quote(self.tree)}" if self.tree else ""

@@ -1,0 +1,1 @@
+"""The results store: what was measured, here or elsewhere, and on what machine."""

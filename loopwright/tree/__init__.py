@@ -1,0 +1,1 @@
+"""A Linux tree: what it has itself, patches for it, and whether they hold there."""

@@ -1,0 +1,139 @@
+"""Hold a variant to what the tree's inline assembly says when it calls the routine.
+
+Such a call tells the compiler which registers go in, come out and are lost. A variant that
+changes another register would corrupt its caller, so that the caller's list has to name it.
+"""
+
+import re
+from collections.abc import Iterator
+
+import iced_x86 as iced
+
+from loopwright import kernels
+from loopwright.code import assemble
+from loopwright.code.instructions import Code
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.tree.c_text import blank_comments
+from loopwright.tree.patch.edits import Change
+from loopwright.tree.sources import Tree
+from loopwright.tree.target import place
+
+_LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
+_STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+
+
+def fit(variant: Variant, name: str, tree: Tree, changes: list[Change]) -> list[Change]:
+    """Return changes to the callers' lists of lost registers, so that the variant may be called.
+
+    InputError where a caller keeps to another convention, or needs a register that the variant
+    changes.
+    """
+    out = []
+    already = {change.file: change.new for change in changes}
+    for file in place(variant).callers:
+        old = tree.read(file)
+        content = already.get(file, old)
+        new = _fitted(variant, name, file, content, tree)
+        if new != content:
+            out.append(Change(file, old, new))
+    return out
+
+
+def changed_registers(variant: Variant) -> set[str]:
+    """Return the general registers that differ after a call: written, and allowed to change.
+
+    What the contract does not allow to change is put back by the variant, which `check` holds.
+    """
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    roles = {*contract.inputs.values(), *contract.returns.values()}
+    allowed = {*contract.may_change, *variant.may_change, *roles}
+    codes = [assemble.variant_code(variant, without) for without in _feature_sets(variant)]
+    return {register for code in codes for register in _written(code)} & allowed
+
+
+def _feature_sets(variant: Variant) -> list[frozenset[str]]:
+    return [frozenset(), frozenset(variant.alternatives)]
+
+
+def _written(code: Code) -> Iterator[str]:
+    info = iced.InstructionInfoFactory()
+    reads = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
+    formatter = iced.Formatter(iced.FormatterSyntax.INTEL)
+    for instruction in code.instructions:
+        decoded = iced.Decoder(64, instruction.code, ip=instruction.address).decode()
+        for used in info.info(decoded).used_registers():
+            if used.access not in reads:
+                yield formatter.format_register(iced.RegisterExt.full_register(used.register))
+
+
+def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    found = _statement(content, name)
+    if found is None:
+        raise InputError(
+            f"{file} in {tree} has no inline assembly with `call {name}`: how it is called is "
+            "not known, so that no variant can take its place"
+        )
+    start, end = found
+    outputs, inputs, lost = ([*_sections(content, start, end), "", "", ""])[1:4]
+    kept = {_LETTERS[c] for text in _STRING.findall(inputs) for c in text if c in _LETTERS}
+    given = {_LETTERS[c] for text in _STRING.findall(outputs) for c in text if c in _LETTERS}
+    clobbered = set(_STRING.findall(lost))
+    passed = {*contract.inputs.values(), *contract.zeroed}
+    if not passed <= kept | given or not set(contract.returns.values()) <= given:
+        raise InputError(
+            f"{file} in {tree} calls {name} by another convention than the contract of "
+            f"{variant.kernel}: it passes {', '.join(sorted(kept | given))} and takes back "
+            f"{', '.join(sorted(given))}"
+        )
+    extra = changed_registers(variant) - given - clobbered
+    if needed := sorted(extra & kept):
+        raise InputError(
+            f"{variant.id} changes {', '.join(needed)}, which {file} in {tree} needs unchanged "
+            f"behind its call of {name}"
+        )
+    return _with_lost(content, end, lost, sorted(extra - kept, key=_by_number))
+
+
+def _by_number(register: str) -> tuple[int, str]:
+    digits = re.sub(r"\D", "", register)
+    return int(digits or 0), register
+
+
+def _statement(content: str, name: str) -> tuple[int, int] | None:
+    """Return where the operands of the asm statement that calls name begin and end."""
+    code = blank_comments(content)
+    call = re.search(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
+    if call is None:
+        return None
+    begin = [m.end() for m in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call.start())]
+    depth = 1
+    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[()]').finditer(code, begin[-1] if begin else 0):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth == 0:
+            return (begin[-1], match.start()) if begin and match.start() > call.start() else None
+    return None
+
+
+def _sections(content: str, start: int, end: int) -> list[str]:
+    """Split an asm statement at its colons: template, outputs, inputs, lost registers."""
+    sections, depth, last = [], 0, start
+    code = blank_comments(content)
+    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start, end):
+        sign = match.group()
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == ":" and depth == 0:
+            sections.append(code[last : match.start()])
+            last = match.end()
+    return [*sections, code[last:end]]
+
+
+def _with_lost(content: str, end: int, lost: str, extra: list[str]) -> str:
+    """Name more registers in the list that ends at `end`, which is lost or absent."""
+    if not extra:
+        return content
+    names = ", ".join(f'"{register}"' for register in extra)
+    head = content[:end].rstrip()
+    joint = ", " if _STRING.search(lost) else " : "
+    return head + joint + names + content[len(head) :]

@@ -1,0 +1,235 @@
+"""Make a patch: change the tree's text in memory, prove the patch in scratch, then keep it."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopwright import kernels, paths
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.tree import built, c_text, checkpatch, target, worktree
+from loopwright.tree import sources as trees
+from loopwright.tree.checkpatch import Finding
+from loopwright.tree.patch import callers, edits, message
+from loopwright.tree.patch.edits import Change
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.scratch import NOBODY, GitError, Identity, Repository, user_identity
+from loopwright.tree.sources import Tree
+from loopwright.tree.target import Target
+
+WRITTEN = "written"
+ALREADY_THERE = "already there"
+_UNSIGNED = (
+    f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
+    "set user.name and user.email and make the patch again, or commit --amend --reset-author -s."
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a patch.
+
+    status is "written" or "already there"; files are the patch files kept, none where the tree
+    has the variant already. findings is all that the tree's checkpatch.pl said, am_ok whether git
+    am took the patch on the tree's own files. notes are lines for the user: what was left out,
+    what to do before sending.
+    """
+
+    variant: str
+    tree: str
+    status: str
+    subject: str
+    files: tuple[Path, ...]
+    findings: tuple[Finding, ...]
+    am_ok: bool
+    notes: tuple[str, ...]
+
+
+class PatchError(InputError):
+    """A patch that does not stand up to its own tests and is not kept; log says all of it."""
+
+    def __init__(self, line: str, log: str) -> None:
+        super().__init__(line)
+        self.log = log
+
+
+def make(
+    variant: Variant, tree: Path, out: Path, evidence: Evidence, identity: Identity | None = None
+) -> Result:
+    """Put a variant into a Linux tree as a patch file in the folder out.
+
+    The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
+    checkpatch.pl has no error but those of the allow-list; a file appears in out whole or not at
+    all; out may not lie in the tree. identity is whose Signed-off-by it carries, else that of git's
+    configuration in the tree; without either it carries none. InputError where the tree or the
+    variant does not allow a patch, PatchError with a log where the patch fails its tests.
+    """
+    source = trees.read(tree)
+    worktree.refuse_inside(source, out)
+    aim = target.find(variant, source)
+    there = _already_there(variant, aim, source)
+    subject = message.subject(variant)
+    if there:
+        return Result(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
+    target.require(variant, source)
+    changes, notes, also = _changes(variant, aim, source)
+    author = identity or user_identity(source.root)
+    if author is None:
+        notes.append(_UNSIGNED)
+    names = {v.routine: target.find(v, source).name for v in target.together(variant)}
+    writer = message.Writer(variant, names, evidence)
+    made, warning = worktree.said(source, [change.file for change in changes])
+    notes += [warning] if warning else []
+    below = writer.below(made, *notes)
+    body = writer.body(also)
+    trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
+    wide = message.too_wide([subject, *body.splitlines()])
+    whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
+    if wide:
+        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
+    with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
+        try:
+            patch = _formatted(Path(folder), changes, whole, below, author, rfc=writer.doubtful)
+            _am(Path(folder), changes, patch)
+            findings = checkpatch.run(source, patch, signed=author is not None)
+            _weigh(findings, patch, source)
+        except PatchError as error:
+            log = f"patch-{variant.id.replace('/', '-')}.log"
+            where = _keep(log, error.log.encode(), paths.build_dir())
+            raise PatchError(f"{error}; all of it is in {where}", error.log) from None
+        kept = _keep(patch.name, patch.read_bytes(), out)
+    return Result(variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes))
+
+
+def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
+    """Say why the tree needs no patch, or return ""."""
+    merged = f" (merged as {variant.merged})" if variant.merged else ""
+    where = f"{aim.name} in {aim.file} of {tree}"
+    try:
+        theirs = built.code(variant, aim, tree, {}, variant.alternatives)
+    except InputError:
+        changes, _ = edits.apply(variant, aim, tree)
+        if all(c_text.normalised(c.old) == c_text.normalised(c.new) for c in changes):
+            return (
+                f"{where} has the text of {variant.name} already{merged}; it does not assemble "
+                "outside of the kernel, so that its text was compared"
+            )
+        return ""
+    if not built.same(theirs, built.of_variant(variant, variant.alternatives)):
+        return ""
+    under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
+    return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
+
+
+def _changes(
+    variant: Variant, aim: Target, tree: Tree
+) -> tuple[list[Change], list[str], list[str]]:
+    """Return the changes, notes for the user, and paragraphs for the message."""
+    changes, notes = edits.apply(variant, aim, tree)
+    _prove(variant, tree, changes)
+    fitted = callers.fit(variant, aim.name, tree, changes)
+    also = [
+        f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
+        "the new code changes too."
+        for change in fitted
+    ]
+    files = {change.file: change for change in [*changes, *fitted]}
+    return [c for c in files.values() if c.old != c.new], notes, also
+
+
+def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
+    """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
+    changed = {change.file: change.new for change in changes}
+    variants = target.together(variant)
+    for one in variants:
+        aim = target.find(one, tree)
+        failure = built.difference(one, aim, tree, changed)
+        if failure:
+            raise InputError(
+                f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+            )
+    proven = {one.routine for one in variants}
+    for name, routine in kernels.load(variant.kernel).routines.items():
+        if routine.upstream and routine.upstream.file in changed and name not in proven:
+            raise InputError(
+                f"{variant.id} changes {routine.upstream.file}, but no variant of {name} has the "
+                "same edits: it would ship code that nothing has checked"
+            )
+
+
+def _formatted(
+    folder: Path,
+    changes: list[Change],
+    whole: str,
+    below: str,
+    author: Identity | None,
+    *,
+    rfc: bool,
+) -> Path:
+    """Commit the changes in a scratch repository and return the file of git format-patch.
+
+    rfc marks it as one to talk about, not to merge.
+    """
+    try:
+        work = Repository(folder / "work", author)
+        work.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
+        work.commit({c.file: c.new for c in changes}, whole)
+        work.git("notes", "add", "-m", below)
+        name = work.git(
+            "format-patch",
+            "-1",
+            "--zero-commit",
+            "--filename-max-length=120",
+            "--notes",
+            *(["--rfc"] if rfc else []),
+            "-o",
+            str(folder / "made"),
+        )
+    except GitError as error:
+        raise PatchError(f"the patch cannot be made: {error}", str(error)) from None
+    return Path(name.strip())
+
+
+def _am(folder: Path, changes: list[Change], patch: Path) -> None:
+    """Apply the patch with git am to the tree's own files; PatchError where that fails."""
+    try:
+        pristine = Repository(folder / "pristine", None)
+        pristine.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
+        pristine.git("am", "-q", str(patch))
+    except GitError as error:
+        raise PatchError("git am does not take the patch", str(error)) from None
+    for change in changes:
+        if (pristine.folder / change.file).read_text(encoding="utf-8") != change.new:
+            raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
+
+
+def _weigh(findings: tuple[Finding, ...], patch: Path, tree: Tree) -> None:
+    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
+    if errors:
+        first = errors[0]
+        log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
+        raise PatchError(
+            f"{checkpatch.SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
+            f"{first.line}: {first.text}",
+            f"{log}\n\n{patch.read_text()}",
+        )
+
+
+def _keep(name: str, content: bytes, out: Path) -> Path:
+    """Write a file in one step: under another name first, then renamed."""
+    part = None
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        handle, unnamed = tempfile.mkstemp(prefix=f".{name}.", dir=out)
+        part = Path(unnamed)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        part.chmod(0o644)
+        part.replace(out / name)
+    except OSError as error:
+        raise InputError(f"cannot write {name} to {out}: {error.strerror}") from None
+    finally:
+        if part:
+            part.unlink(missing_ok=True)
+    return out / name

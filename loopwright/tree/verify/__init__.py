@@ -1,0 +1,71 @@
+"""Verify a patch on its tree in tiers: applied, built and run, booted.
+
+Each tier is a module with a generator of checks; a check says what it did, or why it fails and how
+it is repeated.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+
+from loopwright.errors import InputError
+from loopwright.tree.verify import apply, boot, building, machines, objects
+from loopwright.tree.verify.outcomes import COLUMNS, FAIL, PASS, Tier, outcome
+from loopwright.tree.verify.subject import Subject, of_patch
+
+__all__ = ["COLUMNS", "FAIL", "TIERS", "Subject", "of_patch", "run"]
+
+TIERS: dict[str, Callable[[Subject], Tier]] = {
+    "apply": apply.checks,
+    "object": objects.checks,
+    "boot": boot.checks,
+}
+
+
+def require(isa: str, level: str) -> None:
+    """Refuse to start without what the tiers up to a level need; InputError that names it."""
+    names = list(TIERS)[: list(TIERS).index(level) + 1]
+    if "object" in names:
+        building.require_tools(isa)
+    if "boot" in names:
+        machines.program(isa)
+
+
+def run(
+    subject: Subject, level: str, said: Callable[[dict[str, object]], None] | None = None
+) -> pd.DataFrame:
+    """Verify a subject up to the tier `level`; one row a check (see results.COLUMNS).
+
+    Each row is also handed to said as soon as it is there. A tier whose failure makes the next
+    ones meaningless does not keep them from running: each says what it finds. InputError where a
+    tool or a whole tree is missing.
+    """
+    if level not in TIERS:
+        raise InputError(f"no tier {level!r}: verify by {', '.join(TIERS)}")
+    names = list(TIERS)[: list(TIERS).index(level) + 1]
+    rows = []
+    for name in names:
+        for row in _tier(subject, name):
+            rows.append(row)
+            if said:
+                said(row)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _tier(subject: Subject, name: str) -> Iterator[dict[str, object]]:
+    again = shlex.join(
+        ["loopwright", "patch", subject.variant.id, "--tree", str(subject.tree.root),
+         "-o", "DIR", "--verify", name]
+    )  # fmt: skip
+    checks = TIERS[name](subject)
+    try:
+        check = next(checks)
+        while True:
+            row = outcome(subject.variant.id, name, check, again)
+            yield row
+            check = checks.send(row["status"] == PASS)
+    except StopIteration:
+        return
+    finally:
+        checks.close()

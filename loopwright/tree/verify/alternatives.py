@@ -1,0 +1,93 @@
+"""Put alternatives into code as the kernel does at boot, for a set of CPU features."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import iced_x86 as iced
+
+from loopwright.tree.verify.image import Alternative, Image
+from loopwright.tree.verify.outcomes import NotCovered
+
+_MOST_IN_FULL = 3  # features of which every subset is tried
+_ARM64_NOP = bytes.fromhex("1f2003d5")
+
+
+def sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
+    """Return the sets of features under which code is to be tried: all subsets, where few."""
+    names = list(dict.fromkeys(a.feature for a in alternatives))
+    sizes = range(len(names) + 1) if len(names) <= _MOST_IN_FULL else (0, 1, len(names))
+    return [frozenset(chosen) for size in sizes for chosen in combinations(names, size)]
+
+
+def resolve(image: Image, taken: frozenset[str]) -> bytes:
+    """Return the image's code with the alternatives of some features in place."""
+    text = bytearray(image.text)
+    for one in image.alternatives:
+        if (one.feature in taken) == one.inverse:
+            continue
+        if one.callback:
+            raise NotCovered(
+                f"the alternative of {one.feature} is made by a function of the kernel"
+            )
+        if one.site + one.length > len(text):
+            continue  # of code in another section
+        move = _moved_x86 if image.isa == "x86_64" else _moved_arm64
+        new = move(one)
+        text[one.site : one.site + one.length] = new + _padding(image.isa, one.length - len(new))
+    return bytes(text)
+
+
+def _padding(isa: str, size: int) -> bytes:
+    return b"\x90" * size if isa == "x86_64" else _ARM64_NOP * (size // 4)
+
+
+def _moved_x86(one: Alternative) -> bytes:
+    """Move a replacement to its site: near branches out of it keep their targets."""
+    new = bytearray(one.replacement)
+    end = one.replacement_address + len(new)
+    decoder = iced.Decoder(64, one.replacement, ip=one.replacement_address)
+    for ins in decoder:
+        if not (ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near):
+            continue
+        target, at = ins.near_branch_target, ins.ip - one.replacement_address
+        if one.replacement_address <= target < end:
+            continue
+        if ins.is_jcc_short or ins.is_jmp_short:
+            raise NotCovered("a replacement has a short branch out of it")
+        relative = target - (one.site + at + ins.len)
+        new[at + ins.len - 4 : at + ins.len] = relative.to_bytes(4, "little", signed=True)
+    return bytes(new)
+
+
+def _moved_arm64(one: Alternative) -> bytes:
+    new = bytearray()
+    end = one.replacement_address + len(one.replacement)
+    for at in range(0, len(one.replacement), 4):
+        word = int.from_bytes(one.replacement[at : at + 4], "little")
+        new += _branch_kept(word, one.replacement_address + at, one.site + at, end, one).to_bytes(
+            4, "little"
+        )
+    return bytes(new)
+
+
+# AArch64 branches: mask and value that tell them, lowest bit and width of their distance in words.
+_BRANCHES = (
+    (0x7C000000, 0x14000000, 0, 26),  # b, bl
+    (0xFF000000, 0x54000000, 5, 19),  # b.cond
+    (0x7E000000, 0x34000000, 5, 19),  # cbz, cbnz
+    (0x7E000000, 0x36000000, 5, 14),  # tbz, tbnz
+)
+
+
+def _branch_kept(word: int, old: int, new: int, end: int, one: Alternative) -> int:
+    for mask, value, low, width in _BRANCHES:
+        if word & mask != value:
+            continue
+        field = ((1 << width) - 1) << low
+        distance = (word & field) >> low
+        distance -= (distance >> (width - 1)) << width
+        target = old + 4 * distance
+        if one.replacement_address <= target < end:
+            return word
+        return word & ~field | ((target - new) // 4 << low) & field
+    return word

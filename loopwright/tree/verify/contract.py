@@ -1,0 +1,69 @@
+"""Run the code of kernel-built objects against its contract, under each set of CPU features."""
+
+from loopwright.checking.check import contract_of, verdict
+from loopwright.code import assemble, decode
+from loopwright.code.instructions import Code, ExceptionEntry
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.tree.verify import alternatives
+from loopwright.tree.verify.image import Image
+from loopwright.tree.verify.outcomes import CheckError, NotCovered
+
+
+def run(image: Image, variant: Variant, symbol: str) -> str:
+    """Run a routine under every set of features; return what was tried, or raise CheckError."""
+    odd = sorted({e.type for e in image.entries if not e.plain})
+    if odd:
+        raise NotCovered(f"its exception table has {', '.join(odd)}, which only the kernel handles")
+    contract = contract_of(variant)
+    said, over, hit = [], 0, set[int]()
+    for taken in alternatives.sets(image.alternatives):
+        code = _code(image, symbol, taken)
+        gated = bool(taken & assemble.PRIVILEGED)
+        names = ", ".join(sorted(taken)) or "no feature"
+        try:
+            record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
+        except InputError as error:
+            raise CheckError(f"with {names}: {error}") from None
+        if not record["passed"]:
+            raise CheckError(f"with {names}: {record['failure']}", (), _listing(code))
+        hit |= {e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if n}
+        over = max(over, int(record["over_report_bytes"]))
+        said.append(f"{record['cases']} cases with {names}" + (" (stac/clac emulated)" * gated))
+    unhit = [f"+{e.insn - image.symbols[symbol]:#x}" for e in image.entries if e.insn not in hit]
+    tail = f"{len(image.entries) - len(unhit)} of {len(image.entries)} entries hit"
+    tail += f", those at {' '.join(unhit)} not" if unhit else ""
+    if contract.uncopied == "at_least":
+        tail += f"; after a fault it reports up to {over} bytes too many as not done"
+    return f"{'; '.join(said)}; {tail}"
+
+
+def over_report(image: Image, variant: Variant, symbol: str) -> int:
+    """Return the most bytes beyond what had to be that a routine said were not done."""
+    contract = contract_of(variant)
+    every = [
+        verdict(_code(image, symbol, taken), contract, f"{variant.id}-kernel")
+        for taken in alternatives.sets(image.alternatives)
+    ]
+    return max(int(record["over_report_bytes"]) for record in every)
+
+
+def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
+    text = alternatives.resolve(image, taken)
+    entries = tuple(ExceptionEntry(e.insn, e.fixup) for e in image.entries)
+    return Code(
+        isa=image.isa,
+        text=text,
+        entry=image.symbols[symbol],
+        size=image.sizes[symbol],
+        instructions=(),
+        symbols=image.symbols,
+        exceptions=entries,
+        loops=(),
+    )
+
+
+def _listing(code: Code) -> str:
+    body = code.text[code.entry : code.entry + code.size]
+    lines = decode.decode(code.isa, body, code.entry)
+    return "\n".join(f"{i.address:#06x}  {i.code.hex():<24} {i.text}" for i in lines)

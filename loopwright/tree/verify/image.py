@@ -1,0 +1,182 @@
+"""Read objects that kbuild made: code, exception table and alternatives, linked at address 0."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from loopwright import toolchain
+from loopwright.tree.sources import Tree
+from loopwright.tree.verify.outcomes import CheckError, NotCovered
+
+# What the linked kernel has elsewhere and leaf routines jump to.
+_STUBS = {
+    "x86_64": ".globl __x86_return_thunk\n__x86_return_thunk:\tret\n",
+    "arm64": ".globl loopwright_stub\nloopwright_stub:\tret\n",
+}
+_PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_FAULT", "EX_TYPE_UACCESS", "EX_TYPE_FIXUP"}
+_ERR_ZERO = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
+_NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program counter
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the exception table; type is the kernel's name, plain: it only jumps."""
+
+    insn: int
+    fixup: int
+    type: str
+    plain: bool
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One place that is patched at boot where feature is there (inverse: where it is not)."""
+
+    site: int
+    length: int
+    replacement: bytes
+    replacement_address: int
+    feature: str
+    inverse: bool
+    callback: bool
+
+
+@dataclass(frozen=True)
+class Image:
+    """Objects linked together: code starts at address 0; symbols are addresses, sizes bytes."""
+
+    isa: str
+    text: bytes
+    symbols: dict[str, int]
+    sizes: dict[str, int]
+    entries: tuple[Entry, ...]
+    alternatives: tuple[Alternative, ...]
+
+
+def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
+    """Link objects with stubs for what the kernel has elsewhere, and read them.
+
+    NotCovered where they call what is not there. Feature names come from the tree's headers, or
+    those generated in its build folder.
+    """
+    tools = toolchain.find(isa)
+    stub, linked = scratch / "stub.o", scratch / "linked.elf"
+    subprocess.run(
+        [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(stub)],
+        input=f".text\n{_STUBS[isa]}.section .note.GNU-stack\n", text=True, check=True,
+    )  # fmt: skip
+    command = [
+        tools.ld, "-Ttext=0", "-e", "0", "--no-warn-rwx-segments", "-z", "noexecstack",
+        "-o", str(linked), *map(str, objects), str(stub),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    missing = sorted(set(re.findall(r"undefined reference to `([^']+)'", done.stderr)))
+    if missing:
+        raise NotCovered(f"it uses {', '.join(missing)}, which lies elsewhere in the kernel")
+    if done.returncode:
+        raise CheckError("its objects do not link", command, done.stderr)
+    return _read(isa, linked, tree, build)
+
+
+def _read(isa: str, path: Path, tree: Tree, build: Path) -> Image:
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        sections = {s.name: (s["sh_addr"], s.data()) for s in elf.iter_sections() if s["sh_size"]}
+        table = cast(SymbolTableSection, elf.get_section_by_name(".symtab"))
+        text_index = elf.get_section_index(".text")
+        symbols = [s for s in table.iter_symbols() if s["st_shndx"] == text_index and s.name]
+        start, text = sections[".text"]
+        assert start == 0
+    return Image(
+        isa=isa,
+        text=text,
+        symbols={s.name: s["st_value"] for s in symbols},
+        sizes={s.name: s["st_size"] for s in symbols},
+        entries=_entries(isa, *sections.get("__ex_table", (0, b"")), _types(isa, tree)),
+        alternatives=_alternatives(isa, sections, tree, features(isa, tree, build)),
+    )
+
+
+def _signed(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little", signed=True)
+
+
+def _entries(isa: str, address: int, data: bytes, types: dict[int, str]) -> tuple[Entry, ...]:
+    out = []
+    for at in range(0, len(data), 12):
+        number = (
+            data[at + 8] if isa == "x86_64" else int.from_bytes(data[at + 8 : at + 10], "little")
+        )
+        name = types.get(number, f"type {number}")
+        rest = int.from_bytes(data[at + 10 : at + 12], "little")
+        plain = name in _PLAIN or (name in _ERR_ZERO and rest == _NO_REGISTERS)
+        insn = address + at + _signed(data, at)
+        out.append(Entry(insn, address + at + 4 + _signed(data, at + 4), name, plain))
+    return tuple(out)
+
+
+def _types(isa: str, tree: Tree) -> dict[int, str]:
+    file = {
+        "x86_64": "arch/x86/include/asm/extable_fixup_types.h",
+        "arm64": "arch/arm64/include/asm/asm-extable.h",
+    }[isa]
+    found = re.findall(r"(?m)^#[ \t]*define[ \t]+(EX_TYPE_\w+)[ \t]+(\d+)\b", tree.read(file))
+    return {int(number): name for name, number in found}
+
+
+def features(isa: str, tree: Tree, build: Path) -> dict[int, str]:
+    """Return the names of the features that alternatives depend on, by their number."""
+    if isa == "x86_64":
+        text = tree.read("arch/x86/include/asm/cpufeatures.h")
+        found = re.findall(
+            r"#define\s+(X86_FEATURE_\w+)\s+\(\s*(\d+)\s*\*\s*32\s*\+\s*(\d+)\s*\)", text
+        )
+        return {32 * int(word) + int(bit): name for name, word, bit in found}
+    folder = build / "arch/arm64/include/generated/asm"
+    texts = [p.read_text() for p in folder.glob("cpucap*.h")]
+    found = re.findall(r"#define\s+(ARM64_\w+)\s+(\d+)\b", "\n".join(texts))
+    return {int(number): name for name, number in found}
+
+
+def _alternatives(
+    isa: str, sections: dict[str, tuple[int, bytes]], tree: Tree, names: dict[int, str]
+) -> tuple[Alternative, ...]:
+    address, data = sections.get(".altinstructions", (0, b""))
+    flagged = isa == "x86_64" and "ft_flags" in tree.read("arch/x86/include/asm/alternative.h")
+    size = 14 if flagged else 12
+    out = []
+    for at in range(0, len(data), size):
+        number = int.from_bytes(data[at + 8 : at + 10], "little")
+        flags = int.from_bytes(data[at + 10 : at + 12], "little") if flagged else number >> 15
+        length, given = data[at + size - 2], data[at + size - 1]
+        place = address + at + 4 + _signed(data, at + 4)
+        name = names.get(number if flagged else number & 0x7FFF, f"feature {number}")
+        callback = bool(flags & 2) if flagged else isa == "arm64" and bool(flags)
+        out.append(
+            Alternative(
+                site=address + at + _signed(data, at),
+                length=length,
+                replacement=b"" if callback else _at(sections, place, given),
+                replacement_address=place,
+                feature=name,
+                inverse=isa == "x86_64" and bool(flags & 1),
+                callback=callback,
+            )
+        )
+    return tuple(out)
+
+
+def _at(sections: dict[str, tuple[int, bytes]], address: int, size: int) -> bytes:
+    if not size:
+        return b""
+    for name, (start, data) in sections.items():
+        inside = start <= address and address + size <= start + len(data)
+        if inside and name in (".text", ".altinstr_replacement", ".init.text"):
+            return data[address - start : address - start + size]
+    raise CheckError(f"an alternative's replacement at {address:#x} lies in no code section")

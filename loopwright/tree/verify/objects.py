@@ -1,0 +1,242 @@
+"""Tier object: the patched objects, built by the tree's own makefiles and looked at closely."""
+
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loopwright.checking.check import contract_of
+from loopwright.code import assemble, decode
+from loopwright.code.instructions import Instruction
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.tree import built
+from loopwright.tree.verify import contract, image, units, written
+from loopwright.tree.verify.building import Build, BuildError, configured
+from loopwright.tree.verify.image import Image
+from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
+from loopwright.tree.verify.overlay import Overlay, hold
+from loopwright.tree.verify.subject import Subject
+from loopwright.tree.verify.units import Place
+
+# With IBT objtool leaves single objects unchecked.
+_OPTIONS = {"x86_64": ("-d X86_KERNEL_IBT",), "arm64": ()}
+_OBJTOOL = (
+    "--hacks=jump_label", "--hacks=noinstr", "--orc", "--retpoline", "--rethunk",
+    "--static-call", "--uaccess",
+)  # fmt: skip
+
+
+@dataclass
+class _Work:
+    """A subject being built: where, and what has been read of its objects so far."""
+
+    subject: Subject
+    overlay: Overlay
+    build: Build
+    scratch: Path
+    objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
+
+
+def checks(subject: Subject) -> Tier:
+    """Yield the tier's checks: build and objtool once, the others for each routine."""
+    with hold(subject.tree) as overlay, tempfile.TemporaryDirectory() as scratch:
+        prepared: list[Build] = []
+        if not (yield Check("prepare", lambda: _prepare(subject, overlay, prepared))):
+            return
+        work = _Work(subject, overlay, prepared[0], Path(scratch))
+        places = {v: units.place(v, subject) for v in subject.variants}
+        if not (yield Check("build", lambda: _build(work, places))):
+            return
+        yield Check("objtool", lambda: _objtool(work, places))
+        for variant, place in places.items():
+            yield from _routine(work, variant, place)
+
+
+def _routine(work: _Work, variant: Variant, place: Place) -> Tier:
+    read: list[Image] = []
+    name = place.symbol
+    if not (yield Check(f"read {name}", lambda: _read(work, place, read))):
+        return
+    found = read[0]
+    yield Check(f"exception table of {name}", lambda: _table(found, variant, place))
+    yield Check(f"alternatives of {name}", lambda: _alternatives(found, variant))
+    yield Check(f"registers of {name}", lambda: _registers(found, variant, place))
+    yield Check(f"contract of {name}", lambda: contract.run(found, variant, name))
+    if contract_of(variant).uncopied == "at_least" and work.subject.files:
+        yield Check(f"over-report of {name}", lambda: _over_report(work, found, variant, place))
+
+
+def _prepare(subject: Subject, overlay: Overlay, prepared: list[Build]) -> str:
+    """Configure the tree once; what a patch changes is brought up to date by make."""
+    overlay.put(subject.files)
+    name = f"{subject.isa}-objects"
+    options = _OPTIONS[subject.isa]
+    prepared.append(configured(overlay, subject.isa, name, "defconfig", options, "prepare"))
+    return f"defconfig{' without IBT' * bool(options)} in {prepared[0].folder}"
+
+
+def _build(work: _Work, places: dict[Variant, Place]) -> str:
+    files = {name: text for place in places.values() for name, text in place.files.items()}
+    work.overlay.put({**work.subject.files, **files})
+    wanted = [o for place in places.values() for o in place.objects]
+    wanted = list(dict.fromkeys([*wanted, *units.compiled(work.subject)]))
+    for name in wanted:
+        (work.build.folder / name).unlink(missing_ok=True)
+    # One job: a folder that is entered twice at once races with itself in fixdep.
+    done = work.build.make(*wanted)
+    command = work.build.command(*wanted)
+    if done.returncode:
+        raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
+    lines = [x for x in done.stdout.splitlines() if x.strip()]
+    work.objtool += [x for x in lines if "objtool:" in x]
+    if len(lines) > len(work.objtool):
+        raise CheckError(
+            f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
+        )
+    return f"{', '.join(wanted)} without a word of the compiler"
+
+
+def _first(output: str, word: str) -> str:
+    lines = [x.strip() for x in output.splitlines() if x.strip()] or ["nothing said"]
+    return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
+
+
+def _objtool(work: _Work, places: dict[Variant, Place]) -> str:
+    """Judge by what objtool says, in the build and of copies: it rewrites them and exits with 0."""
+    tool = work.build.folder / "tools/objtool/objtool"
+    if work.subject.isa != "x86_64":
+        raise NotCovered(f"there is no objtool for {work.subject.isa} in {work.subject.tree}")
+    if work.objtool:
+        command = work.build.command(*(o for place in places.values() for o in place.objects))
+        raise CheckError(work.objtool[0].strip(), command, "\n".join(work.objtool))
+    looked = []
+    for name in dict.fromkeys(o for place in places.values() for o in place.objects):
+        copy = work.scratch / Path(name).name
+        shutil.copyfile(work.build.folder / name, copy)
+        command = [str(tool), *_OBJTOOL, str(copy)]
+        done = work.build.run(command)
+        said = [x for x in done.stdout.splitlines() if "file already has ." not in x]
+        if done.returncode or said:
+            again = [*command[:-1], str(work.build.folder / name)]
+            raise CheckError(f"{name}: {(said or ['it failed'])[0].strip()}", again, done.stdout)
+        looked.append(name)
+    return f"nothing to say of {', '.join(looked)}"
+
+
+def _read(work: _Work, place: Place, read: list[Image]) -> str:
+    objects = [work.build.folder / name for name in place.objects]
+    isa, tree = work.subject.isa, work.subject.tree
+    read.append(image.link(isa, objects, tree, work.build.folder, work.scratch))
+    if place.symbol not in read[0].symbols:
+        raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
+    size = read[0].sizes[place.symbol]
+    return f"{size} bytes, {len(read[0].entries)} entries, {len(read[0].alternatives)} alternatives"
+
+
+def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
+    start, size = found.symbols[symbol], found.sizes[symbol]
+    return decode.decode(found.isa, found.text[start : start + size], start)
+
+
+def _table(found: Image, variant: Variant, place: Place) -> str:
+    """Hold the exception table to the instructions, and its length to the code checked before."""
+    everywhere = {
+        i.address: i
+        for name in found.symbols
+        if found.sizes[name]
+        for i in _instructions(found, name)
+    }
+    sites = [a.site for a in found.alternatives]
+    for entry in found.entries:
+        where = f"entry {place.symbol}+{entry.insn - found.symbols[place.symbol]:#x}"
+        at = everywhere.get(entry.insn)
+        if entry.insn in sites:
+            continue  # of a replacement: judged by the run with its feature
+        if at is None:
+            raise CheckError(f"{where} points into the middle of an instruction")
+        if not at.read_bytes and not at.written_bytes:
+            raise CheckError(f"{where} points at `{at.text}`, which accesses no memory")
+        if entry.fixup not in everywhere:
+            raise CheckError(f"{where} has a fixup in the middle of an instruction")
+    start, end = (
+        found.symbols[place.symbol],
+        found.symbols[place.symbol] + found.sizes[place.symbol],
+    )
+    mine = [e for e in found.entries if start <= e.insn < end]
+    if variant.source.suffix == ".S":
+        want = len(assemble.variant_code(variant).exceptions)
+        if len(mine) != want:
+            raise CheckError(f"{len(mine)} entries, {want} in {variant.source.name}")
+    return f"{len(mine)} entries of its own, each at a load or store, each to a whole instruction"
+
+
+def _alternatives(found: Image, variant: Variant) -> str:
+    """Read the alternatives back: whole instructions, features that the variant's text names."""
+    for one in found.alternatives:
+        if len(one.replacement) > one.length:
+            raise CheckError(f"the replacement for {one.feature} is longer than its place")
+        if one.replacement:
+            try:
+                decode.decode(found.isa, one.replacement, one.replacement_address)
+            except InputError as error:
+                raise CheckError(f"the replacement for {one.feature}: {error}") from None
+    have = {a.feature for a in found.alternatives}
+    want = {name for names in built.alternative_sets(variant) for name in names}
+    if variant.source.suffix == ".S" and want - have:
+        raise CheckError(
+            f"{', '.join(sorted(want - have))} is named in the source, not in the object"
+        )
+    names = [a.feature for a in found.alternatives]
+    each = [f"{name} at {names.count(name)} places" for name in dict.fromkeys(names)]
+    return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
+
+
+def _registers(found: Image, variant: Variant, place: Place) -> str:
+    """Look for writes to registers that the contract does not give away, on any path."""
+    start, size = found.symbols[place.symbol], found.sizes[place.symbol]
+    pieces = [(found.text[start : start + size], start)]
+    pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
+    rules = contract_of(variant)
+    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
+    allowed = {_wide(register) for register in allowed}
+    for code, address in pieces:
+        if vectors := written.vector(found.isa, code, address):
+            raise CheckError(
+                f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
+            )
+        if wrong := written.written(found.isa, code, address) - allowed - set(rules.zeroed):
+            raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
+        if found.isa == "x86_64" and written.direction_flag(code) > 0:
+            raise CheckError("it sets the direction flag and does not clear it")
+    return "no callee-saved register is lost, none of the vectors is used"
+
+
+def _linkage(found: Image) -> set[str]:
+    return {"x16", "x17", "x30"} if found.isa == "arm64" else {"rsp"}
+
+
+def _wide(register: str) -> str:
+    """Return the 64-bit name of a register that a contract may call by its 32-bit name."""
+    if re.fullmatch(r"e\w\w", register):
+        return f"r{register[1:]}"
+    return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
+
+
+def _over_report(work: _Work, found: Image, variant: Variant, place: Place) -> str:
+    """Compare with the objects of the tree as it is what is reported beyond what had to be."""
+    patched = contract.over_report(found, variant, place.symbol)
+    work.overlay.put({})
+    for name in place.objects:
+        (work.build.folder / name).unlink(missing_ok=True)
+    done = work.build.make(*place.objects)
+    if done.returncode:
+        raise BuildError(
+            "the tree's own object does not build", work.build.command(*place.objects), done.stdout
+        )
+    objects = [work.build.folder / name for name in place.objects]
+    isa, tree = work.subject.isa, work.subject.tree
+    theirs = image.link(isa, objects, tree, work.build.folder, work.scratch)
+    base = contract.over_report(theirs, variant, place.symbol)
+    return f"up to {patched} bytes after a fault, the tree's own object up to {base}"
