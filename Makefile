@@ -76,12 +76,13 @@ lint: setup
 	@scripts/setup --lint
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports --no-cache --no-logo
 	.venv/bin/mypy
 	.venv/bin/mypy tests --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --no-check-untyped-defs
 	@.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
 	$(call CARGO,fmt) --check
 	$(call CARGO,clippy) --quiet --all-targets --all-features -- -D warnings
-	shellcheck $(SCRIPTS)
+	.venv/bin/shellcheck $(SCRIPTS)
 
 format: setup
 	@scripts/setup --lint

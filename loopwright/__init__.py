@@ -80,9 +80,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib import metadata
+        from loopwright.version import VERSION
 
-        return metadata.version(__name__)
+        return VERSION
     if name not in _VERBS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)

@@ -14,7 +14,7 @@ from loopwright import kernels, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import readiness
 from loopwright.predicting.model import Model
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 from loopwright.store.runs import Store
 
 COLUMNS = ["part", "state", "detail", "mend"]

@@ -1,5 +1,6 @@
 """Find the compilers, linkers and emulators of each ISA."""
 
+import os
 import platform
 import shutil
 from dataclasses import dataclass
@@ -33,6 +34,11 @@ class Toolchain:
 def host_isa() -> str:
     """Return the ISA of this machine, or its machine name where it is neither of ours."""
     return _MACHINES.get(platform.machine(), platform.machine())
+
+
+def cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 @cache

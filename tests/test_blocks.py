@@ -12,7 +12,7 @@ from loopwright import harness, paths, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import addresses
-from loopwright.measuring.blocks.slopes import Reading, result, wants_more
+from loopwright.measuring.blocks.slopes import BlockReading, result, wants_more
 from loopwright.measuring.blocks.trips import of_block
 from loopwright.measuring.blocks.verb import COLUMNS, measure_blocks
 
@@ -354,7 +354,7 @@ def test_loops_that_cannot_be_counted_are_refused(code, said):
 
 
 def _reading(cycles, refused="", disturbed=False, spread=0.001, two_speeds="", copies=10_000):
-    return Reading(
+    return BlockReading(
         cycles=cycles,
         p10=cycles * (1 - spread),
         p90=cycles * (1 + spread),

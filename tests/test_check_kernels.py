@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from loopwright import kernels
-from loopwright.checking.check import contract_of, run, verdict
+from loopwright.checking.check import run, verdict
 from loopwright.code import assemble
 from loopwright.code.instructions import Code, ExceptionEntry
+from loopwright.kernels import contract_of
 
 VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from loopwright import harness, kernels, paths, toolchain
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble
 from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
+from loopwright.kernels import contract_of
 
 PROGRAMS = Path(__file__).parent / "data" / "counters"
 FIXTURES = Path(__file__).parent / "data" / "kernels"

@@ -12,15 +12,16 @@ import pytest
 from seen import answered, measured
 
 from loopwright import harness, kernels, toolchain
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
+from loopwright.kernels import contract_of
 from loopwright.machine import hosts
-from loopwright.measuring.measure import COLUMNS, run
+from loopwright.measuring.measure import run
 from loopwright.measuring.readings import Reading, Result
 from loopwright.measuring.sweeps import Goal
+from loopwright.measuring.table import COLUMNS
 
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")

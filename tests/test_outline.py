@@ -14,7 +14,7 @@ from loopwright import toolchain
 from loopwright.code.outline import Outline, outline, outlines
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 FMA_YMM = "c4e275b8c2"  # vfmadd231ps %ymm2, %ymm1, %ymm0
 FMA_ZMM = "62f27548b8c2"

@@ -14,7 +14,7 @@ from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import gather
 from loopwright.kernels import contract_of
-from loopwright.measuring.measure import COLUMNS
+from loopwright.measuring.table import COLUMNS
 from loopwright.reporting import cross_validation, plain, sizes, tables
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import figures

@@ -10,7 +10,7 @@ from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.judging import standing
 from loopwright.paths import ROOT
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 HEAD = ",".join(standing.COLUMNS)
 

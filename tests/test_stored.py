@@ -4,10 +4,10 @@ import pytest
 from test_store import BANNER
 
 from loopwright import harness, kernels
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble
 from loopwright.judging.compare import MEASURED, compare
 from loopwright.judging.recall import measurements
+from loopwright.kernels import contract_of
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 from loopwright.reporting.sides import by_core

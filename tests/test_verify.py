@@ -55,7 +55,7 @@ def whole_tree(series: str) -> Tree:
         )
 
 
-def patched(spec: str, tree: Tree, folder: Path) -> verify.Subject:
+def patched(spec: str, tree: Tree, folder: Path) -> verify.PatchedVariant:
     """A variant's patch, made in folder."""
     variant = kernels.select(spec)[1][0]
     made = make(variant, tree.root, folder, Evidence(), SOMEONE)
@@ -106,7 +106,7 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     good = patched("x86_64/clear_user/aligned16", tree, tmp_path)
     (file,) = good.files
     broken = {file: good.files[file].replace("_ASM_EXTABLE_UA(.Lbytes, .Lexit)", "")}
-    rows = verify.run(verify.Subject(tree, good.variants, broken, good.patch), "object")
+    rows = verify.run(verify.PatchedVariant(tree, good.variants, broken, good.patch), "object")
     failed = rows[rows["status"] == verify.FAIL].set_index("check")
     assert {"git am", "same code", "contract of rep_stos_alternative"} <= set(failed.index)
     row = failed.loc["contract of rep_stos_alternative"]

@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.cli import run
-from loopwright.measuring.measure import COLUMNS
+from loopwright.measuring.table import COLUMNS
 
 WHY = "the samples of a process lie 4.1 % apart (at most 1 %)"
 

@@ -30,7 +30,7 @@ from loopwright.judging.compare import MEASURED
 from loopwright.machine import hosts
 from loopwright.measuring.blocks.verb import NOTIONS
 from loopwright.paths import ROOT
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}

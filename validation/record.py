@@ -21,7 +21,7 @@ from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
 from loopwright.measuring.blocks import trips
 from loopwright.paths import ROOT
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE

@@ -16,8 +16,7 @@ from loopwright.code import assemble, decode
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.harness import jobs
-from loopwright.kernels import Contract, Variant
-from loopwright.kernels import contract_of as contract_of
+from loopwright.kernels import Contract, Variant, contract_of
 from loopwright.machine import hosts
 
 _SYSTEM_CALLS = ("syscall", "sysenter", "int", "svc", "hvc", "smc")

@@ -65,7 +65,7 @@ def _variants() -> Rows:
 
 def _microarchs() -> Rows:
     from loopwright.cores import microarchs
-    from loopwright.predicting.predict import MODELS
+    from loopwright.predicting.models import MODELS
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
     return Rows.of(
@@ -83,7 +83,7 @@ def _microarchs() -> Rows:
 
 def _models() -> Rows:
     from loopwright.inventory import model_state
-    from loopwright.predicting.predict import MODELS
+    from loopwright.predicting.models import MODELS
 
     return Rows.of({"model": m.id, **model_state(m)} for m in MODELS)
 
@@ -91,7 +91,7 @@ def _models() -> Rows:
 def _parameters() -> Rows:
     """Return the simulator's parameters, with the value that each core gives them."""
     from loopwright.cores import microarchs
-    from loopwright.predicting.pipeline import parameters
+    from loopwright.predicting.models import parameters
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
     rows = []

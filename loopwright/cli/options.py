@@ -80,7 +80,7 @@ def complete_microarchs(
 
 def complete_models(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """Return the models that go on with a list of them."""
-    from loopwright.predicting.predict import MODELS
+    from loopwright.predicting.models import MODELS
 
     del context, parameter
     return _go_on(begun, (m.id for m in MODELS))

@@ -66,6 +66,11 @@ def user_code(variant: Variant) -> Code:
     return variant_code(variant, PRIVILEGED)
 
 
+def code_hash(variant: Variant) -> str:
+    """Return the hash of the code that user space runs of a variant today."""
+    return user_code(variant).sha256
+
+
 def main_loop(variant: Variant, code: Code) -> Loop:
     """Return the loop that a prediction for the variant is about; InputError where none is."""
     return chosen_loop(variant, code).loop

@@ -8,7 +8,7 @@ from loopwright.code.decode import X86_FLOW, near_target, repeats
 from loopwright.code.instructions import Flow
 
 
-class Step(NamedTuple):
+class FlowStep(NamedTuple):
     """One instruction: its address, the address behind it, and where it sends control."""
 
     address: int
@@ -18,23 +18,23 @@ class Step(NamedTuple):
     string: bool = False
 
 
-def steps(isa: str, code: bytes, address: int) -> list[Step]:
+def steps(isa: str, code: bytes, address: int) -> list[FlowStep]:
     """Return the instructions of code up to the first byte that starts none."""
     return _x86(code, address) if isa == "x86_64" else _arm64(code, address)
 
 
-def _x86(code: bytes, address: int) -> list[Step]:
+def _x86(code: bytes, address: int) -> list[FlowStep]:
     out = []
     for ins in iced.Decoder(64, code, ip=address):
         if ins.is_invalid:
             break
         flow = X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
         target = near_target(ins) if flow is not Flow.NEXT else None
-        out.append(Step(ins.ip, ins.next_ip, flow, target, repeats(ins)))
+        out.append(FlowStep(ins.ip, ins.next_ip, flow, target, repeats(ins)))
     return out
 
 
-def _arm64(code: bytes, address: int) -> list[Step]:
+def _arm64(code: bytes, address: int) -> list[FlowStep]:
     """Read branches by their fixed bits (Arm ARM, C4.1.65)."""
     out = []
     for at in range(0, len(code) - 3, 4):
@@ -50,7 +50,7 @@ def _arm64(code: bytes, address: int) -> list[Step]:
         elif word & 0xFE000000 == 0xD6000000:
             kind = word >> 21 & 7
             flow = {1: Flow.CALL, 2: Flow.RETURN, 4: Flow.RETURN}.get(kind, Flow.INDIRECT)
-        out.append(Step(here, here + 4, flow, target))
+        out.append(FlowStep(here, here + 4, flow, target))
     return out
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.code.decode import ZEROED_BYTES
-from loopwright.code.flow import Step
+from loopwright.code.flow import FlowStep
 from loopwright.code.instructions import Code, Flow, Instruction, Loop
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import Contract
@@ -29,7 +29,9 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     return tuple(sorted([*branches, *repeated], key=lambda loop: loop.start))
 
 
-def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> list[tuple[int, int]]:
+def spans(
+    code: Sequence[Instruction | FlowStep], *, everywhere: bool = False
+) -> list[tuple[int, int]]:
     """Return the first and last instruction of each innermost loop, in the order of the first.
 
     A repeated string instruction is a loop of its own. everywhere: control may enter at any
@@ -40,7 +42,7 @@ def spans(code: Sequence[Instruction | Step], *, everywhere: bool = False) -> li
 
 
 def _closed(
-    code: Sequence[Instruction | Step], *, everywhere: bool
+    code: Sequence[Instruction | FlowStep], *, everywhere: bool
 ) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
     """Return all loops by first and last instruction: those of branches, those of strings.
 
@@ -95,7 +97,7 @@ def reached(code: Code) -> set[int]:
 
 
 def _reached(
-    instructions: Sequence[Instruction | Step], index: dict[int, int], start: int, within: range
+    instructions: Sequence[Instruction | FlowStep], index: dict[int, int], start: int, within: range
 ) -> set[int]:
     """Return which instructions control gets to from one of them, staying within a stretch."""
     seen: set[int] = set()

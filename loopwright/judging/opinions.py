@@ -13,7 +13,7 @@ from loopwright.judging.compare import MEASURED
 from loopwright.judging.histogram import Histogram
 from loopwright.judging.standing import Standing
 from loopwright.kernels import Routine
-from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.predicting.models import MODELS
 
 # A difference that is smaller than this no model is asked to tell.
 LEAST = 0.05
@@ -115,8 +115,9 @@ class Panel:
         both = [str(model) for model in other.index if model in base.index]
         low = "a figure below what loads and stores take"
         aside = dict.fromkeys(self._impossible(base, other), low)
-        if CorrectedLlvmMca.id in both and LlvmMca.id in both and LlvmMca.id not in aside:
-            aside[LlvmMca.id] = f"{CorrectedLlvmMca.id} answers instead"
+        for model in MODELS:
+            if {model.id, model.corrects} <= set(both) and model.corrects not in aside:
+                aside[model.corrects] = f"{model.id} answers instead"
         answering = [model for model in both if model not in aside]
         if not answering:
             return None

@@ -7,6 +7,7 @@ import pandas as pd
 
 from loopwright import paths
 from loopwright.cores import bounds
+from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 
 TABLE = paths.ROOT / "validation" / "published.csv"
@@ -30,7 +31,7 @@ COLUMNS = [
 ]
 
 
-def published(model: str = "pipeline") -> pd.DataFrame:
+def published(model: str = SIMULATOR) -> pd.DataFrame:
     """Return each published figure beside the prediction of each model ("ID[,ID]" or "all").
 
     quantity is speed_percent (how much faster variant is than baseline), bytes_per_cycle or

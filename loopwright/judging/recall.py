@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from loopwright import harness
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
+from loopwright.code.placement import Placement
 from loopwright.harness.jobs import Point
 from loopwright.judging import basis
-from loopwright.kernels import Kernel, Variant
+from loopwright.kernels import Kernel, Variant, contract_of
 from loopwright.machine import hosts
 from loopwright.measuring import ratios, sweeps
-from loopwright.measuring.measure import COLUMNS, PROCESSES, row, self_test
 from loopwright.measuring.readings import Reading, Result
-from loopwright.measuring.sweeps import Placement, Sweep
+from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring.table import COLUMNS, PROCESSES, row, self_test
 from loopwright.store.runs import Record, Run, Store
 
 
@@ -58,11 +58,6 @@ def day(started: int) -> str:
     return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d}"
 
 
-def code_hash(variant: Variant) -> str:
-    """Return the hash of the code that a variant has today."""
-    return assemble.user_code(variant).sha256
-
-
 def measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
     """Return rows as measure.run has them, of other machines and days, and where they come from.
 
@@ -98,7 +93,7 @@ def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
         by_clock: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
         for record in store.records(run, kernel.id):
             variant = kernel.variants.get(record.variant)
-            if variant and record.object == code_hash(variant):
+            if variant and record.object == assemble.code_hash(variant):
                 by_clock[record.answer["clock"]][record.variant].append(record)
         for clock, records in by_clock.items():
             if any(not r.answer["refused"] for of in records.values() for r in of):

@@ -14,8 +14,8 @@ from loopwright.judging.histogram import Histogram
 from loopwright.judging.recall import Source, measurements
 from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
-from loopwright.measuring.measure import COLUMNS
 from loopwright.measuring.measure import run as run_measurements
+from loopwright.measuring.table import COLUMNS
 from loopwright.predicting.predict import predict
 from loopwright.store.recorder import Recorder
 from loopwright.store.runs import Store

@@ -7,6 +7,7 @@ import pandas as pd
 
 from loopwright.checking.check import user_space_note
 from loopwright.cores import microarchs
+from loopwright.cores.features import provides
 from loopwright.cores.microarchs import Microarch
 from loopwright.judging import basis, call_costs, opinions
 from loopwright.judging.basis import Gap
@@ -15,7 +16,6 @@ from loopwright.judging.histogram import Histogram
 from loopwright.judging.opinions import Opinion
 from loopwright.judging.study import Study
 from loopwright.kernels import Routine, Variant
-from loopwright.predicting.subjects import provides
 
 # Measurements differ by this much from placement to placement, whatever the variant.
 THRESHOLD = 0.02

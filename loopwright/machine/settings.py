@@ -117,7 +117,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Change:
+class Adjustment:
     """One file that does not hold what serves best."""
 
     setting: Setting
@@ -133,10 +133,10 @@ def value(path: Path) -> str | None:
         return None
 
 
-def changes(root: Path, keep: frozenset[str] = frozenset()) -> list[Change]:
+def changes(root: Path, keep: frozenset[str] = frozenset()) -> list[Adjustment]:
     """Return the files below root that do not serve, but for settings to keep, in order."""
     return [
-        Change(setting, path, now)
+        Adjustment(setting, path, now)
         for setting in SETTINGS
         if setting.name not in keep
         for path in setting.files(root)

@@ -21,7 +21,7 @@ import pandas as pd
 
 from loopwright import paths
 from loopwright.errors import InputError, unknown
-from loopwright.machine.settings import SETTINGS, Change, changes, value
+from loopwright.machine.settings import SETTINGS, Adjustment, changes, value
 
 COLUMNS = ["setting", "file", "now", "wanted", "state", "why", "by_hand"]
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -135,7 +135,9 @@ def _alive(pid: int) -> bool:
 
 
 @contextmanager
-def _applied(found: Sequence[Change], command: Sequence[str], told: list[str]) -> Iterator[None]:
+def _applied(
+    found: Sequence[Adjustment], command: Sequence[str], told: list[str]
+) -> Iterator[None]:
     """Make changes, and unmake them at the end; signals wait while either is done."""
     before = [[str(c.path), c.now] for c in found]
     try:

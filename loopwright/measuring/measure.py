@@ -6,57 +6,23 @@ The protocol, its acceptance rules and what it refuses are described in harness/
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
 from loopwright import harness, kernels
-from loopwright.checking.check import contract_of, user_space_note
 from loopwright.checking.check import run as run_checks
 from loopwright.code import assemble
+from loopwright.code.placement import Placement
 from loopwright.errors import InputError, unknown
-from loopwright.kernels import Variant
+from loopwright.kernels import Variant, contract_of
 from loopwright.machine import hosts
 from loopwright.measuring import ratios, rounds, sweeps
 from loopwright.measuring.readings import Result
-from loopwright.measuring.rounds import Progress, Rounds, Subject
-from loopwright.measuring.sweeps import Placement, Sweep
+from loopwright.measuring.rounds import PlacedVariant, Progress, Rounds
+from loopwright.measuring.sweeps import Sweep
+from loopwright.measuring.table import COLUMNS, PROCESSES, row, self_test
 from loopwright.store.recorder import Recorder
 from loopwright.store.runs import Store
-
-PROCESSES = 3
-
-COLUMNS = [
-    "kernel",
-    "variant",
-    "quantity",
-    "unit",
-    "size_bytes",
-    "dst_align",
-    "src_align",
-    "skew_bytes",
-    "cache",
-    "offset",
-    "cycles",
-    "p10",
-    "p90",
-    "uncertainty",
-    "samples",
-    "dropped",
-    "dropped_from",
-    "dropped_to",
-    "processes",
-    "clock",
-    "status",
-    "reason",
-    "microarch",
-    "machine",
-    "self_test",
-    "milliseconds",
-    *ratios.COLUMNS,
-    "note",
-    "raw",
-]
 
 
 def run(
@@ -220,45 +186,13 @@ def _offsets(variant: Variant, asked: int | str | Iterable[int] | None) -> list[
     return several
 
 
-def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> Subject:
+def _subject(variant: Variant, offset: int | None, sweep: Sweep) -> PlacedVariant:
     code = assemble.user_code(variant)
     contract = contract_of(variant)
     goals = sweeps.goals(variant, code, contract, sweep)
-    return Subject(variant, code, contract, Placement.of(code, contract, offset), goals)
-
-
-def self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
-    """Say in a line what each known loop read, from the least to the most of the processes."""
-    read: dict[str, list[float]] = {}
-    for tests in processes:
-        for test in tests:
-            cycles = test["cycles"]
-            read.setdefault(test["name"], []).append(float("nan") if cycles is None else cycles)
-    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in read.items())
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = (f"{v:.4f}" for v in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+    return PlacedVariant(variant, code, contract, Placement.of(code, contract, offset), goals)
 
 
 def _where(variant: Variant) -> tuple[str, str]:
     """Return the core and the machine that run a variant here."""
     return "" if _emulated(variant) else hosts.microarch() or "", hosts.machine()
-
-
-def row(
-    variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
-) -> dict[str, Any]:
-    """Return the columns of a result of a variant on a machine that was tested so."""
-    left_out = user_space_note(variant)
-    return {
-        "kernel": variant.kernel,
-        "variant": variant.name,
-        "offset": offset,
-        "microarch": microarch,
-        "machine": machine,
-        "self_test": tested,
-        **result.columns(),
-        "note": "; ".join(note for note in (left_out, result.note) if note),
-    }

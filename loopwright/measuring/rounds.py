@@ -7,11 +7,12 @@ from typing import Any
 
 from loopwright import harness
 from loopwright.code.instructions import Code
+from loopwright.code.placement import Placement
 from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
 from loopwright.kernels import Contract, Variant
 from loopwright.measuring.readings import Reading, Result
-from loopwright.measuring.sweeps import Goal, Placement
+from loopwright.measuring.sweeps import Goal
 from loopwright.store.recorder import Recorder
 
 _SPARE = 2  # further processes for points that were refused in one
@@ -21,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Subject:
+class PlacedVariant:
     """A variant at one code offset, with what is wanted of it."""
 
     variant: Variant
@@ -47,7 +48,7 @@ _Key = tuple[int, Point]  # of a subject
 
 
 def measure(
-    subjects: Sequence[Subject],
+    subjects: Sequence[PlacedVariant],
     processes: int,
     progress: Progress | None,
     recorder: Recorder | None = None,
@@ -94,7 +95,7 @@ def _accepted(readings: Sequence[Reading]) -> int:
 
 
 def _process(
-    subjects: Sequence[Subject], keys: Sequence[_Key]
+    subjects: Sequence[PlacedVariant], keys: Sequence[_Key]
 ) -> Iterable[tuple[_Key | None, dict[str, Any]]]:
     """Measure points once in one process of the harness; its clock comes first, without a key."""
     order = random.sample(keys, len(keys))

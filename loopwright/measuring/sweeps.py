@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from loopwright.code import loops
 from loopwright.code.instructions import Code, Loop
@@ -20,28 +19,6 @@ _PAGE = 4096
 _LINE = 64
 _APART = _PAGE // 2  # so far apart loads and stores do not alias
 _SHORT = 4096  # bytes: the smaller of the two calls of a loop, at least; the other is three times
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where code stands: its text shift bytes behind a 64-byte boundary, its loop at offset."""
-
-    shift: int
-    offset: int
-
-    @classmethod
-    def of(cls, code: Code, contract: Contract, offset: int | None) -> Self:
-        """Return the placement that brings the main loop, or else the entry, to an offset."""
-        choice = loops.choose(code.loops, contract, code.symbols)
-        call = choice is None or contract.unit == "call"
-        start = code.entry if call or choice is None else choice.loop.start
-        if offset is None:
-            return cls(0, start % 64)
-        if not 0 <= offset < 64:
-            raise InputError(f"offset {offset} is not from 0 to 63")
-        if code.isa == "arm64" and offset % 4:
-            raise InputError(f"offset {offset}: arm64 code stands at multiples of 4")
-        return cls((offset - start) % 64, offset)
 
 
 def both_sides(contract: Contract) -> bool:

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pandas as pd
 
-import loopwright
 from loopwright import harness, kernels, paths, toolchain
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.harness import jobs
-from loopwright.kernels import Variant
+from loopwright.kernels import Variant, contract_of
 from loopwright.machine.facts import FILES
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
+from loopwright.version import VERSION
 
 FOLDER = "loopwright-kit"
 _TEMPLATES = {"run": 0o755, "README": 0o644}
@@ -48,7 +47,7 @@ def kit(output: str | Path) -> pd.DataFrame:
     hashed = listed.hexdigest()
     for name in _TEMPLATES:
         text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", hashed)
-        files[name] = text.replace("@VERSION@", loopwright.__version__).encode()
+        files[name] = text.replace("@VERSION@", VERSION).encode()
     sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
     files["SHA256SUMS"] = "".join(sums).encode()
     packed = _compress(_tar(files), target.name)

@@ -39,6 +39,8 @@ class LlvmMca:
     """llvm-mca as LLVM ships it."""
 
     id = "llvm-mca"
+    short = "llvm-mca"
+    corrects = ""
     iterations = 1000  # ramp-up then adds less than 0.1 % to a block of 10 cycles
 
     def version(self) -> str:
@@ -82,6 +84,8 @@ class CorrectedLlvmMca(LlvmMca):
     """llvm-mca with the command-line settings that are known to mend a core's model."""
 
     id = "llvm-mca-corrected"
+    short = "mca-mended"
+    corrects = LlvmMca.id
 
     def lacks(self, core: Microarch) -> str:
         """Say that core.toml has no corrections, where LLVM has a model."""

@@ -64,9 +64,15 @@ class Answer:
 
 
 class Model(Protocol):
-    """A throughput model behind the one interface that loopwright knows."""
+    """A throughput model behind the one interface that loopwright knows.
+
+    short is what a narrow column calls it. corrects is the id of the model that it answers instead
+    of where both have an answer, or nothing.
+    """
 
     id: str
+    short: str
+    corrects: str
 
     def version(self) -> str:
         """Return name and version; InputError that says how to get it where it is missing."""

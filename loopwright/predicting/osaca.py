@@ -17,6 +17,8 @@ class Osaca:
     """OSACA through one worker process that lives as long as this one."""
 
     id = "osaca"
+    short = "osaca"
+    corrects = ""
 
     def version(self) -> str:
         """Return the version; InputError where OSACA is not installed."""

@@ -26,6 +26,8 @@ class Pipeline:
     """The simulator, with figures from models/<microarch>/core.toml and instructions.csv."""
 
     id = "pipeline"
+    short = "pipeline"
+    corrects = ""
 
     def __init__(self, overrides: Mapping[str, str] | None = None) -> None:
         """Take values for parameters of the cores, by dotted name (see parameters)."""

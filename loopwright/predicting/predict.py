@@ -4,18 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from loopwright.cores.microarchs import Microarch
-from loopwright.errors import InputError, unknown
-from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.errors import InputError
+from loopwright.predicting import models
 from loopwright.predicting.model import Answer, Model
-from loopwright.predicting.osaca import Osaca
-from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Question
 from loopwright.predicting.subjects import Subject
-from loopwright.predicting.uica import Uica
 from loopwright.rows import Rows, as_frame
 
-# The order in which models are shown everywhere.
-MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
 COLUMNS = (
     "microarch",
     "model",
@@ -55,9 +50,7 @@ def answer(asked: Question) -> Rows:
     cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
     of the block the model leaves out, in sentences after "; ".
     """
-    chosen = select_models(asked.model or Pipeline.id)
-    if asked.parameters:
-        chosen = [Pipeline(asked.parameters) if m.id == Pipeline.id else m for m in chosen]
+    chosen = models.select(asked.model or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
     rows: list[tuple[Any, ...]] = []
     for core, subjects in asked.select():
@@ -67,20 +60,6 @@ def answer(asked: Question) -> Rows:
 
 
 predict = as_frame("predict", Question, answer)
-
-
-def select_models(spec: str) -> list[Model]:
-    """Resolve "ID[,ID]" or "all" to models."""
-    if spec == "all":
-        return list(MODELS)
-    by_id = {m.id: m for m in MODELS}
-    names = [name.strip() for name in spec.split(",") if name.strip()]
-    for name in names:
-        if name not in by_id:
-            raise unknown("model", name, by_id)
-    if not names:
-        raise InputError("no model named; give --model ID[,ID] or all")
-    return [by_id[name] for name in names]
 
 
 def _ask(

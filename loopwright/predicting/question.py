@@ -102,7 +102,7 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
 
 
 def _of_hex(text: str, microarch: str | None, notion: str | None) -> Selected:
-    for core, about in _of_rows([subjects.Row("hex", text, 0)], microarch, notion):
+    for core, about in _of_rows([subjects.BlockRow("hex", text, 0)], microarch, notion):
         for subject in about:
             if not subject.code:
                 raise InputError(subject.error)
@@ -116,7 +116,7 @@ def _of_blocks(path: Path, microarch: str | None, notion: str | None) -> Selecte
     return _of_rows(rows, microarch, notion)
 
 
-def _of_rows(rows: list[subjects.Row], microarch: str | None, notion: str | None) -> Selected:
+def _of_rows(rows: list[subjects.BlockRow], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
     cores = microarchs.select(microarch, isa)
     found = {one: subjects.of_rows(rows, one, notion) for one in {core.isa for core in cores}}

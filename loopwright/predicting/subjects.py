@@ -10,6 +10,7 @@ from loopwright import kernels
 from loopwright.code import decode, loops
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.code.outline import Outline, lacking, outline, outlines
+from loopwright.cores import features
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
@@ -82,8 +83,8 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
-    code = assemble.variant_code(variant, alternatives_left(variant, core))
-    missing = [n for n in variant.needs if not provides(core, n)]
+    code = assemble.variant_code(variant, features.alternatives_left(variant, core))
+    missing = [n for n in variant.needs if not features.provides(core, n)]
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
         body, start = straight(code.instructions, code.entry), code.entry
@@ -107,12 +108,6 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
         needs=outline(kernel.isa, moving).needs,
         error=error,
     )
-
-
-def alternatives_left(variant: Variant, core: Microarch) -> frozenset[str]:
-    """Return which alternatives of a variant a core does not take, for want of the feature."""
-    optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
-    return frozenset(a for a in optional if feature(a) not in core.features)
 
 
 def _turns(code: Code, body: Sequence[Instruction]) -> str:
@@ -139,17 +134,7 @@ def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
     return max(needed, default=None)
 
 
-def feature(alternative: str) -> str:
-    """Return the feature that an alternative's name speaks of: X86_FEATURE_SMAP is smap."""
-    return alternative.rsplit("FEATURE_", 1)[-1].removeprefix("ARM64_HAS_").lower()
-
-
-def provides(core: Microarch, need: str) -> bool:
-    """Say whether a core has a feature. "noX" is X switched off, which every core can do."""
-    return need in core.features or (need.startswith("no") and need not in core.features)
-
-
-def of_rows(rows: Sequence["Row"], isa: str, notion: str | None) -> list[Subject]:
+def of_rows(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> list[Subject]:
     """Return the code of each row of hex; what is no code has the error.
 
     The notion defaults to loop where code ends in a branch, else to unrolled.
@@ -199,7 +184,7 @@ def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
     )
 
 
-class Row(NamedTuple):
+class BlockRow(NamedTuple):
     """One row of a blocks file."""
 
     id: str
@@ -207,7 +192,7 @@ class Row(NamedTuple):
     offset: int
 
 
-def read_csv(path: Path) -> Iterator[Row]:
+def read_csv(path: Path) -> Iterator[BlockRow]:
     """Yield the rows of a CSV with the columns id, hex and optionally offset."""
     try:
         file = path.open(newline="", encoding="utf-8-sig")
@@ -222,14 +207,14 @@ def read_csv(path: Path) -> Iterator[Row]:
                     f"{path}: the header lacks {' and '.join(sorted(missing))}; "
                     "a blocks file has the columns id, hex and optionally offset"
                 )
-            columns = [at.get(name, len(at)) for name in Row._fields]
+            columns = [at.get(name, len(at)) for name in BlockRow._fields]
             for row in filter(None, rows):
                 row += [""] * (len(at) + 1 - len(row))
                 key, code, given = (row[n] for n in columns)
                 given = given.strip() or "0"
                 if not given.isdecimal() or int(given) not in OFFSETS:
                     raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
-                yield Row(key, code, int(given))
+                yield BlockRow(key, code, int(given))
         except UnicodeDecodeError:
             raise InputError(f"{path} is no UTF-8 text") from None
         except csv.Error as error:

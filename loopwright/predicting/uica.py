@@ -28,6 +28,8 @@ class Uica:
     """uiCA's command line, with the code offset passed on."""
 
     id = "uica"
+    short = "uica"
+    corrects = ""
 
     def version(self) -> str:
         """Return the commit of the checkout; InputError where there is none that answers."""

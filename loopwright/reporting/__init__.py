@@ -63,7 +63,7 @@ def _examine(
     kernel: Kernel,
     sizes: Histogram | None,
     quick: bool,
-    linux: patches.Tree | None,
+    linux: patches.PatchedTree | None,
     progress: Callable[[int, int], None] | None,
 ) -> Finding:
     if linux is None or linux.root is None:

@@ -7,8 +7,8 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.cores import bounds, microarchs
-from loopwright.predicting.pipeline import Pipeline
-from loopwright.predicting.predict import MODELS, predict
+from loopwright.predicting.models import MODELS, SIMULATOR
+from loopwright.predicting.predict import predict
 
 APART = 5.0  # per cent of spread from which on models disagree
 _SAME = 0.02  # relative
@@ -79,13 +79,13 @@ def _why(answers: list[Row], ideal: float) -> str:
         if a["low"]
     ]
     sane = [a for a in answers if not a["low"]]
-    ours = next((a for a in answers if a["model"] == Pipeline.id), None)
+    ours = next((a for a in answers if a["model"] == SIMULATOR), None)
     bare = sane[0]["cycles"] if sane else 0.0
     if ours and ideal == ideal:
         bare = ideal
         if ours["cycles"] > bare * (1 + _SAME):
             out.append(
-                f"front end: {ours['cycles'] - bare:.2f} of {Pipeline.id}'s {ours['cycles']:.2f} "
+                f"front end: {ours['cycles'] - bare:.2f} of {SIMULATOR}'s {ours['cycles']:.2f} "
                 "cycles, which models without one do not see"
             )
     if any(abs(a["cycles"] / bare - 1) > _SAME for a in sane if a is not ours):

@@ -9,7 +9,7 @@ from loopwright.judging.histogram import Histogram
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import gather
 from loopwright.kernels import Kernel
-from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import alignment
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.timelines import moments
@@ -30,7 +30,7 @@ def examine(
     """
     found = gather(kernel.id, sizes=sizes, quick=quick, progress=progress)
     compared = table(found)
-    simulated = compared[(compared["source"] == Pipeline.id) & compared["cycles"].notna()]
+    simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
     swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
     return Finding(

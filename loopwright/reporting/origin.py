@@ -4,7 +4,7 @@ from functools import cache
 
 from loopwright.errors import InputError
 from loopwright.judging.compare import MEASURED
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 
 @cache

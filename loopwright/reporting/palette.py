@@ -10,7 +10,7 @@ from zlib import crc32
 
 from loopwright import kernels
 from loopwright.judging.compare import MEASURED
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 INK = "#1b1f24"
 FAINT = "#c9ced6"

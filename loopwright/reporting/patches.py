@@ -12,7 +12,7 @@ from loopwright.tree.patch import make
 
 
 @dataclass(frozen=True)
-class Tree:
+class PatchedTree:
     """The Linux tree that patches are made against; root is None where there is none, name says
     which it is, or why there is none and how to get one.
     """
@@ -21,14 +21,14 @@ class Tree:
     name: str
 
 
-def find_tree(spec: str | None, said: Callable[[str], None]) -> Tree:
+def find_tree(spec: str | None, said: Callable[[str], None]) -> PatchedTree:
     """Return the tree that spec names, or Debian's package; its absence is said, no error."""
     found = linux_tree.find(spec)
     said(f"Linux tree: {found.note}")
-    return Tree(found.path, found.note)
+    return PatchedTree(found.path, found.note)
 
 
-def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None]) -> Finding:
+def add(finding: Finding, tree: PatchedTree, folder: Path, said: Callable[[str], None]) -> Finding:
     """Write a patch for each winner below folder/patches and return the finding with notes."""
     notes: dict[str, str] = {}
     texts: dict[str, str] = {}
@@ -41,7 +41,7 @@ def add(finding: Finding, tree: Tree, folder: Path, said: Callable[[str], None])
     return replace(finding, patches=notes, texts=texts)
 
 
-def _one(finding: Finding, winner: str, tree: Tree, folder: Path) -> tuple[str, list[Path]]:
+def _one(finding: Finding, winner: str, tree: PatchedTree, folder: Path) -> tuple[str, list[Path]]:
     """Return what became of a winner's patch, in a line, and the files."""
     # Not the studied kernel's: with a tree's own code beside them its variants are copies.
     variant = kernels.load(finding.kernel.id).variants[winner]

@@ -6,20 +6,20 @@ from loopwright.judging.compare import HERE
 from loopwright.reporting import origin
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.layout import section, table, wrapped
-from loopwright.reporting.patches import Tree
+from loopwright.reporting.patches import PatchedTree
 from loopwright.reporting.sides import by_core
 
 _SHOWN_SIZES = (8, 64, 256, 1024, 4096, 8192)
 
 
-def render(findings: list[Finding], host: dict[str, object], tree: Tree | None) -> str:
+def render(findings: list[Finding], host: dict[str, object], tree: PatchedTree | None) -> str:
     """Return the whole report."""
     parts = [_head(findings, host, tree), _summary(findings)]
     parts += [_kernel(f) for f in findings]
     return "\n".join([*parts, _reading()])
 
 
-def _head(findings: list[Finding], host: dict[str, object], tree: Tree | None) -> str:
+def _head(findings: list[Finding], host: dict[str, object], tree: PatchedTree | None) -> str:
     core = findings[0].study.host if findings else ""
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})

@@ -5,11 +5,10 @@ import pandas as pd
 from loopwright.judging.accuracy import LEAST, Accuracy
 from loopwright.judging.compare import MEASURED
 from loopwright.measuring.ratios import SAME
-from loopwright.predicting.llvm_mca import CorrectedLlvmMca
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 from loopwright.reporting.layout import fits, table, wrapped
 
-_HEADS = {CorrectedLlvmMca.id: "mca-mended"}  # as long as its columns need
+_HEADS = {m.id: m.short for m in MODELS}
 
 
 def by_core(rows: pd.DataFrame) -> str:

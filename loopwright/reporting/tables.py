@@ -4,7 +4,7 @@ import pandas as pd
 
 from loopwright.cores import bounds
 from loopwright.judging.compare import MEASURED
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 
 _ROW = ["variant", "microarch"]
 

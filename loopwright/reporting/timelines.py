@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from loopwright.predicting.inside import timeline
-from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.models import SIMULATOR
 
 ITERATIONS = 4
 _MOST = 160  # uops of one timeline
@@ -37,7 +37,7 @@ def moments(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[M
     sweep is what alignment.sweep returns, table what compare does.
     """
     found = []
-    own = table[(table["source"] == Pipeline.id) & table["cycles"].notna()]
+    own = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]
     for row in own.to_dict("records"):
         variant, core = str(row["variant"]), str(row["microarch"])
         mine = sweep[(sweep["variant"] == variant) & (sweep["microarch"] == core)]

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pandas as pd
 
 from loopwright import kernels
+from loopwright.code.assemble import code_hash
 from loopwright.errors import InputError
 from loopwright.harness.jobs import Point
-from loopwright.judging.recall import code_hash
 from loopwright.machine import hosts
 from loopwright.store.runs import Record, Run, Store
 

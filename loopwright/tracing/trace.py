@@ -5,11 +5,11 @@ from typing import Any
 
 from loopwright import kernels
 from loopwright.code import assemble
+from loopwright.code.placement import Placement
 from loopwright.cores import microarchs
+from loopwright.cores.features import alternatives_left
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.measuring.sweeps import Placement
-from loopwright.predicting.subjects import alternatives_left
 from loopwright.rows import Rows, as_frame
 from loopwright.tracing import emulator
 from loopwright.tracing.memory import Call

@@ -16,7 +16,7 @@ _FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*
 
 
 @dataclass(frozen=True)
-class Finding:
+class Complaint:
     """One thing that checkpatch.pl says; allowed holds the reason why it may stand, or "" ."""
 
     level: str
@@ -47,7 +47,7 @@ def allowances() -> tuple[Allowance, ...]:
     )
 
 
-def run(tree: Tree, patch: Path, *, signed: bool) -> tuple[Finding, ...]:
+def run(tree: Tree, patch: Path, *, signed: bool) -> tuple[Complaint, ...]:
     """Return what the tree's checkpatch.pl finds in a patch file; InputError where it cannot run.
 
     signed says whether the patch has a Signed-off-by: some findings are allowed only without.
@@ -82,7 +82,7 @@ def run(tree: Tree, patch: Path, *, signed: bool) -> tuple[Finding, ...]:
     return findings
 
 
-def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Finding:
+def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Complaint:
     number = int(match[1]) if match[1] else None
     line = lines[number - 1] if number and number <= len(lines) else ""
     subject = f"{match[4]}\n{line}"
@@ -96,4 +96,4 @@ def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Finding:
         ),
         "",
     )
-    return Finding(match[2], match[3], match[4], number, reason)
+    return Complaint(match[2], match[3], match[4], number, reason)

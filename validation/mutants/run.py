@@ -48,7 +48,7 @@ def mutants() -> list[Mutant]:
     ]
 
 
-def subject(mutant: Mutant, tree: Tree, folder: Path) -> verify.Subject:
+def subject(mutant: Mutant, tree: Tree, folder: Path) -> verify.PatchedVariant:
     """Return a patch with the mutant's error, as a file in folder, to be verified."""
     variant = kernels.select(mutant.variant)[1][0]
     changes, _ = edits.apply(variant, target.find(variant, tree), tree)

@@ -14,7 +14,7 @@ _MOST_ENDS = 8.0  # the most that was seen: 5 loads of 23 bytes, by turns early 
 
 
 @dataclass(frozen=True)
-class Reading:
+class BlockReading:
     """One block in one process, in cycles: the slope between two numbers of copies or trips.
 
     Of the samples accepted the slow ones were left out, which took slow_from to slow_to times as
@@ -71,7 +71,7 @@ class Reading:
         return self.p90 - self.p10 <= max(_QUIET[0], _QUIET[1] * self.cycles)
 
 
-def wants_more(readings: Sequence[Reading], turns: int = TURNS) -> bool:
+def wants_more(readings: Sequence[BlockReading], turns: int = TURNS) -> bool:
     """Say whether a further turn can bring a figure, or, of several, a quieter one."""
     if any(r.refused and not r.disturbed for r in readings):
         return False
@@ -79,7 +79,7 @@ def wants_more(readings: Sequence[Reading], turns: int = TURNS) -> bool:
     return len(_agreeing(enough)) < turns
 
 
-def _agreeing(accepted: Sequence[Reading]) -> list[Reading]:
+def _agreeing(accepted: Sequence[BlockReading]) -> list[BlockReading]:
     """Return the readings near the middle one, where they are more than half of all."""
     if not accepted:
         return []
@@ -101,7 +101,7 @@ def refusal(reason: str, clock: str = "") -> dict[str, Any]:
     }
 
 
-def result(readings: Sequence[Reading], turns: int = TURNS) -> dict[str, Any]:
+def result(readings: Sequence[BlockReading], turns: int = TURNS) -> dict[str, Any]:
     """Join what several processes read of a block; fewer than turns that agree are no figure."""
     clock = readings[0].clock
     for reading in readings:
@@ -137,7 +137,7 @@ def result(readings: Sequence[Reading], turns: int = TURNS) -> dict[str, Any]:
     }
 
 
-def _dropped(accepted: Sequence[Reading]) -> dict[str, float]:
+def _dropped(accepted: Sequence[BlockReading]) -> dict[str, float]:
     """Return the share of samples that were left out for being slow, and how slow they were."""
     slow = [r for r in accepted if r.slow]
     return {
@@ -147,14 +147,14 @@ def _dropped(accepted: Sequence[Reading]) -> dict[str, float]:
     }
 
 
-def _speeds(near: Sequence[Reading], accepted: Sequence[Reading]) -> str:
+def _speeds(near: Sequence[BlockReading], accepted: Sequence[BlockReading]) -> str:
     """Say what shows two speeds, or nothing: noise is not two speeds."""
     if len(near) < len(accepted):
         return "processes differ: " + ", ".join(f"{r.cycles:.2f}" for r in accepted) + " cycles"
     return next((r.two_speeds for r in accepted if r.two_speeds), "")
 
 
-def _notes(readings: Sequence[Reading]) -> list[str]:
+def _notes(readings: Sequence[BlockReading]) -> list[str]:
     """Return what a reader of the figure must know."""
     notes = ["one process alone"] if len(readings) == 1 else []
     notes += ["a misaligned access may cross cache lines"] if readings[0].misaligned else []

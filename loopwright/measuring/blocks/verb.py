@@ -18,7 +18,7 @@ from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError, unknown
 from loopwright.machine import hosts
 from loopwright.measuring.blocks import addresses, slopes, trips
-from loopwright.measuring.blocks.slopes import Reading
+from loopwright.measuring.blocks.slopes import BlockReading
 from loopwright.measuring.rounds import Progress
 from loopwright.predicting import subjects
 
@@ -191,9 +191,9 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
 
 def _measure(
     isa: str, blocks: Sequence[_Block], processes: int, progress: Progress | None
-) -> list[list[Reading]]:
+) -> list[list[BlockReading]]:
     """Measure each block in several turns, of which each is a process with its own order."""
-    readings: list[list[Reading]] = [[] for _ in blocks]
+    readings: list[list[BlockReading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
     total = processes * len(todo)
     done = 0
@@ -216,14 +216,14 @@ def _measure(
 
 def _turn(
     isa: str, blocks: Sequence[_Block], order: Iterable[int], turn: int
-) -> Iterable[tuple[int, Reading]]:
+) -> Iterable[tuple[int, BlockReading]]:
     emulator = harness.emulator(isa)
     text = "".join(_job(isa, str(n), blocks[n], turn) for n in order)
     for record in harness.run(isa, text):
         if record["disturbed"] and emulator:
             record["refused"] = f"emulated: no timing ({emulator} runs its code here)"
         record["misaligned"] |= blocks[int(record["id"])].misaligned
-        yield int(record["id"]), Reading.of(record)
+        yield int(record["id"]), BlockReading.of(record)
 
 
 def _job(isa: str, name: str, block: _Block, turn: int) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.portable.kmod import source
-from loopwright.tree.verify.building import cpus
 
 MODULE = "loopwright.ko"
 _ARCH = {"x86_64": "x86", "arm64": "arm64"}
@@ -48,7 +47,7 @@ def compiled(headers: Path, isa: str, folder: Path) -> tuple[str, ...]:
     """Build the sources in folder and return the warnings; InputError with the first error."""
     tools = toolchain.find(isa)
     command = [
-        "make", f"-j{cpus()}", "-C", str(headers.resolve()), f"M={folder.resolve()}",
+        "make", f"-j{toolchain.cpus()}", "-C", str(headers.resolve()), f"M={folder.resolve()}",
         f"ARCH={_ARCH[isa]}", f"CROSS_COMPILE={tools.gcc.removesuffix('gcc')}", "modules",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

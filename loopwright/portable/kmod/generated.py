@@ -27,7 +27,7 @@ _WIDE = {"eax": "rax", "ebx": "rbx", "ecx": "rcx", "edx": "rdx", "esi": "rsi", "
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedVariant:
     """One variant of the module's list; need and lack are CPU features."""
 
     number: str
@@ -147,7 +147,7 @@ def caller(number: str, registers: dict[str, str], *, gated: bool, since: tuple[
     return _HEAD + _guarded(since, body + '#include "caller.S"\n')
 
 
-def _condition(isa: str, entry: Entry) -> str:
+def _condition(isa: str, entry: ListedVariant) -> str:
     known = _FEATURES[isa]
     unknown = [x for x in (*entry.need, *entry.lack) if x not in known]
     if unknown:
@@ -156,11 +156,11 @@ def _condition(isa: str, entry: Entry) -> str:
     return " && ".join(terms) or "true"
 
 
-def _needs(entry: Entry) -> str:
+def _needs(entry: ListedVariant) -> str:
     return ", ".join([*entry.need, *(f"no {x}" for x in entry.lack)])
 
 
-def _variant(isa: str, e: Entry) -> str:
+def _variant(isa: str, e: ListedVariant) -> str:
     n, contract = e.number, e.contract
     fields = "".join(
         f"\t{{{f.dst}, {f.size}, {-1 if f.src is None else f.src}}},\n" for f in contract.fields
@@ -191,13 +191,13 @@ def _variant(isa: str, e: Entry) -> str:
     return _guarded(e.since, body + "};\n") + "\n"
 
 
-def _left_out(e: Entry) -> str:
+def _left_out(e: ListedVariant) -> str:
     version = f"{e.since[0]}.{e.since[1]}"
     line = f'\t{{"{e.id}", "{e.requires} is in Linux {version} and later"}},\n'
     return _guarded(e.since, "#else\n" + line).replace("#include <linux/version.h>\n", "")
 
 
-def listing(isa: str, entries: Sequence[Entry], sources: str) -> str:
+def listing(isa: str, entries: Sequence[ListedVariant], sources: str) -> str:
     """Return list.c: all that is built in, what a kernel is too old for, and a hash of sources."""
     members = [
         _guarded(e.since, f"\t&variant_{e.number},\n").replace("#include <linux/version.h>\n", "")

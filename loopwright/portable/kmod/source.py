@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import __version__, harness, kernels, paths
+from loopwright import harness, kernels, paths
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.portable.kmod import generated
+from loopwright.version import VERSION
 
 FOLDER = paths.HARNESS / "kmod"
 SHARED = paths.HARNESS / "common"
@@ -26,7 +27,7 @@ _COPY = "copy_to_user.h"
 
 
 @dataclass(frozen=True)
-class Part:
+class PlacedSource:
     """One variant at one code offset; number names its files and symbols."""
 
     number: str
@@ -39,7 +40,7 @@ class Part:
 
 def write(
     folder: Path, isa: str, specs: Sequence[str] = (), offsets: Sequence[int] = (0,)
-) -> list[Part]:
+) -> list[PlacedSource]:
     """Write the module's sources to folder: all variants of an ISA, or those of specs.
 
     offsets are where behind a 64-byte boundary each one's code starts. A folder that holds
@@ -60,7 +61,7 @@ def write(
     return parts
 
 
-def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Part]:
+def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[PlacedSource]:
     wrong = [n for n in offsets if n not in OFFSETS]
     if wrong or not offsets:
         raise InputError(
@@ -77,7 +78,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Part]
         raise InputError(f"there are no kernels of {isa}")
     pairs = [(v, offset) for v in chosen for offset in sorted(set(offsets))]
     return [
-        Part(
+        PlacedSource(
             f"{number:03d}",
             v,
             kernels.contract_of(v),
@@ -89,7 +90,7 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Part]
     ]
 
 
-def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
+def _fill(folder: Path, isa: str, parts: Sequence[PlacedSource]) -> None:
     for source in sorted([*FOLDER.iterdir(), *(FOLDER / isa).iterdir()]):
         if source.is_file():
             shutil.copy2(source, folder / source.name)
@@ -98,7 +99,7 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
     for place, value in {
         "@ISA@": isa,
         "@PROTOCOL@": str(harness.protocol()),
-        "@VERSION@": __version__,
+        "@VERSION@": VERSION,
         "@SOURCES@": _digest(parts),
     }.items():
         script = folder / "run"
@@ -116,7 +117,7 @@ def _fill(folder: Path, isa: str, parts: Sequence[Part]) -> None:
     (folder / _MARK).touch()
 
 
-def _digest(parts: Sequence[Part]) -> str:
+def _digest(parts: Sequence[PlacedSource]) -> str:
     """Return a hash of the module's own sources and of the variants in it."""
     digest = hashlib.sha256(repr([(p.variant.id, p.object, p.offset) for p in parts]).encode())
     for folder in (FOLDER, SHARED):
@@ -136,7 +137,7 @@ def _copy_family(family: Path, into: Path, isa: str) -> None:
             shutil.copy2(own if own.is_file() else source, into / source.name)
 
 
-def _wrapped(isa: str, part: Part) -> str:
+def _wrapped(isa: str, part: PlacedSource) -> str:
     include = f"kernels/{part.variant.kernel}/{part.variant.source.name}"
     body = generated.assembly if part.variant.source.suffix == ".S" else generated.c
     return body(
@@ -150,7 +151,7 @@ def _wrapped(isa: str, part: Part) -> str:
     )
 
 
-def _never(part: Part) -> list[str]:
+def _never(part: PlacedSource) -> list[str]:
     """Return the features whose alternatives the variant leaves as the old instruction.
 
     What guards user memory, and against speculation, is the kernel's to decide.
@@ -160,13 +161,13 @@ def _never(part: Part) -> list[str]:
     return sorted(named - kept)
 
 
-def since(part: Part) -> tuple[int, int]:
+def since(part: PlacedSource) -> tuple[int, int]:
     """Return the first Linux version that has what the variant's text uses."""
     versions = [r.since.split(".") for r in part.variant.requires]
     return max(((int(v[0]), int(v[1])) for v in versions), default=(0, 0))
 
 
-def _gate(isa: str, part: Part) -> str:
+def _gate(isa: str, part: PlacedSource) -> str:
     """Return who opens user memory: the routine where it has stac and clac, else its caller."""
     if isa != "x86_64" or not part.contract.faulting:
         return "GATE_NONE"
@@ -174,7 +175,7 @@ def _gate(isa: str, part: Part) -> str:
     return "GATE_ROUTINE" if own else "GATE_CALLER"
 
 
-def _caller(isa: str, part: Part) -> str:
+def _caller(isa: str, part: PlacedSource) -> str:
     c = part.contract
     registers = {f"IN_{role.upper()}": generated.wide(isa, reg) for role, reg in c.inputs.items()}
     results = [c.returns[role] for role in ("uncopied", "stored", "sum") if role in c.returns]
@@ -187,7 +188,7 @@ def _caller(isa: str, part: Part) -> str:
     return generated.caller(part.number, registers, gated=gated, since=since(part))
 
 
-def _entry(isa: str, part: Part) -> generated.Entry:
+def _entry(isa: str, part: PlacedSource) -> generated.ListedVariant:
     c, v = part.contract, part.variant
     need, lack = set(v.needs), set[str]()
     if _COPY in part.source:
@@ -197,7 +198,7 @@ def _entry(isa: str, part: Part) -> generated.Entry:
     if "nopan" in need:
         need, lack = need - {"nopan"}, lack | {"pan"}
     requires = [r for r in v.requires if tuple(map(int, r.since.split("."))) == since(part)]
-    return generated.Entry(
+    return generated.ListedVariant(
         number=part.number,
         id=v.id,
         object=part.object,

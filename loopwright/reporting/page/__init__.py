@@ -6,7 +6,6 @@ from importlib import resources
 import jinja2
 import pandas as pd
 
-from loopwright import __version__
 from loopwright.judging.histogram import Histogram
 from loopwright.kernels import Kernel
 from loopwright.reporting import cross_validation, origin, palette
@@ -14,11 +13,12 @@ from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import figures, kernel_tables, moments
 from loopwright.reporting.page.asked import Asked
 from loopwright.reporting.page.figures import Drawing
-from loopwright.reporting.page.grid import Column, Grid, Row, number, text
+from loopwright.reporting.page.grid import Column, Grid, GridRow, number, text
+from loopwright.version import VERSION
 
 
 @dataclass(frozen=True)
-class Part:
+class KernelSection:
     """What the page says of one kernel."""
 
     name: str
@@ -51,7 +51,7 @@ def render(
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
     return environment.get_template("page.html.j2").render(
-        version=__version__,
+        version=VERSION,
         asked=asked,
         host=host,
         clocks=clocks,
@@ -69,14 +69,14 @@ def render(
     )
 
 
-def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> Part:
+def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> KernelSection:
     name = found.kernel.id.replace("/", "-").replace("_", "-")
     known = figures.costs(found)
     judged = [
         {str(key): value for key, value in row.items()}
         for row in found.recommendation.to_dict("records")
     ]
-    return Part(
+    return KernelSection(
         name=name,
         kernel=found.kernel,
         finding=found,
@@ -112,7 +112,7 @@ def _accuracy(findings: list[Finding]) -> Grid | None:
             number(row["worst_percent"], 1, sign=True),
             text(f"{origin.of(row['source'], '', '')} against {of['machine']}, {of['clock']}"),
         ]  # fmt: skip
-        rows.append(Row(cells, {"core": row["microarch"], "model": row["source"]}))
+        rows.append(GridRow(cells, {"core": row["microarch"], "model": row["source"]}))
     return Grid("accuracy", "How far the models are from what was measured", columns, rows)
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from loopwright.judging.compare import MEASURED
 from loopwright.judging.histogram import Histogram
-from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, plots, sizes
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import svg
@@ -50,7 +50,7 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
             f"{core}: slowdown over code offsets. A dot marks more than 2 % above the variant's "
             "best; dashed lines are 32-byte boundaries, dotted ones 16-byte",
             f"variants that some offset slows down: {slow}; the table below says which",
-            {"core": str(core), "model": Pipeline.id},
+            {"core": str(core), "model": SIMULATOR},
         )
 
 
@@ -60,7 +60,7 @@ def costs(found: Finding) -> pd.DataFrame:
     parts = [measured] if len(measured) else []
     for core in found.cores():
         if core not in set(measured["microarch"]):
-            parts.append(sizes.predicted(found.table, core, Pipeline.id))
+            parts.append(sizes.predicted(found.table, core, SIMULATOR))
     rows = pd.concat([p for p in parts if len(p)] or [measured], ignore_index=True)
     return rows.assign(routine=[found.kernel.variants[name].routine for name in rows["variant"]])
 

@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class GridRow:
     """A row; facets are what filters know it by: core, model, variant, notion."""
 
     cells: Sequence[Cell]
@@ -42,10 +42,12 @@ class Grid:
     name: str
     caption: str
     columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[GridRow]
 
 
-def filled(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column], list[Row]]:
+def filled(
+    columns: Sequence[Column], rows: Sequence[GridRow]
+) -> tuple[list[Column], list[GridRow]]:
     """Return columns and rows without the columns that are empty in every row."""
     kept = [
         n
@@ -53,7 +55,7 @@ def filled(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[Column]
         if not rows or any(row.cells[n].text not in ("", NONE) for row in rows)
     ]
     return [columns[n] for n in kept], [
-        Row([row.cells[n] for n in kept], row.facets) for row in rows
+        GridRow([row.cells[n] for n in kept], row.facets) for row in rows
     ]
 
 

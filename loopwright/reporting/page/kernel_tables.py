@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright.judging.compare import MEASURED
-from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin, sizes
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page.asked import Asked
@@ -13,7 +13,7 @@ from loopwright.reporting.page.figures import CURVE
 from loopwright.reporting.page.grid import (
     Column,
     Grid,
-    Row,
+    GridRow,
     command,
     filled,
     number,
@@ -53,7 +53,7 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
             text(origin.of(str(row["source"]), str(row["machine"]), str(row["clock"]))),
             command(asked.figure(found.kernel.id, *key, place=place)),
         ]  # fmt: skip
-        rows.append(Row(cells, _facets(found, row, str(row["source"]))))
+        rows.append(GridRow(cells, _facets(found, row, str(row["source"]))))
     caption = (
         f"{found.kernel.id}: cycles of the main loop (notion loop) or of a call (unrolled) for as "
         "many bytes of each variant, speed against the baseline, and each model's error where this "
@@ -76,7 +76,7 @@ def silent(found: Finding, name: str) -> Grid | None:
     if missing.empty:
         return None
     rows = [
-        Row(
+        GridRow(
             [text(error), *(text(", ".join(mine[c].unique())) for c in _ASKED)],
             {
                 _ASKED[k]: str(mine[k].iloc[0])
@@ -97,15 +97,15 @@ def boundaries(found: Finding, asked: Asked, name: str) -> Grid:
         Column("boundary, B", True), Column("in words", wide=True), _ORIGIN, _HOW,
     )  # fmt: skip
     rows = [
-        Row(
+        GridRow(
             [
                 text(row["variant"]), text(row["microarch"]), number(row["best_cycles"]),
                 number(row["worst_cycles"]), number(row["boundary_bytes"], 0), text(row["words"]),
-                text(origin.of(Pipeline.id, "", "")),
+                text(origin.of(SIMULATOR, "", "")),
                 command(asked.figure(found.kernel.id, row["variant"], row["microarch"],
-                                     Pipeline.id, "all")),
+                                     SIMULATOR, "all")),
             ],
-            _facets(found, row, Pipeline.id),
+            _facets(found, row, SIMULATOR),
         )
         for row in found.boundaries.to_dict("records")
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def calls(found: Finding, asked: Asked, name: str) -> Grid | None:
             text("; ".join(part for part in (row["reason"], row["note"]) if part)),
             text(origin.of(MEASURED, str(row["machine"]), str(row["clock"]))), command(again),
         ]  # fmt: skip
-        rows.append(Row(cells, _facets(found, {**row, "microarch": core}, MEASURED)))
+        rows.append(GridRow(cells, _facets(found, {**row, "microarch": core}, MEASURED)))
     caption = f"{found.kernel.id}: measured cycles a call"
     return Grid(f"{name}-calls", caption, columns, rows)
 
@@ -151,7 +151,7 @@ def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
         Column("remark", wide=True),
     )  # fmt: skip
     rows = [
-        Row(
+        GridRow(
             [text(routine), text(core), text(source), number(row["from_bytes"], 0),
              number(row["to_bytes"], 0), text(row["cheapest"]), text(row["lacking"]),
              text("; ".join(note for note in mine["note"].unique() if note))],
@@ -171,7 +171,7 @@ def contract(found: Finding, name: str) -> Grid:
         Column("reported beyond need, B", True), Column("failure, or note", wide=True), _HOW,
     )  # fmt: skip
     rows = [
-        Row(
+        GridRow(
             [text(row["variant"]), text("yes" if row["passed"] else "no"), number(row["cases"], 0),
              number(row["over_report_bytes"], 0), text(row["failure"] or row["note"]),
              command(f"loopwright check {found.kernel.id}/{row['variant']}")],

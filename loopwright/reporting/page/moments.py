@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright.predicting.inside import STEPS
+from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page.asked import Asked
@@ -35,7 +36,7 @@ def data(findings: list[Finding], asked: Asked) -> str:
     for found in findings:
         for moment in found.moments:
             command = asked.figure(
-                found.kernel.id, moment.variant, moment.microarch, "pipeline", str(moment.offset)
+                found.kernel.id, moment.variant, moment.microarch, SIMULATOR, str(moment.offset)
             )
             if " predict " in command:
                 command += f" --timeline {ITERATIONS}"
@@ -52,7 +53,7 @@ def data(findings: list[Finding], asked: Asked) -> str:
                 }
             )
     whole = {
-        "origin": origin.versions()["pipeline"],
+        "origin": origin.versions()[SIMULATOR],
         "words": list(words.of),
         "timelines": timelines,
     }

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from loopwright.judging.compare import MEASURED
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 

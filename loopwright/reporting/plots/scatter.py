@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from loopwright.predicting.predict import MODELS
+from loopwright.predicting.models import MODELS
 from loopwright.reporting import palette
 from loopwright.reporting.cross_validation import summary, worst
 from loopwright.reporting.plots import canvas

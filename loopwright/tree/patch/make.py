@@ -10,7 +10,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.tree import built, c_text, checkpatch, target, worktree
 from loopwright.tree import sources as trees
-from loopwright.tree.checkpatch import Finding
+from loopwright.tree.checkpatch import Complaint
 from loopwright.tree.patch import callers, edits, message
 from loopwright.tree.patch.edits import Change
 from loopwright.tree.patch.evidence import Evidence
@@ -27,7 +27,7 @@ _UNSIGNED = (
 
 
 @dataclass(frozen=True)
-class Result:
+class MadePatch:
     """What became of a patch.
 
     status is "written" or "already there"; files are the patch files kept, none where the tree
@@ -41,7 +41,7 @@ class Result:
     status: str
     subject: str
     files: tuple[Path, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[Complaint, ...]
     am_ok: bool
     notes: tuple[str, ...]
 
@@ -56,7 +56,7 @@ class PatchError(InputError):
 
 def make(
     variant: Variant, tree: Path, out: Path, evidence: Evidence, identity: Identity | None = None
-) -> Result:
+) -> MadePatch:
     """Put a variant into a Linux tree as a patch file in the folder out.
 
     The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
@@ -71,7 +71,7 @@ def make(
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
     if there:
-        return Result(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
+        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
     target.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity(source.root)
@@ -99,7 +99,9 @@ def make(
             where = _keep(log, error.log.encode(), paths.build_dir())
             raise PatchError(f"{error}; all of it is in {where}", error.log) from None
         kept = _keep(patch.name, patch.read_bytes(), out)
-    return Result(variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes))
+    return MadePatch(
+        variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes)
+    )
 
 
 def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
@@ -204,7 +206,7 @@ def _am(folder: Path, changes: list[Change], patch: Path) -> None:
             raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
 
 
-def _weigh(findings: tuple[Finding, ...], patch: Path, tree: Tree) -> None:
+def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
     errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
     if errors:
         first = errors[0]

@@ -18,7 +18,7 @@ _IMPLIED = re.compile(r"%[a-z]\w*(?![\w(])")
 
 
 @dataclass(frozen=True)
-class Piece:
+class Stretch:
     """A stretch of lines as the tree has them and as the variant has them; same: they agree."""
 
     theirs: str
@@ -26,7 +26,7 @@ class Piece:
     same: bool
 
 
-def pieces(old: str, new: str, *, asm: bool) -> list[Piece]:
+def pieces(old: str, new: str, *, asm: bool) -> list[Stretch]:
     """Split a tree's text and a variant's into stretches that agree and stretches that do not.
 
     Lines agree whatever their comments and blanks, in assembly also whatever suffix or alias of
@@ -36,13 +36,13 @@ def pieces(old: str, new: str, *, asm: bool) -> list[Piece]:
     matcher = SequenceMatcher(
         None, [key for key, _ in theirs], [key for key, _ in ours], autojunk=False
     )
-    out: list[Piece] = []
+    out: list[Stretch] = []
     for kind, first, last, begin, end in matcher.get_opcodes():
         was = "".join(text for _, text in theirs[first:last])
         now = "".join(text for _, text in ours[begin:end])
         if kind == "equal" and out and not out[-1].ours and not out[-1].theirs.startswith("\n"):
             was = was.lstrip("\n")
-        out.append(Piece(was, now, kind == "equal"))
+        out.append(Stretch(was, now, kind == "equal"))
     return out
 
 
@@ -68,7 +68,7 @@ def keep_tree_lines(
     return "".join(_spelled(text, old) if asm else text for text in chosen)
 
 
-def _retold(part: Piece, asm: bool) -> str:
+def _retold(part: Stretch, asm: bool) -> str:
     """Return the tree's lines; one that opens a block which changes has our comment above it.
 
     What the tree's own says of the block may not hold any more.

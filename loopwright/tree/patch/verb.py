@@ -17,7 +17,7 @@ from loopwright.tree import target, verify, worktree
 from loopwright.tree.against import against
 from loopwright.tree.patch import conclusions
 from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import Result, make
+from loopwright.tree.patch.make import MadePatch, make
 from loopwright.tree.sources import Tree
 
 COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes", "checks"]
@@ -87,7 +87,7 @@ def patch(
 
 def _verified(
     variant: Variant,
-    made: Result,
+    made: MadePatch,
     tree: Tree,
     tier: str,
     said: Callable[[dict[str, object]], None] | None,
@@ -96,7 +96,7 @@ def _verified(
     if made.files:
         subject = verify.of_patch(variant, tree, made.files[0])
     else:
-        subject = verify.Subject(tree, (variant,), {}, None)
+        subject = verify.PatchedVariant(tree, (variant,), {}, None)
     rows = verify.run(subject, tier, said)
     return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
 

@@ -12,11 +12,11 @@ import pandas as pd
 from loopwright.errors import InputError
 from loopwright.tree.verify import apply, boot, building, machines, objects
 from loopwright.tree.verify.outcomes import COLUMNS, FAIL, PASS, Tier, outcome
-from loopwright.tree.verify.subject import Subject, of_patch
+from loopwright.tree.verify.subject import PatchedVariant, of_patch
 
-__all__ = ["COLUMNS", "FAIL", "TIERS", "Subject", "of_patch", "run"]
+__all__ = ["COLUMNS", "FAIL", "TIERS", "PatchedVariant", "of_patch", "run"]
 
-TIERS: dict[str, Callable[[Subject], Tier]] = {
+TIERS: dict[str, Callable[[PatchedVariant], Tier]] = {
     "apply": apply.checks,
     "object": objects.checks,
     "boot": boot.checks,
@@ -33,7 +33,7 @@ def require(isa: str, level: str) -> None:
 
 
 def run(
-    subject: Subject, level: str, said: Callable[[dict[str, object]], None] | None = None
+    subject: PatchedVariant, level: str, said: Callable[[dict[str, object]], None] | None = None
 ) -> pd.DataFrame:
     """Verify a subject up to the tier `level`; one row a check (see results.COLUMNS).
 
@@ -53,7 +53,7 @@ def run(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _tier(subject: Subject, name: str) -> Iterator[dict[str, object]]:
+def _tier(subject: PatchedVariant, name: str) -> Iterator[dict[str, object]]:
     again = shlex.join(
         ["loopwright", "patch", subject.variant.id, "--tree", str(subject.tree.root),
          "-o", "DIR", "--verify", name]

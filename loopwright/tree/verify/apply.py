@@ -7,23 +7,23 @@ from loopwright.errors import InputError
 from loopwright.tree import built, checkpatch, target
 from loopwright.tree.scratch import GitError
 from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
-from loopwright.tree.verify.subject import Subject, applied, touched
+from loopwright.tree.verify.subject import PatchedVariant, applied, touched
 
 
-def checks(subject: Subject) -> Tier:
+def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks."""
     yield Check("git am", lambda: _git_am(subject))
     yield Check("checkpatch", lambda: _checkpatch(subject))
     yield Check("same code", lambda: _same_code(subject))
 
 
-def _patch(subject: Subject) -> Path:
+def _patch(subject: PatchedVariant) -> Path:
     if subject.patch is None:
         raise NotCovered("there is no patch: the tree is looked at as it is")
     return subject.patch
 
 
-def _git_am(subject: Subject) -> str:
+def _git_am(subject: PatchedVariant) -> str:
     patch = _patch(subject)
     try:
         files = applied(subject.tree, patch)
@@ -36,7 +36,7 @@ def _git_am(subject: Subject) -> str:
     return f"taken on the {len(files)} files of {subject.tree} that it touches"
 
 
-def _checkpatch(subject: Subject) -> str:
+def _checkpatch(subject: PatchedVariant) -> str:
     patch = _patch(subject)
     signed = "\nSigned-off-by: " in patch.read_text(encoding="utf-8")
     findings = checkpatch.run(subject.tree, patch, signed=signed)
@@ -54,7 +54,7 @@ def _checkpatch(subject: Subject) -> str:
     return "; ".join(["no error of the tree's own checkpatch.pl", *said])
 
 
-def _same_code(subject: Subject) -> str:
+def _same_code(subject: PatchedVariant) -> str:
     """Hold the applied files to the variants that check has run, outside of the kernel."""
     for variant in subject.variants:
         aim = target.find(variant, subject.tree)

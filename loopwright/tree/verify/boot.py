@@ -5,12 +5,13 @@ QEMU interprets: it proves what code does, never how fast it does it.
 
 import re
 
+from loopwright import toolchain
 from loopwright.tree.verify import guest, machines
-from loopwright.tree.verify.building import Build, BuildError, configured, cpus
+from loopwright.tree.verify.building import Build, BuildError, configured
 from loopwright.tree.verify.machines import Machine
 from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
 from loopwright.tree.verify.overlay import Overlay, hold
-from loopwright.tree.verify.subject import Subject
+from loopwright.tree.verify.subject import PatchedVariant
 
 _COMMON = (
     "64BIT", "PRINTK", "TTY", "BLK_DEV_INITRD", "BINFMT_ELF", "RUNTIME_TESTING_MENU", "KUNIT",
@@ -28,7 +29,7 @@ _IMAGES = {
 _SWEEPS = ("write", "read", "zero", "epoll")
 
 
-def checks(subject: Subject) -> Tier:
+def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: one build, then on each machine its features, KUnit, the sweep."""
     machines.program(subject.isa)
     with hold(subject.tree) as overlay:
@@ -40,7 +41,7 @@ def checks(subject: Subject) -> Tier:
                 yield from _machine(subject, builds[0], machine)
 
 
-def _machine(subject: Subject, build: Build, machine: Machine) -> Tier:
+def _machine(subject: PatchedVariant, build: Build, machine: Machine) -> Tier:
     console: list[str] = []
     command = machines.command(
         machine, build.folder / _IMAGES[subject.isa][1], guest.initrd(subject.isa), _counts(subject)
@@ -54,7 +55,7 @@ def _machine(subject: Subject, build: Build, machine: Machine) -> Tier:
         yield Check(f"sweep {sweep}: {machine.name}", run.judge)
 
 
-def _counts(subject: Subject) -> list[str]:
+def _counts(subject: PatchedVariant) -> list[str]:
     """Return for the guest whose counts are exact and whose may lack progress.
 
     arm64 counts as not copied what it had not confirmed, and __clear_user() on 6.1 and arm64
@@ -68,15 +69,15 @@ def _counts(subject: Subject) -> list[str]:
     return ["lw_exact=write,read,zero"]
 
 
-def _build(subject: Subject, overlay: Overlay, builds: list[Build]) -> str:
+def _build(subject: PatchedVariant, overlay: Overlay, builds: list[Build]) -> str:
     """Build the kernel of the changed tree; what earlier builds left is brought up to date."""
     overlay.put(subject.files)
     isa = subject.isa
     options = [f"-e {name}" for name in (*_COMMON, *_OPTIONS[isa])]
     build = configured(overlay, isa, f"{isa}-boot", "tinyconfig", options)
     target, image = _IMAGES[isa]
-    done = build.make(target, jobs=cpus())
-    command = build.command(target, jobs=cpus())
+    done = build.make(target, jobs=toolchain.cpus())
+    command = build.command(target, jobs=toolchain.cpus())
     if done.returncode:
         raise BuildError("the patched kernel does not build", command, done.stdout)
     builds.append(build)
@@ -84,7 +85,7 @@ def _build(subject: Subject, overlay: Overlay, builds: list[Build]) -> str:
     return f"{target} of {size / 1e6:.1f} MB from tinyconfig and {len(options)} options"
 
 
-def _boot(subject: Subject, machine: Machine, command: list[str], console: list[str]) -> str:
+def _boot(subject: PatchedVariant, machine: Machine, command: list[str], console: list[str]) -> str:
     if machine.needs and not any(machine.needs in text for text in subject.files.values()):
         raise NotCovered(f"this kernel knows no {machine.needs}")
     said = machines.boot(command)

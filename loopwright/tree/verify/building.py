@@ -99,7 +99,7 @@ def configured(
         words = [word for option in options for word in option.split()]
         _must(build, ["bash", script, "--file", str(build.folder / ".config"), *words])
     for target in ("olddefconfig", *targets):
-        _must(build, build.command(target, jobs=cpus()))
+        _must(build, build.command(target, jobs=toolchain.cpus()))
     stamp.write_text(wanted)
     return build
 
@@ -109,11 +109,6 @@ def _must(build: Build, command: Sequence[str]) -> None:
     if done.returncode:
         shutil.rmtree(build.folder, ignore_errors=True)
         raise BuildError(f"`{command[0]} {command[-1]}` failed", command, done.stdout)
-
-
-def cpus() -> int:
-    """Return how many CPUs this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def _prefix(isa: str) -> str:

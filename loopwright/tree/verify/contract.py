@@ -1,10 +1,10 @@
 """Run the code of kernel-built objects against its contract, under each set of CPU features."""
 
-from loopwright.checking.check import contract_of, verdict
+from loopwright.checking.check import verdict
 from loopwright.code import assemble, decode
 from loopwright.code.instructions import Code, ExceptionEntry
 from loopwright.errors import InputError
-from loopwright.kernels import Variant
+from loopwright.kernels import Variant, contract_of
 from loopwright.tree.verify import alternatives
 from loopwright.tree.verify.image import Image
 from loopwright.tree.verify.outcomes import CheckError, NotCovered

@@ -25,7 +25,7 @@ _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program
 
 
 @dataclass(frozen=True)
-class Entry:
+class ExtableEntry:
     """One entry of the exception table; type is the kernel's name, plain: it only jumps."""
 
     insn: int
@@ -55,7 +55,7 @@ class Image:
     text: bytes
     symbols: dict[str, int]
     sizes: dict[str, int]
-    entries: tuple[Entry, ...]
+    entries: tuple[ExtableEntry, ...]
     alternatives: tuple[Alternative, ...]
 
 
@@ -107,7 +107,9 @@ def _signed(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little", signed=True)
 
 
-def _entries(isa: str, address: int, data: bytes, types: dict[int, str]) -> tuple[Entry, ...]:
+def _entries(
+    isa: str, address: int, data: bytes, types: dict[int, str]
+) -> tuple[ExtableEntry, ...]:
     out = []
     for at in range(0, len(data), 12):
         number = (
@@ -117,7 +119,7 @@ def _entries(isa: str, address: int, data: bytes, types: dict[int, str]) -> tupl
         rest = int.from_bytes(data[at + 10 : at + 12], "little")
         plain = name in _PLAIN or (name in _ERR_ZERO and rest == _NO_REGISTERS)
         insn = address + at + _signed(data, at)
-        out.append(Entry(insn, address + at + 4 + _signed(data, at + 4), name, plain))
+        out.append(ExtableEntry(insn, address + at + 4 + _signed(data, at + 4), name, plain))
     return tuple(out)
 
 

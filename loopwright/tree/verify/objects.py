@@ -6,19 +6,18 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from loopwright.checking.check import contract_of
 from loopwright.code import assemble, decode
 from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
-from loopwright.kernels import Variant
+from loopwright.kernels import Variant, contract_of
 from loopwright.tree import built
 from loopwright.tree.verify import contract, image, units, written
 from loopwright.tree.verify.building import Build, BuildError, configured
 from loopwright.tree.verify.image import Image
 from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
 from loopwright.tree.verify.overlay import Overlay, hold
-from loopwright.tree.verify.subject import Subject
-from loopwright.tree.verify.units import Place
+from loopwright.tree.verify.subject import PatchedVariant
+from loopwright.tree.verify.units import CompiledAs
 
 # With IBT objtool leaves single objects unchecked.
 _OPTIONS = {"x86_64": ("-d X86_KERNEL_IBT",), "arm64": ()}
@@ -32,14 +31,14 @@ _OBJTOOL = (
 class _Work:
     """A subject being built: where, and what has been read of its objects so far."""
 
-    subject: Subject
+    subject: PatchedVariant
     overlay: Overlay
     build: Build
     scratch: Path
     objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
 
 
-def checks(subject: Subject) -> Tier:
+def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: build and objtool once, the others for each routine."""
     with hold(subject.tree) as overlay, tempfile.TemporaryDirectory() as scratch:
         prepared: list[Build] = []
@@ -54,7 +53,7 @@ def checks(subject: Subject) -> Tier:
             yield from _routine(work, variant, place)
 
 
-def _routine(work: _Work, variant: Variant, place: Place) -> Tier:
+def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
     read: list[Image] = []
     name = place.symbol
     if not (yield Check(f"read {name}", lambda: _read(work, place, read))):
@@ -68,7 +67,7 @@ def _routine(work: _Work, variant: Variant, place: Place) -> Tier:
         yield Check(f"over-report of {name}", lambda: _over_report(work, found, variant, place))
 
 
-def _prepare(subject: Subject, overlay: Overlay, prepared: list[Build]) -> str:
+def _prepare(subject: PatchedVariant, overlay: Overlay, prepared: list[Build]) -> str:
     """Configure the tree once; what a patch changes is brought up to date by make."""
     overlay.put(subject.files)
     name = f"{subject.isa}-objects"
@@ -77,7 +76,7 @@ def _prepare(subject: Subject, overlay: Overlay, prepared: list[Build]) -> str:
     return f"defconfig{' without IBT' * bool(options)} in {prepared[0].folder}"
 
 
-def _build(work: _Work, places: dict[Variant, Place]) -> str:
+def _build(work: _Work, places: dict[Variant, CompiledAs]) -> str:
     files = {name: text for place in places.values() for name, text in place.files.items()}
     work.overlay.put({**work.subject.files, **files})
     wanted = [o for place in places.values() for o in place.objects]
@@ -103,7 +102,7 @@ def _first(output: str, word: str) -> str:
     return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
 
 
-def _objtool(work: _Work, places: dict[Variant, Place]) -> str:
+def _objtool(work: _Work, places: dict[Variant, CompiledAs]) -> str:
     """Judge by what objtool says, in the build and of copies: it rewrites them and exits with 0."""
     tool = work.build.folder / "tools/objtool/objtool"
     if work.subject.isa != "x86_64":
@@ -125,7 +124,7 @@ def _objtool(work: _Work, places: dict[Variant, Place]) -> str:
     return f"nothing to say of {', '.join(looked)}"
 
 
-def _read(work: _Work, place: Place, read: list[Image]) -> str:
+def _read(work: _Work, place: CompiledAs, read: list[Image]) -> str:
     objects = [work.build.folder / name for name in place.objects]
     isa, tree = work.subject.isa, work.subject.tree
     read.append(image.link(isa, objects, tree, work.build.folder, work.scratch))
@@ -140,7 +139,7 @@ def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
     return decode.decode(found.isa, found.text[start : start + size], start)
 
 
-def _table(found: Image, variant: Variant, place: Place) -> str:
+def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
     """Hold the exception table to the instructions, and its length to the code checked before."""
     everywhere = {
         i.address: i
@@ -193,7 +192,7 @@ def _alternatives(found: Image, variant: Variant) -> str:
     return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
 
 
-def _registers(found: Image, variant: Variant, place: Place) -> str:
+def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
     """Look for writes to registers that the contract does not give away, on any path."""
     start, size = found.symbols[place.symbol], found.sizes[place.symbol]
     pieces = [(found.text[start : start + size], start)]
@@ -224,7 +223,7 @@ def _wide(register: str) -> str:
     return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
 
 
-def _over_report(work: _Work, found: Image, variant: Variant, place: Place) -> str:
+def _over_report(work: _Work, found: Image, variant: Variant, place: CompiledAs) -> str:
     """Compare with the objects of the tree as it is what is reported beyond what had to be."""
     patched = contract.over_report(found, variant, place.symbol)
     work.overlay.put({})

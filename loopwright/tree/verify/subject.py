@@ -15,7 +15,7 @@ from loopwright.tree.sources import Tree
 
 
 @dataclass(frozen=True)
-class Subject:
+class PatchedVariant:
     """A tree with changes: files holds the text (by path) of each file that differs from it.
 
     variants are those whose routines it holds, one a routine. patch is the file that makes the
@@ -38,14 +38,14 @@ class Subject:
         return kernels.load(self.variant.kernel).isa
 
 
-def of_patch(variant: Variant, tree: Tree, patch: Path) -> Subject:
+def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
     """Return the subject that a patch file makes of a tree; InputError where git am fails."""
     try:
         files = applied(tree, patch)
     except GitError as error:
         raise InputError(f"git am does not take {patch} on {tree}: {error}") from None
     others = [v for v in target.together(variant) if v != variant]
-    return Subject(tree, (variant, *others), files, patch)
+    return PatchedVariant(tree, (variant, *others), files, patch)
 
 
 def touched(patch: Path) -> list[str]:

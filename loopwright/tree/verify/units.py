@@ -9,14 +9,14 @@ from loopwright.kernels import Variant
 from loopwright.tree import c_text, target
 from loopwright.tree.target import Target
 from loopwright.tree.verify.outcomes import NotCovered
-from loopwright.tree.verify.subject import Subject
+from loopwright.tree.verify.subject import PatchedVariant
 
 _UNIT = "lib/loopwright_{}.c"
 _PUT_USER = "arch/x86/lib/putuser.o"  # what __put_user() calls
 
 
 @dataclass(frozen=True)
-class Place:
+class CompiledAs:
     """The objects that hold a routine, and the name that it has there; files are added units."""
 
     symbol: str
@@ -24,17 +24,17 @@ class Place:
     files: dict[str, str]
 
 
-def place(variant: Variant, subject: Subject) -> Place:
+def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     """Return where a routine is compiled: in its own file, or through a unit if it is inline."""
     aim = target.find(variant, subject.tree)
     if not aim.file.endswith(".h"):
-        return Place(aim.name, (object_of(aim.file),), {})
+        return CompiledAs(aim.name, (object_of(aim.file),), {})
     unit, symbol = _UNIT.format(variant.routine), target.symbol(variant)
     now = subject.files.get(aim.file) or subject.tree.read(aim.file)
     span = c_text.c_function(now, aim.name)
     calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
     objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
-    return Place(symbol, objects, {unit: _unit(variant, symbol)})
+    return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
 
 
 def object_of(file: str) -> str:
@@ -42,7 +42,7 @@ def object_of(file: str) -> str:
     return str(PurePosixPath(file).with_suffix(".o"))
 
 
-def compiled(subject: Subject) -> list[str]:
+def compiled(subject: PatchedVariant) -> list[str]:
     """Return the objects of the changed sources, and of those that use a changed header's routine.
 
     Sources count that their folder's makefile names.
@@ -58,7 +58,7 @@ def compiled(subject: Subject) -> list[str]:
     return out
 
 
-def _users(subject: Subject) -> list[str]:
+def _users(subject: PatchedVariant) -> list[str]:
     """Return the sources in the top folders that call a routine which a header holds."""
     names = {aim.name for v in subject.variants if (aim := _header_aim(v, subject))}
     folders = [subject.tree.root / name for name in ("fs", "kernel", "lib")] if names else []
@@ -70,7 +70,7 @@ def _users(subject: Subject) -> list[str]:
     return found
 
 
-def _header_aim(variant: Variant, subject: Subject) -> Target | None:
+def _header_aim(variant: Variant, subject: PatchedVariant) -> Target | None:
     aim = target.find(variant, subject.tree)
     return aim if aim.file.endswith(".h") else None
 

@@ -1,0 +1,33 @@
+"""The models that there are; everything but this file asks them through the protocol alone."""
+
+from collections.abc import Mapping
+
+from loopwright.errors import InputError, unknown
+from loopwright.predicting.llvm_mca import CorrectedLlvmMca, LlvmMca
+from loopwright.predicting.model import Model
+from loopwright.predicting.osaca import Osaca
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.pipeline import parameters as parameters
+from loopwright.predicting.uica import Uica
+
+# The order in which models are shown everywhere.
+MODELS: tuple[Model, ...] = (Pipeline(), LlvmMca(), CorrectedLlvmMca(), Osaca(), Uica())
+
+# The one that is asked where none is named, and the one that shows what happens inside a core.
+SIMULATOR = Pipeline.id
+
+
+def select(spec: str, parameters: Mapping[str, str] | None = None) -> list[Model]:
+    """Resolve "ID[,ID]" or "all" to models, with these values of the simulator's parameters."""
+    known = {m.id: m for m in MODELS}
+    if parameters:
+        known[SIMULATOR] = Pipeline(parameters)
+    if spec == "all":
+        return list(known.values())
+    names = [name.strip() for name in spec.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise unknown("model", name, known)
+    if not names:
+        raise InputError("no model named; give --model ID[,ID] or all")
+    return [known[name] for name in names]
