@@ -122,7 +122,8 @@ def reason(source: str, row: dict[str, object]) -> str:
 
 def misses(source: str, rows: pd.DataFrame) -> Counter[str]:
     """Count the rows that do not hold by reason."""
-    return Counter(reason(source, row) for row in rows[~rows["holds"]].to_dict("records"))
+    missed = rows[~rows["holds"]].to_dict("records")
+    return Counter(reason(source, {str(k): v for k, v in row.items()}) for row in missed)
 
 
 def show() -> None:
