@@ -14,6 +14,7 @@ from loopwright import toolchain
 from loopwright.code.outline import Outline, outline, outlines
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
+from loopwright.paths import ROOT
 from loopwright.predicting.models import MODELS
 
 FMA_YMM = "c4e275b8c2"  # vfmadd231ps %ymm2, %ymm1, %ymm0
@@ -178,9 +179,9 @@ def test_a_core_has_what_the_compiler_uses_for_it(core):
 
 
 def test_what_was_measured_on_a_core_is_what_it_has():
-    shared = os.environ.get("LOOPWRIGHT_SHARED")
-    path = Path(shared or "", "data", "bhive_public.csv")
-    if not shared or not path.is_file():
+    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
+    path = shared / "data" / "bhive_public.csv"
+    if not path.is_file():
         pytest.skip("no bhive_public.csv in $LOOPWRIGHT_SHARED/data: see github.com/ithemal/bhive")
     cores = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
     with path.open(newline="") as file:
