@@ -1,22 +1,25 @@
-"""Where the parts of a checkout lie, and where loopwright may write."""
+"""Where that lies which a checkout or a wheel holds, and where loopwright may write."""
 
 import os
 from pathlib import Path
 
 from loopwright.errors import InputError
 
-ROOT = Path(__file__).resolve().parent.parent
-HARNESS = ROOT / "harness"
+_PACKAGE = Path(__file__).resolve().parent
+INSTALLED = (_PACKAGE / "shipped").is_dir()
+# Holds kernels/, models/ and harness/: a wheel has them inside of the package.
+HOME = _PACKAGE / "shipped" if INSTALLED else _PACKAGE.parent
+HARNESS = HOME / "harness"
 
 
 def kernels_root() -> Path:
-    """Return the folder that holds the kernels: $LOOPWRIGHT_KERNELS or the checkout's."""
-    return _named("LOOPWRIGHT_KERNELS", ROOT / "kernels")
+    """Return the folder that holds the kernels: $LOOPWRIGHT_KERNELS or what is shipped."""
+    return _named("LOOPWRIGHT_KERNELS", HOME / "kernels")
 
 
 def models_root() -> Path:
-    """Return the folder that holds the cores: $LOOPWRIGHT_MODELS or the checkout's."""
-    return _named("LOOPWRIGHT_MODELS", ROOT / "models")
+    """Return the folder that holds the cores: $LOOPWRIGHT_MODELS or what is shipped."""
+    return _named("LOOPWRIGHT_MODELS", HOME / "models")
 
 
 def _named(variable: str, usual: Path) -> Path:
@@ -30,8 +33,12 @@ def _named(variable: str, usual: Path) -> Path:
 
 
 def build_dir() -> Path:
-    """Return the folder for objects and built harness parts, $LOOPWRIGHT_BUILD or build/."""
-    return Path(os.environ.get("LOOPWRIGHT_BUILD") or ROOT / "build")
+    """Return the folder for objects and built harness parts.
+
+    That is $LOOPWRIGHT_BUILD, else build/ of the checkout or, installed, of the cache.
+    """
+    usual = (cache_dir() if INSTALLED else HOME) / "build"
+    return Path(os.environ.get("LOOPWRIGHT_BUILD") or usual)
 
 
 def sysroot() -> Path:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from test_verify import whole_tree
 
+from loopwright import toolchain
 from loopwright.portable import kmod
 from loopwright.tree.verify import guest, machines
-from loopwright.tree.verify.building import configured, cpus
+from loopwright.tree.verify.building import configured
 from loopwright.tree.verify.machines import Machine
 from loopwright.tree.verify.overlay import hold
 
@@ -107,7 +108,7 @@ def kernel(isa: str) -> Path:
     with hold(whole_tree("6.12")) as overlay:
         overlay.put({})
         build = configured(overlay, isa, f"{isa}-kmod", "tinyconfig", options)
-        done = build.make(_IMAGES[isa][0], "modules", jobs=cpus())
+        done = build.make(_IMAGES[isa][0], "modules", jobs=toolchain.cpus())
     assert not done.returncode, done.stdout[-2000:]
     return build.folder
 

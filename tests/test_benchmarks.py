@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-from loopwright.paths import ROOT
+from checkout import ROOT
 
 PROGRAM = ROOT / "benchmarks" / "models.py"
 

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from documents import Step, differs, steps
-
-from loopwright.paths import ROOT
 
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 # What measure says, and a kit's run.

@@ -4,8 +4,7 @@ import importlib
 import sys
 
 import pytest
-
-from loopwright.paths import ROOT
+from checkout import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
@@ -282,7 +283,7 @@ def test_unknown_names_come_with_the_nearest() -> None:
 
 
 def test_every_thread_has_a_kernel() -> None:
-    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", paths.ROOT.parent / "shared"))
+    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
     seeds = {file.stem for file in (shared / "seeds").glob("*.txt")}
     if not seeds:
         pytest.skip(f"no threads in {shared / 'seeds'}")

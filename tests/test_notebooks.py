@@ -6,8 +6,7 @@ import sys
 import jupytext
 import nbformat
 import pytest
-
-from loopwright.paths import ROOT
+from checkout import ROOT
 
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from checkout import ROOT
 
 import loopwright as lw
 from loopwright import toolchain
 from loopwright.code.outline import Outline, outline, outlines
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.paths import ROOT
 from loopwright.predicting.models import MODELS
 
 FMA_YMM = "c4e275b8c2"  # vfmadd231ps %ymm2, %ymm1, %ymm0

@@ -5,11 +5,11 @@ import sys
 
 import pandas as pd
 import pytest
+from checkout import ROOT
 
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.judging import standing
-from loopwright.paths import ROOT
 from loopwright.predicting.models import MODELS
 
 HEAD = ",".join(standing.COLUMNS)

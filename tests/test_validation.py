@@ -5,8 +5,7 @@ import sys
 
 import pandas as pd
 import pytest
-
-from loopwright.paths import ROOT
+from checkout import ROOT
 
 NAN = float("nan")
 

@@ -17,10 +17,10 @@ from loopwright import paths
 from loopwright.cores import microarchs
 from loopwright.judging.accuracy import Accuracy
 from loopwright.machine import hosts
-from loopwright.paths import ROOT
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 
+ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 ROUNDING = 0.005  # uiCA's figures have two decimals

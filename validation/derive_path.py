@@ -1,7 +1,6 @@
 """Puts models/derive, which reads the measured files, on the path."""
 
 import sys
+from pathlib import Path
 
-from loopwright.paths import ROOT
-
-sys.path.insert(0, str(ROOT / "models" / "derive"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "models" / "derive"))

@@ -22,12 +22,12 @@ import pandas as pd
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import trips
-from loopwright.paths import ROOT
 from loopwright.predicting.inside import timeline
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.predict import predict
 
+ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 FOLDER = ROOT / "validation" / "golden"
 PUBLIC = ("bhive_public.csv", "uica_blocks_public.csv", "uica_loops_public.csv")

@@ -29,9 +29,9 @@ from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.compare import MEASURED
 from loopwright.machine import hosts
 from loopwright.measuring.blocks.verb import NOTIONS
-from loopwright.paths import ROOT
 from loopwright.predicting.models import MODELS
 
+ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 MODEL_IDS = [m.id for m in MODELS]

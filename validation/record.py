@@ -20,9 +20,9 @@ from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
 from loopwright.measuring.blocks import trips
-from loopwright.paths import ROOT
 from loopwright.predicting.models import MODELS
 
+ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE
 HOSTS = ROOT / "validation" / "hosts"

@@ -63,7 +63,7 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
     """Compile the harness; InputError with the first complaint of compiler or linker."""
     units = [str(p) for p in _sources(isa) if p.suffix in (".c", ".S")]
     gcc = toolchain.find(isa).gcc
-    same = f"-ffile-prefix-map={paths.ROOT}=."  # the same bytes from every checkout
+    same = f"-ffile-prefix-map={paths.HOME}=."  # the same bytes from every checkout
     command = [gcc, *_FLAGS, same, *options, *units, "-o", str(program), *_LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

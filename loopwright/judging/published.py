@@ -10,7 +10,7 @@ from loopwright.cores import bounds
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 
-TABLE = paths.ROOT / "validation" / "published.csv"
+TABLE = paths.HOME / "validation" / "published.csv"
 COLUMNS = [
     "kernel",
     "variant",

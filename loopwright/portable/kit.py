@@ -60,7 +60,7 @@ def kit(output: str | Path) -> pd.DataFrame:
 
 def _files() -> dict[str, bytes]:
     """Return what the kit is made of by name: programs, jobs, licence and sources."""
-    files = {"LICENSE": (paths.ROOT / "LICENSE").read_bytes()}
+    files = {"LICENSE": (paths.HOME / "LICENSE").read_bytes()}
     for isa in kernels.ISAS:
         files[f"bin/harness-{isa}"] = _program(isa)
         files[f"jobs/{isa}.jobs"] = _jobs(isa).encode()
