@@ -1,16 +1,19 @@
-"""How close the pipeline simulator comes to measurements and to uiCA.
+"""How close the pipeline simulator comes to measurements and to uiCA, core by core.
 
 usage: python validation/accuracy.py   (make validate)
 On a machine whose core the simulator has tables of, the loops of kernels/ are measured, too.
 Reads the public measurements in $LOOPWRIGHT_SHARED/data (default: ../shared/data) and skips,
 saying so, what is absent: BHive's figures are those of github.com/ithemal/bhive, uiCA's come from
-running github.com/andreas-abel/uiCA on the same code.
+running github.com/andreas-abel/uiCA on the same code; models/derive/README.md has the others.
 """
 
 import os
 from pathlib import Path
 
+import checks
 import pandas as pd
+import whole_loops
+import zen4_blocks
 from host import measured_loops
 
 from loopwright import paths
@@ -103,9 +106,27 @@ def show_this_machine() -> None:
     print(summary)
 
 
+def show_whole_loops() -> None:
+    """Print the whole loops that others measured, a column a model."""
+    print("\nWhole loops as others measured them, cycles an iteration (validation/loops.toml)")
+    rows = whole_loops.rows()
+    table = rows.pivot_table(
+        index=["core", "loop", "measured"], columns="model", values="cycles", sort=False
+    )
+    print(table.reset_index().to_string(index=False, float_format=lambda v: f"{v:.2f}"))
+
+
 def main() -> None:
     """Print all tables."""
     show_this_machine()
+    checks.show()
+    show_whole_loops()
+    show(
+        "BHive's blocks measured on a Zen 4 guest (validation/hosts/zen4.csv); the half kept aside "
+        "tuned nothing",
+        "bhive_public.csv",
+        lambda rows: zen4_blocks.halves(list(rows["hex"]), predictions),
+    )
     show("BHive's measurements, unrolled", "baselines.csv", against_measurements)
     show(
         "uiCA's cycles: copy, clear and checksum loops at every code offset",

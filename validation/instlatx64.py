@@ -13,9 +13,11 @@ import derive_path  # noqa: F401
 from inputs import measured
 from singles import Figure
 from x86_assembly import blocks
-from x86_operands import SIZES, operand
+from x86_operands import HIGH_BYTES, MASKS, SIZES, operand
 
 COPIES = 8
+# No core renames or retires more a cycle: what is faster was not executed at all.
+LEAST_CYCLES = 0.12
 # Enough that a place is written again only after it can be read.
 MEMORY_COPIES = 24
 # Enough for instructions of five and six cycles that run twice a cycle.
@@ -59,13 +61,17 @@ def kinds(name: str) -> tuple[str, list[str], bool] | None:
                 break
         else:
             return None
-    apart = any(re.search(r"r\d_|[xy]mm\d|zmm\d|^mm\d", t) for t in tokens)
+    apart = len({t for t in tokens if re.search(r"r\d_|[xyz]mm\d|^mm\d|^k\d", t)}) > 1
     return mnemonic.lower(), out, apart
 
 
 def copies_of(ops: list[str]) -> int:
     """Return how many registers or places of memory copies of an instruction go round."""
-    if ops[0] != "mm" and ops[0].startswith("m"):
+    if ops[0] in ("mm", "k"):
+        return MASKS
+    if ops[0] == "r8h":
+        return HIGH_BYTES
+    if ops[0].startswith("m"):
         return MEMORY_COPIES
     return VECTOR_COPIES if ops[0] in "xyz" else COPIES
 
@@ -135,7 +141,10 @@ def figures(core: str) -> list[Figure]:
     made = []
     for row in rows:
         latency = row["notion"] == "latency"
-        made.append((row, latency, *_row(row["asm"], latency)))
+        lines, why = _row(row["asm"], latency)
+        if not latency and float(row["cycles"]) < LEAST_CYCLES:
+            lines, why = [], "faster than any core can retire: an artefact of the dump"
+        made.append((row, latency, lines, why))
     code = iter(blocks([lines for *_, lines, _ in made if lines]))
     out = []
     for row, latency, lines, why in made:

@@ -1,35 +1,42 @@
 """Write models/accuracy.csv: how far each model is from what it was held to, core by core.
 
-usage: python validation/record.py   (part of make validate)
-Rows of sources whose data is here are made anew with today's models; those of others stay as they
-are. Public data is in $LOOPWRIGHT_SHARED/data (default: ../shared/data).
-loopwright/judging/standing.py says what the columns mean and what follows from them.
+usage: python validation/record.py [TEXT]   (part of make validate)
+TEXT: only sources whose origin has it. Rows of sources whose data is here are made anew with
+today's models; those of others stay as they are. Public data is in $LOOPWRIGHT_SHARED/data (default:
+../shared/data). loopwright/standing.py says what the columns mean and what follows from them.
 """
 
 import hashlib
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import checks
 import pandas as pd
+import zen4_blocks
+from singles import answers
 
 import loopwright as lw
+from loopwright import trips
+from loopwright.accuracy import Accuracy
 from loopwright.errors import InputError
-from loopwright.judging.accuracy import Accuracy
-from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
-from loopwright.measuring.blocks import trips
-from loopwright.predicting.models import MODELS
+from loopwright.paths import ROOT
+from loopwright.predict import MODELS
+from loopwright.predict.pipeline import Pipeline
+from loopwright.standing import COLUMNS, FILE, MEASUREMENT
 
-ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE
 HOSTS = ROOT / "validation" / "hosts"
 WHAT = {"loop": "loops", "unrolled": "unrolled"}
 MODEL_IDS = [m.id for m in MODELS]
-# BHive's blocks and uiCA's cycles helped to find parameters of the simulator's Intel cores, and
-# measurements on a guest those of Redwood Cove.
+# BHive's blocks and uiCA's cycles helped to find parameters of the simulator's Intel cores,
+# measurements on a guest those of Redwood Cove, and half of the blocks measured on one those of
+# Zen 4 (the other half is what counts here).
 FITTED = {"pipeline": {"sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove"}}
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
@@ -114,12 +121,21 @@ def host(path: Path) -> Iterator[Row]:
     of_hash = {_name(code): code.hex() for h in hexes for code in _measured(bytes.fromhex(h))}
     rows = pd.read_csv(path).dropna(subset="cycles")
     rows = rows.assign(hex=rows["sha256"].map(of_hash)).dropna(subset="hex")
+    if core == "zen4":
+        rows = rows[rows["sha256"].isin(_aside(hexes))]
     for notion, mine in rows.groupby("notion", sort=False):
         mine = mine.reset_index(drop=True)
         said = predicted(mine["hex"], core, str(notion), [0] * len(mine))
         for model in MODEL_IDS:
             found = Accuracy.of(said[model], mine["cycles"])
             yield row(core, model, WHAT[str(notion)], MEASUREMENT, found, host_origin(path))
+
+
+def _aside(hexes: Iterable[str]) -> set[str]:
+    """Return the names of codes of the half that tuned nothing."""
+    blocks = [bytes.fromhex(code) for code in hexes]
+    aside = [block for block in blocks if zen4_blocks.kept_aside(block)]
+    return {_name(code) for block in aside for code in _measured(block)}
 
 
 def _name(code: bytes) -> str:
@@ -140,16 +156,44 @@ def host_origin(path: Path) -> str:
 
 
 def kernels_loops(path: Path) -> Iterator[Row]:
-    """Return the errors for the kernels' own loops that a host's table has, as they were then."""
-    core, origin = (
-        path.stem,
-        f"the kernels' loops measured on a host (validation/hosts/{path.name})",
-    )
+    """Hold all models to the kernels' own loops as a host's table has them measured.
+
+    Loops like them were known answers when the simulator's core was made: none is held out of it.
+    """
+    core = path.stem
+    real: dict[tuple[str, str], float] = {}
     for line in path.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[:2] == [core, "kernels' loops"] and cells[4] != "-":
-            found = Accuracy(int(cells[3]), float(cells[4]), float(cells[5]))
-            yield row(core, cells[2], "loops", MEASUREMENT, found, origin)
+        loop = re.match(r"\| (\w+/\w+)/(\w+) \| ([\d.]+) \+- ", line)
+        if loop:
+            real[loop[1], loop[2]] = float(loop[3])
+    said = pd.concat(
+        [lw.predict(kernel, microarch=core, model="all") for kernel in {k for k, _ in real}]
+    )
+    said["real"] = [real.get(key) for key in zip(said["kernel"], said["variant"], strict=True)]
+    for model, mine in said.dropna(subset="real").groupby("model"):
+        found = Accuracy.of(mine["cycles"], mine["real"])
+        kept = model != "pipeline"
+        yield row(core, str(model), "loops", MEASUREMENT, found, loops_origin(path), held_out=kept)
+
+
+def loops_origin(path: Path) -> str:
+    """Return where the loops of a host come from."""
+    return f"the kernels' loops measured on a host (validation/hosts/{path.name})"
+
+
+def instructions(source: checks.Source) -> Iterator[Row]:
+    """Hold the models to instructions that others measured and no table was made from."""
+    known = [figure for figure in source.figures() if figure.code]
+    for model in (Pipeline(), checks.BriefLlvmMca()):
+        said = answers(known, source.core, source.isa, model)
+        found = Accuracy.of(said["cycles"], said["measured"])
+        origin = instructions_origin(source)
+        yield row(source.core, model.id, "instructions", MEASUREMENT, found, origin, held_out=True)
+
+
+def instructions_origin(source: checks.Source) -> str:
+    """Return where figures of instructions come from."""
+    return f"{source.name}, instructions whose code is known: {checks.where(source.public)}"
 
 
 def threads() -> Iterator[Row]:
@@ -179,18 +223,23 @@ def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
     yield BHIVE_ORIGIN, "baselines.csv", bhive()
     for name in ("uica_loops_public.csv", "uica_blocks_public.csv"):
         yield UICA_ORIGIN.format(name), name, uica(name)
+    for source in checks.SOURCES:
+        if source.made == "no":
+            needed = f"measured/{source.file}.csv.gz"
+            yield instructions_origin(source), needed, instructions(source)
     for path in sorted(HOSTS.glob("*.md")):
-        of_kernels = list(kernels_loops(path))
-        yield str(of_kernels[0]["origin"]) if of_kernels else path.stem, "", iter(of_kernels)
+        yield loops_origin(path), "", kernels_loops(path)
     for path in sorted(HOSTS.glob("*.csv")):
         yield host_origin(path), "bhive_public.csv", host(path)
 
 
-def main() -> None:
-    """Make the rows whose data is here anew, and write the table."""
+def main(wanted: str = "") -> None:
+    """Make the rows whose data is here anew, of origins that have wanted, and write the table."""
     old = pd.read_csv(TABLE, keep_default_na=False) if TABLE.is_file() else pd.DataFrame()
     parts = []
     for origin, needed, rows in sources():
+        if wanted not in origin:
+            continue
         if needed and not (DATA / needed).is_file():
             print(f"kept as it is, {needed} is not in {DATA}; set LOOPWRIGHT_SHARED: {origin}")
             continue
@@ -209,6 +258,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        main(*sys.argv[1:2])
     except InputError as error:
         raise SystemExit(f"validation/record.py: {error}") from None

@@ -6,7 +6,7 @@ import re
 
 import derive_path  # noqa: F401
 from inputs import summaries
-from instlatx64 import FLAGS, IMPLICIT, copies_of, text
+from instlatx64 import FLAGS, IMPLICIT, text
 from singles import Figure
 from x86_assembly import blocks
 from x86_forms import name_of
@@ -55,6 +55,3 @@ def figures(core: str) -> list[Figure]:
         none = why or "no instruction of that name and operands"
         out.append(Figure(string, "throughput", cycles, built, max(len(lines), 1), kind, none))
     return out
-
-
-__all__ = ["copies_of", "figures"]

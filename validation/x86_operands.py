@@ -8,6 +8,7 @@ RESULTS = ("ax", "cx", "dx", "bx", "8", "9", "10", "11")
 # What sources read, and the base of addresses.
 SOURCE, BASE = "12", "14"
 VECTORS, VECTOR_SOURCE = 12, 14
+HIGH_BYTES, MASKS = 4, 6
 SIZES = {8: "byte", 16: "word", 32: "dword", 64: "qword", 80: "tbyte", 128: "xmmword",
          256: "ymmword", 512: "zmmword"}  # fmt: skip
 LOW = {"ax": "al", "cx": "cl", "dx": "dl", "bx": "bl"}
@@ -31,13 +32,13 @@ def operand(kind: str, number: int, result: bool) -> str | None:
         name = RESULTS[number % len(RESULTS)] if result else SOURCE
         return general(name, int(found[1]))
     if kind == "r8h":
-        return HIGH[number % 4] if result else "bh"
+        return HIGH[number % HIGH_BYTES] if result else "bh"
     if kind in ("x", "y", "z"):
         return f"{kind}mm{number % VECTORS if result else VECTOR_SOURCE}"
     if kind == "mm":
-        return f"mm{number % 6 if result else 7}"
+        return f"mm{number % MASKS if result else 7}"
     if kind == "k":
-        return f"k{1 + number % 5 if result else 7}"
+        return f"k{1 + number % MASKS if result else 7}"
     found = re.fullmatch(r"m(\d+)", kind)
     if found and int(found[1]) in SIZES:
         bits = int(found[1])

@@ -7,13 +7,18 @@ digit of the SHA-256 of its bytes is below 8. Loops go with the block that they 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from loopwright import trips
+from loopwright.accuracy import Accuracy
 from loopwright.errors import InputError
 
+# Cycles to which both are rounded for tau: two thirds of the loops take 1.00 to within what a
+# measurement is sure of, and the order of those is noise.
+STEP = 0.05
 MEASURED = Path(__file__).parent / "hosts" / "zen4.csv"
 
 
@@ -43,3 +48,41 @@ def rows(blocks: list[str]) -> pd.DataFrame:
     table = table[table["cycles"].notna() & table["sha256"].isin(list(known))].copy()
     found = [known[name] for name in table["sha256"]]
     return table.assign(code=[code for code, _ in found], aside=[aside for _, aside in found])
+
+
+def halves(
+    blocks: list[str], predictions: Callable[[pd.DataFrame, str, str], pd.Series]
+) -> pd.DataFrame:
+    """Return errors of the simulator and of llvm-mca by half and notion.
+
+    tau has the figures as they are, ordered has them rounded to STEP; the rows `measured` are the
+    measured figures rounded so: what tau comes to at most.
+    """
+    table = rows(blocks).rename(columns={"code": "hex"})
+    out = []
+    for (aside, notion), mine in table.groupby(["aside", "notion"]):
+        real = mine["cycles"]
+        answers = {
+            "pipeline": predictions(mine.drop(columns="notion"), "zen4", str(notion)),
+            "llvm-mca": mine["llvm-mca"],
+            "measured": _rounded(real),
+        }
+        for model, said in answers.items():
+            found = Accuracy.of(said, real)
+            out.append(
+                {
+                    "half": "kept aside" if aside else "tuned by",
+                    "notion": notion,
+                    "model": model,
+                    "blocks": len(mine),
+                    "no answer %": 100 * said.isna().mean(),
+                    "MAPE %": found.mape,
+                    "tau": found.tau,
+                    "ordered": Accuracy.of(_rounded(said), _rounded(real)).tau,
+                }
+            )
+    return pd.DataFrame(out)
+
+
+def _rounded(cycles: pd.Series) -> pd.Series:
+    return (cycles / STEP).round() * STEP

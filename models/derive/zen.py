@@ -170,7 +170,10 @@ def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[st
 
 def _latencies(c: Core, kind: Kind, bare: dict[str, Summary]) -> Latencies:
     if not kind.record["latencies"] and (kind.vector or kind.base.startswith("v")):
-        return zen_wide.latencies(kind, bare, c.to_vector, c.to_general)
+        wide = zen_wide.latencies(kind, bare, c.to_vector, c.to_general)
+        if c.eliminates(kind):
+            wide.plain = dict.fromkeys(wide.plain, 0)
+        return wide
     found = read(kind.record, kind.mnemonic, kind.operands)
     _moved(found, kind)
     if COUNT_IN_CL.match(kind.base) and kind.operands[-1:] == ["cl"]:
