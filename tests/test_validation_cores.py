@@ -8,8 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from loopwright import trips
-from loopwright.paths import ROOT
+from loopwright.measuring.blocks import trips
+
+ROOT = Path(__file__).resolve().parent.parent
 
 SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
 NAMES = ("checks", "instlatx64", "singles", "whole_loops", "zen4_blocks", "record", "accuracy")

@@ -24,9 +24,9 @@ from inputs import SHARED
 from singles import Figure, answers, unknown
 
 from loopwright.paths import models_root
-from loopwright.predict.llvm_mca import LlvmMca
-from loopwright.predict.osaca import Osaca
-from loopwright.predict.pipeline import Pipeline
+from loopwright.predicting.llvm_mca import LlvmMca
+from loopwright.predicting.osaca import Osaca
+from loopwright.predicting.pipeline import Pipeline
 
 MEASURED = SHARED / "data" / "measured"
 REASONS = Path(__file__).parent / "reasons.csv"

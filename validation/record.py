@@ -21,14 +21,15 @@ import zen4_blocks
 from singles import answers
 
 import loopwright as lw
-from loopwright import trips
-from loopwright.accuracy import Accuracy
 from loopwright.errors import InputError
-from loopwright.paths import ROOT
-from loopwright.predict import MODELS
-from loopwright.predict.pipeline import Pipeline
-from loopwright.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.judging.accuracy import Accuracy
+from loopwright.measuring.blocks import trips
 
+from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.predicting.models import MODELS
+from loopwright.predicting.pipeline import Pipeline
+
+ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE
 HOSTS = ROOT / "validation" / "hosts"

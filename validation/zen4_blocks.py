@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import trips
-from loopwright.accuracy import Accuracy
 from loopwright.errors import InputError
+from loopwright.judging.accuracy import Accuracy
+from loopwright.measuring.blocks import trips
 
 # Cycles to which both are rounded for tau: two thirds of the loops take 1.00 to within what a
 # measurement is sure of, and the order of those is noise.
