@@ -246,6 +246,34 @@ def test_a_caller_that_does_not_call_is_refused(linux):
         callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
 
 
+OTHERS = {
+    "arch/x86/lib/usercopy_other.S": "SYM_FUNC_START(other)\n\tcall {}\n\tRET\n",
+    "arch/x86/include/asm/other.h": '#define clear_it(n) \\\n\tasm("call {}" : "+c" (n))\n',
+    "lib/other.c": "#define routine {}\n",
+    "drivers/other.c": "void (*routine)(void) = {};\n",
+}
+
+
+@pytest.mark.parametrize("file", OTHERS)
+def test_a_caller_that_nobody_has_looked_at_is_refused(linux, file):
+    (linux / file).parent.mkdir(parents=True, exist_ok=True)
+    (linux / file).write_text(OTHERS[file].format("rep_stos_alternative"))
+    with pytest.raises(InputError, match=rf"{file} in .* uses rep_stos_alternative where"):
+        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+    # A word in a comment, a prototype and another architecture's file call nothing.
+    (linux / file).write_text("/* as rep_stos_alternative */\nvoid rep_stos_alternative(void);\n")
+    (linux / "arch/alpha").mkdir(parents=True)
+    (linux / "arch/alpha/other.S").write_text("\tcall rep_stos_alternative\n")
+    assert callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), []) == []
+
+
+def test_every_statement_of_a_caller_names_the_registers(own_kernels, linux):
+    (linux / CALLER).write_text(CALL + CALL.replace("static", "extern"))
+    changed = change(own_kernels, "rdx")
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+    assert fitted.new.count(': "a" (0) : "rdx");') == 2
+
+
 def test_a_tree_without_checkpatch_makes_no_patch(linux, tmp_path):
     with pytest.raises(InputError, match=r"has no scripts/checkpatch\.pl"):
         make(variant("plain"), linux, tmp_path / "out", Evidence())

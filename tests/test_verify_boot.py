@@ -15,6 +15,7 @@ TARGETS = [
     "x86_64/clear_user/aligned16",
     "x86_64/put_event/write_begin",
     "x86_64/put_event/masked",
+    "x86_64/csum/adc2",
     "arm64/copy_user/to_user_nopan",
 ]
 
@@ -37,8 +38,8 @@ def test_a_patched_kernel_boots_and_its_copies_survive_every_fault(spec, tmp_pat
     failed = [row for row in rows if row["status"] == verify.FAIL]
     assert not failed
     passed = [row["check"] for row in rows if row["status"] == "pass" and row["tier"] == "boot"]
-    kunit = [name for name in passed if name.startswith("KUnit usercopy")]
-    assert len(kunit) >= 3
+    for suite in ("usercopy", "checksum")[: 1 + ("csum" in spec)]:
+        assert len([name for name in passed if name.startswith(f"KUnit {suite}")]) >= 3
     with_smap = "SMAP, neither ERMS nor FSRM" if subject.isa == "x86_64" else "PAN"
     without = "no SMAP, ERMS, FSRM" if subject.isa == "x86_64" else "no PAN, as Cortex-A72"
     for machine in (with_smap, without):

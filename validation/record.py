@@ -23,9 +23,8 @@ from singles import answers
 import loopwright as lw
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
-from loopwright.measuring.blocks import trips
-
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.measuring.blocks import trips
 from loopwright.predicting.models import MODELS
 from loopwright.predicting.pipeline import Pipeline
 

@@ -50,13 +50,14 @@ def patch(
 ) -> int:
     """Make a kernel patch of a variant, or of each routine's winner.
 
-    Exit code 1 where there is no winner to make one of, or a check of --verify fails.
+    Exit code 1 where there is no winner to make one of, or a check of --verify fails or cannot
+    prove what it is for.
 
     \b
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
     loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
-    from loopwright.tree.verify import FAIL, TIERS
+    from loopwright.tree.verify import FAIL, NOT_PROVEN, TIERS
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -68,7 +69,8 @@ def patch(
             print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
             for note in row["notes"]:
                 _said(f"note: {note}")
-    failed = [row for checks in rows["checks"] for row in checks if row["status"] == FAIL]
+    short = (FAIL, NOT_PROVEN)
+    failed = [row for checks in rows["checks"] for row in checks if row["status"] in short]
     return 0 if rows["variant"].ne("").any() and not failed else 1
 
 

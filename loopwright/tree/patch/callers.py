@@ -5,7 +5,7 @@ changes another register would corrupt its caller, so that the caller's list has
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import iced_x86 as iced
 
@@ -14,12 +14,17 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.tree import search
 from loopwright.tree.c_text import blank_comments
 from loopwright.tree.patch.edits import Change
 from loopwright.tree.sources import Tree
 from loopwright.tree.target import place
 
 _LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
+# A prototype, or what makes the routine known to modules: it calls nothing.
+_DECLARED = re.compile(
+    r"(?:EXPORT_SYMBOL|SYM_)\w*\([^)]*\)|^[^\n#\"=;{}]*\b\w+\([^()\"]*\);", re.MULTILINE
+)
 _STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 
@@ -27,17 +32,41 @@ def fit(variant: Variant, name: str, tree: Tree, changes: list[Change]) -> list[
     """Return changes to the callers' lists of lost registers, so that the variant may be called.
 
     InputError where a caller keeps to another convention, or needs a register that the variant
-    changes.
+    changes, or where one is found that kernel.toml does not name: in assembly, or in a macro.
     """
     out = []
     already = {change.file: change.new for change in changes}
-    for file in place(variant).callers:
+    known = place(variant).callers
+    if known:
+        _refuse_others(variant, name, tree, already)
+    for file in known:
         old = tree.read(file)
         content = already.get(file, old)
         new = _fitted(variant, name, file, content, tree)
         if new != content:
             out.append(Change(file, old, new))
     return out
+
+
+def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, str]) -> None:
+    """Refuse a routine that is used where nobody has looked at what is kept across the call.
+
+    texts has the files that change. In the callers that are known inline assembly calls it.
+    """
+    isa, known = kernels.load(variant.kernel).isa, place(variant).callers
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    for file in search.holding(tree, isa, name, word.pattern):
+        content = texts.get(file) or tree.read(file)
+        code = _DECLARED.sub("", blank_comments(content))
+        if file == place(variant).file:
+            # A jump passes on what the same callers said of the routine beside it.
+            code = re.sub(rf"\bj\w+\s+{re.escape(name)}\b", "", code)
+        calls = _calls(content, name) if file in known else []
+        if len(word.findall(code)) > len(calls):
+            raise InputError(
+                f"{file} in {tree} uses {name} where what is kept across the call is not known: "
+                f"only inline assembly of the callers in kernel.toml of {variant.kernel} is read"
+            )
 
 
 def changed_registers(variant: Variant) -> set[str]:
@@ -68,14 +97,22 @@ def _written(code: Code) -> Iterator[str]:
 
 
 def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
-    contract = kernels.load(variant.kernel).routines[variant.routine].contract
-    found = _statement(content, name)
-    if found is None:
+    statements = _statements(content, name)
+    if not statements:
         raise InputError(
             f"{file} in {tree} has no inline assembly with `call {name}`: how it is called is "
             "not known, so that no variant can take its place"
         )
-    start, end = found
+    # From the last on, so that what is put in moves no other.
+    for start, end in reversed(statements):
+        content = _with_statement_fitted(variant, name, f"{file} in {tree}", content, start, end)
+    return content
+
+
+def _with_statement_fitted(
+    variant: Variant, name: str, where: str, content: str, start: int, end: int
+) -> str:
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
     outputs, inputs, lost = ([*_sections(content, start, end), "", "", ""])[1:4]
     kept = {_LETTERS[c] for text in _STRING.findall(inputs) for c in text if c in _LETTERS}
     given = {_LETTERS[c] for text in _STRING.findall(outputs) for c in text if c in _LETTERS}
@@ -83,14 +120,14 @@ def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) ->
     passed = {*contract.inputs.values(), *contract.zeroed}
     if not passed <= kept | given or not set(contract.returns.values()) <= given:
         raise InputError(
-            f"{file} in {tree} calls {name} by another convention than the contract of "
+            f"{where} calls {name} by another convention than the contract of "
             f"{variant.kernel}: it passes {', '.join(sorted(kept | given))} and takes back "
             f"{', '.join(sorted(given))}"
         )
     extra = changed_registers(variant) - given - clobbered
     if needed := sorted(extra & kept):
         raise InputError(
-            f"{variant.id} changes {', '.join(needed)}, which {file} in {tree} needs unchanged "
+            f"{variant.id} changes {', '.join(needed)}, which {where} needs unchanged "
             f"behind its call of {name}"
         )
     return _with_lost(content, end, lost, sorted(extra - kept, key=_by_number))
@@ -101,18 +138,25 @@ def _by_number(register: str) -> tuple[int, str]:
     return int(digits or 0), register
 
 
-def _statement(content: str, name: str) -> tuple[int, int] | None:
-    """Return where the operands of the asm statement that calls name begin and end."""
+def _statements(content: str, name: str) -> list[tuple[int, int]]:
+    """Return where the operands of the asm statements that call name begin and end."""
+    return list(dict.fromkeys(_calls(content, name)))
+
+
+def _calls(content: str, name: str) -> list[tuple[int, int]]:
+    """Return for each `call name` in an asm statement where that begins and ends."""
     code = blank_comments(content)
-    call = re.search(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
-    if call is None:
-        return None
-    begin = [m.end() for m in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call.start())]
+    calls = re.finditer(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
+    return [span for call in calls if (span := _around(code, call.start()))]
+
+
+def _around(code: str, call: int) -> tuple[int, int] | None:
+    begin = [m.end() for m in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call)]
     depth = 1
     for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[()]').finditer(code, begin[-1] if begin else 0):
         depth += {"(": 1, ")": -1}.get(match.group(), 0)
         if depth == 0:
-            return (begin[-1], match.start()) if begin and match.start() > call.start() else None
+            return (begin[-1], match.start()) if begin and match.start() > call else None
     return None
 
 

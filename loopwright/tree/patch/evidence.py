@@ -27,7 +27,8 @@ class Evidence:
     Rows of other variants than the patch's and its baseline are passed over; an empty table is said
     to be missing, with unmeasured as the reason why there are no measurements. judged holds by
     variant what is concluded; baselines says by routine what the variant is compared with where
-    that is not what its kernel.toml says; words says by variant what it does.
+    that is not what its kernel.toml says; words says by variant what it does. unproven has what
+    verifying the patch left open.
     """
 
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
@@ -37,3 +38,4 @@ class Evidence:
     unmeasured: str = ""
     baselines: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    unproven: tuple[str, ...] = ()

@@ -85,6 +85,7 @@ class Writer:
         for one in self.variants:
             _, ours = self._pair(one, self.evidence.checks)
             open_ += proof.unproven(one, self._name(one), ours)
+        open_ += self.evidence.unproven
         said = [f"Not shown: {'; '.join(open_)}."] if open_ else []
         return "\n\n".join(_wrap(line) for line in dict.fromkeys([*lines, *said]))
 

@@ -11,10 +11,19 @@ import pandas as pd
 
 from loopwright.errors import InputError
 from loopwright.tree.verify import apply, boot, building, machines, objects
-from loopwright.tree.verify.outcomes import COLUMNS, FAIL, PASS, Tier, outcome
+from loopwright.tree.verify.outcomes import COLUMNS, FAIL, NOT_PROVEN, PASS, Tier, outcome
 from loopwright.tree.verify.subject import PatchedVariant, of_patch
 
-__all__ = ["COLUMNS", "FAIL", "TIERS", "PatchedVariant", "of_patch", "run"]
+__all__ = [
+    "COLUMNS",
+    "FAIL",
+    "NOT_PROVEN",
+    "TIERS",
+    "PatchedVariant",
+    "of_patch",
+    "open_points",
+    "run",
+]
 
 TIERS: dict[str, Callable[[PatchedVariant], Tier]] = {
     "apply": apply.checks,
@@ -51,6 +60,12 @@ def run(
             if said:
                 said(row)
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def open_points(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return what the rows of run leave unproven, each with its tier and why."""
+    left = rows[rows["status"] == NOT_PROVEN].to_dict("records")
+    return tuple(f"{row['check']} (tier {row['tier']}): {row['what']}" for row in left)
 
 
 def _tier(subject: PatchedVariant, name: str) -> Iterator[dict[str, object]]:

@@ -6,7 +6,7 @@ from itertools import combinations
 import iced_x86 as iced
 
 from loopwright.tree.verify.image import Alternative, Image
-from loopwright.tree.verify.outcomes import NotCovered
+from loopwright.tree.verify.outcomes import NotProven
 
 _MOST_IN_FULL = 3  # features of which every subset is tried
 _ARM64_NOP = bytes.fromhex("1f2003d5")
@@ -26,9 +26,7 @@ def resolve(image: Image, taken: frozenset[str]) -> bytes:
         if (one.feature in taken) == one.inverse:
             continue
         if one.callback:
-            raise NotCovered(
-                f"the alternative of {one.feature} is made by a function of the kernel"
-            )
+            raise NotProven(f"the alternative of {one.feature} is made by a function of the kernel")
         if one.site + one.length > len(text):
             continue  # of code in another section
         move = _moved_x86 if image.isa == "x86_64" else _moved_arm64
@@ -53,7 +51,7 @@ def _moved_x86(one: Alternative) -> bytes:
         if one.replacement_address <= target < end:
             continue
         if ins.is_jcc_short or ins.is_jmp_short:
-            raise NotCovered("a replacement has a short branch out of it")
+            raise NotProven("a replacement has a short branch out of it")
         relative = target - (one.site + at + ins.len)
         new[at + ins.len - 4 : at + ins.len] = relative.to_bytes(4, "little", signed=True)
     return bytes(new)

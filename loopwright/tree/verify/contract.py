@@ -7,14 +7,17 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 from loopwright.tree.verify import alternatives
 from loopwright.tree.verify.image import Image
-from loopwright.tree.verify.outcomes import CheckError, NotCovered
+from loopwright.tree.verify.outcomes import CheckError, NotProven
 
 
 def run(image: Image, variant: Variant, symbol: str) -> str:
-    """Run a routine under every set of features; return what was tried, or raise CheckError."""
+    """Run a routine under every set of features; return what was tried.
+
+    CheckError where it breaks its contract, NotProven where it cannot be run here.
+    """
     odd = sorted({e.type for e in image.entries if not e.plain})
     if odd:
-        raise NotCovered(f"its exception table has {', '.join(odd)}, which only the kernel handles")
+        raise NotProven(f"its exception table has {', '.join(odd)}, which only the kernel handles")
     contract = contract_of(variant)
     said, over, hit = [], 0, set[int]()
     for taken in alternatives.sets(image.alternatives):

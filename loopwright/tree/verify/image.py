@@ -12,14 +12,14 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
 from loopwright.tree.sources import Tree
-from loopwright.tree.verify.outcomes import CheckError, NotCovered
+from loopwright.tree.verify.outcomes import CheckError, NotProven
 
 # What the linked kernel has elsewhere and leaf routines jump to.
 _STUBS = {
     "x86_64": ".globl __x86_return_thunk\n__x86_return_thunk:\tret\n",
     "arm64": ".globl loopwright_stub\nloopwright_stub:\tret\n",
 }
-_PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_FAULT", "EX_TYPE_UACCESS", "EX_TYPE_FIXUP"}
+_PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_UACCESS"}
 _ERR_ZERO = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
 _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program counter
 
@@ -62,7 +62,7 @@ class Image:
 def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
     """Link objects with stubs for what the kernel has elsewhere, and read them.
 
-    NotCovered where they call what is not there. Feature names come from the tree's headers, or
+    NotProven where they call what is not there. Feature names come from the tree's headers, or
     those generated in its build folder.
     """
     tools = toolchain.find(isa)
@@ -78,7 +78,7 @@ def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Pa
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     missing = sorted(set(re.findall(r"undefined reference to `([^']+)'", done.stderr)))
     if missing:
-        raise NotCovered(f"it uses {', '.join(missing)}, which lies elsewhere in the kernel")
+        raise NotProven(f"it uses {', '.join(missing)}, which lies elsewhere in the kernel")
     if done.returncode:
         raise CheckError("its objects do not link", command, done.stderr)
     return _read(isa, linked, tree, build)

@@ -4,14 +4,15 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from loopwright.code import assemble, decode
+from loopwright.code import decode
 from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 from loopwright.tree import built
-from loopwright.tree.verify import contract, image, units, written
+from loopwright.tree.verify import contract, entries, image, units, written
 from loopwright.tree.verify.building import Build, BuildError, configured
 from loopwright.tree.verify.image import Image
 from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
@@ -37,6 +38,11 @@ class _Work:
     scratch: Path
     objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
 
+    @property
+    def config(self) -> str:
+        """Return the configuration that objects are built with."""
+        return (self.build.folder / ".config").read_text()
+
 
 def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: build and objtool once, the others for each routine."""
@@ -45,9 +51,13 @@ def checks(subject: PatchedVariant) -> Tier:
         if not (yield Check("prepare", lambda: _prepare(subject, overlay, prepared))):
             return
         work = _Work(subject, overlay, prepared[0], Path(scratch))
-        places = {v: units.place(v, subject) for v in subject.variants}
+        places: dict[Variant, CompiledAs] = {}
+        if not (yield Check("places", lambda: _find(subject, places))):
+            return
         if not (yield Check("build", lambda: _build(work, places))):
             return
+        for header in (file for file in subject.files if file.endswith(".h")):
+            yield Check(f"includers of {header}", partial(_includers, work, header))
         yield Check("objtool", lambda: _objtool(work, places))
         for variant, place in places.items():
             yield from _routine(work, variant, place)
@@ -76,11 +86,27 @@ def _prepare(subject: PatchedVariant, overlay: Overlay, prepared: list[Build]) -
     return f"defconfig{' without IBT' * bool(options)} in {prepared[0].folder}"
 
 
+def _find(subject: PatchedVariant, places: dict[Variant, CompiledAs]) -> str:
+    places |= {variant: units.place(variant, subject) for variant in subject.variants}
+    return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in places.values())
+
+
 def _build(work: _Work, places: dict[Variant, CompiledAs]) -> str:
     files = {name: text for place in places.values() for name, text in place.files.items()}
     work.overlay.put({**work.subject.files, **files})
     wanted = [o for place in places.values() for o in place.objects]
-    wanted = list(dict.fromkeys([*wanted, *units.compiled(work.subject)]))
+    return _make(work, list(dict.fromkeys([*wanted, *units.compiled(work.subject, work.config)])))
+
+
+def _includers(work: _Work, header: str) -> str:
+    """Build what includes a header that changed, as far as the configuration has it."""
+    wanted, left_out = units.including(header, work.subject, work.config)
+    said = _make(work, wanted) if wanted else "none of this configuration"
+    return said + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
+
+
+def _make(work: _Work, wanted: list[str]) -> str:
+    """Build objects anew; CheckError where the compiler has anything to say."""
     for name in wanted:
         (work.build.folder / name).unlink(missing_ok=True)
     # One job: a folder that is entered twice at once races with itself in fixdep.
@@ -89,8 +115,9 @@ def _build(work: _Work, places: dict[Variant, CompiledAs]) -> str:
     if done.returncode:
         raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
     lines = [x for x in done.stdout.splitlines() if x.strip()]
-    work.objtool += [x for x in lines if "objtool:" in x]
-    if len(lines) > len(work.objtool):
+    of_objtool = [x for x in lines if "objtool:" in x]
+    work.objtool += of_objtool
+    if len(lines) > len(of_objtool):
         raise CheckError(
             f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
         )
@@ -140,35 +167,10 @@ def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
 
 
 def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
-    """Hold the exception table to the instructions, and its length to the code checked before."""
-    everywhere = {
-        i.address: i
-        for name in found.symbols
-        if found.sizes[name]
-        for i in _instructions(found, name)
-    }
-    sites = [a.site for a in found.alternatives]
-    for entry in found.entries:
-        where = f"entry {place.symbol}+{entry.insn - found.symbols[place.symbol]:#x}"
-        at = everywhere.get(entry.insn)
-        if entry.insn in sites:
-            continue  # of a replacement: judged by the run with its feature
-        if at is None:
-            raise CheckError(f"{where} points into the middle of an instruction")
-        if not at.read_bytes and not at.written_bytes:
-            raise CheckError(f"{where} points at `{at.text}`, which accesses no memory")
-        if entry.fixup not in everywhere:
-            raise CheckError(f"{where} has a fixup in the middle of an instruction")
-    start, end = (
-        found.symbols[place.symbol],
-        found.symbols[place.symbol] + found.sizes[place.symbol],
-    )
-    mine = [e for e in found.entries if start <= e.insn < end]
-    if variant.source.suffix == ".S":
-        want = len(assemble.variant_code(variant).exceptions)
-        if len(mine) != want:
-            raise CheckError(f"{len(mine)} entries, {want} in {variant.source.name}")
-    return f"{len(mine)} entries of its own, each at a load or store, each to a whole instruction"
+    """Hold the exception table to the instructions and to what their accesses need."""
+    names = [name for name in found.symbols if found.sizes[name]]
+    instructions = {i.address: i for name in names for i in _instructions(found, name)}
+    return entries.judge(found, variant, place, instructions)
 
 
 def _alternatives(found: Image, variant: Variant) -> str:
@@ -199,7 +201,7 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
     pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
     rules = contract_of(variant)
     allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
-    allowed = {_wide(register) for register in allowed}
+    allowed = {written.wide(register) for register in allowed}
     for code, address in pieces:
         if vectors := written.vector(found.isa, code, address):
             raise CheckError(
@@ -214,13 +216,6 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
 
 def _linkage(found: Image) -> set[str]:
     return {"x16", "x17", "x30"} if found.isa == "arm64" else {"rsp"}
-
-
-def _wide(register: str) -> str:
-    """Return the 64-bit name of a register that a contract may call by its 32-bit name."""
-    if re.fullmatch(r"e\w\w", register):
-        return f"r{register[1:]}"
-    return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
 
 
 def _over_report(work: _Work, found: Image, variant: Variant, place: CompiledAs) -> str:

@@ -1,4 +1,4 @@
-"""What a check of a tier says: it passed, failed, or does not cover the patch, and how long."""
+"""What a check of a tier says: it passed, failed, or proves nothing of the patch, and how long."""
 
 import hashlib
 import shlex
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from loopwright import paths
 from loopwright.tree.verify.building import BuildError
 
-PASS, FAIL, NOT_COVERED = "pass", "fail", "not covered"
+PASS, FAIL = "pass", "fail"
+NOT_COVERED = "not covered"  # there is nothing of that kind to check
+NOT_PROVEN = "not proven"  # there is, and it cannot be checked: the tier does not pass
 COLUMNS = ["variant", "tier", "check", "status", "what", "seconds", "command", "log"]
 
 
@@ -25,9 +27,13 @@ class NotCovered(Exception):  # noqa: N818 (it is no error)
     """A check that says nothing about this patch: why."""
 
 
+class NotProven(Exception):  # noqa: N818 (nothing is known to be wrong)
+    """What a tier is for, and what cannot be shown of this patch: why."""
+
+
 @dataclass(frozen=True)
 class Check:
-    """One check: run says what it did, or raises CheckError or NotCovered."""
+    """One check: run says what it did, or raises CheckError, NotCovered or NotProven."""
 
     name: str
     run: Callable[[], str]
@@ -45,6 +51,8 @@ def outcome(variant: str, tier: str, check: Check, again: str) -> dict[str, obje
         status, what = PASS, check.run()
     except NotCovered as reason:
         status, what = NOT_COVERED, str(reason)
+    except NotProven as reason:
+        status, what = NOT_PROVEN, str(reason)
     except (CheckError, BuildError) as failure:
         log_of = failure.log if isinstance(failure, CheckError) else failure.output
         status, what = FAIL, str(failure)

@@ -6,12 +6,12 @@ from pathlib import Path, PurePosixPath
 
 from loopwright import kernels
 from loopwright.kernels import Variant
-from loopwright.tree import c_text, target
-from loopwright.tree.target import Target
-from loopwright.tree.verify.outcomes import NotCovered
+from loopwright.tree import c_text, search, target
+from loopwright.tree.verify.outcomes import NotProven
 from loopwright.tree.verify.subject import PatchedVariant
 
 _UNIT = "lib/loopwright_{}.c"
+_MOST_INCLUDERS = 200  # of a header that a patch changes, each built
 _PUT_USER = "arch/x86/lib/putuser.o"  # what __put_user() calls
 
 
@@ -42,37 +42,49 @@ def object_of(file: str) -> str:
     return str(PurePosixPath(file).with_suffix(".o"))
 
 
-def compiled(subject: PatchedVariant) -> list[str]:
-    """Return the objects of the changed sources, and of those that use a changed header's routine.
+def compiled(subject: PatchedVariant, config: str) -> list[str]:
+    """Return the objects of the changed sources, as far as a configuration has them."""
+    return [object_of(file) for file in subject.files if _is_built(file, subject, config)]
 
-    Sources count that their folder's makefile names.
+
+def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
+    """Return the objects of the sources that include a header, and the sources left out.
+
+    Those are left out that a configuration (the text of a .config) does not build. NotProven where
+    they are too many.
     """
-    out = []
-    for file in [*subject.files, *_users(subject)]:
-        path = PurePosixPath(file)
-        makefile = str(path.parent / "Makefile")
-        if path.suffix not in (".S", ".c") or not subject.tree.has(makefile):
+    found = search.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
+    if len(found) > _MOST_INCLUDERS:
+        raise NotProven(
+            f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
+            "those of its small kernel by tier boot"
+        )
+    built = [file for file in found if _is_built(file, subject, config)]
+    return [object_of(file) for file in built], [file for file in found if file not in built]
+
+
+def _is_built(file: str, subject: PatchedVariant, config: str) -> bool:
+    """Say whether a configuration builds a source, by its folder's makefile."""
+    path = PurePosixPath(file)
+    makefile = str(path.parent / "Makefile")
+    if path.suffix not in (".S", ".c") or not subject.tree.has(makefile):
+        return False
+    lines = subject.tree.read(makefile).replace("\\\n", " ").splitlines()
+    return _is_named(path.stem, lines, config)
+
+
+def _is_named(stem: str, lines: list[str], config: str, depth: int = 0) -> bool:
+    """Say whether a list that is built names an object, or one that consists of it."""
+    for line in lines:
+        named = re.match(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)", line)
+        if not named or not re.search(rf"(?<![\w-]){re.escape(stem)}(?:\.pi)?\.o\b", named[3]):
             continue
-        if re.search(rf"\b{re.escape(path.stem)}(?:\.pi)?\.o\b", subject.tree.read(makefile)):
-            out.append(object_of(file))
-    return out
-
-
-def _users(subject: PatchedVariant) -> list[str]:
-    """Return the sources in the top folders that call a routine which a header holds."""
-    names = {aim.name for v in subject.variants if (aim := _header_aim(v, subject))}
-    folders = [subject.tree.root / name for name in ("fs", "kernel", "lib")] if names else []
-    found = []
-    for file in sorted(f for folder in folders for f in folder.glob("*.c")):
-        body = file.read_text(errors="replace")
-        if any(re.search(rf"\b{name}\(", body) for name in names):
-            found.append(str(file.relative_to(subject.tree.root)))
-    return found
-
-
-def _header_aim(variant: Variant, subject: PatchedVariant) -> Target | None:
-    aim = target.find(variant, subject.tree)
-    return aim if aim.file.endswith(".h") else None
+        option = named[2].removeprefix("$(").removesuffix(")")
+        if option.startswith("CONFIG_") and not re.search(rf"(?m)^{option}=[ym]$", config):
+            continue
+        if named[1] in ("obj", "lib") or (depth < 2 and _is_named(named[1], lines, config, 1)):
+            return True
+    return False
 
 
 def _unit(variant: Variant, symbol: str) -> str:
@@ -90,7 +102,7 @@ def _unit(variant: Variant, symbol: str) -> str:
             prototype = span.of(body).partition("{")[0].rstrip() + ";\n"
             body = body[: span.start] + prototype + body[span.start :]
             return "".join([*headers, body])
-    raise NotCovered(f"no header of {variant.source.name} defines {symbol} around the inline code")
+    raise NotProven(f"no header of {variant.source.name} defines {symbol} around the inline code")
 
 
 def _expanded(path: Path) -> str:

@@ -41,6 +41,13 @@ def direction_flag(code: bytes) -> int:
     return names.count(iced.Mnemonic.STD) - names.count(iced.Mnemonic.CLD)
 
 
+def wide(register: str) -> str:
+    """Return the 64-bit name of a register that may be called by its 32-bit name."""
+    if re.fullmatch(r"e\w\w", register):
+        return f"r{register[1:]}"
+    return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
+
+
 def _name(register: iced.Register_) -> str:
     return iced.Formatter(iced.FormatterSyntax.INTEL).format_register(
         iced.RegisterExt.full_register(register)

@@ -1,0 +1,27 @@
+"""Start the command line: an interrupt while its modules are imported ends in one line, too."""
+
+import os
+import signal
+from typing import NoReturn
+
+
+def main() -> None:
+    """Import the command line, run it and exit; nothing has begun that an interrupt could break."""
+    heeded = signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    if heeded:
+        signal.signal(signal.SIGINT, _interrupted)
+    from loopwright.cli import main as run
+
+    if heeded:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        run()
+    finally:
+        if heeded:  # all is done: nothing is left to interrupt
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _interrupted(number: int, frame: object) -> NoReturn:
+    del number, frame
+    os.write(2, b"loopwright: interrupted\n")
+    os._exit(130)
