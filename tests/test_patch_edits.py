@@ -259,18 +259,18 @@ def test_a_caller_that_nobody_has_looked_at_is_refused(linux, file):
     (linux / file).parent.mkdir(parents=True, exist_ok=True)
     (linux / file).write_text(OTHERS[file].format("rep_stos_alternative"))
     with pytest.raises(InputError, match=rf"{file} in .* uses rep_stos_alternative where"):
-        callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
     # A word in a comment, a prototype and another architecture's file call nothing.
     (linux / file).write_text("/* as rep_stos_alternative */\nvoid rep_stos_alternative(void);\n")
     (linux / "arch/alpha").mkdir(parents=True)
     (linux / "arch/alpha/other.S").write_text("\tcall rep_stos_alternative\n")
-    assert callers.fit(variant("plain"), "rep_stos_alternative", tree.read(linux), []) == []
+    assert callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), []) == []
 
 
 def test_every_statement_of_a_caller_names_the_registers(own_kernels, linux):
     (linux / CALLER).write_text(CALL + CALL.replace("static", "extern"))
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", tree.read(linux), [])
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
     assert fitted.new.count(': "a" (0) : "rdx");') == 2
 
 

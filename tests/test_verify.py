@@ -117,11 +117,11 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     assert row["what"] in Path(row["log"]).read_text()
 
 
-def changed(good: verify.Subject, old: str, new: str) -> verify.Subject:
+def changed(good: verify.PatchedVariant, old: str, new: str) -> verify.PatchedVariant:
     """A subject with an error put into each of its files."""
     broken = {file: text.replace(old, new) for file, text in good.files.items()}
     assert broken != good.files
-    return verify.Subject(good.tree, good.variants, broken, good.patch)
+    return verify.PatchedVariant(good.tree, good.variants, broken, good.patch)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,8 @@ def test_every_source_that_includes_a_changed_header_is_built(tmp_path):
     assert {"fs/eventpoll.c", "fs/file_table.c", "io_uring/epoll.c", "kernel/kcmp.c"} <= {*sources}
     assert not [file for file in sources if file.startswith("arch/arm")]
     rows = verify.run(
-        verify.Subject(tree, good.variants, {header: good.files[header]}, good.patch), "object"
+        verify.PatchedVariant(tree, good.variants, {header: good.files[header]}, good.patch),
+        "object",
     ).set_index("check")
     built = rows.loc[f"includers of {header}", "what"]
     assert "fs/file_table.o" in built

@@ -45,10 +45,7 @@ def emit(
         writer.writerow(rows.columns)
         writer.writerows(rows.values)
     else:
-        table.draw(rows.only(c for c in rows.columns if c not in (*hide, "note")))
-        notes = rows.column("note") if "note" in rows.columns else []
-        for note in dict.fromkeys(n for n in notes if not table.blank(n)):
-            print(f"note: {note}")
+        table.noted(rows, hide)
 
 
 def describe(found: "pd.DataFrame") -> None:

@@ -19,7 +19,8 @@ STRING = {f"{s}{w}" for s in ("movs", "stos", "lods", "scas", "cmps") for w in "
 # x87, vector gathers, system state: the simulator has no use for them.
 SKIPPED = re.compile(r"^(F[A-Z0-9]+$|FX|BND|VGATHER|VPGATHER|MOV_CR|MOV_DR|XSAVE|XRSTOR)")
 OPERANDS = {
-    "R8l": "r8", "R8h": "r8h", "XMM": "x", "YMM": "y", "ZMM": "z", "K": "k", "MM": "mm", "FS": "seg", "GS": "seg",
+    "R8l": "r8", "R8h": "r8h", "XMM": "x", "YMM": "y", "ZMM": "z", "K": "k",
+    "MM": "mm", "FS": "seg", "GS": "seg",
 }  # fmt: skip
 
 

@@ -40,7 +40,8 @@ def kinds(said: dict[str, Summary]) -> Iterator[Kind]:
         if named is None:
             continue
         mnemonic, operands = named
-        broadcast = [f"{o}b" if "_1to" in t else o for o, t in zip(operands, plain.split(", "))]
+        texts = plain.split(", ")
+        broadcast = [f"{o}b" if "_1to" in t else o for o, t in zip(operands, texts, strict=False)]
         memory = [n for n, o in enumerate(operands) if MEMORY.match(o)]
         roles = [{"mem_role": "read" if n else "write"} for n in memory]
         record = {"string": string, "operands": roles, "latencies": [], "uops": None}
@@ -57,7 +58,7 @@ def _unbroadcast(operands: str) -> str:
 
 
 def latencies(kind: Kind, known: dict[str, Summary], into: int, out: int) -> Latencies:
-    """Return the latencies of a form; known are summaries by form; into and out those between files.
+    """Return the latencies of a form; known are summaries by form, into and out between files.
 
     into is the latency from general-purpose to vector registers that closes measured chains of
     what goes the other way, out that of the way back.

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from loopwright.cli import output
 from loopwright.cli.views import table
 from loopwright.cli.views.table import Figure
 from loopwright.rows import Rows
@@ -15,7 +14,7 @@ def show(rows: Rows) -> None:
     """Print predictions; where several models were asked, side by side."""
     models = list(dict.fromkeys(rows.column("model")))
     if len(models) < 2:
-        output.emit(rows, as_json=False, as_csv=False, hide=_HIDDEN)
+        table.noted(rows, _HIDDEN)
         return
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
