@@ -18,6 +18,9 @@ SURE = ("high", "medium")  # what confidence a parameter needs for others to bui
 
 _TABLE = "instructions.csv"
 
+# Blocks whose bottleneck is named in one call: each takes some 30 simulations.
+_NAMED = 256
+
 # Bytes of the two string instructions whose difference is the cost of more bytes.
 _SHORT, _LONG = 4096, 12288
 
@@ -43,14 +46,14 @@ class Pipeline:
         return "" if there else f"the pipeline simulator has no figures for {core.id}"
 
     def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
-        """Answer for all blocks in one call.
+        """Answer for all blocks in one call; where they are many, without bottlenecks.
 
         A single repeated string instruction gets cycles per 64 bytes, in a long run.
         """
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         straight = _straight(blocks, core.isa)
-        answers = self._answers(blocks, core, straight)
+        answers = self._answers(blocks, core, straight, named=len(blocks) <= _NAMED)
         known = ranges.of(core, self.overrides)
         open_ = [
             n
@@ -69,7 +72,12 @@ class Pipeline:
         return answers
 
     def _answers(
-        self, blocks: Sequence[Block], core: Microarch, straight: set[bytes]
+        self,
+        blocks: Sequence[Block],
+        core: Microarch,
+        straight: set[bytes],
+        *,
+        named: bool = False,
     ) -> list[Answer]:
         machine = self._core(core)
         apart: dict[bytes, Answer] = {}
@@ -80,7 +88,8 @@ class Pipeline:
         for notion in ("loop", "unrolled"):
             chosen = [n for n, b in enumerate(blocks) if n not in answers and b.notion == notion]
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
-            for n, row in zip(chosen, machine.predict(pairs, notion=notion), strict=True):
+            found = machine.predict(pairs, notion=notion, bottleneck=named)
+            for n, row in zip(chosen, found, strict=True):
                 answers[n] = _answer(row)
         return [answers[n] for n in range(len(blocks))]
 
@@ -103,6 +112,7 @@ class Pipeline:
             (row,) = machine.predict(
                 [(block.code, block.offset)],
                 notion=block.notion,
+                bottleneck=False,
                 ports=not iterations,
                 timeline=iterations,
             )
@@ -184,7 +194,7 @@ def _rate(machine: Any, block: Block, core: Microarch) -> Answer:
     ends = []
     for size in (_SHORT, _LONG):
         blocks = [(block.code, block.offset)]
-        (row,) = machine.predict(blocks, notion="unrolled", count=size // element)
+        (row,) = machine.predict(blocks, notion="unrolled", bottleneck=False, count=size // element)
         if row["cycles"] is None:
             return _answer(row)
         ends.append(row["cycles"])

@@ -16,6 +16,8 @@ pub struct Job {
     pub notion: Notion,
     /// Use of string instructions.
     pub strings: StringUse,
+    /// Also name what limits it.
+    pub bottleneck: bool,
     /// Also count uses of ports by instruction.
     pub ports: bool,
     /// Also keep the events of that many iterations.
@@ -29,6 +31,7 @@ impl Default for Job {
             offset: 0,
             notion: Notion::Loop,
             strings: StringUse::default(),
+            bottleneck: true,
             ports: false,
             timeline: 0,
         }
@@ -45,6 +48,7 @@ pub fn run(core: &Core, jobs: &[Job], threads: usize) -> Vec<Result<Prediction, 
                 offset: job.offset,
                 notion: job.notion,
                 strings: job.strings,
+                bottleneck: job.bottleneck,
                 ports: job.ports,
                 timeline: job.timeline,
             },

@@ -1,148 +1,132 @@
-//! Names what limits a block, from what the units reported.
+//! Names what limits a block: the limits without which it is faster.
+//!
+//! Each limit is lifted alone; where none of them helps alone, all are lifted and put back one
+//! after the other, until those are left that have to be lifted together.
 
-use crate::flight::Source;
-use crate::machine::Machine;
+use crate::block::Block;
+use crate::chains;
+use crate::ideal::{cycles, Limit};
+use crate::limits::{name_all, Observed};
+use crate::params::Params;
 
-/// Share of the cycles from which on a resource counts as fully used.
-const FULL: f64 = 0.97;
+/// How much faster a block must get for a limit to count.
+const FASTER: f64 = 1.02;
+/// How much better a limit must be than those that are looked at before it.
+const BETTER: f64 = 1.01;
+/// Sets of ports that are looked at.
+const SETS: usize = 48;
 
-/// Share of all cycles, the first ones with them, from which on the cache takes stores all the time.
-const STORING: f64 = 0.9;
-
-/// Name of the limiting resource: `port 4`, `divider on port 0`, `loop buffer`,
-/// `issue`, `predecode`, `decode`, `microcode`, `uop cache` or
-/// `dependency chain through instructions 0-3`.
-pub fn name(machine: &Machine, cycles: f64) -> String {
-    let block = machine.block;
-    let full = |used: f64| used >= FULL * cycles;
-    let names: Vec<char> = machine.params.ports.names.chars().collect();
-    if block.slots.iter().any(|s| s.serial.is_some()) {
-        return "serialising instruction".into();
+/// What limits a block: `port 4`, `ports 2 and 3`, `port 0 and issue`, `uop cache`,
+/// `dependency chain through instructions 0-3`; `unknown` where nothing that can be lifted helps.
+pub fn name(block: &Block, params: &Params, cycles: f64, seen: &Observed) -> String {
+    // The time of a string instruction is one number, of microcode that is not simulated.
+    if block.names.iter().any(|form| form.ends_with(".rep")) {
+        return "microcode".into();
     }
-    let (port, uses) = busiest_port(machine);
-    let busy: f64 = block
-        .uops
-        .iter()
-        .filter(|u| u.busy > 1)
-        .map(|u| f64::from(u.busy))
-        .sum();
-    if busy > 0.0 && full(busy) {
-        return if block.insts.iter().any(|i| i.ms > 0) {
-            "microcode".into()
-        } else {
-            format!("divider on port {}", unit(machine))
+    let search = Search {
+        block,
+        params,
+        target: cycles / FASTER,
+    };
+    let limits = search.needed(&seen.limits(block, params), &[]);
+    let mut found: Vec<Limit> = limits.clone();
+    for limit in limits {
+        let parts = search.parts(&limit, seen);
+        let at = found.iter().position(|l| *l == limit).unwrap_or(0);
+        let mut others = found.clone();
+        others.remove(at);
+        let needed = search.needed(&parts, &others);
+        if !needed.is_empty() {
+            found.splice(at..=at, needed);
+        }
+    }
+    name_all(&found, block, params, seen)
+}
+
+struct Search<'a> {
+    block: &'a Block,
+    params: &'a Params,
+    /// Cycles that mean that the block is faster.
+    target: f64,
+}
+
+impl Search<'_> {
+    fn cycles(&self, lifted: &[Limit]) -> f64 {
+        cycles(self.block, self.params, lifted).unwrap_or(f64::MAX)
+    }
+
+    /// The limits that have to be lifted beside others that are, so that the block is faster:
+    /// the one that helps most, else as few as it takes; none if all of them do not help.
+    fn needed(&self, limits: &[Limit], others: &[Limit]) -> Vec<Limit> {
+        let with = |some: &[Limit]| self.cycles(&[others, some].concat());
+        let mut best: Option<(f64, &Limit)> = None;
+        for limit in limits {
+            let found = with(std::slice::from_ref(limit));
+            if found <= self.target && best.is_none_or(|b| found * BETTER < b.0) {
+                best = Some((found, limit));
+                // More ports only help more.
+                if matches!(limit, Limit::Ports(_)) && limits.iter().all(|l| matches!(l, Limit::Ports(_))) {
+                    break;
+                }
+            }
+        }
+        if let Some((_, limit)) = best {
+            return vec![limit.clone()];
+        }
+        let mut left = limits.to_vec();
+        if left.len() < 2 || with(&left) > self.target {
+            return Vec::new();
+        }
+        for at in (0..left.len()).rev() {
+            let mut fewer = left.clone();
+            fewer.remove(at);
+            if with(&fewer) <= self.target {
+                left = fewer;
+            }
+        }
+        left
+    }
+
+    /// What a limit consists of, the likeliest first.
+    fn parts(&self, limit: &Limit, seen: &Observed) -> Vec<Limit> {
+        match limit {
+            Limit::FrontEnd => seen.front_end(self.block, self.params),
+            Limit::Ports(_) => self.port_sets().into_iter().map(Limit::Ports).collect(),
+            Limit::Chains(_) => {
+                let alone = |members: &Vec<u16>| {
+                    let mut numbers = vec![0; self.block.insts.len()];
+                    members.iter().for_each(|m| numbers[usize::from(*m)] = 1);
+                    Limit::Chains(numbers)
+                };
+                let sets = chains::of(&seen.edges, self.block.insts.len());
+                let shortest = sets.iter().any(|s| seen.critical.iter().all(|c| s.contains(c)));
+                let critical = Some(&seen.critical).filter(|_| shortest);
+                critical.into_iter().chain(&sets).map(alone).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sets of ports that some uops keep to, by how much of their time these take.
+    fn port_sets(&self) -> Vec<u32> {
+        let uops = || self.block.uops.iter().filter(|u| u.ports != 0);
+        let mut sets: Vec<u32> = Vec::new();
+        for ports in uops().map(|u| u.ports) {
+            if !sets.contains(&ports) {
+                let joined: Vec<u32> = sets.iter().map(|s| s | ports).collect();
+                for set in joined.into_iter().chain([ports]) {
+                    if !sets.contains(&set) && sets.len() < SETS {
+                        sets.push(set);
+                    }
+                }
+            }
+        }
+        let load = |set: &u32| {
+            let inside = uops().filter(|u| u.ports & !set == 0);
+            let taken: f64 = inside.map(|u| f64::from(u.port_cycles.max(1))).sum();
+            taken / f64::from(set.count_ones())
         };
-    }
-    if machine.commit.busy as f64 > STORING * f64::from(machine.now.max(1)) {
-        return "stores into the cache".into();
-    }
-    let width = f64::from(machine.params.rename.width);
-    let slots = block.slots.len() as f64;
-    if machine.lsd.active {
-        let copies = f64::from(machine.lsd.copies);
-        let groups = (slots * copies / width).ceil() / copies;
-        if full(groups) && slots / width < FULL * groups {
-            return "loop buffer".into();
-        }
-    }
-    let by = &machine.rename.starved_by;
-    let total = machine.now.max(1) as f64;
-    let starved: u64 = by.iter().sum();
-    let blocked = machine.rename.blocked as f64 / total;
-    let offered = width - slots / cycles;
-    let missing = starved as f64 / total;
-    let hungry = missing > 0.5 * offered && blocked < 0.5;
-    // A full port whose uops had others to go to limits nothing while the front end is late.
-    if full(uses) && (!hungry || full(least_by_ports(machine))) {
-        return format!("port {}", names.get(port).copied().unwrap_or('?'));
-    }
-    if full(slots / width) {
-        return "issue".into();
-    }
-    if hungry {
-        return front_end(machine, by).into();
-    }
-    chain(machine)
-}
-
-fn busiest_port(machine: &Machine) -> (usize, f64) {
-    let iterations = machine.retire.completed.len().max(1) as f64;
-    (0..machine.sched.ports)
-        .map(|p| (p, machine.port_uses[p] as f64 / iterations))
-        .fold((0, 0.0), |best, next| if next.1 > best.1 { next } else { best })
-}
-
-/// Cycles an iteration that the uops take at least, however they are spread: the
-/// most over sets of ports of the uops that can go nowhere else.
-fn least_by_ports(machine: &Machine) -> f64 {
-    let uops = || machine.block.uops.iter().map(|u| u.ports).filter(|p| *p != 0);
-    let mut kinds: Vec<_> = uops().collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds
-        .iter()
-        .flat_map(|a| kinds.iter().map(move |b| a | b))
-        .map(|set| {
-            let inside = uops().filter(|p| p & !set == 0).count();
-            inside as f64 / f64::from(set.count_ones())
-        })
-        .fold(0.0, f64::max)
-}
-
-fn unit(machine: &Machine) -> char {
-    let slow = machine
-        .block
-        .uops
-        .iter()
-        .find(|u| u.busy > 1)
-        .map_or(0, |u| u.ports.trailing_zeros() as usize);
-    machine.params.ports.names.chars().nth(slow).unwrap_or('?')
-}
-
-fn front_end(machine: &Machine, by: &[u64; 5]) -> &'static str {
-    let units = [
-        Source::Predecode,
-        Source::Decode,
-        Source::Microcode,
-        Source::UopCache,
-        Source::LoopBuffer,
-    ];
-    let most = units
-        .iter()
-        .max_by_key(|u| by[**u as usize])
-        .copied()
-        .unwrap_or(Source::Decode);
-    match most {
-        Source::Predecode if machine.mode.predecoded => "predecode",
-        Source::Predecode => "fetch",
-        // Decoders that wait for instructions are not what limits.
-        Source::Decode if machine.queue.len() < machine.params.decode.width as usize && machine.mode.predecoded => {
-            "predecode"
-        }
-        Source::Decode => "decode",
-        Source::Microcode => "microcode",
-        Source::UopCache => "uop cache",
-        Source::LoopBuffer => "loop buffer",
-    }
-}
-
-/// The cycle of instructions that wait for each other.
-fn chain(machine: &Machine) -> String {
-    let mut at = machine.critical.len().saturating_sub(1) as u16;
-    let mut steps = Vec::new();
-    while !steps.contains(&at) {
-        steps.push(at);
-        at = machine.critical[usize::from(at)];
-    }
-    let from = steps.iter().position(|s| *s == at).unwrap_or(0);
-    let cycle = &steps[from..];
-    let (first, last) = (
-        cycle.iter().min().copied().unwrap_or(0),
-        cycle.iter().max().copied().unwrap_or(0),
-    );
-    if first == last {
-        format!("dependency chain through instruction {first}")
-    } else {
-        format!("dependency chain through instructions {first}-{last}")
+        sets.sort_by(|a, b| load(b).total_cmp(&load(a)).then(a.count_ones().cmp(&b.count_ones())));
+        sets
     }
 }

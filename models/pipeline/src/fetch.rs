@@ -21,7 +21,7 @@ impl Machine<'_> {
             let at = self.predecode.next;
             let inst = &self.block.insts[at.inst as usize];
             let start = self.address(at);
-            if start / bytes != first {
+            if start / bytes != first && !self.relief.predecode {
                 return;
             }
             // An instruction that runs into the next block is complete a cycle later.
@@ -41,7 +41,7 @@ impl Machine<'_> {
             );
             self.predecode.next = self.after(at);
             let ends = inst.tail && self.after(at).inst == 0 && self.block.notion == Notion::Loop;
-            if inst.branch && !inst.head && (inst.taken || ends) {
+            if inst.branch && !inst.head && (inst.taken || ends) && !self.relief.taken_branch {
                 let branches = self.params.taken_branch.cycles - 1;
                 self.predecode.stall = self.params.fetch.taken_bubble + branches + self.block.target_bubble;
                 self.predecode_from(self.predecode.next);
@@ -51,7 +51,7 @@ impl Machine<'_> {
                 self.predecode_from(self.predecode.next);
                 return;
             }
-            if crosses {
+            if crosses && !self.relief.predecode {
                 return;
             }
         }

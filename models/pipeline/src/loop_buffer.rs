@@ -55,7 +55,7 @@ impl Machine<'_> {
         while self.idq.len() < room {
             let at = self.lsd.next;
             let last = at.inst + 1 == end;
-            let wraps = last && (at.iteration + 1) % self.lsd.copies == 0;
+            let wraps = last && (at.iteration + 1) % self.lsd.copies == 0 && !self.relief.loop_buffer;
             self.idq.push_back(Waiting {
                 fused: at.inst,
                 iteration: at.iteration,

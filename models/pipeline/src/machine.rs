@@ -101,6 +101,10 @@ pub struct Machine<'a> {
     pub port_uses: [u64; 24],
     /// For each instruction, the one whose result it waited for last.
     pub critical: Vec<u16>,
+    /// Which instruction waited for which; filled only if asked for.
+    pub edges: Option<crate::chains::Edges>,
+    /// Limits that are lifted.
+    pub relief: crate::ideal::Relief,
     /// Uses by uop and port; filled only if asked for.
     pub usage: Option<crate::usage::Usage>,
 }
@@ -155,6 +159,8 @@ impl<'a> Machine<'a> {
             retire: crate::retire::State::default(),
             port_uses: [0; 24],
             critical: (0..block.insts.len() as u16).collect(),
+            edges: None,
+            relief: crate::ideal::Relief::default(),
             usage: None,
             block,
             params,

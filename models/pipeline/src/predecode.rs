@@ -77,7 +77,7 @@ impl Machine<'_> {
         let mut taken = 0;
         while taken < width {
             let at = self.predecode.next;
-            if self.end_block(at) != block {
+            if self.end_block(at) != block && !self.relief.predecode {
                 return;
             }
             self.queue.push_back(Queued {
@@ -94,6 +94,7 @@ impl Machine<'_> {
             );
             taken += 1;
             let jumps = self.block.insts[at.inst as usize].taken && !self.block.insts[at.inst as usize].head;
+            let jumps = jumps && !self.relief.taken_branch;
             self.predecode.next = self.after(at);
             if let (Notion::Unrolled, true) = (self.block.notion, self.predecode.next.iteration != at.iteration) {
                 // The next copy continues in the same block of code.

@@ -5,6 +5,7 @@ use crate::bottleneck;
 use crate::error::Error;
 use crate::events::{Nobody, Observer, Recorder};
 use crate::figures::FigureTable;
+use crate::limits::Observed;
 use crate::machine::Machine;
 use crate::params::{Isa, Params};
 use crate::timeline::{Timeline, ROWS};
@@ -48,6 +49,8 @@ pub struct Request<'a> {
     pub notion: Notion,
     /// Use of string instructions.
     pub strings: StringUse,
+    /// Also name what limits it, which takes several simulations more.
+    pub bottleneck: bool,
     /// Also count uses of ports by instruction.
     pub ports: bool,
     /// Also keep the events of that many iterations.
@@ -59,7 +62,7 @@ pub struct Request<'a> {
 pub struct Prediction {
     /// Cycles per iteration.
     pub cycles: f64,
-    /// What limits it.
+    /// What limits it; empty if not asked for.
     pub bottleneck: String,
     /// Whether the state of the machine repeated.
     pub steady: bool,
@@ -100,6 +103,7 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
         request.strings,
     )?;
     let mut machine = Machine::new(&block, &core.params)?;
+    machine.edges = request.bottleneck.then(Default::default);
     if request.ports {
         machine.usage = Some(Usage::new(block.uops.len(), block.slots.len()));
     }
@@ -121,9 +125,9 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
 }
 
 fn result(machine: Machine, cycles: f64, steady: bool, timeline: Option<Timeline>) -> Prediction {
-    let prediction = Prediction {
+    let mut prediction = Prediction {
         cycles,
-        bottleneck: bottleneck::name(&machine, cycles),
+        bottleneck: String::new(),
         steady,
         simulated: machine.now as u32,
         ports: machine.usage.as_ref().map(|u| by_instruction(&machine, u)),
@@ -131,8 +135,18 @@ fn result(machine: Machine, cycles: f64, steady: bool, timeline: Option<Timeline
         names: machine.block.names.clone(),
         caveats: machine.block.caveats.clone(),
     };
+    let (block, params) = (machine.block, machine.params);
+    let seen = machine.edges.is_some().then(|| Observed::new(&machine));
     machine.recycle();
+    if let Some(seen) = seen {
+        prediction.bottleneck = bottleneck::name(block, params, cycles, &seen);
+    }
     prediction
+}
+
+/// Cycles per iteration once they repeat; `None` where the pipeline does not move.
+pub(crate) fn steady_cycles(machine: &mut Machine) -> Option<f64> {
+    run(machine, &mut Nobody, 0).ok().map(|found| found.0)
 }
 
 /// Where a simulation stood when its state was taken: iterations and cycles.

@@ -42,13 +42,14 @@ impl Core {
     }
 
     /// Predict many blocks in parallel; see the crate's README for the rows.
-    #[pyo3(signature = (blocks, notion="loop", ports=false, timeline=0, count=None, destination=None, threads=0))]
+    #[pyo3(signature = (blocks, notion="loop", bottleneck=true, ports=false, timeline=0, count=None, destination=None, threads=0))]
     #[allow(clippy::too_many_arguments)]
     fn predict<'py>(
         &self,
         py: Python<'py>,
         blocks: Vec<(Vec<u8>, u32)>,
         notion: &str,
+        bottleneck: bool,
         ports: bool,
         timeline: u32,
         count: Option<u32>,
@@ -68,6 +69,7 @@ impl Core {
                 offset,
                 notion,
                 strings,
+                bottleneck,
                 ports,
                 timeline,
             })

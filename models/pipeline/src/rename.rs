@@ -245,7 +245,10 @@ impl Machine<'_> {
                     None => Held::Since(0, inst),
                 },
             };
-            self.wait_for(index, n, held, source.extra);
+            let inner = matches!(source.from, From::Inner(_));
+            if !self.cut(inst, held, inner) {
+                self.wait_for(index, n, held, source.extra);
+            }
             if n == 0 && matches!(source.from, From::Stored(..)) && self.mirrors(uop) {
                 for &reg in uop.outputs.iter().flat_map(|o| &o.regs) {
                     self.count(held, 1);

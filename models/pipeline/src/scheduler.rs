@@ -145,28 +145,35 @@ impl Machine<'_> {
             }
         }
         for port in 0..self.sched.ports {
-            if self.sched.port_free[port] > self.now {
-                continue;
+            while let Some(queue) = self.next_queue(port) {
+                if let Some(id) = self.sched.ready.queues[queue].oldest() {
+                    self.sched.ready.queues[queue].pop();
+                    self.sched.started[port] += u32::from(age > 1);
+                    self.start(id, port, observer);
+                }
             }
-            let first = 2 * port;
-            let slow = if self.sched.unit_free[port] > self.now {
-                None
-            } else {
-                self.sched.ready.queues[first + 1].oldest()
-            };
-            let quick = self.sched.ready.queues[first].oldest();
-            let (id, queue) = match (quick, slow) {
-                (None, None) => continue,
-                (Some(id), None) => (id, first),
-                (Some(id), Some(other)) if id < other => (id, first),
-                (_, Some(id)) => (id, first + 1),
-            };
-            self.sched.ready.queues[queue].pop();
-            self.sched.started[port] += u32::from(age > 1);
-            self.start(id, port, observer);
         }
         if age == 0 {
             self.sched.seen = self.sched.load;
+        }
+    }
+
+    /// The queue that a port takes its next uop from in this cycle.
+    fn next_queue(&self, port: usize) -> Option<usize> {
+        if self.sched.port_free[port] > self.now {
+            return None;
+        }
+        let first = 2 * port;
+        let slow = if self.sched.unit_free[port] > self.now {
+            None
+        } else {
+            self.sched.ready.queues[first + 1].oldest()
+        };
+        match (self.sched.ready.queues[first].oldest(), slow) {
+            (None, None) => None,
+            (Some(_), None) => Some(first),
+            (Some(id), Some(other)) if id < other => Some(first),
+            (_, Some(_)) => Some(first + 1),
         }
     }
 
@@ -193,8 +200,9 @@ impl Machine<'_> {
             let possible = can(queue.ports, queue.slow);
             let wanted = self.sched.order.iter().find(|p| possible & 1 << **p != 0);
             let port = wanted.map_or(possible.trailing_zeros() as usize, |p| usize::from(*p));
-            free &= !(1 << port);
             self.start(id, port, observer);
+            free &= !(u32::from(self.sched.port_free[port] > self.now) << port);
+            idle &= !(u32::from(self.sched.unit_free[port] > self.now) << port);
         }
     }
 
@@ -210,7 +218,9 @@ impl Machine<'_> {
         self.critical[usize::from(block.owner[flight.uop as usize])] = flight.critical;
         let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
         let until = self.now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
-        self.sched.port_free[port] = self.sched.port_free[port].max(until);
+        if self.relief.ports & 1 << port == 0 {
+            self.sched.port_free[port] = self.sched.port_free[port].max(until);
+        }
         if uop.busy > 1 {
             self.sched.unit_free[port] = self.now + uop.busy as i32;
         }

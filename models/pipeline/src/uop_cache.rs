@@ -117,7 +117,8 @@ impl Machine<'_> {
             let at = self.predecode.next;
             let inst = &self.block.insts[at.inst as usize];
             let uops = inst.fused.end - inst.fused.start;
-            if self.address(at) / p.region_bytes != region || sent > 0 && sent + uops > p.line_uops.min(p.width) {
+            let leaves = self.address(at) / p.region_bytes != region && !self.relief.uop_cache;
+            if leaves || sent > 0 && sent + uops > p.line_uops.min(p.width) {
                 return;
             }
             let split = inst.fused.end - inst.ms;

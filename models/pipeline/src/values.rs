@@ -18,6 +18,24 @@ impl Machine<'_> {
         Held::Value(flight.values[0])
     }
 
+    /// Whether a dependency is one of a chain that is lifted; notes it where that is asked for.
+    pub(crate) fn cut(&mut self, inst: u16, held: Held, inner: bool) -> bool {
+        if self.edges.is_none() && self.relief.chains.is_empty() {
+            return false;
+        }
+        let from = match held {
+            // It was there from the start.
+            Held::Since(0, _) => return false,
+            Held::Since(_, from) => from,
+            Held::Value(v) => self.values[v as usize].inst,
+        };
+        if let (Some(edges), false) = (&mut self.edges, inner) {
+            edges.insert((from, inst));
+        }
+        let chain = |i: u16| self.relief.chains.get(usize::from(i)).copied().unwrap_or(0);
+        chain(inst) != 0 && chain(inst) == chain(from)
+    }
+
     pub(crate) fn wait_for(&mut self, index: usize, n: usize, held: Held, extra: u16) {
         let known = match held {
             Held::Since(at, inst) => Some((at, inst)),

@@ -37,6 +37,7 @@ fn cycles(core: &Core, words: &[u32], offset: u32, notion: Notion) -> Result<f64
         offset,
         notion,
         strings: StringUse::default(),
+        bottleneck: true,
         ports: false,
         timeline: 0,
     };
@@ -286,6 +287,7 @@ fn the_store_port_limits_copies() {
             offset: 0,
             notion: Notion::Loop,
             strings: StringUse::default(),
+            bottleneck: true,
             ports: false,
             timeline: 0,
         };

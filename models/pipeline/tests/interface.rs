@@ -93,6 +93,7 @@ fn the_timeline_is_in_order() {
         offset: 0,
         notion: Notion::Loop,
         strings: StringUse::default(),
+        bottleneck: true,
         ports: false,
         timeline: 3,
     };
@@ -130,6 +131,7 @@ fn the_timeline_says_what_a_uop_waited_for() {
             offset: 0,
             notion: Notion::Unrolled,
             strings: StringUse::default(),
+            bottleneck: true,
             ports: false,
             timeline: 100,
         };
@@ -155,6 +157,7 @@ fn a_timeline_too_long_is_refused() {
         offset: 0,
         notion: Notion::Unrolled,
         strings: StringUse::default(),
+        bottleneck: true,
         ports: false,
         timeline: u32::MAX,
     };
@@ -169,6 +172,7 @@ fn an_eliminated_move_has_no_port() {
         offset: 0,
         notion: Notion::Unrolled,
         strings: StringUse::default(),
+        bottleneck: true,
         ports: false,
         timeline: 5,
     };

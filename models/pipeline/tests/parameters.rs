@@ -259,6 +259,7 @@ fn string_instructions_take_what_their_bytes_take_or_are_refused() {
             offset: 0,
             notion: Unrolled,
             strings,
+            bottleneck: true,
             ports: false,
             timeline: 0,
         };

@@ -21,6 +21,7 @@ fn check(core: &Core, code: &[u8], offset: u32, notion: Notion) {
         offset,
         notion,
         strings: StringUse::default(),
+        bottleneck: true,
         ports: true,
         timeline: 2,
     };

@@ -60,6 +60,7 @@ pub fn run(core: &Core, hex: &str, offset: u32, notion: Notion) -> Result<Predic
             offset,
             notion,
             strings: StringUse::default(),
+            bottleneck: true,
             ports: true,
             timeline: 0,
         },
