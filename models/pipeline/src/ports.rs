@@ -1,7 +1,25 @@
 //! The choice of an execution port.
 
+use crate::block::Block;
 use crate::machine::Machine;
 use crate::params::{Assign, Choice};
+
+/// Ports in the order in which uops with a choice take them: schedulers that know what waits
+/// leave those free that others need.
+pub(crate) fn order(block: &Block, ports: usize) -> Vec<u8> {
+    let mut needed = vec![0.0; ports];
+    for uop in &block.uops {
+        let choices = f64::from(uop.ports.count_ones().max(1));
+        for (port, need) in needed.iter_mut().enumerate() {
+            if uop.ports & 1 << port != 0 {
+                *need += f64::from(uop.busy.max(1)) / choices;
+            }
+        }
+    }
+    let mut order: Vec<u8> = (0..ports as u8).collect();
+    order.sort_by(|a, b| f64::total_cmp(&needed[usize::from(*a)], &needed[usize::from(*b)]));
+    order
+}
 
 impl Machine<'_> {
     /// Give a uop its port, or leave the choice to dispatch.

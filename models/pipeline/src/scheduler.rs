@@ -90,26 +90,9 @@ impl State {
             port_free: [0; 24],
             unit_free: [0; 24],
             ports,
-            order: order(block, ports),
+            order: crate::ports::order(block, ports),
         }
     }
-}
-
-/// Ports in the order in which uops with a choice take them: schedulers that know what waits
-/// leave those free that others need.
-fn order(block: &Block, ports: usize) -> Vec<u8> {
-    let mut needed = vec![0.0; ports];
-    for uop in &block.uops {
-        let choices = f64::from(uop.ports.count_ones().max(1));
-        for (port, need) in needed.iter_mut().enumerate() {
-            if uop.ports & 1 << port != 0 {
-                *need += f64::from(uop.busy.max(1)) / choices;
-            }
-        }
-    }
-    let mut order: Vec<u8> = (0..ports as u8).collect();
-    order.sort_by(|a, b| f64::total_cmp(&needed[usize::from(*a)], &needed[usize::from(*b)]));
-    order
 }
 
 impl Machine<'_> {
