@@ -60,12 +60,15 @@ def test_sources_that_are_not_here_are_named_with_where_they_are(
     assert "skipped: bhive_public.csv" in capsys.readouterr().out
 
 
-def test_only_what_a_table_was_not_made_from_is_recorded(checks, modules):
-    origins = {origin for origin, needed, _ in modules["record"].sources() if "measured/" in needed}
-    expected = {"zen2", "zen3", "zen4", "sandybridge"}
-    assert {s.core for s in checks.SOURCES if s.made == "no"} == expected
-    assert len(origins) == 1
-    assert "InstLatx64" in origins.pop()
+@pytest.mark.parametrize("made", ["no", "yes", "its twin"])
+def test_what_a_table_was_made_from_is_not_held_out_of_it(checks, modules, made):
+    figure = modules["singles"].Figure("add", "latency", 1.0, bytes.fromhex("4801d8"))
+    source = checks.Source("zen2", "x86_64", "x", "x", "instlatx64", made, lambda: [figure] * 3)
+    rows = {row["model"]: row for row in modules["record"].instructions(source)}
+    assert rows["pipeline"]["held_out"] == ("yes" if made == "no" else "no")
+    assert rows["llvm-mca"]["held_out"] == "yes"
+    assert {row["what"] for row in rows.values()} == {"instructions"}
+    assert rows["pipeline"]["rows"] == 3
 
 
 def test_a_miss_that_nobody_explained_says_so(checks):
