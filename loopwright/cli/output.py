@@ -45,7 +45,7 @@ def emit(
         writer.writerow(rows.columns)
         writer.writerows(rows.values)
     else:
-        table.noted(rows, hide)
+        table.show(rows, hide)
 
 
 def describe(found: "pd.DataFrame") -> None:

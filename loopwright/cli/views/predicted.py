@@ -14,7 +14,7 @@ def show(rows: Rows) -> None:
     """Print predictions; where several models were asked, side by side."""
     models = list(dict.fromkeys(rows.column("model")))
     if len(models) < 2:
-        table.noted(rows, _HIDDEN)
+        table.show(rows, _HIDDEN)
         return
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}

@@ -30,14 +30,6 @@ def console() -> "Console":
     return Console(highlight=False, width=_UNBROKEN)
 
 
-def noted(rows: Rows, hide: tuple[str, ...] = ()) -> None:
-    """Print rows as a table without the columns in hide, and below it what their notes say."""
-    draw(rows.only(c for c in rows.columns if c not in (*hide, "note")))
-    notes = rows.column("note") if "note" in rows.columns else []
-    for note in dict.fromkeys(n for n in notes if not blank(n)):
-        print(f"note: {note}")
-
-
 def draw(rows: Rows) -> None:
     """Print rows as a table, without the columns that say nothing.
 
@@ -56,6 +48,14 @@ def draw(rows: Rows) -> None:
         return
     where.print(head, style="bold", markup=False)
     sys.stdout.writelines(f"{line}\n" for line in body)
+
+
+def show(rows: Rows, hide: tuple[str, ...] = ()) -> None:
+    """Print rows as a table without the columns named by hide, and below it each note once."""
+    draw(rows.only(c for c in rows.columns if c not in (*hide, "note")))
+    notes = rows.column("note") if "note" in rows.columns else []
+    for note in dict.fromkeys(n for n in notes if not blank(n)):
+        print(f"note: {note}")
 
 
 def blank(value: object) -> bool:
