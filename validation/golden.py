@@ -90,12 +90,11 @@ def public() -> str | None:
 def _digests(
     blocks: list[tuple[str, int]], core: microarchs.Microarch, notion: str
 ) -> Iterator[tuple[int, str]]:
-    model = Pipeline()
-    for first in range(0, len(blocks), CHUNK):
-        chunk = blocks[first : first + CHUNK]
-        asked = [Block("x86_64", _repeated(code, notion), notion, at) for code, at in chunk]
-        said = [(a.cycles, a.startup, a.error) for a in model.predict(asked, core)]
-        yield first, hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+    asked = [Block("x86_64", _repeated(code, notion), notion, at) for code, at in blocks]
+    said = [(a.cycles, a.startup, a.error) for a in Pipeline().predict(asked, core)]
+    for first in range(0, len(said), CHUNK):
+        chunk = repr(said[first : first + CHUNK])
+        yield first, hashlib.sha256(chunk.encode()).hexdigest()[:16]
 
 
 def _repeated(text: str, notion: str) -> bytes:
