@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loopwright.portable.kit import kit
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
+    from loopwright.predicting.sources import sources
     from loopwright.store.importing import import_results
     from loopwright.store.results import results, withdraw
     from loopwright.tracing.trace import trace
@@ -49,6 +50,7 @@ _VERBS = {
     "read_assembly": "code.snippet",
     "recommend": "judging.recommend",
     "results": "store.results",
+    "sources": "predicting.sources",
     "timeline": "predicting.inside",
     "trace": "tracing.trace",
     "tune": "machine.tune",
@@ -71,6 +73,7 @@ __all__ = [
     "read_assembly",
     "recommend",
     "results",
+    "sources",
     "timeline",
     "trace",
     "tune",

@@ -70,12 +70,18 @@ from loopwright.errors import InputError
     help="Show what every uop of the first N iterations does in which cycle.",
 )
 @click.option("--ports", is_flag=True, help="Show which ports each instruction uses.")
+@click.option(
+    "--sources",
+    is_flag=True,
+    help="Show where each figure comes from, and which assumptions the cycles would follow.",
+)
 @output.formats
 def predict(
     asm: TextIO | None,
     settings: tuple[str, ...],
     iterations: int | None,
     ports: bool,
+    sources: bool,
     as_json: bool,
     as_csv: bool,
     **asked: Any,
@@ -95,21 +101,25 @@ def predict(
     loopwright predict x86_64/clear_user --offset all --set front_end=ideal
     loopwright predict x86_64/clear_user/stores --microarch zen2 --timeline 3
     loopwright predict x86_64/copy_user/loop32 --microarch sandybridge --ports
+    loopwright predict x86_64/copy_user/movsq --microarch zen2 --sources
     loopwright predict all --microarch all --offset all --csv
     """
     from loopwright.cli.views import inside, predicted
     from loopwright.predicting.inside import TimelineQuestion, answer_ports, answer_timeline
     from loopwright.predicting.predict import answer
     from loopwright.predicting.question import Question
+    from loopwright.predicting.sources import answer_sources
 
-    if iterations is not None and ports:
-        raise InputError("--timeline and --ports exclude each other")
+    if sum((iterations is not None, ports, sources)) > 1:
+        raise InputError("--timeline, --ports and --sources exclude each other")
     asked |= {"asm": asm.read() if asm else None, "parameters": _parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
         view = inside.timeline
     elif ports:
         rows, view = answer_ports(Question(**asked)), inside.ports
+    elif sources:
+        rows, view = answer_sources(Question(**asked)), inside.sources
     else:
         rows, view = answer(Question(**asked)), predicted.show
     if as_json or as_csv:

@@ -54,6 +54,30 @@ def ports(rows: Rows) -> None:
         table.draw(Rows.of([*lines, {"instruction": None, "text": "all", **used}]))
 
 
+def sources(rows: Rows) -> None:
+    """Print for each block what its instructions' figures rest on, then what is assumed."""
+    console = table.console()
+    for title, part in _by_block(rows):
+        console.print(f"{title}: what it rests on", style="bold")
+        measured = [row for row in part if row["least_cycles"] is None]
+        for source, group in groupby(sorted(measured, key=_source), key=_source):
+            console.print(f"  {source}", markup=False)
+            for row in group:
+                console.print(f"      {row['of']}   ({row['figure']})", markup=False)
+        for row in part:
+            if row["least_cycles"] is not None:
+                console.print(
+                    f"  assumed: {row['of']} = {row['figure']}: {row['least_cycles']:g} to "
+                    f"{row['most_cycles']:g} cycles as it varies; {row['source']}",
+                    markup=False,
+                )
+        console.print()
+
+
+def _source(row: Row) -> str:
+    return str(row["source"])
+
+
 def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
     """Return each block's rows with a title; a block without an answer has its error printed."""
     keys = [k for k in _WHERE if k in rows.columns]
