@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "libloopwright_pipeline.so"
-MODULE = "loopwright_pipeline.abi3.so"
+MODULE = "loopwright_pipeline"
 
 
 class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -32,6 +32,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform}"
         build_data["force_include"] |= {
-            str(crate / "target" / "release" / LIBRARY): MODULE,
+            str(crate / "target" / "release" / LIBRARY): f"{MODULE}.abi3.so",
+            str(crate / f"{MODULE}.pyi"): f"{MODULE}.pyi",
             str(Path(self.root, "LICENSE")): "loopwright/shipped/LICENSE",
         }

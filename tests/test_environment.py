@@ -48,7 +48,7 @@ def test_the_conda_environment_has_the_native_tools_that_setup_installs():
 def test_there_is_one_version():
     crate = tomllib.loads((ROOT / "models/pipeline/Cargo.toml").read_text())["package"]
     assert lw.__version__ == crate["version"]
-    assert binding.module().__version__ == crate["version"]
+    assert binding.version() == crate["version"]
     for other in ("pyproject.toml", "models/pipeline/pyproject.toml", "CITATION.cff"):
         assert not re.search(r"^version\b", (ROOT / other).read_text(), re.M), other
 

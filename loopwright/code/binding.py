@@ -1,19 +1,55 @@
-"""The simulator's Python module, which `make setup` builds."""
+"""The simulator's Python module, with the types of models/pipeline/loopwright_pipeline.pyi.
 
-import importlib
+Each function is InputError that says how to get the module where it is missing or older.
+"""
+
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from loopwright.errors import InputError
 
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
+
+
+def version() -> str:
+    """Return the simulator's version."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.__version__
+
+
+def parameters() -> list[str]:
+    """Return the dotted names of all parameters that an override may set."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.parameters()
+
+
+def core(toml: str, table: str, overrides: dict[str, str]) -> "Core":
+    """Return a core of the simulator; ValueError where its texts are wrong."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.Core(toml, table, overrides)
+
+
+def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
+    """Return what the simulator sees of each code: see loopwright.code.outline."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.outline(isa, codes)
+
 
 @cache
-def module() -> Any:
-    """Return the module; InputError that says how to get it where it is missing or older."""
+def _require() -> None:
     try:
-        found = importlib.import_module("loopwright_pipeline")
+        import loopwright_pipeline
     except ImportError:
         raise InputError("the pipeline simulator is not built: run `make setup`") from None
-    if not hasattr(found, "outline"):
+    if not hasattr(loopwright_pipeline, "outline"):
         raise InputError("the pipeline simulator is older than this checkout: run `make setup`")
-    return found

@@ -96,7 +96,7 @@ def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
     """Return the outline of each code, or the error where it is empty or no code."""
     if not codes:
         return []
-    rows = binding.module().outline(isa, codes)
+    rows = binding.outline(isa, codes)
     return [_outline(isa, code, row) for code, row in zip(codes, rows, strict=True)]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
 from loopwright.code import binding
@@ -13,6 +13,9 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.predicting import ranges
 from loopwright.predicting.model import Answer, Block, unfit
+
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
 
@@ -38,7 +41,7 @@ class Pipeline:
 
     def version(self) -> str:
         """Return the version; InputError where the simulator has not been built."""
-        return f"loopwright pipeline {binding.module().__version__}"
+        return f"loopwright pipeline {binding.version()}"
 
     def lacks(self, core: Microarch) -> str:
         """Say that nobody has given the simulator figures for a core."""
@@ -119,7 +122,7 @@ class Pipeline:
             rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
         return rows
 
-    def _core(self, core: Microarch) -> Any:
+    def _core(self, core: Microarch) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         folder = paths.models_root() / core.id
         texts = [(folder / name).read_text() for name in ("core.toml", _TABLE)]
@@ -128,19 +131,18 @@ class Pipeline:
 
 def parameters() -> list[str]:
     """Return the dotted names of all parameters that an override may set."""
-    names: list[str] = binding.module().parameters()
-    return names
+    return binding.parameters()
 
 
 # Keyed by what the files hold: they may change while this process lives.
 @lru_cache(maxsize=64)
-def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> Any:
+def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
     known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
         if name not in known:
             raise unknown("parameter", name, known)
     try:
-        return binding.module().Core(toml, table, dict(overrides))
+        return binding.core(toml, table, dict(overrides))
     except ValueError as error:
         raise InputError(f"{core}: {error}") from None
 
@@ -160,7 +162,7 @@ def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
     return replace(answer, low=low, high=high)
 
 
-def _apart(machine: Any, block: Block, core: Microarch) -> Answer:
+def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
     """Return the answer for a block that the simulator cannot take as it is, at any offset."""
     if block.string and len(block.instructions) == 1:
         return _rate(machine, block, core)
@@ -187,7 +189,7 @@ def _sure_of_startup(block: Block, core: Microarch) -> bool:
     return entry.get("confidence") in SURE
 
 
-def _rate(machine: Any, block: Block, core: Microarch) -> Answer:
+def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
     """Return cycles per 64 bytes of a repeated string instruction: a slope, start-up apart."""
     assert block.string is not None
     element = max(block.string.read_bytes, block.string.written_bytes)

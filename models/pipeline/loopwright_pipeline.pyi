@@ -1,0 +1,45 @@
+"""Types of the Python module that src/python.rs makes."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+__all__ = ["Core", "__version__", "outline", "parameters"]
+
+__version__: str
+
+@final
+class Core:
+    """A core of core.toml and instructions.csv, both given as text."""
+
+    def __new__(
+        cls,
+        core_toml: str,
+        instructions_csv: str,
+        overrides: dict[str, str] | None = None,
+    ) -> Core: ...
+    @property
+    def ports(self) -> str:
+        """Characters that name the ports, in the order of the port lists of a result."""
+
+    def predict(
+        self,
+        blocks: Sequence[tuple[bytes, int]],
+        notion: str = "loop",
+        bottleneck: bool = True,
+        ports: bool = False,
+        timeline: int = 0,
+        count: int | None = None,
+        destination: int | None = None,
+        threads: int = 0,
+    ) -> list[dict[str, Any]]:
+        """Return a row for each block and its code offset; README.md names the keys."""
+
+def parameters() -> list[str]:
+    """Return the dotted names of all parameters that an override may set."""
+
+def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
+    """Return for each block the first byte that starts no instruction, or what it shows.
+
+    That is whether it ends in a direct branch, whether control stays straight in it, and the names
+    of the extensions that it needs.
+    """
