@@ -7,7 +7,7 @@ from loopwright.cli import options, output
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]", shell_complete=options.complete_specs)
+@options.spec("KERNEL[/VARIANT]")
 @output.formats
 def check(spec: str, as_json: bool, as_csv: bool) -> int:
     """Run variants against their contract: results, faults, bounds, registers.
@@ -30,7 +30,7 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.spec("KERNEL", name="kernel")
 @options.no_measure
 @output.formats
 def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
@@ -54,7 +54,7 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.spec("KERNEL", name="kernel")
 @options.sizes
 @options.no_measure
 @output.formats

@@ -4,21 +4,18 @@ from pathlib import Path
 
 import click
 
-from loopwright.cli import output
+from loopwright.cli import options, output
 from loopwright.errors import InputError
 from loopwright.rows import Rows
 
-_OUT = click.option(
-    "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR",
-    help="A new folder, or one that this verb wrote.",
-)  # fmt: skip
+_OUT = options.out("A new folder, or one that this verb wrote.")
 _OFFSET = click.option(
     "--offset",
     default="0",
     metavar="N[,N...]|all",
     help="Code offsets, mod 64: 0, 16, 32, 48. Each variant is built at each of them.",
 )
-_SPECS = click.argument("specs", metavar="[KERNEL[/VARIANT] ...]", nargs=-1)
+_SPECS = options.spec("[KERNEL[/VARIANT] ...]", name="specs", nargs=-1)
 
 
 @click.group()

@@ -19,12 +19,7 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 
 
 @click.command()
-@click.argument(
-    "spec",
-    metavar="[KERNEL[/VARIANT]]",
-    required=False,
-    shell_complete=options.complete_specs,
-)
+@options.spec("[KERNEL[/VARIANT]]", required=False)
 @click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
 @click.option(
     "--offset",
@@ -51,12 +46,7 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 )
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
-@click.option(
-    "--blocks",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="A CSV with the columns id, hex and optionally offset.",
-)
+@options.blocks
 @click.option(
     "--notion",
     metavar="loop|unrolled|all",

@@ -11,6 +11,12 @@ from loopwright.errors import InputError
 F = TypeVar("F", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
+blocks = click.option(
+    "--blocks",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="A CSV with the columns id, hex and optionally offset.",
+)
 sizes = click.option(
     "--sizes",
     metavar="FILE[:MAP]",
@@ -19,6 +25,18 @@ sizes = click.option(
 no_measure = click.option(
     "--no-measure", is_flag=True, help="Measure nothing now; use what is stored."
 )
+
+
+def spec(metavar: str, *, name: str = "spec", **more: Any) -> Callable[[F], F]:
+    """Return the argument that names a kernel, a variant or several of them, as metavar shows."""
+    return click.argument(name, metavar=metavar, shell_complete=complete_specs, **more)
+
+
+def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
+    """Return the option --microarch."""
+    return click.option(
+        "--microarch", metavar=metavar, shell_complete=complete_microarchs, help=text
+    )
 
 
 def tree(

@@ -1,6 +1,5 @@
 """The verb predict."""
 
-from pathlib import Path
 from typing import Any, TextIO
 
 import click
@@ -10,19 +9,9 @@ from loopwright.errors import InputError
 
 
 @click.command()
-@click.argument(
-    "spec",
-    metavar="[KERNEL[/VARIANT]|all]",
-    required=False,
-    shell_complete=options.complete_specs,
-)
+@options.spec("[KERNEL[/VARIANT]|all]", required=False)
 @click.option("--hex", metavar="HEX", help="Machine code to predict.")
-@click.option(
-    "--blocks",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="A CSV with the columns id, hex and optionally offset.",
-)
+@options.blocks
 @click.option(
     "--asm",
     type=click.File(errors="replace"),
@@ -37,12 +26,7 @@ from loopwright.errors import InputError
 @click.option(
     "--isa", metavar="x86_64|arm64", help="Of --asm; else the one that the text assembles for."
 )
-@click.option(
-    "--microarch",
-    metavar="ID[,ID]|all",
-    shell_complete=options.complete_microarchs,
-    help="Cores to predict for; the targets of the code's ISA where left out.",
-)
+@options.microarch("Cores to predict for; the targets of the code's ISA where left out.")
 @click.option(
     "--model",
     metavar="ID[,ID]|all",

@@ -7,7 +7,7 @@ from loopwright.errors import InputError
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL/VARIANT", shell_complete=options.complete_specs)
+@options.spec("KERNEL/VARIANT")
 @click.option(
     "--size",
     type=int,
@@ -26,11 +26,8 @@ from loopwright.errors import InputError
     metavar="dst:N|src:N",
     help="Of that side only the first N bytes can be accessed: trace the fixup, too.",
 )
-@click.option(
-    "--microarch",
-    metavar="ID",
-    shell_complete=options.complete_microarchs,
-    help="Take the alternatives that this core takes; all of them where left out.",
+@options.microarch(
+    "Take the alternatives that this core takes; all of them where left out.", metavar="ID"
 )
 @click.option("--offset", type=int, metavar="N", help="Code offset of the main loop, mod 64.")
 @output.formats

@@ -26,7 +26,7 @@ def _said_check(row: dict[str, object]) -> None:
 
 
 @click.command()
-@click.argument("spec", metavar="KERNEL[/VARIANT]", shell_complete=options.complete_specs)
+@options.spec("KERNEL[/VARIANT]")
 @options.tree(required=True)
 @options.out("Where the patch goes.")
 @options.sizes
@@ -75,7 +75,7 @@ def patch(
 
 
 @click.command()
-@click.argument("kernel", metavar="KERNEL", shell_complete=options.complete_specs)
+@options.spec("KERNEL", name="kernel")
 @options.tree(required=True)
 @options.no_measure
 @output.formats
@@ -105,9 +105,7 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
 
 
 @click.command()
-@click.argument(
-    "kernel_ids", metavar="[KERNEL ...]", nargs=-1, shell_complete=options.complete_specs
-)
+@options.spec("[KERNEL ...]", name="kernel_ids", nargs=-1)
 @options.out("Where index.html, report.txt and the tables go.")
 @options.sizes
 @options.no_measure
