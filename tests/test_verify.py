@@ -15,7 +15,7 @@ from loopwright.tree import debian, search, verify
 from loopwright.tree import sources as trees
 from loopwright.tree.patch import Evidence, Identity, make
 from loopwright.tree.sources import Tree
-from loopwright.tree.verify import alternatives, overlay, written
+from loopwright.tree.verify import alternatives, overlay, register_use
 from loopwright.tree.verify.image import Alternative, Image
 
 SOMEONE = Identity("Some One", "some.one@example.org")
@@ -254,12 +254,12 @@ def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_featur
     ],
 )
 def test_registers_that_code_loses(isa, code, written):
-    assert written.written(isa, bytes.fromhex(code)) == written
+    assert register_use.written(isa, bytes.fromhex(code)) == written
 
 
 def test_vector_registers_and_the_direction_flag():
-    assert written.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
-    assert written.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
-    assert written.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
-    assert written.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
-    assert written.direction_flag(bytes.fromhex("fdf3a4c3")) == 1
+    assert register_use.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
+    assert register_use.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
+    assert register_use.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
+    assert register_use.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
+    assert register_use.direction_flag(bytes.fromhex("fdf3a4c3")) == 1

@@ -12,7 +12,7 @@ from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 from loopwright.tree import built
-from loopwright.tree.verify import contract, entries, image, units, written
+from loopwright.tree.verify import contract, entries, image, register_use, units
 from loopwright.tree.verify.building import Build, BuildError, configured
 from loopwright.tree.verify.image import Image
 from loopwright.tree.verify.outcomes import Check, CheckError, NotCovered, Tier
@@ -201,15 +201,15 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
     pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
     rules = contract_of(variant)
     allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
-    allowed = {written.wide(register) for register in allowed}
+    allowed = {register_use.wide(register) for register in allowed}
     for code, address in pieces:
-        if vectors := written.vector(found.isa, code, address):
+        if vectors := register_use.vector(found.isa, code, address):
             raise CheckError(
                 f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
             )
-        if wrong := written.written(found.isa, code, address) - allowed - set(rules.zeroed):
+        if wrong := register_use.written(found.isa, code, address) - allowed - set(rules.zeroed):
             raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
-        if found.isa == "x86_64" and written.direction_flag(code) > 0:
+        if found.isa == "x86_64" and register_use.direction_flag(code) > 0:
             raise CheckError("it sets the direction flag and does not clear it")
     return "no callee-saved register is lost, none of the vectors is used"
 
