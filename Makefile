@@ -5,6 +5,7 @@
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make golden      writes down what the simulator answers now; the tests hold it to that
 # make bench       how fast the models answer
+# make bench-record   the same, kept in benchmarks/record
 # make self-test   what measurements on this machine are worth: loops of known cost
 # make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
 # make verify-kmod loads the kernel module in guests under QEMU (about 15 minutes at first)
@@ -21,7 +22,7 @@ SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate bench lint format \
+.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
 help:
@@ -60,6 +61,9 @@ cross-validate: setup
 
 bench: setup
 	.venv/bin/python benchmarks/models.py
+
+bench-record: setup
+	.venv/bin/python benchmarks/keep.py
 
 self-test: setup
 	$(LOOPWRIGHT) self-test
