@@ -11,6 +11,7 @@
 
 #define PAGE 4096
 #define LINE 64
+#define FIRST_ROUND 32 /* times 4 GiB: above where programs lie */
 
 static void demand(bool holds, const char *what)
 {
@@ -20,10 +21,11 @@ static void demand(bool holds, const char *what)
 	exit(2);
 }
 
-struct arena arena_open_before(size_t size, size_t behind)
+static struct arena open_at(uint8_t *end, size_t size, size_t behind)
 {
 	struct arena arena = {.size = (size + PAGE - 1) & ~(size_t)(PAGE - 1), .behind = behind};
-	uint8_t *map = mmap(NULL, ARENA_GUARD + arena.size + behind, PROT_NONE,
+	uint8_t *hint = end ? end - arena.size - ARENA_GUARD : NULL;
+	uint8_t *map = mmap(hint, ARENA_GUARD + arena.size + behind, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	demand(map != MAP_FAILED, "mmap");
@@ -34,7 +36,16 @@ struct arena arena_open_before(size_t size, size_t behind)
 
 struct arena arena_open(size_t size)
 {
-	return arena_open_before(size, ARENA_GUARD);
+	return open_at(NULL, size, ARENA_GUARD);
+}
+
+struct arena arena_open_round(size_t size, size_t behind)
+{
+	static uintptr_t rounds = FIRST_ROUND;
+	uint8_t *end = (uint8_t *)(rounds << 32);
+
+	rounds += 1 + (behind >> 32);
+	return open_at(end, size, behind);
 }
 
 void arena_close(struct arena *arena)

@@ -17,10 +17,11 @@ struct arena {
 
 /*
  * Map size bytes (whole pages of 64 KiB at most) before as many inaccessible ones as behind says,
- * or ARENA_GUARD; exits with a message where memory lacks.
+ * or ARENA_GUARD; exits with a message where memory lacks. One that is round ends at a multiple of
+ * 4 GiB, where there is room: of the address behind it the lower 32 bits are zero.
  */
 struct arena arena_open(size_t size);
-struct arena arena_open_before(size_t size, size_t behind);
+struct arena arena_open_round(size_t size, size_t behind);
 void arena_close(struct arena *arena);
 
 /* Say whether an address lies in the arena or its guards. */

@@ -17,6 +17,9 @@
 
 #define STACK_BYTES 65536
 #define FRAME 512 /* bytes of a caller's frame that must stay as they are */
+#define STACKS 32 /* places at which it stands by turns */
+#define STACK_ALIGN 16
+#define LEFT_BEHIND 2048 /* bytes below it that hold what earlier calls may have left there */
 #define ALL_EVERY 256
 
 static const struct job *job;
@@ -65,10 +68,8 @@ void attempt_init(const struct job *of_job, struct verdict *into)
 	verdict = into;
 	code = arena_code(&code_arena, job->code, job->code_size, job->offset);
 	stack = arena_open(STACK_BYTES);
-	top = stack.start + STACK_BYTES - FRAME;
 	for (size_t i = 0; i < FRAME; i++)
 		frame[i] = 0xe0 | (i & 15); /* as an address: not canonical */
-	memcpy(top, frame, FRAME);
 	fault_init(job, code, verdict);
 	check_seal(code, job->code_size);
 }
@@ -100,12 +101,34 @@ static uint64_t take(const struct cpu_state *out, enum role role)
 	return op->bits == 64 ? out->gpr[op->index] : (uint32_t)out->gpr[op->index];
 }
 
+/* Set the stack up at another place each time, with what earlier calls may have left below it. */
+static void prepare_stack(void)
+{
+	top = stack.start + STACK_BYTES - FRAME - verdict->cases % STACKS * STACK_ALIGN;
+	memcpy(top, frame, FRAME);
+	memset(top - LEFT_BEHIND, 0x81 + verdict->cases % 64, LEFT_BEHIND);
+}
+
+/* A register that carries nothing holds anything, or nothing but zeros, or ones. */
+static uint64_t anything(uint64_t seed)
+{
+	switch (verdict->cases % 8) {
+	case 3:
+		return 0;
+	case 6:
+		return ~0ull;
+	default:
+		return mix(seed);
+	}
+}
+
 static void prepare(const struct attempt *a, struct cpu_state *in)
 {
 	uint64_t seed = verdict->cases * MACHINE_REGISTERS;
 
+	prepare_stack();
 	for (int i = 0; i < machine_registers; i++)
-		in->gpr[i] = job->zeroed >> i & 1 ? 0 : mix(seed + i);
+		in->gpr[i] = job->zeroed >> i & 1 ? 0 : anything(seed + i);
 	in->gpr[machine_stack_pointer] = (uintptr_t)top;
 	in->flags = verdict->cases & 1 ? machine_flags_all : 0;
 	give(in, ROLE_DST, (uintptr_t)a->at[SIDE_DST]);
@@ -208,7 +231,11 @@ void attempt_run(const struct attempt *attempt)
 			attempt_fail("the source is written");
 	}
 	done = check_result(attempt, &out);
-	if (attempt->at[SIDE_DST] && !attempt->stray)
+	if (!attempt->at[SIDE_DST] || attempt->stray)
+		return;
+	if (attempt->at[SIDE_DST] < ground->side[SIDE_DST].start)
+		ground_check_front(ground, job, attempt);
+	else
 		ground_check(ground, job, attempt, done);
 	if (!(++verdict->cases % ALL_EVERY))
 		ground_check_all(ground);

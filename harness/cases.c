@@ -17,8 +17,9 @@
 #define MOST_RECORDS 64
 #define MOST_RECORD_BYTES 1024
 #define SIDE_BYTES 16384
-#define BOTH_FAULT 8 /* pairs of fault positions a size */
-#define STRIDE 61    /* bytes between the fault positions of large sizes */
+#define BOTH_FAULT 8  /* pairs of fault positions a size */
+#define MOST_FRONT 64 /* bytes of a destination before the memory that can be accessed */
+#define STRIDE 61     /* bytes between the fault positions of large sizes */
 
 /* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
 static const uint8_t line_offsets[] = {16, 24, 31, 32, 33, 40, 47, 48, 55, 56, 57, 60, 61, 62, 63};
@@ -120,6 +121,16 @@ static void faults(enum side side, size_t stride)
 	}
 }
 
+/* A destination whose first bytes cannot be accessed, and the others can. */
+static void behind_guard(void)
+{
+	for (size_t front = 1; front < placing.attempt.bytes[SIDE_DST] && front <= MOST_FRONT;
+	     front++) {
+		placing_put(SIDE_DST, first(SIDE_DST) - front, 0);
+		go_beside(SIDE_DST);
+	}
+}
+
 static void both_fault(void)
 {
 	for (size_t i = 0; i < BOTH_FAULT; i++) {
@@ -162,6 +173,8 @@ static void every_placement(size_t count)
 		if (job->faulting[side])
 			faults(side, 1);
 	}
+	if (job->faulting[SIDE_DST])
+		behind_guard();
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
 	if (faulting && placing.attempt.bytes[SIDE_DST] && placing.attempt.bytes[SIDE_SRC])
 		both_fault();

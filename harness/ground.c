@@ -25,7 +25,7 @@ struct ground ground_open(size_t size, size_t behind)
 	struct ground ground;
 
 	for (int s = 0; s < SIDES; s++) {
-		ground.side[s] = arena_open_before(size, behind);
+		ground.side[s] = arena_open_round(size, behind);
 		ground.held[s] = room(ground.side[s].size);
 	}
 	return ground;
@@ -133,6 +133,24 @@ void ground_check(const struct ground *g, const struct job *job, const struct at
 						     : "the source there cannot be read");
 	}
 	memcpy(low, g->held[SIDE_DST] + (low - arena->start), (limit < end ? limit : high) - low);
+}
+
+void ground_check_front(const struct ground *g, const struct job *job, const struct attempt *a)
+{
+	const struct arena *arena = &g->side[SIDE_DST];
+	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST], *high = end + ZONE;
+	struct image image = effect_image(job, a);
+
+	check_outside(g, end, high, end - at);
+	for (uint8_t *byte = arena->start; byte < end; byte++) {
+		size_t i = byte - at;
+		bool covered = i < image.known && (!image.covered || image.covered[i]);
+
+		if (*byte != g->held[SIDE_DST][byte - arena->start] &&
+		    !(covered && *byte == image.bytes[i]))
+			attempt_fail("dst byte %zu is %#x: neither old nor new", i, *byte);
+	}
+	memcpy(arena->start, g->held[SIDE_DST], high - arena->start);
 }
 
 void ground_check_all(const struct ground *ground)

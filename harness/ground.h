@@ -33,6 +33,13 @@ uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at);
 void ground_check(const struct ground *ground, const struct job *job, const struct attempt *attempt,
 		  size_t done);
 
+/*
+ * Hold a destination to be as it was, or as it is meant to be, where its first bytes cannot be
+ * accessed: it begins before the memory of its side.
+ */
+void ground_check_front(const struct ground *ground, const struct job *job,
+			const struct attempt *attempt);
+
 /* Check that nothing but what was looked at case by case has changed either. */
 void ground_check_all(const struct ground *ground);
 
