@@ -2,6 +2,9 @@
 # make test        the tests
 # make validate    the models against public measurements; models/accuracy.csv from them
 # make cross-validate   the models against what this machine measures (some 5 minutes)
+# make mutants     every variant's code changed in every way that we know, and what finds it (hours)
+# make streams     what the uncertainty of measurements is worth: loops of known cost, 500 times each
+# make sanitize    the harness with AddressSanitizer and UndefinedBehaviorSanitizer, where it holds jobs
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make golden      writes down what the simulator answers now; the tests hold it to that
 # make bench       how fast the models answer
@@ -22,7 +25,8 @@ SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate bench bench-record lint format \
+.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate \
+	streams mutants sanitize bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
 help:
@@ -44,6 +48,15 @@ test: setup browser
 
 test-slow: setup browser
 	.venv/bin/python -m pytest
+
+mutants: setup
+	.venv/bin/python validation/mutants/search.py -o validation/mutants/search.md
+
+streams: setup
+	.venv/bin/python validation/streams.py -o validation/streams.md
+
+sanitize: setup
+	.venv/bin/python -m pytest tests/test_sanitize.py
 
 kit: setup
 	@mkdir -p $(OUT)

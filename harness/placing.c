@@ -3,6 +3,9 @@
 
 #include "arena.h"
 
+#define CARRYING 5	 /* one case of so many has a seed made for its sum */
+#define MOST_SEEDED 4096 /* bytes */
+
 static const uint64_t seeds[] = {0, 1, 0xffff, 0xfffffffe, 0xffffffff, 0x8000abcd};
 
 struct placing placing;
@@ -43,6 +46,25 @@ uint8_t *placing_before_guard(enum side side, size_t limit)
 	return arena->start + arena->size - limit;
 }
 
+/*
+ * A seed with which a sum, folded once to 32 bits, carries and ends in 16 ones: the carry comes in
+ * below them, and goes through.
+ */
+static uint32_t seed_that_carries(const uint8_t *at, size_t size)
+{
+	uint64_t sum = 0;
+	uint32_t folded;
+
+	for (size_t i = 0; i < size; i++) {
+		uint64_t more = (uint64_t)at[i] << i % 8 * 8;
+
+		sum += more;
+		sum += sum < more;
+	}
+	folded = (uint32_t)sum + (uint32_t)(sum >> 32);
+	return 0xffff0000u | (uint16_t)(0xffff - folded);
+}
+
 bool placing_go(void)
 {
 	placing.turn++;
@@ -50,6 +72,10 @@ bool placing_go(void)
 		if ((uintptr_t)placing.attempt.at[side] % job->align)
 			return false;
 	placing.attempt.sum = seeds[placing.turn % (sizeof(seeds) / sizeof(*seeds))];
+	if (job->effect == EFFECT_CHECKSUM && placing.turn % CARRYING == 0 &&
+	    placing.attempt.bytes[SIDE_SRC] <= MOST_SEEDED && !placing.attempt.known)
+		placing.attempt.sum = seed_that_carries(placing.attempt.at[SIDE_SRC],
+							placing.attempt.bytes[SIDE_SRC]);
 	attempt_run(&placing.attempt);
 	return true;
 }

@@ -38,6 +38,9 @@ def judge(
             _stands(entry, where, instructions)
         if entry in mine or len(place.objects) > 1:
             _is_of_kind(entry, where, variant, found.isa)
+        # With alternatives a routine may switch PAN off, and then access memory as it likes.
+        if found.isa == "arm64" and contract_of(variant).faulting and not found.alternatives:
+            _is_unprivileged(instructions[entry.insn], where)
     if variant.source.suffix == ".S":
         want = len(assemble.variant_code(variant).exceptions)
         if len(mine) != want:
@@ -57,6 +60,15 @@ def _stands(entry: ExtableEntry, where: str, instructions: Mapping[int, Instruct
         raise CheckError(f"{where} points at `{at.text}`, which accesses no memory")
     if entry.fixup not in instructions:
         raise CheckError(f"{where} has a fixup in the middle of an instruction")
+
+
+def _is_unprivileged(at: Instruction, where: str) -> None:
+    """Refuse an access with the kernel's own permissions: user space runs it all the same."""
+    if not at.mnemonic.startswith(("ldtr", "sttr")):
+        raise CheckError(
+            f"{where} points at `{at.text}`, which accesses a user's memory with the kernel's "
+            "permissions: it needs ldtr or sttr"
+        )
 
 
 def wanted(variant: Variant, isa: str) -> Collection[str]:

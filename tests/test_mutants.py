@@ -1,0 +1,64 @@
+"""The systematic search for mutants: what it makes, and that what passes is argued."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwright import assemble, kernels
+
+FOLDER = Path(__file__).parent.parent / "validation" / "mutants"
+KINDS = {
+    "dropped", "doubled", "size", "condition", "operation", "register", "address", "immediate",
+    "entry",
+}  # fmt: skip
+
+
+@pytest.fixture
+def search(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location("search", FOLDER / "search.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "search", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("spec", "least"),
+    [("x86_64/copy_user/overlapped", 700), ("arm64/copy_user/to_user_pairs", 1500)],
+)
+def test_mutants_differ_from_the_variant_and_are_of_every_kind(search, spec, least):
+    code = assemble.user_code(kernels.select(spec)[1][0])
+    made = list(search.OPERATORS[code.isa](code))
+    assert len(made) >= least
+    assert {name.partition(":")[0] for name, _ in made} >= KINDS
+    own = (code.text, code.exceptions)
+    assert not [name for name, one in made if (one.text, one.exceptions) == own]
+
+
+def test_a_sample_is_found_or_argued(search):
+    found = search.run(kernels.select("x86_64/clear_user/plain")[1][0], 6)
+    known = search.arguments()
+    assert len(found) >= 15
+    assert {f.by for f in found} >= {search.CONTRACT}
+    assert [f.mutant for f in found if f.by == search.PASSED and not search.reason(f, known)] == []
+
+
+def test_every_argument_is_of_a_variant_that_there_is(search):
+    names = {v.id for kernel in kernels.every() for v in kernel.variants.values()}
+    known = search.arguments()
+    assert known
+    assert {mutant.partition(": ")[0] for mutant in known} <= names
+    assert all(why for why in known.values())
+
+
+def test_the_table_says_what_is_open(search):
+    rows = [
+        search.Found("x86_64/clear_user/plain", "dropped: +0x0 x -> nop", search.PASSED, ""),
+        search.Found("x86_64/clear_user/plain", "dropped: +0x1 y -> nop", search.CONTRACT, "bad"),
+    ]
+    text = search.table(rows, 1)
+    assert "| x86_64/clear_user/plain | 2 | 0 | 1 | 0 | 1 |" in text
+    assert "Not argued (1)" in text

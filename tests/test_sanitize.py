@@ -1,0 +1,81 @@
+"""The harness under sanitizers, of addresses and of undefined behaviour: jobs, and bad ones."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from loopwright import assemble, harness, jobs, kernels, toolchain
+from loopwright.check import contract_of
+
+ISA = toolchain.host_isa()
+FLAGS = [
+    "-O1",
+    "-g",
+    "-std=gnu11",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+]
+# The harness handles faults itself, maps what it likes, and leaves memory to the end of a process.
+OPTIONS = {
+    "ASAN_OPTIONS": "handle_segv=0:handle_sigbus=0:handle_sigill=0:handle_sigfpe=0:"
+    "allow_user_segv_handler=1:detect_leaks=0:use_sigaltstack=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sanitize") / "harness"
+    units = [str(p) for p in harness._sources(ISA) if p.suffix in (".c", ".S")]
+    command = [toolchain.find(ISA).gcc, *FLAGS, *units, "-o", str(path), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "cannot find" in done.stderr:
+        pytest.skip("the sanitizers' libraries are missing: `apt install libasan8 libubsan1`")
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def answers(program, text):
+    done = subprocess.run(
+        [str(program)], input=text, capture_output=True, text=True, check=False,
+        env=os.environ | OPTIONS,
+    )  # fmt: skip
+    assert "Sanitizer" not in done.stderr, done.stderr
+    assert "runtime error" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def specs():
+    found = {"x86_64": ["copy_user/movsq", "clear_user/plain", "csum/adc1", "put_event/masked"]}
+    return [f"{ISA}/{name}" for name in found.get(ISA, ["copy_user/to_user_pairs"])]
+
+
+@pytest.mark.parametrize("spec", specs())
+def test_checks_touch_nothing_that_is_not_theirs(program, spec):
+    variant = kernels.select(spec)[1][0]
+    text = jobs.check("whole", assemble.user_code(variant), contract_of(variant))
+    [record] = answers(program, text.replace("end\n", "max_size 48\nend\n"))
+    assert record["passed"], record["failure"]
+
+
+WRONG = [
+    "job check\nend\n",
+    "job check\nid x\nisa nothing\nend\n",
+    f"job check\nid {'x' * 5000}\nend\n",
+    f"job check\nid x\nisa {ISA}\ncode {'90' * 70000}\nend\n",
+    f"job check\nid x\nisa {ISA}\ncode 9\nend\n",
+    f"job check\nid x\nisa {ISA}\nrecord 99999999999999999999 -1\nend\n",
+    f"job block\nid x\nisa {ISA}\ncode 90\ntimes 0 0\nend\n",
+    "job judge\nid x\nseries 1 2 3\nsample 1\nend\n",
+    "job",
+    "\n" * 100,
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong_jobs_are_answered(program, text):
+    for record in answers(program, text):
+        assert "error" in record or record.get("refused"), record

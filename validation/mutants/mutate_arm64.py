@@ -1,0 +1,138 @@
+"""Change AArch64 code an instruction at a time, as mutate_x86.py does x86-64 code."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import capstone
+
+from loopwright.code import Code, ExceptionEntry
+
+_NOP = 0xD503201F
+# Branches and addresses relative to themselves: mask, value, lowest bit and width in words.
+_RELATIVE = (
+    (0x7C000000, 0x14000000, 0, 26),
+    (0xFF000000, 0x54000000, 5, 19),
+    (0x7E000000, 0x34000000, 5, 19),
+    (0x7E000000, 0x36000000, 5, 14),
+)
+# Fields by class of instruction: mask, value, then (kind, lowest bit, width, changes).
+_STEPS = (1, -1, 8, -8)
+_FIELDS: tuple[tuple[int, int, tuple[tuple[str, int, int], ...]], ...] = (
+    (0x1F000000, 0x11000000, (("immediate", 10, 12),)),  # add, sub, immediate
+    (0x3A000000, 0x28000000, (("address", 15, 7),)),  # ldp, stp
+    (0x3B200C00, 0x38000800, (("address", 12, 9),)),  # ldtr, sttr
+    (0x3B200C00, 0x38000400, (("address", 12, 9),)),  # post-indexed
+    (0x3B200C00, 0x38000C00, (("address", 12, 9),)),  # pre-indexed
+    (0x3B200C00, 0x38000000, (("address", 12, 9),)),  # unscaled
+    (0x3B000000, 0x39000000, (("address", 10, 12),)),  # unsigned offset
+    (0x1F800000, 0x12000000, (("immediate", 10, 6), ("immediate", 16, 6))),  # logical immediate
+    (0x7E000000, 0x36000000, (("immediate", 19, 5),)),  # tbz, tbnz: the bit
+)
+
+
+def mutants(code: Code) -> Iterator[tuple[str, Code]]:
+    """Yield each mutant with words that say what was changed."""
+    words = [int.from_bytes(code.text[at : at + 4], "little") for at in range(0, len(code.text), 4)]
+    pool = _pool(words)
+    for n in range(code.entry // 4, (code.entry + code.size) // 4):
+        if words[n] == _NOP or _shown(words[n], 4 * n) is None:
+            continue
+        where = f"+{4 * n - code.entry:#x} {_shown(words[n], 4 * n)}"
+        seen = {words[n]}
+        for kind, new in _changed(words[n], pool):
+            shown = _shown(new, 4 * n)
+            if shown is not None and new not in seen and _stays(new, n, len(words)):
+                seen.add(new)
+                text = [*words[:n], new, *words[n + 1 :]]
+                yield f"{kind}: {where} -> {shown}", replace(code, text=_bytes(text))
+        yield f"doubled: {where}", _doubled(code, words, n)
+    for n, entry in enumerate(code.exceptions):
+        rest = (*code.exceptions[:n], *code.exceptions[n + 1 :])
+        where = f"entry: entry at +{entry.insn - code.entry:#x}"
+        yield f"{where} left out", replace(code, exceptions=rest)
+        for fixup in sorted({e.fixup for e in code.exceptions} - {entry.fixup}):
+            moved = (*rest, ExceptionEntry(entry.insn, fixup))
+            yield f"{where} -> fixup +{fixup - code.entry:#x}", replace(code, exceptions=moved)
+
+
+def _bytes(words: list[int]) -> bytes:
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+_DECODER = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+
+
+def _shown(word: int, address: int) -> str | None:
+    """Return the text of an instruction, or nothing where it is none."""
+    found = next(_DECODER.disasm(word.to_bytes(4, "little"), address), None)
+    return f"{found.mnemonic} {found.op_str}".strip() if found else None
+
+
+def _pool(words: list[int]) -> list[int]:
+    """Return the numbers of the general registers that the code names."""
+    texts = (_shown(word, 0) or "" for word in words)
+    return sorted({int(n) for text in texts for n in re.findall(r"\b[xw](\d+)\b", text)})
+
+
+def _changed(word: int, pool: list[int]) -> Iterator[tuple[str, int]]:
+    yield "dropped", _NOP
+    for bit in (31, 30):
+        yield "size", word ^ 1 << bit
+    for bit in (29, 24, 22):
+        yield "operation", word ^ 1 << bit
+    yield "address", word ^ 1 << 11
+    if word & 0xFF000010 == 0x54000000:
+        for bits in (1, 2, 4, 8):
+            yield "condition", word ^ bits
+        return
+    relative = any(word & mask == value for mask, value, _, _ in _RELATIVE)
+    for low in (0, *(() if relative else (5, 16, 10))):
+        number = word >> low & 31
+        if number in pool:
+            at = pool.index(number)
+            for other in {pool[at - 1], pool[(at + 1) % len(pool)]} - {number}:
+                yield "register", word & ~(31 << low) | other << low
+    for mask, value, fields in _FIELDS:
+        if word & mask != value:
+            continue
+        for kind, low, width in fields:
+            field = ((1 << width) - 1) << low
+            for step in _STEPS:
+                yield kind, word & ~field | (((word & field) >> low) + step << low) & field
+
+
+def _target(word: int) -> tuple[int, int, int] | None:
+    """Return how far a branch goes, in words, and its field; nothing where it is none."""
+    for mask, value, low, width in _RELATIVE:
+        if word & mask == value:
+            distance = word >> low & (1 << width) - 1
+            return distance - (distance >> width - 1 << width), low, width
+    return None
+
+
+def _stays(word: int, at: int, count: int) -> bool:
+    """Say whether a branch, where it is one, leads into the code."""
+    found = _target(word)
+    return found is None or 0 <= at + found[0] < count
+
+
+def _doubled(code: Code, words: list[int], n: int) -> Code:
+    """Put an instruction in twice; what stands behind it moves."""
+
+    def moved(index: int) -> int:
+        return index + (index > n)
+
+    out = []
+    for at, word in enumerate(words):
+        found = _target(word)
+        new = word
+        if found:
+            distance, low, width = found
+            distance = moved(at + distance) - moved(at)
+            new = word & ~(((1 << width) - 1) << low) | (distance & (1 << width) - 1) << low
+        out += [new] * (1 + (at == n))
+    entries = tuple(
+        ExceptionEntry(4 * moved(e.insn // 4), 4 * moved(e.fixup // 4)) for e in code.exceptions
+    )
+    return replace(code, text=_bytes(out), size=code.size + 4, exceptions=entries)

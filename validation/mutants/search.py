@@ -1,0 +1,180 @@
+"""Change every variant's code in every way that the operators know, and list what passes.
+
+python validation/mutants/search.py [--only PART] [--share N] [-o validation/mutants/search.md]
+
+--share N takes one mutant of N. A mutant that passes has to be argued to do what the variant does,
+in equivalent.toml: else the exit code is 1.
+"""
+
+import argparse
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import mutate_arm64
+import mutate_x86
+
+from loopwright import assemble, decode, harness, hosts, jobs, kernels
+from loopwright.check import contract_of
+from loopwright.code import Code
+from loopwright.errors import InputError
+from loopwright.kernels import Contract, Variant
+from loopwright.verify import registers
+from loopwright.verify.building import cpus
+
+HERE = Path(__file__).resolve().parent
+OPERATORS = {"x86_64": mutate_x86.mutants, "arm64": mutate_arm64.mutants}
+_GATE = re.compile(r"\b(?:stac|clac)\b")
+_LFENCE = bytes.fromhex("0faee8")
+REGISTERS, CONTRACT, PASSED = "registers", "contract", "passed"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a mutant: the tier that found it, or PASSED, and what that said."""
+
+    variant: str
+    mutant: str
+    by: str
+    said: str
+
+
+def run(variant: Variant, share: int = 1) -> list[Found]:
+    """Hold one of so many mutants of a variant to its contract, as tiers check and object do."""
+    contract = contract_of(variant)
+    code, whole = assemble.user_code(variant), assemble.variant_code(variant)
+    wanted = [(name, one, False) for name, one in OPERATORS[code.isa](code)]
+    if whole.sha256 != code.sha256:
+        # The rest of it is the same code, which runs without them: with them it runs less.
+        gates = (pair for pair in OPERATORS[code.isa](whole) if _GATE.search(pair[0]))
+        wanted += [(f"gate: {name}", one, True) for name, one in gates]
+    wanted = wanted[:: max(1, share)]
+    out = [_by_registers(variant, contract, name, one) for name, one, _ in wanted]
+    left = [n for n, found in enumerate(out) if found.by == PASSED]
+    parts = [left[n :: cpus()] for n in range(cpus())]
+
+    def hold(part: Sequence[int]) -> Iterator[tuple[int, str]]:
+        given = ((str(n), *wanted[n][1:]) for n in part)
+        text = "".join(jobs.check(n, one, contract, gated=gated) for n, one, gated in given)
+        for record in harness.run(code.isa, text) if part else ():
+            yield int(record["id"]), "" if record["passed"] else str(record["failure"])
+
+    with ThreadPoolExecutor(cpus()) as pool:
+        for part in pool.map(lambda p: list(hold(p)), parts):
+            for n, failure in part:
+                if failure:
+                    out[n] = Found(variant.id, wanted[n][0], CONTRACT, failure)
+    return out
+
+
+def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -> Found:
+    """Look at the registers that a mutant writes, and its barriers, as tier object does."""
+    body = code.text[code.entry : code.entry + code.size]
+    given = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
+    link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
+    allowed = {registers.wide(r) for r in {*given, *contract.zeroed}} | link
+    said = ""
+    if vectors := registers.vector(code.isa, body) - registers.vector(code.isa, _own(variant)):
+        said = f"it uses {', '.join(sorted(vectors))}"
+    elif lost := registers.written(code.isa, body) - allowed:
+        said = f"it writes {', '.join(sorted(lost))}"
+    elif code.isa == "x86_64" and registers.direction_flag(body) > 0:
+        said = "it sets the direction flag"
+    elif code.isa == "x86_64" and body.count(_LFENCE) < _own(variant).count(_LFENCE):
+        said = "it lacks an lfence, which an alternative of the variant has"
+    elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(_own(variant)):
+        said = "an access has the kernel's permissions"
+    return Found(variant.id, name, REGISTERS if said else PASSED, said)
+
+
+def _unprivileged(body: bytes) -> int:
+    return sum(i.mnemonic.startswith(("ldtr", "sttr")) for i in decode.decode("arm64", body))
+
+
+def _own(variant: Variant) -> bytes:
+    code = assemble.user_code(variant)
+    return code.text[code.entry : code.entry + code.size]
+
+
+def arguments() -> dict[str, str]:
+    """Return why mutants that pass are no errors, by "VARIANT: MUTANT"."""
+    with (HERE / "equivalent.toml").open("rb") as file:
+        entries = tomllib.load(file)["equivalent"]
+    return {mutant: " ".join(e["why"].split()) for e in entries for mutant in e["mutants"]}
+
+
+def reason(found: Found, known: Mapping[str, str]) -> str:
+    """Return why a mutant that passed does what the variant does, or nothing."""
+    return known.get(f"{found.variant}: {found.mutant}", "")
+
+
+def table(found: Sequence[Found], share: int) -> str:
+    """Return the counts by variant, and every mutant that passed with its argument."""
+    known = arguments()
+    every = "every mutant" if share <= 1 else f"one mutant of {share}"
+    lines = ["# What finds which mutant", "", f"By `search.py`, {every} of the operators."]
+    lines += [
+        "`registers`: seen in the code; `contract`: seen when it ran; `equivalent`: it passed,"
+    ]
+    lines += [
+        "and does what the variant does, as argued below; `open`: it passed, and is not argued."
+    ]
+    lines += ["", "| variant | mutants | registers | contract | equivalent | open |"]
+    lines += ["|---|---|---|---|---|---|"]
+    rows = {
+        name: [f for f in found if f.variant == name]
+        for name in dict.fromkeys(f.variant for f in found)
+    }
+    rows["all"] = list(found)
+    for name, mine in rows.items():
+        count = Counter(f.by for f in mine)
+        argued = sum(bool(reason(f, known)) for f in mine if f.by == PASSED)
+        cells = [len(mine), count[REGISTERS], count[CONTRACT], argued, count[PASSED] - argued]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
+    left = [f for f in found if f.by == PASSED]
+    lines += ["", "## What passed", ""]
+    for why in sorted({reason(f, known) for f in left}):
+        mine = [f for f in left if reason(f, known) == why]
+        lines += [f"{why or 'Not argued'} ({len(mine)}):", ""]
+        lines += [f"* {f.variant}: `{f.mutant}`" for f in mine] + [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    """Run the search and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="a part of the variants' names")
+    parser.add_argument("--share", type=int, default=1, help="one mutant of so many")
+    parser.add_argument("-o", "--out", type=Path)
+    given = parser.parse_args()
+    found: list[Found] = []
+    for kernel in kernels.every():
+        for variant in kernel.variants.values():
+            if given.only not in variant.id:
+                continue
+            if missing := hosts.lacks(kernel.isa, variant.needs):
+                print(f"{variant.id}: this host lacks {', '.join(missing)}", file=sys.stderr)
+                continue
+            try:
+                mine = run(variant, given.share)
+            except InputError as error:
+                print(f"{variant.id}: {error}", file=sys.stderr)
+                return 2
+            passed = sum(f.by == PASSED for f in mine)
+            print(f"{variant.id}: {passed} of {len(mine)} pass", file=sys.stderr, flush=True)
+            found += mine
+            if given.out:
+                given.out.write_text(table(found, given.share))
+    if not given.out:
+        print(table(found, given.share), end="")
+    known = arguments()
+    return int(any(f.by == PASSED and not reason(f, known) for f in found))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
