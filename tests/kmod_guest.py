@@ -30,9 +30,11 @@ _OPTIONS = {
     "x86_64": ("SERIAL_8250", "SERIAL_8250_CONSOLE", "X86_MPPARSE", "CPU_MITIGATIONS"),
     "arm64": (
         "SERIAL_AMBA_PL011", "SERIAL_AMBA_PL011_CONSOLE", "ARM64_PAN", "HW_PERF_EVENTS", "ARM_PMU",
-        "ARM_PMUV3",
+        "ARM_PMUV3", "HOTPLUG_CPU",
     ),
 }  # fmt: skip
+# Options of kernels whose pages are others than 4 KiB.
+_PAGES = {4: [], 64: ["-d ARM64_4K_PAGES", "-e ARM64_64K_PAGES"]}
 _IMAGES = {
     "x86_64": ("bzImage", "arch/x86/boot/bzImage"),
     "arm64": ("Image", "arch/arm64/boot/Image"),
@@ -99,15 +101,16 @@ class Session:
         return _COMPLAINT.findall(self.console)
 
 
-def kernel(isa: str) -> Path:
-    """The build folder of a kernel for the module; about 4 minutes the first time."""
+def kernel(isa: str, pages: int = 4) -> Path:
+    """The build folder of a kernel with pages of so many KiB; about 4 minutes the first time."""
     for tool in ("qemu-system-x86_64", "qemu-system-aarch64"):
         if not shutil.which(tool):
             pytest.skip(f"booting kernels needs {tool}: `scripts/setup --boot`")
-    options = [f"-e {name}" for name in (*_COMMON, *_OPTIONS[isa])]
+    options = [f"-e {name}" for name in (*_COMMON, *_OPTIONS[isa])] + _PAGES[pages]
+    name = f"{isa}-kmod" if pages == 4 else f"{isa}-kmod-{pages}k"
     with hold(whole_tree("6.12")) as overlay:
         overlay.put({})
-        build = configured(overlay, isa, f"{isa}-kmod", "tinyconfig", options)
+        build = configured(overlay, isa, name, "tinyconfig", options)
         done = build.make(_IMAGES[isa][0], "modules", jobs=toolchain.cpus())
     assert not done.returncode, done.stdout[-2000:]
     return build.folder

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright import assemble, kernels
-from loopwright.check import contract_of, verdict
+from loopwright import kernels
+from loopwright.checking.check import verdict
+from loopwright.code import assemble
+from loopwright.kernels import contract_of
 
 # Of a variant: the bytes that are replaced, by which, and what the harness says.
 ERRORS = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import assemble, kernels
+from loopwright import kernels
+from loopwright.code import assemble
 
 FOLDER = Path(__file__).parent.parent / "validation" / "mutants"
 KINDS = {

@@ -6,8 +6,10 @@ import subprocess
 
 import pytest
 
-from loopwright import assemble, harness, jobs, kernels, toolchain
-from loopwright.check import contract_of
+from loopwright import harness, kernels, toolchain
+from loopwright.code import assemble
+from loopwright.harness import jobs
+from loopwright.kernels import contract_of
 
 ISA = toolchain.host_isa()
 FLAGS = [

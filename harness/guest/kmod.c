@@ -6,6 +6,8 @@
  *   write FILE TEXT     write TEXT to a file of the module, at once
  *   read FILE           print it
  *   signal FILE TEXT    write, with a signal a moment later
+ *   unplug FILE TEXT    write, with the second CPU taken away a moment later
+ *   plug                bring it back
  *   shell TEXT          have /busybox do it, with what it prints read
  *
  * Each line for the host begins with "loopwright:" and repeats the step; then comes what it
@@ -23,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FOLDER "/debug/loopwright/"
@@ -99,6 +102,30 @@ static int write_signalled(const char *name, const char *text)
 	return write_to(name, text);
 }
 
+/* Take the second CPU away, or bring it back. */
+static int second_cpu(const char *online)
+{
+	int file = open("/sys/devices/system/cpu/cpu1/online", O_WRONLY);
+	int error = file < 0 || write(file, online, 1) < 0 ? errno : 0;
+
+	close(file);
+	return error;
+}
+
+static int write_unplugged(const char *name, const char *text)
+{
+	pid_t child = fork();
+	int error, status;
+
+	if (!child) {
+		usleep(300000);
+		_exit(second_cpu("0"));
+	}
+	error = write_to(name, text);
+	waitpid(child, &status, 0);
+	return error ? error : WEXITSTATUS(status);
+}
+
 static int do_step(const char *step)
 {
 	char text[512], *word, *file, *rest = text;
@@ -114,6 +141,10 @@ static int do_step(const char *step)
 	file = strsep(&rest, " ");
 	if (!strcmp(word, "read"))
 		return read_from(step, file);
+	if (!strcmp(word, "plug"))
+		return second_cpu("1");
+	if (!strcmp(word, "unplug"))
+		return write_unplugged(file, rest ? rest : "");
 	if (!strcmp(word, "signal"))
 		return write_signalled(file, rest ? rest : "");
 	return write_to(file, rest ? rest : "");

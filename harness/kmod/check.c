@@ -169,7 +169,7 @@ static bool try_case(struct check *c, enum side user, unsigned int count, unsign
 static bool keep_on(struct check *c)
 {
 	cond_resched();
-	return !*c->failure && !READ_ONCE(c->run->stop);
+	return !*c->failure && !run_ends(c->run);
 }
 
 static unsigned int unit(const struct check *c, enum side user)
@@ -273,7 +273,7 @@ int check_variant(const struct run *run, struct variant *variant)
 		strays(c);
 	if (*c->failure)
 		variant->state = BROKEN;
-	else if (!READ_ONCE(run->stop))
+	else if (!run_ends(run))
 		variant->state = HOLDS;
 	record_open();
 	record_string("record", "check");
@@ -283,9 +283,10 @@ int check_variant(const struct run *run, struct variant *variant)
 	record_integer("cases", c->cases);
 	record_integer("faults", c->faults);
 	record_integer("over_report", c->over_report);
-	record_string("failure", *c->failure		? c->failure
-				 : READ_ONCE(run->stop) ? "interrupted"
-							: "");
+	record_string("failure", *c->failure		   ? c->failure
+				 : READ_ONCE(run->stop)	   ? "interrupted"
+				 : variant->state != HOLDS ? "the CPU went away"
+							   : "");
 	error = record_close();
 	kvfree(c);
 	return READ_ONCE(run->stop) ? -EINTR : error;

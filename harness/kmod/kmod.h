@@ -5,6 +5,8 @@
 
 #include <asm/page.h>
 #include <linux/align.h>
+#include <linux/compiler.h>
+#include <linux/cpumask.h>
 #include <linux/types.h>
 
 #define AREA_BYTES 65536 /* most that a call moves on either side */
@@ -94,5 +96,11 @@ struct run {
 	struct areas areas;
 	bool stop; /* asked to end early */
 };
+
+/* Whether a run is to end before it is done: a signal came, or its CPU went away. */
+static inline bool run_ends(const struct run *run)
+{
+	return READ_ONCE(run->stop) || !cpu_online(run->cpu);
+}
 
 #endif

@@ -26,6 +26,7 @@ struct meter {
 	const char *passed_over;  /* why not a better clock */
 	const struct run *run;
 	u64 overhead; /* ticks that reading the clock twice takes */
+	bool stalled; /* bursts took far longer than the counter says: nothing is timed any more */
 };
 
 /* Find a clock for the CPU that this thread is bound to, and check it on loops that are known. */

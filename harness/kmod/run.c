@@ -40,7 +40,7 @@ static int check_all(struct run *run)
 {
 	int error = 0;
 
-	for (unsigned int i = 0; i < variants_count && !error; i++)
+	for (unsigned int i = 0; i < variants_count && !error && !run_ends(run); i++)
 		if (variants[i]->runs())
 			error = check_variant(run, variants[i]);
 	return error;

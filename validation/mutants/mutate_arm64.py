@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import capstone
 
-from loopwright.code import Code, ExceptionEntry
+from loopwright.code.instructions import Code, ExceptionEntry
 
 _NOP = 0xD503201F
 # Branches and addresses relative to themselves: mask, value, lowest bit and width in words.

@@ -10,7 +10,7 @@ from typing import Any
 
 import iced_x86 as iced
 
-from loopwright.code import Code, ExceptionEntry
+from loopwright.code.instructions import Code, ExceptionEntry
 
 _DOUBLED = 1 << 32  # address of what is put in twice: no branch leads there
 _SIZES = {8: "{}", 4: "{}d", 2: "{}w", 1: "{}b"}

@@ -19,13 +19,15 @@ from pathlib import Path
 import mutate_arm64
 import mutate_x86
 
-from loopwright import assemble, decode, harness, hosts, jobs, kernels
-from loopwright.check import contract_of
-from loopwright.code import Code
+from loopwright import harness, kernels
+from loopwright.code import assemble, decode
+from loopwright.code.instructions import Code
 from loopwright.errors import InputError
-from loopwright.kernels import Contract, Variant
-from loopwright.verify import registers
-from loopwright.verify.building import cpus
+from loopwright.harness import jobs
+from loopwright.kernels import Contract, Variant, contract_of
+from loopwright.machine import hosts
+from loopwright.toolchain import cpus
+from loopwright.tree.verify import register_use
 
 HERE = Path(__file__).resolve().parent
 OPERATORS = {"x86_64": mutate_x86.mutants, "arm64": mutate_arm64.mutants}
@@ -77,13 +79,14 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
     body = code.text[code.entry : code.entry + code.size]
     given = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
     link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
-    allowed = {registers.wide(r) for r in {*given, *contract.zeroed}} | link
+    allowed = {register_use.wide(r) for r in {*given, *contract.zeroed}} | link
     said = ""
-    if vectors := registers.vector(code.isa, body) - registers.vector(code.isa, _own(variant)):
+    own = register_use.vector(code.isa, _own(variant))
+    if vectors := register_use.vector(code.isa, body) - own:
         said = f"it uses {', '.join(sorted(vectors))}"
-    elif lost := registers.written(code.isa, body) - allowed:
+    elif lost := register_use.written(code.isa, body) - allowed:
         said = f"it writes {', '.join(sorted(lost))}"
-    elif code.isa == "x86_64" and registers.direction_flag(body) > 0:
+    elif code.isa == "x86_64" and register_use.direction_flag(body) > 0:
         said = "it sets the direction flag"
     elif code.isa == "x86_64" and body.count(_LFENCE) < _own(variant).count(_LFENCE):
         said = "it lacks an lfence, which an alternative of the variant has"
