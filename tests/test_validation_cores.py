@@ -123,6 +123,18 @@ def test_a_loop_is_in_the_half_of_its_block(modules, tmp_path, monkeypatch):
     assert halves[0] == (int(zen4.digest(codes[0])[0], 16) >= 8)
 
 
+def test_what_osaca_says_does_not_hang_on_what_it_was_asked_before(modules):
+    def asked():
+        rows = modules["whole_loops"].rows("osaca")
+        return rows[rows["core"] == "zen2"]["cycles"].tolist()
+
+    first = asked()
+    figure = modules["singles"].Figure("add", "throughput", 1.0, bytes.fromhex("480107") * 40)
+    modules["singles"].answers([figure], "zen2", "x86_64", modules["checks"].Osaca())
+    assert asked() == first
+    assert first[0] < 10
+
+
 def test_the_simulator_takes_what_whole_loops_were_measured_to(modules):
     rows = modules["whole_loops"].rows("pipeline,llvm-mca")
     ours = rows[rows["model"] == "pipeline"]
