@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let code = (0..hex.len() / 2)
             .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16))
             .collect::<Result<Vec<u8>, _>>()?;
-        match loopwright_pipeline::arm64::decode(&code) {
+        match loopwright_pipeline::isa::arm64::decode(&code) {
             Ok(decoded) => println!(
                 "{}",
                 decoded.iter().map(|d| d.form.as_str()).collect::<Vec<_>>().join("\t")

@@ -1,15 +1,16 @@
 //! One block on one core: from bytes to cycles per iteration.
 
 use crate::block::{Block, Notion, StringUse};
-use crate::bottleneck;
+use crate::core::figures::FigureTable;
+use crate::core::params::Params;
+use crate::engine::events::{Nobody, Observer, Recorder};
+use crate::engine::machine::Machine;
 use crate::error::Error;
-use crate::events::{Nobody, Observer, Recorder};
-use crate::figures::FigureTable;
-use crate::limits::Observed;
-use crate::machine::Machine;
-use crate::params::{Isa, Params};
-use crate::timeline::{Timeline, ROWS};
-use crate::usage::{by_instruction, Usage};
+use crate::isa::Isa;
+use crate::observe::bottleneck;
+use crate::observe::limits::Observed;
+use crate::observe::timeline::{Timeline, ROWS};
+use crate::observe::usage::{by_instruction, Usage};
 
 /// A core ready to predict: parameters and figures.
 #[derive(Debug)]

@@ -5,10 +5,10 @@
 
 use crate::batch::{run, Job};
 use crate::block::{Notion, StringUse};
-
-use crate::params::{Isa, Params};
+use crate::core::params::Params;
+use crate::isa::Isa;
+use crate::observe::timeline::Row;
 use crate::predict::{Core as Model, Prediction};
-use crate::timeline::Row;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -162,7 +162,7 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
     };
     let list = PyList::empty(py);
     for block in blocks {
-        match crate::outline::outline(isa, block.as_bytes()) {
+        match crate::isa::outline::outline(isa, block.as_bytes()) {
             Ok(found) => {
                 let extensions: Vec<String> = found.extensions.into_iter().collect();
                 list.append((found.ends_in_branch, found.straight, extensions))?;

@@ -5,8 +5,8 @@ mod common;
 use common::{bytes, core, core_with, run, text, CORES};
 use loopwright_pipeline::batch::{run as batch, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::core::params::Params;
 use loopwright_pipeline::error::Error;
-use loopwright_pipeline::params::Params;
 use loopwright_pipeline::predict::{predict, Core, Request};
 
 #[test]
@@ -192,8 +192,8 @@ fn port_uses_add_up() {
 
 #[test]
 fn an_outline_says_what_code_needs_and_where_it_goes() {
-    use loopwright_pipeline::outline::outline;
-    use loopwright_pipeline::params::Isa;
+    use loopwright_pipeline::isa::outline::outline;
+    use loopwright_pipeline::isa::Isa;
     let of = |isa, hex: &str| outline(isa, &bytes(hex));
     let named = |isa, hex: &str| -> Vec<String> { of(isa, hex).unwrap().extensions.into_iter().collect() };
     // vfmadd231ps %ymm2, %ymm1, %ymm0; the same of zmm; tzcnt; endbr64.

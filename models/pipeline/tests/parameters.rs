@@ -5,8 +5,8 @@ mod common;
 use common::{bytes, core_with, run, text, CORES};
 use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
 use loopwright_pipeline::block::StringUse;
-use loopwright_pipeline::figures::FigureTable;
-use loopwright_pipeline::params::Params;
+use loopwright_pipeline::core::figures::FigureTable;
+use loopwright_pipeline::core::params::Params;
 use loopwright_pipeline::predict::{predict, Core, Request};
 
 /// Name, value, core, notion, code offset, code, and what else is set before and after.

@@ -4,8 +4,8 @@ mod common;
 
 use common::{text, CORES};
 use loopwright_pipeline::block::{Notion, StringUse};
-use loopwright_pipeline::figures::FigureTable;
-use loopwright_pipeline::params::Params;
+use loopwright_pipeline::core::figures::FigureTable;
+use loopwright_pipeline::core::params::Params;
 use loopwright_pipeline::predict::{predict, Core, Request};
 use proptest::prelude::*;
 use std::sync::OnceLock;

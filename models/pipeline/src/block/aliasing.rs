@@ -1,0 +1,198 @@
+//! Which loads read what an earlier store of the loop wrote.
+//!
+//! Addresses are followed as a register's unknown value plus a constant, so that
+//! the same expression with an advanced pointer is not taken for the same address.
+
+use crate::block::places::{self, Place};
+use crate::block::uops::Case;
+use crate::core::params::memory;
+use crate::isa::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
+
+/// Iterations that are followed; a store further back is not found.
+const ITERATIONS: usize = 4;
+/// Stores that are looked back over.
+const STORES: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Abstract {
+    root: u32,
+    offset: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    base: Abstract,
+    index: Abstract,
+    scale: u8,
+    disp: i64,
+}
+
+impl Key {
+    /// The constant part of the address.
+    pub(crate) fn constant(&self) -> i64 {
+        let index = self.index.offset.wrapping_mul(i64::from(self.scale));
+        self.disp.wrapping_add(index)
+    }
+
+    /// Whether two addresses differ by a constant alone.
+    pub(crate) fn alike(&self, other: &Key) -> bool {
+        let unknown = |k: &Key| (k.base.root, k.index.root, k.scale);
+        unknown(self) == unknown(other)
+    }
+}
+
+const NOTHING: Abstract = Abstract {
+    root: u32::MAX,
+    offset: 0,
+};
+
+fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
+    let value = |r: Reg| if r == NO_REG { NOTHING } else { values[usize::from(r)] };
+    let mut base = value(mem.base);
+    let disp = mem
+        .disp
+        .wrapping_add(base.offset)
+        .wrapping_add(if mem.stack { stack } else { 0 });
+    base.offset = 0;
+    let index = value(mem.index);
+    let scale = if mem.index == NO_REG { 1 } else { mem.scale };
+    Key {
+        base,
+        index,
+        scale,
+        disp,
+    }
+}
+
+/// Address, number in the block, iteration, bytes.
+type Store = (Key, u16, usize, u16);
+
+/// Whether a store writes a part of what a load reads, and not all of it.
+fn overlaps(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
+    let within = load.disp.wrapping_sub(store.disp);
+    let meets = within < i64::from(stored) && within > -i64::from(loaded);
+    let same = Key {
+        disp: load.disp,
+        ..store
+    } == load;
+    same && meets && !covers(store, stored, load, loaded)
+}
+
+/// Whether a store writes all that a load reads.
+fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
+    let within = load.disp.wrapping_sub(store.disp);
+    Key {
+        disp: load.disp,
+        ..store
+    } == load
+        && within >= 0
+        && within.saturating_add(i64::from(loaded)) <= i64::from(stored)
+}
+
+/// For each instruction, where its loads take their data from and whether the
+/// base register came from a load.
+pub fn analyse(
+    code: &[Decoded],
+    moves: bool,
+    p: &memory,
+    pointer_load: impl Fn(usize) -> bool,
+) -> (Vec<Case>, Vec<Place>) {
+    let mut values = [NOTHING; REGS];
+    for (n, v) in values.iter_mut().enumerate() {
+        *v = Abstract {
+            root: n as u32,
+            offset: 0,
+        };
+    }
+    let mut fresh = REGS as u32;
+    let mut from_load = [false; REGS];
+    let mut stores: Vec<Store> = Vec::new();
+    let mut cases = vec![Case::default(); code.len()];
+    let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
+    let mut places: Vec<Place> = Vec::new();
+    for iteration in 0..ITERATIONS {
+        let mut number: u16 = 0;
+        for (at, d) in code.iter().enumerate() {
+            let mut case = Case::default();
+            for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
+                case.chased |= mem.base != NO_REG
+                    && mem.index == NO_REG
+                    && (0..2048).contains(&mem.disp)
+                    && from_load[usize::from(mem.base)];
+                if !any_store || d.locked {
+                    continue;
+                }
+                let wanted = key(&values, mem, 0);
+                let meets = |s: &Store| overlaps(s.0, s.3, wanted, mem.bytes);
+                let partial = |s: &Store| p.failed_forward_cycles > 0 && meets(s);
+                let exact = |s: &Store| s.0 == wanted && s.3 == mem.bytes;
+                let whole = |s: &Store| s.0 == wanted || p.forward_parts && covers(s.0, s.3, wanted, mem.bytes);
+                let newest = stores.iter().rev().take(STORES);
+                case.overlaps |= newest
+                    .clone()
+                    .find(|s| meets(s) || whole(s))
+                    .is_some_and(|s| meets(s) && !partial(s));
+                let found = newest.into_iter().find(|s| partial(s) || whole(s));
+                case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
+                case.failed[n] = found.is_some_and(partial);
+                case.exact[n] = found.is_some_and(exact);
+            }
+            for mem in d.mems.iter().filter(|m| m.write) {
+                let at = key(&values, mem, 0);
+                places::note(&mut places, usize::from(number), at, mem.bytes);
+                if !d.locked {
+                    stores.push((at, number, iteration, mem.bytes));
+                }
+                number = number.saturating_add(1);
+            }
+            cases[at] = case;
+            if any_store {
+                step(d, &mut values, &mut fresh);
+            }
+            let moved = d.effects.iter().find_map(|e| match *e {
+                Effect::Offset { from, add: 0, .. } => Some(from_load[usize::from(from)]),
+                _ => None,
+            });
+            let loads = pointer_load(at) || moves && moved.unwrap_or(false);
+            for w in &d.writes {
+                from_load[usize::from(w.1)] = loads;
+            }
+        }
+    }
+    for case in cases.iter().flat_map(|c| c.forwards.iter().zip(c.failed)) {
+        if let (Some((store, _)), true) = case {
+            places[usize::from(*store)].awaited = p.failed_forward_waits;
+        }
+    }
+    (cases, places)
+}
+
+fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
+    let mut moved = [(0, NOTHING); 4];
+    let mut count = 0;
+    for (effect, place) in d.effects.iter().zip(&mut moved) {
+        *place = match *effect {
+            Effect::Offset { to, from, add } => {
+                let mut value = values[usize::from(from)];
+                value.offset = value.offset.wrapping_add(add);
+                (to, value)
+            }
+            Effect::Zero { to } => (to, NOTHING),
+        };
+        count += 1;
+    }
+    for w in &d.writes {
+        *fresh += 1;
+        values[usize::from(w.1)] = Abstract {
+            root: *fresh,
+            offset: 0,
+        };
+    }
+    for (to, value) in &moved[..count] {
+        values[usize::from(*to)] = *value;
+    }
+    if d.stack != 0 {
+        let sp = &mut values[usize::from(crate::isa::x86::RSP)];
+        sp.offset = sp.offset.wrapping_add(d.stack);
+    }
+}

@@ -1,0 +1,67 @@
+//! Branches of a block: what they fuse with, and the ports of those that are taken.
+
+use crate::block::layout::Builder;
+use crate::block::Notion;
+use crate::core::figures::Figures;
+use crate::isa::inst::{Branch, Decoded};
+use std::borrow::Cow;
+
+impl Builder<'_> {
+    /// Whether an instruction is a branch that is taken: the last one of a loop, or one that always is.
+    pub(crate) fn taken(&self, d: &Decoded) -> bool {
+        let last = self.block.notion == Notion::Loop && d.offset + u32::from(d.len) == self.block.len;
+        d.branch == Branch::Always || last && d.branch != Branch::No
+    }
+
+    /// Leave a taken branch only the ports that take one.
+    pub(crate) fn taken_ports(&self, row: &mut Cow<'_, Figures>) {
+        let taken = self.params.mask(&self.params.ports.taken_branch).unwrap_or(0);
+        let narrower = |p: &u32| *p & taken != 0 && *p & !taken != 0;
+        // Of several uops that it has, those that only compute may go elsewhere.
+        let branch = row
+            .shape
+            .ports
+            .iter()
+            .filter(|p| narrower(p))
+            .map(|p| p.count_ones())
+            .min();
+        for ports in &mut row.to_mut().shape.ports {
+            if narrower(ports) && Some(ports.count_ones()) == branch {
+                *ports &= taken;
+                break;
+            }
+        }
+    }
+
+    /// Whether an instruction fuses with the branch behind it.
+    pub(crate) fn fuses(&self, d: &Decoded, row: &Figures, next: &Decoded) -> bool {
+        let Branch::Conditional(kind) = next.branch else {
+            return false;
+        };
+        let fusion = &self.params.macro_fusion;
+        let allowed = match fusion.pairs.as_str() {
+            "table" => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
+            "cmp_test" => d.compares,
+            "flags" => d.writes.iter().any(|w| w.0 == crate::core::figures::FLAGS) && d.mems.is_empty(),
+            _ => false,
+        };
+        let address = self.block.code_offset + next.offset;
+        let boundary = fusion.boundary_bytes;
+        allowed && (boundary == 0 || self.block.notion == Notion::Unrolled || address % boundary != 0)
+    }
+}
+
+/// A fused pair executes on the branch's ports.
+pub(crate) fn fuse_branch(row: &mut Figures, branch: &Figures, load: u32) {
+    let Some(&ports) = branch.shape.ports.first() else {
+        return;
+    };
+    for shape in [Some(&mut row.shape), row.indexed.as_mut(), row.same.as_mut()]
+        .into_iter()
+        .flatten()
+    {
+        if let Some(computes) = shape.ports.iter_mut().find(|p| **p & !load != 0) {
+            *computes = ports;
+        }
+    }
+}

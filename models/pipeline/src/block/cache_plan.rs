@@ -1,0 +1,222 @@
+//! What of a block the cache of decoded uops holds, and in which lines.
+
+use crate::block::{Block, Notion};
+use crate::core::params::{CacheRule, Params};
+use crate::engine::flight::Position;
+use crate::error::Error;
+
+/// A line or entry: consecutive fused uops read together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// First fused uop.
+    pub start: u32,
+    /// One past the last.
+    pub end: u32,
+    /// Region of code, counted from the start of the loop.
+    pub region: u32,
+}
+
+/// What of a block comes from the uop cache.
+#[derive(Clone, Debug, Default)]
+pub struct CachePlan {
+    /// For each instruction whether it is decoded each time.
+    decoded: Vec<bool>,
+    /// Lines in program order; uops of decoded instructions are in none.
+    pub lines: Vec<Line>,
+    /// Copies at changing addresses, all cached: lines are found as it runs.
+    pub streams: bool,
+}
+
+impl CachePlan {
+    /// Work out the lines of a block.
+    ///
+    /// # Errors
+    /// The rule is not known.
+    pub fn new(block: &Block, params: &Params) -> Result<CachePlan, Error> {
+        let rule = params.cache_rule()?;
+        if block.notion == Notion::Unrolled && rule == CacheRule::Entry && params.uop_cache.unrolled {
+            return Ok(CachePlan {
+                decoded: vec![false; block.insts.len()],
+                lines: Vec::new(),
+                streams: true,
+            });
+        }
+        if rule == CacheRule::None || block.notion == Notion::Unrolled {
+            return Ok(CachePlan {
+                decoded: vec![true; block.insts.len()],
+                lines: Vec::new(),
+                streams: false,
+            });
+        }
+        let cached = match rule {
+            CacheRule::Region => region_rule(block, params),
+            _ => vec![true; block.insts.len()],
+        };
+        // Decoding goes on until a branch, whatever the cache holds.
+        let mut decoded = vec![false; block.insts.len()];
+        let mut decoding = !cached.first().copied().unwrap_or(false);
+        for (i, inst) in block.insts.iter().enumerate() {
+            decoding |= !cached[i] && !inst.tail;
+            decoded[i] = decoding;
+            let ends_pair = !inst.head;
+            if decoding && inst.branch && ends_pair && cached.get(i + 1).copied().unwrap_or(false) {
+                decoding = false;
+            }
+        }
+        let mut plan = CachePlan {
+            decoded,
+            lines: Vec::new(),
+            streams: false,
+        };
+        plan.lines = lines(block, params, &plan.decoded);
+        Ok(plan)
+    }
+
+    /// Whether an instruction is decoded each time.
+    pub fn decoded(&self, inst: u32) -> bool {
+        self.decoded.get(inst as usize).copied().unwrap_or(true)
+    }
+
+    /// Whether the block starts from the uop cache.
+    pub fn starts_cached(&self) -> bool {
+        !self.decoded(0)
+    }
+
+    /// The first instruction from a place on that is decoded each time; `None` if all are cached.
+    pub fn next_decoded(&self, at: Position) -> Option<Position> {
+        let count = self.decoded.len();
+        let ahead = (0..count).find(|n| self.decoded[(at.inst as usize + n) % count])?;
+        let place = at.inst as usize + ahead;
+        Some(Position {
+            iteration: at.iteration + (place / count) as u32,
+            inst: (place % count) as u32,
+        })
+    }
+
+    /// Whether decoding stops after this instruction.
+    pub fn switches_after(&self, inst: u32) -> bool {
+        self.decoded(inst) && self.decoded.get(inst as usize + 1) == Some(&false)
+    }
+
+    /// Regions of code that its lines lie in.
+    pub fn regions(&self) -> u32 {
+        let ends = self.lines.first().zip(self.lines.last());
+        ends.map_or(0, |(first, last)| last.region - first.region + 1)
+    }
+
+    /// Whether all of it is cached.
+    pub fn complete(&self) -> bool {
+        self.decoded.iter().all(|d| !d)
+    }
+}
+
+fn region_of(block: &Block, i: usize, bytes: u32, by_end: bool) -> u32 {
+    let inst = &block.insts[i];
+    let place = if by_end && inst.branch {
+        end_of(block, i) - 1
+    } else {
+        block.code_offset + inst.offset
+    };
+    place / bytes
+}
+
+/// One past the last byte of an instruction, or of the pair that it is fused in.
+fn end_of(block: &Block, i: usize) -> u32 {
+    let inst = &block.insts[i];
+    let tail = block.insts.get(i + 1).filter(|_| inst.head);
+    block.code_offset + inst.offset + inst.len + tail.map_or(0, |t| t.len)
+}
+
+/// Places in a line: two for a 64-bit immediate.
+fn places(block: &Block, inst: usize) -> u32 {
+    let i = &block.insts[inst];
+    i.fused.end - i.fused.start + u32::from(i.wide)
+}
+
+/// Intel: a region is cached only if its uops fit its lines.
+fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
+    let p = &params.uop_cache;
+    let mut cached = vec![true; block.insts.len()];
+    let mut start = 0;
+    while start < block.insts.len() {
+        let region = region_of(block, start, p.region_bytes, p.branch_by_end);
+        let end = (start..block.insts.len())
+            .find(|i| region_of(block, *i, p.region_bytes, p.branch_by_end) != region)
+            .unwrap_or(block.insts.len());
+        let mut lines = 0;
+        let mut room = 0;
+        let mut erratum = false;
+        for i in start..end {
+            let inst = &block.insts[i];
+            let need = places(block, i);
+            if inst.ms > 0 {
+                lines += 1;
+                room = 0;
+            } else if need > room && need > 0 {
+                lines += 1;
+                room = p.line_uops.saturating_sub(need);
+            } else {
+                room -= need;
+            }
+            erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
+        }
+        if lines > p.lines || erratum {
+            cached[start..end].fill(false);
+        }
+        start = end;
+    }
+    if p.pairs {
+        let both: Vec<bool> = (0..block.insts.len())
+            .map(|i| {
+                let pair = region_of(block, i, p.region_bytes * 2, p.branch_by_end);
+                (0..block.insts.len())
+                    .all(|j| region_of(block, j, p.region_bytes * 2, p.branch_by_end) != pair || cached[j])
+            })
+            .collect();
+        return both;
+    }
+    cached
+}
+
+/// A branch, or the pair that it is fused in, that crosses or ends at a boundary.
+fn touches_boundary(block: &Block, i: usize, bytes: u32) -> bool {
+    let inst = &block.insts[i];
+    if !inst.branch || inst.tail {
+        return false;
+    }
+    let start = block.code_offset + inst.offset;
+    let end = end_of(block, i);
+    start / bytes != (end - 1) / bytes || end % bytes == 0
+}
+
+fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
+    let p = &params.uop_cache;
+    let mut lines: Vec<Line> = Vec::new();
+    let mut room = 0;
+    let mut open = false;
+    for (i, inst) in block.insts.iter().enumerate() {
+        if decoded[i] || inst.tail {
+            open &= !decoded[i];
+            continue;
+        }
+        let region = region_of(block, i, p.region_bytes, p.branch_by_end);
+        let need = places(block, i);
+        let same = open && lines.last().is_some_and(|l| l.region == region) && need <= room && inst.ms == 0;
+        match lines.last_mut() {
+            Some(line) if same => {
+                line.end = inst.fused.end;
+                room -= need;
+            }
+            _ => {
+                lines.push(Line {
+                    start: inst.fused.start,
+                    end: inst.fused.end,
+                    region,
+                });
+                room = p.line_uops.saturating_sub(need);
+            }
+        }
+        open = inst.ms == 0;
+    }
+    lines
+}

@@ -1,0 +1,277 @@
+//! From decoded instructions to the flat tables of a block: macro-fusion, stack
+//! synchronisation and what rename handles without a port.
+
+use crate::block::aliasing::analyse;
+use crate::block::branches::fuse_branch;
+use crate::block::caveats;
+use crate::block::split::Pointers;
+use crate::block::uops::{expand, Expansion, Role};
+use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
+use crate::core::figures::{FigureTable, Figures};
+use crate::core::params::Params;
+use crate::error::Error;
+use crate::isa::inst::{Branch, Decoded, Effect};
+use crate::isa::x86;
+use crate::isa::Isa;
+use std::borrow::Cow;
+
+/// Makes a block.
+pub(crate) struct Builder<'a> {
+    pub(crate) params: &'a Params,
+    pub(crate) block: Block,
+    pub(crate) stack_dirty: bool,
+    pub(crate) stores: u16,
+    /// Registers that a loop advances by a constant, one bit each.
+    pub(crate) advancing: u64,
+    /// Where the pointers stand, for accesses that cross boundaries.
+    pub(crate) pointers: Pointers,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(len: u32, code_offset: u32, notion: Notion, params: &'a Params) -> Self {
+        let block = Block {
+            notion,
+            code_offset: code_offset % 64,
+            len,
+            insts: Vec::new(),
+            fused: Vec::new(),
+            slots: Vec::new(),
+            uops: Vec::new(),
+            owner: Vec::new(),
+            stores: 0,
+            places: Vec::new(),
+            forwards: false,
+            store_number: Vec::new(),
+            inner_base: Vec::new(),
+            names: Vec::new(),
+            target_bubble: 0,
+            split_period: 1,
+            caveats: Vec::new(),
+            stack: 0,
+        };
+        Builder {
+            params,
+            block,
+            stack_dirty: false,
+            stores: 0,
+            advancing: 0,
+            pointers: Pointers::default(),
+        }
+    }
+
+    pub(crate) fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
+        let mut rows = Vec::with_capacity(code.len());
+        for d in code {
+            rows.push(self.figures(d, table, strings)?);
+        }
+        for (row, d) in rows.iter_mut().zip(code) {
+            if self.taken(d) {
+                self.taken_ports(row);
+            }
+        }
+        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
+        let (cases, places) = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
+            let ports = &rows[i].shape.ports;
+            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+        });
+        let found = code.iter().zip(&rows).zip(&cases);
+        let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
+        self.block.caveats = caveats::sentences(found);
+        if self.block.notion == Notion::Loop {
+            for effect in code.iter().flat_map(|d| &d.effects) {
+                if let Effect::Offset { to, from, .. } = *effect {
+                    self.advancing |= u64::from(to == from && to < 63) << to.min(63);
+                }
+            }
+        }
+        self.block.places = places;
+        if self.block.notion == Notion::Loop {
+            self.pointers.step_by(code);
+        }
+        self.block.stack = code.iter().map(|d| d.stack).sum();
+        // The state at the end of an iteration is the state at its start.
+        for d in code {
+            self.track_stack(d);
+        }
+        let mut at = 0;
+        while at < code.len() {
+            let pair = code.get(at + 1).filter(|next| self.fuses(&code[at], &rows[at], next));
+            let fused;
+            let row: &Figures = if pair.is_some() {
+                let mut copy = rows[at].clone().into_owned();
+                fuse_branch(&mut copy, &rows[at + 1], load);
+                fused = copy;
+                &fused
+            } else {
+                &rows[at]
+            };
+            let sync = self.track_stack(&code[at]);
+            let expansion = match self.params.isa {
+                Isa::X86 => expand(&code[at], row, cases[at], self.params),
+                Isa::Arm64 => crate::block::arm64::expand(&code[at], row, cases[at], self.params),
+            };
+            self.instruction(&code[at], row, &expansion, sync);
+            if pair.is_some() {
+                let head = self.block.insts.len() - 1;
+                self.block.insts[head].head = true;
+                self.block.insts[head].branch = true;
+                // Rename adds no constant of a pair: its branch needs a port.
+                if let Some(slot) = self.block.slots.last_mut() {
+                    slot.kind = SlotKind::Normal;
+                }
+                self.tail(&code[at + 1], true);
+                at += 1;
+            } else if let Some(nop) = code.get(at + 1).filter(|next| self.takes_nop(next)) {
+                self.block.insts.last_mut().into_iter().for_each(|i| i.head = true);
+                self.tail(nop, false);
+                at += 1;
+            }
+            at += 1;
+        }
+        if self.block.notion == Notion::Loop {
+            if let Some(last) = self.block.insts.last_mut() {
+                last.taken = true;
+            }
+            let count = self.block.insts.len();
+            if count >= 2 && self.block.insts[count - 2].head {
+                self.block.insts[count - 2].taken = true;
+            }
+        }
+        self.block.stores = usize::from(self.stores);
+        if self.block.fused.len() > 20_000 {
+            return Err(Error::Block("more than 20000 uops".into()));
+        }
+        self.all_followed()?;
+        self.sum_up();
+        Ok(self.block)
+    }
+
+    fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
+        caveats::refuse_repeated(d)?;
+        if let Some(figures) = crate::block::special::figures(d, self.params, strings)? {
+            return Ok(Cow::Owned(figures));
+        }
+        table
+            .of(&d.form)
+            .map(Cow::Borrowed)
+            .ok_or_else(|| Error::Unknown(d.form.clone()))
+    }
+
+    /// Whether a stack-pointer uop is needed before the instruction.
+    fn track_stack(&mut self, d: &Decoded) -> bool {
+        if !self.params.rename.stack_sync {
+            return false;
+        }
+        let sync = d.explicit_sp && self.stack_dirty;
+        if sync || d.writes.iter().any(|w| w.1 == x86::RSP) {
+            self.stack_dirty = false;
+        }
+        if d.stack != 0 {
+            self.stack_dirty = true;
+        }
+        sync
+    }
+
+    fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
+        let index = self.block.insts.len() as u16;
+        let first_fused = self.block.fused.len() as u32;
+        if sync {
+            self.sync_slot(index);
+        }
+        let first_slot = self.block.slots.len() as u32 - u32::from(sync);
+        let base_after = self.block.uops.len() as u32;
+        self.add_uops(d, expansion, base_after);
+        for (n, front) in expansion.fused.iter().enumerate() {
+            let start = if n == 0 {
+                first_slot
+            } else {
+                self.block.slots.len() as u32
+            };
+            for slot in front {
+                let uops = match (slot.first(), slot.last()) {
+                    (Some(a), Some(b)) => base_after + u32::from(*a)..base_after + u32::from(*b) + 1,
+                    _ => base_after..base_after,
+                };
+                self.block.slots.push(Slot {
+                    kind: SlotKind::Normal,
+                    uops,
+                    clears: Vec::new(),
+                    inst: index,
+                    inserted: false,
+                    serial: None,
+                    last: false,
+                    store: None,
+                });
+            }
+            let slots = start..self.block.slots.len() as u32;
+            self.block.fused.push(Fused {
+                slots,
+                inst: index,
+                first: n == 0,
+                uops: 0,
+                alu: 0,
+                serial: None,
+                stores: 0,
+            });
+        }
+        self.rename_cases(d, row, expansion);
+        if let Some(last) = self.block.slots.last_mut() {
+            last.last = true;
+        }
+        let fused = first_fused..self.block.fused.len() as u32;
+        let awkward = d.awkward_pop && self.params.decode.pop_r12 != "any";
+        let alone = awkward && self.params.decode.pop_r12 == "alone";
+        let ms = u32::from(row.ms).min(fused.end - fused.start);
+        self.block.insts.push(Inst {
+            offset: d.offset,
+            len: u32::from(d.len),
+            opcode_at: u32::from(d.opcode_at),
+            lcp: d.lcp,
+            ms,
+            complex: row.complex.is_some() || fused.end - fused.start > 1 || awkward,
+            simple_after: if alone {
+                0
+            } else {
+                row.complex.map_or(u32::MAX, u32::from)
+            },
+            fusible: row.fuse != 0,
+            branch: d.branch != Branch::No,
+            wide: d.wide_immediate,
+            fused,
+            ..Inst::default()
+        });
+        self.block.names.push(d.form.clone());
+    }
+
+    fn add_uops(&mut self, d: &Decoded, expansion: &Expansion, base: u32) {
+        let streams = |m: &&crate::isa::inst::Mem| {
+            m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0
+        };
+        let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
+        let mut splits = self.pointers.splits(d, self.params);
+        // Stores are numbered by memory operands, as in the analysis of aliases.
+        let written = d.mems.iter().filter(|m| m.write).count() as u16;
+        let mut numbers = self.stores..self.stores.saturating_add(written);
+        self.stores = self.stores.saturating_add(written);
+        for uop in &expansion.uops {
+            let store = if uop.role == Role::StoreData {
+                numbers.next()
+            } else {
+                None
+            };
+            self.block.store_number.push(store);
+            self.block.inner_base.push(base);
+            let mut uop = uop.clone();
+            match uop.role {
+                Role::StoreData => {
+                    uop.streamed = std::mem::take(&mut streamed);
+                    uop.split = splits.stores.pop().flatten();
+                }
+                Role::Load => uop.split = splits.loads.pop().flatten(),
+                _ => {}
+            }
+            self.block.uops.push(uop);
+        }
+        self.pointers.advance(d);
+    }
+}

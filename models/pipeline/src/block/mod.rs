@@ -1,0 +1,210 @@
+//! A block made ready for simulation: instructions, fused uops, uops, all in flat tables.
+
+pub mod aliasing;
+pub mod arm64;
+mod branches;
+pub mod cache_plan;
+pub mod caveats;
+mod fusion;
+pub mod layout;
+pub mod places;
+mod slots;
+pub mod special;
+pub mod split;
+mod sums;
+mod targets;
+pub mod uops;
+pub mod x86;
+
+use crate::block::places::Place;
+use crate::block::uops::Uop;
+use crate::core::figures::FigureTable;
+use crate::core::params::Params;
+use crate::error::Error;
+use crate::isa;
+use crate::isa::inst::{Branch, Reg};
+use std::ops::Range;
+
+/// Throughput notion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notion {
+    /// The block ends in a taken branch to its start.
+    Loop,
+    /// Copies of the block follow each other in memory.
+    Unrolled,
+}
+
+/// What rename does with an issue slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotKind {
+    /// Its uops go to the schedulers.
+    Normal,
+    /// A register move that may be eliminated.
+    Move {
+        /// Register written.
+        to: Reg,
+        /// Register read.
+        from: Reg,
+    },
+    /// A constant addition that rename may do.
+    Add {
+        /// Register written.
+        to: Reg,
+        /// Register read.
+        from: Reg,
+        /// Constant.
+        add: i32,
+    },
+}
+
+/// An issue slot: one fused uop at rename and retirement.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Kind.
+    pub kind: SlotKind,
+    /// Its uops.
+    pub uops: Range<u32>,
+    /// Registers that become known without execution.
+    pub clears: Vec<Reg>,
+    /// Instruction.
+    pub inst: u16,
+    /// Inserted by rename, not by the front end.
+    pub inserted: bool,
+    /// Serialises; cycles.
+    pub serial: Option<u32>,
+    /// Last slot of its instruction.
+    pub last: bool,
+    /// Store that it makes.
+    pub store: Option<u16>,
+}
+
+/// A fused uop of the front end.
+#[derive(Clone, Debug)]
+pub struct Fused {
+    /// Its issue slots.
+    pub slots: Range<u32>,
+    /// Instruction.
+    pub inst: u16,
+    /// First of its instruction.
+    pub first: bool,
+    /// Uops in its slots.
+    pub uops: u32,
+    /// Uops that the limit of arithmetic uops a cycle counts.
+    pub alu: u32,
+    /// Waits until everything before it has retired, then takes that many cycles.
+    pub serial: Option<u32>,
+    /// Stores in its slots.
+    pub stores: u32,
+}
+
+/// An instruction as the front end sees it.
+#[derive(Clone, Debug, Default)]
+pub struct Inst {
+    /// Offset in the block, bytes.
+    pub offset: u32,
+    /// Length, bytes.
+    pub len: u32,
+    /// Bytes before the primary opcode.
+    pub opcode_at: u32,
+    /// Has a length-changing prefix.
+    pub lcp: bool,
+    /// Fused uops.
+    pub fused: Range<u32>,
+    /// How many of them come from microcode.
+    pub ms: u32,
+    /// Needs the complex decoder.
+    pub complex: bool,
+    /// Simple decoders usable after it.
+    pub simple_after: u32,
+    /// Fuses with the next instruction.
+    pub head: bool,
+    /// Fused into the previous instruction.
+    pub tail: bool,
+    /// Could fuse with some branch.
+    pub fusible: bool,
+    /// Is a branch or fused with one.
+    pub branch: bool,
+    /// Taken: the last instruction of a loop.
+    pub taken: bool,
+    /// Takes two places in a line of the uop cache.
+    pub wide: bool,
+}
+
+/// A block ready for simulation.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Notion.
+    pub notion: Notion,
+    /// Code offset mod 64 of its first byte.
+    pub code_offset: u32,
+    /// Length, bytes.
+    pub len: u32,
+    /// Instructions.
+    pub insts: Vec<Inst>,
+    /// Fused uops of one iteration.
+    pub fused: Vec<Fused>,
+    /// Issue slots of one iteration.
+    pub slots: Vec<Slot>,
+    /// Uops of one iteration.
+    pub uops: Vec<Uop>,
+    /// Instruction of each uop.
+    pub owner: Vec<u16>,
+    /// Number of stores.
+    pub stores: usize,
+    /// Where each store writes.
+    pub places: Vec<Place>,
+    /// Whether a load takes its data from a store.
+    pub forwards: bool,
+    /// Store number of each uop that stores data.
+    pub store_number: Vec<Option<u16>>,
+    /// First uop of the instruction of each uop, for inner sources.
+    pub inner_base: Vec<u32>,
+    /// Names of the forms.
+    pub names: Vec<String>,
+    /// Cycles that the taken branch of a loop loses by the target buffers.
+    pub target_bubble: u32,
+    /// Iterations after which accesses cross the same boundaries again.
+    pub split_period: u32,
+    /// What is not simulated, in sentences.
+    pub caveats: Vec<String>,
+    /// Net change of the stack pointer by pushes and pops, bytes.
+    pub stack: i64,
+}
+
+/// Counts and alignments that string instructions depend on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StringUse {
+    /// Repetitions of each string instruction.
+    pub count: Option<u32>,
+    /// Destination address mod 64.
+    pub destination: Option<u32>,
+}
+
+impl Block {
+    /// Decode and prepare a block.
+    ///
+    /// # Errors
+    /// The bytes do not decode, an instruction has no figures, or a loop does not
+    /// end in a branch.
+    pub fn new(
+        code: &[u8],
+        code_offset: u32,
+        notion: Notion,
+        params: &Params,
+        table: &FigureTable,
+        strings: StringUse,
+    ) -> Result<Block, Error> {
+        if code.is_empty() {
+            return Err(Error::Block("no code".into()));
+        }
+        if code.len() > 1 << 16 {
+            return Err(Error::Block("more than 64 KiB of code".into()));
+        }
+        let decoded = isa::decode(params.isa, code)?;
+        if notion == Notion::Loop && decoded.last().is_none_or(|d| d.branch == Branch::No) {
+            return Err(Error::Block("a loop must end in a branch".into()));
+        }
+        crate::block::layout::Builder::new(code.len() as u32, code_offset, notion, params)
+            .build(&decoded, table, strings)
+    }
+}

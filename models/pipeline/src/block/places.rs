@@ -1,0 +1,72 @@
+//! Where the stores of a loop write, as far as one can be told from another.
+//!
+//! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
+
+use crate::block::aliasing::Key;
+
+/// The addresses of a store, by iteration.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    first: Key,
+    step: i64,
+    /// The address of an iteration has nothing to do with that of another.
+    fresh: bool,
+    seen: u32,
+    /// Bytes stored.
+    bytes: u16,
+    /// A load waits until it is in the cache.
+    pub awaited: bool,
+}
+
+/// Note the address of a store in the next iteration.
+pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) {
+    if let Some(place) = places.get_mut(number) {
+        if place.seen == 1 {
+            place.fresh = !place.first.alike(&at);
+            place.step = at.constant().wrapping_sub(place.first.constant());
+        }
+        place.seen += 1;
+        return;
+    }
+    places.push(Place {
+        first: at,
+        step: 0,
+        fresh: false,
+        seen: 1,
+        bytes,
+        awaited: false,
+    });
+}
+
+impl Place {
+    fn address(&self, iteration: u32) -> i64 {
+        let moved = if self.fresh {
+            0
+        } else {
+            self.step.wrapping_mul(i64::from(iteration))
+        };
+        self.first.constant().wrapping_add(moved)
+    }
+
+    /// Whether it crosses a multiple of so many bytes in an iteration.
+    pub fn crosses(&self, iteration: u32, within: u32) -> bool {
+        self.address(iteration).rem_euclid(i64::from(within)) + i64::from(self.bytes) > i64::from(within)
+    }
+
+    /// Whether it and another store, each in an iteration, lie in the same aligned bytes.
+    pub fn meets(&self, iteration: u32, other: &Place, then: u32, within: u32) -> bool {
+        let block = |place: &Place, i| place.address(i).div_euclid(i64::from(within));
+        let fixed = !self.fresh && !other.fresh;
+        (fixed || iteration == then && self.fresh == other.fresh)
+            && self.first.alike(&other.first)
+            && block(self, iteration) == block(other, then)
+    }
+
+    /// Iterations after which it lies at the same place of such bytes again.
+    pub fn period(&self, within: u32) -> u32 {
+        if self.fresh {
+            return 1;
+        }
+        within >> self.step.trailing_zeros().min(within.trailing_zeros())
+    }
+}

@@ -1,0 +1,147 @@
+//! Issue slots that rename treats in a way of its own.
+
+use crate::block::layout::Builder;
+use crate::block::uops::{Expansion, Role, Source, Uop};
+use crate::block::{Inst, Slot, SlotKind};
+use crate::core::figures::Figures;
+use crate::isa::inst::{Decoded, Effect, Special};
+use crate::isa::x86;
+
+impl Builder<'_> {
+    /// Slots that rename handles without a port.
+    pub(crate) fn rename_cases(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion) {
+        let serial = match d.special {
+            Special::Serialise(kind) => Some(match kind {
+                0 => self.params.serial.lfence,
+                1 => self.params.serial.mfence,
+                _ => self.params.serial.stac_clac,
+            }),
+            _ => None,
+        };
+        let offset = d.effects.iter().find_map(|e| match *e {
+            Effect::Offset { to, from, add } => Some((to, from, add)),
+            Effect::Zero { .. } => None,
+        });
+        let limit = i64::from(self.params.rename.immediate_add_limit);
+        let Some(slot) = self.block.slots.last_mut() else {
+            return;
+        };
+        slot.serial = serial;
+        if row.eliminated && !d.same {
+            let from = d
+                .reads
+                .iter()
+                .find(|r| !d.writes.iter().any(|w| w.1 == r.1))
+                .map(|r| r.1);
+            if let (Some(to), Some(from)) = (d.writes.first().map(|w| w.1), from) {
+                slot.kind = SlotKind::Move { to, from };
+                self.fallback(d, row);
+                return;
+            }
+        }
+        if limit > 0 && d.rename_add.is_some() && expansion.uops.len() == 1 {
+            if let Some((to, from, add)) = offset {
+                if add.abs() <= limit {
+                    slot.kind = SlotKind::Add {
+                        to,
+                        from,
+                        add: add as i32,
+                    };
+                    return;
+                }
+            }
+        }
+        if expansion.uops.is_empty() {
+            slot.clears = d.writes.iter().map(|w| w.1).collect();
+        }
+    }
+
+    /// The uop that runs when a move is not eliminated.
+    pub(crate) fn fallback(&mut self, d: &Decoded, row: &Figures) {
+        if self.block.slots.last().is_some_and(|s| !s.uops.is_empty()) {
+            return;
+        }
+        let ports = row.same.as_ref().and_then(|s| s.ports.first().copied());
+        let ports = ports.unwrap_or_else(|| self.params.mask(&self.params.ports.alu).unwrap_or(1));
+        let start = self.block.uops.len() as u32;
+        self.block.uops.push(Uop {
+            ports,
+            role: Role::Compute,
+            sources: d
+                .reads
+                .iter()
+                .map(|r| Source {
+                    from: crate::block::uops::From::Reg(r.1),
+                    extra: 0,
+                })
+                .collect(),
+            outputs: vec![crate::block::uops::Output {
+                latency: 1,
+                regs: d.writes.iter().map(|w| w.1).collect(),
+            }],
+            port_cycles: 1,
+            busy: 0,
+            streamed: 0,
+            split: None,
+        });
+        self.block.store_number.push(None);
+        self.block.inner_base.push(start);
+        if let Some(slot) = self.block.slots.last_mut() {
+            slot.uops = start..start + 1;
+        }
+    }
+
+    pub(crate) fn sync_slot(&mut self, inst: u16) {
+        let start = self.block.uops.len() as u32;
+        self.block.uops.push(Uop {
+            ports: self.params.mask(&self.params.ports.alu).unwrap_or(1),
+            role: Role::Compute,
+            sources: vec![Source {
+                from: crate::block::uops::From::Reg(x86::RSP),
+                extra: 0,
+            }],
+            outputs: vec![crate::block::uops::Output {
+                latency: 1,
+                regs: vec![x86::RSP],
+            }],
+            port_cycles: 1,
+            busy: 0,
+            streamed: 0,
+            split: None,
+        });
+        self.block.store_number.push(None);
+        self.block.inner_base.push(start);
+        self.block.slots.push(Slot {
+            kind: SlotKind::Normal,
+            uops: start..start + 1,
+            clears: Vec::new(),
+            inst,
+            inserted: true,
+            serial: None,
+            last: false,
+            store: None,
+        });
+    }
+
+    /// Whether the last instruction shares its place with a nop that follows.
+    pub(crate) fn takes_nop(&self, next: &Decoded) -> bool {
+        let nop = next.form == "nop" || next.form.starts_with("nop ");
+        let last = self.block.insts.last();
+        self.params.macro_fusion.nops && nop && last.is_some_and(|i| !i.branch && i.ms == 0)
+    }
+
+    /// An instruction in the place of the one before it.
+    pub(crate) fn tail(&mut self, d: &Decoded, branch: bool) {
+        let end = self.block.fused.len() as u32;
+        self.block.insts.push(Inst {
+            offset: d.offset,
+            len: u32::from(d.len),
+            opcode_at: u32::from(d.opcode_at),
+            fused: end..end,
+            tail: true,
+            branch,
+            ..Inst::default()
+        });
+        self.block.names.push(d.form.clone());
+    }
+}

@@ -1,0 +1,147 @@
+//! Instructions whose cost is a parameter of the core rather than a table row.
+
+use crate::block::StringUse;
+use crate::core::figures::{Figures, Shape, ANY};
+use crate::core::params::Params;
+use crate::error::Error;
+use crate::isa::inst::{Decoded, Special};
+
+/// Figures of a special instruction; `None` if the table has to know it.
+///
+/// # Errors
+/// The core has no figures for it.
+pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Option<Figures>, Error> {
+    let s = &params.string;
+    match d.special {
+        Special::No => Ok(None),
+        Special::Serialise(kind) => {
+            let (name, cycles) = match kind {
+                0 => ("lfence", params.serial.lfence),
+                1 => ("mfence", params.serial.mfence),
+                _ => ("stac_clac", params.serial.stac_clac),
+            };
+            if cycles == 0 {
+                return Err(unmeasured(&d.form, &format!("serial.{name}=N sets its cycles")));
+            }
+            Ok(Some(Figures {
+                shape: Shape {
+                    issue: 1,
+                    mite: 1,
+                    ports: Vec::new(),
+                },
+                ..Figures::default()
+            }))
+        }
+        Special::RepMovs(bytes) => {
+            let odd = strings.destination.unwrap_or(s.destination) % u32::from(bytes) != 0;
+            let rates = Rates {
+                name: "movs",
+                points: match (bytes, odd) {
+                    (1, _) => &s.movsb_cycles,
+                    (8, false) => &s.movsq_cycles,
+                    (8, true) => &s.movsq_odd_cycles,
+                    _ => &[],
+                },
+                startup: if bytes == 1 {
+                    s.movs_startup.max(s.movsb_startup)
+                } else {
+                    s.movs_startup
+                },
+                aligned: s.movs_rate,
+                unaligned: s.movs_rate_unaligned,
+            };
+            string(d, params, strings, bytes, &rates).map(Some)
+        }
+        Special::RepStos(bytes) => {
+            let rates = Rates {
+                name: "stos",
+                points: &[],
+                startup: s.stos_startup,
+                aligned: s.stos_rate,
+                unaligned: s.stos_rate_unaligned,
+            };
+            string(d, params, strings, bytes, &rates).map(Some)
+        }
+    }
+}
+
+/// What a core's string instructions of one kind take: measured points, or cycles before the first
+/// byte and then bytes per cycle.
+struct Rates<'a> {
+    name: &'static str,
+    points: &'a [[u32; 3]],
+    startup: f64,
+    aligned: f64,
+    unaligned: f64,
+}
+
+/// Cycles of a string instruction that are simulated at most.
+const MOST_CYCLES: f64 = 1_000_000.0;
+
+/// The core's parameter for an instruction is 0: nobody has measured it.
+fn unmeasured(form: &str, mend: &str) -> Error {
+    Error::Unknown(format!("{form}; {mend}"))
+}
+
+/// A string instruction keeps a unit of its own busy for its start-up and its bytes.
+fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &Rates<'_>) -> Result<Figures, Error> {
+    let destination = strings.destination.unwrap_or(params.string.destination);
+    let count = f64::from(strings.count.unwrap_or(params.string.count));
+    let size = count * f64::from(bytes);
+    let aligned = destination % params.string.alignment.max(1) == 0;
+    let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
+        Some(cycles) => cycles,
+        None => at_rate(d, rates, size, aligned)?,
+    };
+    if cycles > MOST_CYCLES {
+        return Err(Error::Block(format!(
+            "{} of {count:.0} elements takes {cycles:.0} cycles: at most {MOST_CYCLES:.0} are simulated, give a smaller count",
+            d.form
+        )));
+    }
+    let cycles = cycles.round().max(1.0) as u32;
+    let unit = params.mask(&params.ports.alu).unwrap_or(1);
+    Ok(Figures {
+        shape: Shape {
+            issue: 1,
+            mite: 1,
+            ports: vec![unit & unit.wrapping_neg()],
+        },
+        ms: 1,
+        latency: vec![(ANY, ANY, cycles)],
+        busy: cycles,
+        ..Figures::default()
+    })
+}
+
+/// Cycles for so many bytes by start-up and rate.
+fn at_rate(d: &Decoded, rates: &Rates<'_>, size: f64, aligned: bool) -> Result<f64, Error> {
+    let (rate, what, parameter) = if aligned {
+        (rates.aligned, "", "")
+    } else {
+        (rates.unaligned, " unaligned", "_unaligned")
+    };
+    if rate <= 0.0 {
+        return Err(unmeasured(
+            &format!("{}{what}", d.form),
+            &format!("string.{}_rate{parameter}=N sets its bytes per cycle", rates.name),
+        ));
+    }
+    Ok(rates.startup + size / rate)
+}
+
+/// Cycles for so many bytes from measured points: on the line between its neighbours, beyond the
+/// last point on the last line, below the first point as there. `None` without points.
+fn between(points: &[[u32; 3]], size: f64, column: usize) -> Option<f64> {
+    let place = |point: &[u32; 3]| (f64::from(point[0]), f64::from(point[column]));
+    let (first, last) = (points.first().map(place)?, points.last().map(place)?);
+    if size <= first.0 {
+        return Some(first.1);
+    }
+    let pair = points.windows(2).find(|p| size <= f64::from(p[1][0]));
+    let Some([a, b]) = pair.or(points.windows(2).last()) else {
+        return Some(last.1);
+    };
+    let ((x, low), (end, high)) = (place(a), place(b));
+    Some(low + (high - low) * (size - x) / (end - x).max(1.0))
+}

@@ -1,0 +1,73 @@
+//! Sums over a block, worked out once because every cycle asks for them.
+
+use crate::block::layout::Builder;
+use crate::block::uops::{From, Uop};
+use crate::block::SlotKind;
+use crate::engine::flight::{OUTPUTS, SOURCES};
+use crate::error::Error;
+
+/// More arithmetic uops a cycle than any core renames: no limit.
+const NO_LIMIT: u32 = 1000;
+
+impl Builder<'_> {
+    /// No uop may have more inputs or outputs than are followed.
+    pub(crate) fn all_followed(&self) -> Result<(), Error> {
+        let many = |u: &Uop| u.sources.len() > SOURCES || u.outputs.len() > OUTPUTS;
+        for slot in &self.block.slots {
+            let range = slot.uops.start as usize..slot.uops.end as usize;
+            if self.block.uops[range].iter().any(many) {
+                let form = &self.block.names[usize::from(slot.inst)];
+                return Err(Error::Block(format!(
+                    "{form}: more inputs or outputs of a uop than are followed"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fill in what follows from the uops and the layout of the whole block.
+    pub(crate) fn sum_up(&mut self) {
+        self.block.target_bubble = crate::block::targets::bubble(&self.block, self.params);
+        let block = &mut self.block;
+        let periods = block.uops.iter().filter_map(|u| Some(u.split?.period()));
+        block.split_period = periods.max().unwrap_or(1);
+        let limited = self.params.rename.alu_uops < NO_LIMIT;
+        let alu = if limited {
+            self.params.mask(&self.params.ports.alu).unwrap_or(0)
+        } else {
+            0
+        };
+        for slot in &mut block.slots {
+            let numbers = &block.store_number[slot.uops.start as usize..slot.uops.end as usize];
+            slot.store = numbers.iter().flatten().next().copied();
+        }
+        let commit = self.params.memory.commit_bytes;
+        if commit != 0 {
+            let places = block.places.iter().map(|p| p.period(commit));
+            block.split_period = places.max().unwrap_or(1).max(block.split_period);
+        }
+        for fused in &mut block.fused {
+            for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+                fused.stores += u32::from(slot.store.is_some());
+                fused.uops += slot.uops.len() as u32;
+                fused.serial = fused.serial.or(slot.serial);
+                if slot.kind == SlotKind::Normal {
+                    let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
+                    fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;
+                }
+            }
+        }
+        block.owner = vec![0; block.uops.len()];
+        for slot in &block.slots {
+            block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
+        }
+        block.forwards = block
+            .uops
+            .iter()
+            .flat_map(|u| &u.sources)
+            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..) | From::Committed(..)));
+        if !block.forwards {
+            block.store_number.fill(None);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Memory: uops of loads and stores, their latencies and forwarding between them.
+
+use crate::block::uops::{Builder, Case, From, Output, Role, Roles, Source, Uop};
+use crate::core::params::memory;
+use crate::isa::inst::{Mem, Reg, NO_REG, VECTOR};
+
+impl Builder<'_> {
+    pub(crate) fn address_sources(mem: &Mem) -> Vec<Source> {
+        [mem.base, mem.index]
+            .iter()
+            .filter(|r| **r != NO_REG)
+            .map(|r| Source {
+                from: From::Reg(*r),
+                extra: 0,
+            })
+            .collect()
+    }
+
+    /// Whether a vector register takes part.
+    fn vector(&self) -> bool {
+        let mut registers = self.d.writes.iter().chain(&self.d.reads);
+        registers.any(|w| (VECTOR..VECTOR + 32).contains(&w.1))
+    }
+
+    pub(crate) fn load_latency(&self, mem: &Mem) -> u32 {
+        let m = &self.params.memory;
+        match (self.vector(), mem.bytes > 16) {
+            (_, true) => m.load_256_cycles,
+            (true, _) => m.load_vector_cycles,
+            _ => m.load_cycles,
+        }
+    }
+
+    /// Cycles that an access keeps its port.
+    fn port_cycles(&self, mem: &Mem) -> u16 {
+        let m = &self.params.memory;
+        (match mem.bytes {
+            0..=16 => 1,
+            17..=32 => m.port_cycles_256,
+            _ => m.port_cycles_256.max(m.port_cycles_512),
+        }) as u16
+    }
+
+    pub(crate) fn loads(&mut self, ports: &[u32], case: Case) -> Vec<u16> {
+        let read: Vec<Mem> = self.d.mems.iter().filter(|m| m.read).copied().collect();
+        let mut out = Vec::new();
+        for (n, &mask) in ports.iter().enumerate() {
+            let Some(mem) = read.get(n).or(read.first()) else {
+                continue;
+            };
+            let mut sources = Self::address_sources(mem);
+            let mut latency = self.load_latency(mem);
+            if self.pure_load() {
+                if let Some(listed) = self.figures.address.first() {
+                    latency = listed.1.max(1);
+                }
+            }
+            if case.chased {
+                latency = latency.saturating_sub(self.params.memory.pointer_chase_gain).max(1);
+            }
+            let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
+            if let Some((store, back)) = self.renamed(mem, whole.filter(|_| case.exact[n])) {
+                sources = vec![Source {
+                    from: From::Stored(store, back),
+                    extra: 0,
+                }];
+                latency = self.params.memory.renamed_forward_cycles;
+            } else if let Some(Some((store, back))) = case.forwards.get(n) {
+                let m = &self.params.memory;
+                let failed = case.failed[n];
+                let waits = failed && m.failed_forward_waits && m.commit_bytes != 0;
+                sources.push(Source {
+                    from: if waits {
+                        From::Committed(*store, *back)
+                    } else {
+                        From::Store(*store, *back)
+                    },
+                    extra: 1,
+                });
+                latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
+            }
+            let port_cycles = self.port_cycles(mem);
+            let outputs = vec![Output {
+                latency,
+                regs: Vec::new(),
+            }];
+            let id = self.push(Uop {
+                ports: mask,
+                role: Role::Load,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+                split: None,
+            });
+            out.push(id);
+        }
+        out
+    }
+
+    /// The store that a load is renamed to, on cores that do so.
+    pub(crate) fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
+        let m = &self.params.memory;
+        let known = match m.renames.as_str() {
+            "any" => true,
+            "base" => mem.index == NO_REG,
+            _ => false,
+        };
+        let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
+        let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
+        forward.filter(|_| known && near && whole && !self.vector())
+    }
+
+    /// Whether the result comes straight from the load ports.
+    pub(crate) fn pure_load(&self) -> bool {
+        let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
+        let shape = self.figures.shape.ports.iter().all(|p| p & !load == 0);
+        shape && !self.figures.shape.ports.is_empty()
+    }
+
+    /// Without computing uops the loads write the registers.
+    pub(crate) fn load_results(&mut self, loads: &[u16]) {
+        let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
+        if let (Some(&id), false) = (loads.last(), regs.is_empty()) {
+            self.uops[usize::from(id)].outputs[0].regs = regs;
+        }
+    }
+
+    pub(crate) fn stores(&mut self, roles: &Roles, result: Option<u16>) {
+        let written: Vec<Mem> = self.d.mems.iter().filter(|m| m.write).copied().collect();
+        for n in 0..roles.addresses.len().max(roles.datas.len()) {
+            let Some(mem) = written.get(n).or(written.first()) else {
+                continue;
+            };
+            let port_cycles = self.port_cycles(mem);
+            if let Some(&ports) = roles.addresses.get(n) {
+                let sources = Self::address_sources(mem);
+                let outputs = vec![Output {
+                    latency: 1,
+                    regs: Vec::new(),
+                }];
+                self.push(Uop {
+                    ports,
+                    role: Role::StoreAddress,
+                    sources,
+                    outputs,
+                    port_cycles: 1,
+                    busy: 0,
+                    streamed: 0,
+                    split: None,
+                });
+            }
+            let Some(&ports) = roles.datas.get(n) else { continue };
+            let mut sources = match result {
+                Some(id) => vec![Source {
+                    from: From::Inner(id),
+                    extra: 0,
+                }],
+                None => self.stored_registers(mem),
+            };
+            if roles.addresses.is_empty() {
+                sources.extend(Self::address_sources(mem));
+            }
+            // A load that reads it starts a cycle later at the earliest.
+            let outputs = vec![Output {
+                latency: 0,
+                regs: Vec::new(),
+            }];
+            self.push(Uop {
+                ports,
+                role: Role::StoreData,
+                sources,
+                outputs,
+                port_cycles,
+                busy: 0,
+                streamed: 0,
+                split: None,
+            });
+        }
+    }
+
+    pub(crate) fn stored_registers(&self, mem: &Mem) -> Vec<Source> {
+        self.d
+            .reads
+            .iter()
+            .filter(|r| r.1 != mem.base && r.1 != mem.index || r.0 < 8)
+            .map(|r| Source {
+                from: From::Reg(r.1),
+                extra: 0,
+            })
+            .collect()
+    }
+}
+
+impl memory {
+    /// Cycles from a store's data to the result of a load that reads them.
+    pub(crate) fn forwarded(&self, case: &Case, load: usize, vector: bool, update: bool) -> u32 {
+        let part = !case.exact[load] && self.forward_part_cycles > 0;
+        if case.failed[load] {
+            self.failed_forward_cycles
+        } else if vector && self.forward_vector_cycles > 0 {
+            self.forward_vector_cycles
+        } else if update && self.forward_update_cycles > 0 {
+            self.forward_update_cycles
+        } else if part {
+            self.forward_part_cycles
+        } else {
+            self.forward_cycles
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which parameters can do nothing on a core, given its others: an override of one is a mistake.
+
+use crate::core::params::{Assign, CacheRule, FetchKind, Params};
+use crate::isa::Isa;
+
+impl Params {
+    /// Why a value of a parameter can make no difference; `None` if it can.
+    pub fn inert(&self, name: &str) -> Option<String> {
+        let (table, key) = name.split_once('.')?;
+        let because = |holds: bool, why: &str| holds.then(|| why.to_string());
+        self.inert_by_isa(table, key)
+            .or_else(|| self.inert_front_end(table, key))
+            .or_else(|| match (table, key) {
+                ("ports", "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age") => because(
+                    self.assign() != Ok(Assign::IssueSlots),
+                    "ports.assign is not issue_slots",
+                ),
+                ("memory", "split_load_bytes") => {
+                    because(self.memory.split_load_cycles == 0, "memory.split_load_cycles is 0")
+                }
+                ("memory", "split_store_bytes") => {
+                    because(self.memory.split_store_cycles == 0, "memory.split_store_cycles is 0")
+                }
+                ("memory", "misaligned_by") => because(
+                    self.memory.split_load_cycles + self.memory.split_store_cycles == 0,
+                    "memory.split_load_cycles and memory.split_store_cycles are 0",
+                ),
+                ("memory", _) => self.inert_memory(key),
+                ("taken_branch", _) => self.inert_taken_branch(key),
+                _ => None,
+            })
+    }
+
+    fn inert_by_isa(&self, table: &str, key: &str) -> Option<String> {
+        let x86 = matches!(
+            (table, key),
+            ("string" | "serial", _)
+                | ("predecode", "lcp_cycles")
+                | ("decode", "pop_r12" | "microcode_cycles" | "microcode_width")
+                | ("uop_cache", "wide_ends" | "microcode_stall")
+                | ("rename", "stack_sync" | "immediate_add_limit")
+                | (
+                    "memory",
+                    "pointer_chase_gain"
+                        | "renamed_forward_cycles"
+                        | "port_cycles_256"
+                        | "port_cycles_512"
+                        | "load_256_cycles"
+                )
+        );
+        (x86 && self.isa == Isa::Arm64).then(|| "it concerns x86-64 alone".to_string())
+    }
+
+    fn inert_front_end(&self, table: &str, key: &str) -> Option<String> {
+        let (fetch, rule) = (self.fetch_kind().ok()?, self.cache_rule().ok()?);
+        let predecoded = fetch == FetchKind::Predecoded;
+        // All code comes from the cache: nothing is ever fetched or decoded.
+        let all_cached = rule == CacheRule::Entry && self.uop_cache.unrolled;
+        let why = match (table, key) {
+            ("predecode", _) | ("decode", "fusible_last" | "pop_r12") if !predecoded => {
+                "front_end.fetch is blocks: there is no predecoder"
+            }
+            ("fetch", _) if predecoded => "front_end.fetch is predecoded",
+            ("predecode" | "fetch", _)
+            | ("decode", "width" | "branch_ends" | "microcode_cycles" | "fusible_last" | "pop_r12")
+                if all_cached =>
+            {
+                "the uop cache holds all code (uop_cache.rule is entry, uop_cache.unrolled is true)"
+            }
+            ("uop_cache", k) if k != "rule" && rule == CacheRule::None => "uop_cache.rule is none",
+            ("uop_cache", "lines" | "pairs" | "branch_erratum") if rule != CacheRule::Region => {
+                "uop_cache.rule is not region"
+            }
+            ("uop_cache", "unrolled") if rule != CacheRule::Entry => "uop_cache.rule is not entry",
+            ("loop_buffer", "uops" | "crossing_uops" | "unroll") if !self.loop_buffer.enabled => {
+                "loop_buffer.enabled is false"
+            }
+            ("loop_buffer", _) if rule == CacheRule::None => "uop_cache.rule is none",
+            _ => return None,
+        };
+        Some(why.to_string())
+    }
+
+    fn inert_memory(&self, key: &str) -> Option<String> {
+        let p = &self.memory;
+        let why = match key {
+            "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" if p.renames == "none" => {
+                "memory.renames is none"
+            }
+            "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
+            "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
+            "store_queue" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
+            _ => return None,
+        };
+        Some(why.to_string())
+    }
+
+    fn inert_taken_branch(&self, key: &str) -> Option<String> {
+        let p = &self.taken_branch;
+        let why = match key {
+            "level" if p.second_bubble + p.third_bubble + p.dense_bubble == 0 => {
+                "all target buffers are as fast (taken_branch.second_bubble, third_bubble and dense_bubble are 0)"
+            }
+            "second_bubble" if p.level != 1 => "taken_branch.level is not 1",
+            "third_bubble" if p.level != 2 => "taken_branch.level is not 2",
+            "dense_bytes" | "dense_level" if p.dense_bubble == 0 => "taken_branch.dense_bubble is 0",
+            "dense_bubble" if p.level < p.dense_level => "taken_branch.level is below taken_branch.dense_level",
+            _ => return None,
+        };
+        Some(why.to_string())
+    }
+}

@@ -1,0 +1,71 @@
+//! AArch64 branches and hints: operands and forms.
+
+use crate::isa::arm64::{Refused, Work};
+use crate::isa::inst::Branch;
+
+pub(crate) fn branch(w: &mut Work) -> Result<(), Refused> {
+    w.d.branch = Branch::Always;
+    match w.mnemonic {
+        "b" => w.name(""),
+        "bl" => {
+            w.d.writes.push((0, 30));
+            w.name("");
+        }
+        "br" | "blr" | "ret" => {
+            w.read(1, 5);
+            if w.mnemonic == "blr" {
+                w.d.writes.push((0, 30));
+            }
+            w.name("");
+        }
+        "cbz" | "cbnz" | "tbz" | "tbnz" => {
+            w.read(1, 0);
+            w.d.branch = Branch::Conditional(7);
+            w.name("");
+        }
+        "b.c" => {
+            // Conditions 14 and 15 hold always.
+            if w.bits(0, 4) < 14 {
+                w.read_flags();
+                w.d.branch = Branch::Conditional(0);
+            }
+            w.mnemonic = "b.cond";
+            w.name("");
+        }
+        _ => return Err(Refused::Unknown),
+    }
+    Ok(())
+}
+
+pub(crate) fn system(w: &mut Work) -> Result<(), Refused> {
+    if w.word & 0xffff_f01f != 0xd503_201f {
+        return Err(Refused::Unknown);
+    }
+    match w.bits(5, 7) {
+        // Hints of extensions to the architecture are nops on cores without them:
+        // pointer authentication (Armv8.3) and branch targets (Armv8.5).
+        0 | 7 | 8 | 10 | 12 | 14 | 24..=32 | 34 | 36 | 38 => w.mnemonic = "nop",
+        _ => return Err(Refused::Unknown),
+    }
+    w.name("");
+    Ok(())
+}
+
+/// Names what the decoder crate leaves to aliases.
+pub(crate) fn system_name(w: &Work) -> Option<&'static str> {
+    if w.mnemonic == "hint" {
+        const HINTS: [&str; 6] = ["nop", "yield", "wfe", "wfi", "sev", "sevl"];
+        return HINTS.get(w.bits(5, 7) as usize).copied();
+    }
+    if w.mnemonic != "sys" {
+        return None;
+    }
+    match (w.bits(16, 3), w.bits(12, 4), w.bits(8, 4), w.bits(5, 3)) {
+        (3, 7, 4, 1) => Some("dc zva"),
+        (_, 7, 4 | 6 | 10 | 11 | 12 | 13 | 14, _) => Some("dc"),
+        (_, 7, 1 | 5, _) => Some("ic"),
+        (_, 7, 8, _) => Some("at"),
+        (_, 8, ..) => Some("tlbi"),
+        _ => None,
+    }
+}

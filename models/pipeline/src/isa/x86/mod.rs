@@ -1,0 +1,231 @@
+//! x86-64 decoding: what an instruction reads, writes and does to addresses.
+
+pub mod effects;
+pub mod form;
+
+use crate::core::figures::{fixed, FLAGS, INDEX, MASK, MEM};
+use crate::error::Error;
+use crate::isa::inst::{Decoded, Mem, Reg, ARITH, CARRY, NO_REG, OTHER, VECTOR};
+use crate::isa::x86::effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
+use crate::isa::x86::form::form_name;
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+};
+
+/// Stack pointer.
+pub const RSP: Reg = 4;
+
+/// Decode a whole block.
+///
+/// # Errors
+/// [`Error::Decode`] at the first byte that starts no instruction.
+pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
+    let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
+    let mut factory = InstructionInfoFactory::new();
+    let mut out = Vec::new();
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        let at = decoder.position();
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            return Err(Error::Decode(at));
+        }
+        let bytes = &code[at..at + instruction.len()];
+        out.push(describe(&instruction, bytes, at, &mut factory));
+    }
+    Ok(out)
+}
+
+/// Our number of a register; `None` where it does not matter.
+pub(crate) fn number(register: Register) -> Option<Reg> {
+    let full = register.full_register();
+    if full.is_gpr() {
+        Some(full.number() as Reg)
+    } else if full.is_vector_register() {
+        Some(VECTOR + full.number() as Reg)
+    } else if full.is_mm() || full.is_st() {
+        Some(OTHER + full.number() as Reg)
+    } else if full.is_k() {
+        Some(OTHER + 8 + full.number() as Reg)
+    } else {
+        None
+    }
+}
+
+pub(crate) fn address_register(register: Register) -> Reg {
+    if register.is_ip() {
+        return NO_REG;
+    }
+    number(register).unwrap_or(NO_REG)
+}
+
+fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionInfoFactory) -> Decoded {
+    let info = factory.info(i);
+    let mut d = Decoded {
+        offset: at as u32,
+        len: bytes.len() as u8,
+        opcode_at: opcode_position(bytes) as u8,
+        lcp: false,
+        wide_immediate: false,
+        reads: Vec::with_capacity(4),
+        writes: Vec::with_capacity(3),
+        mems: Vec::new(),
+        branch: branch_of(i),
+        effects: Vec::new(),
+        same: false,
+        stack: 0,
+        explicit_sp: false,
+        rename_add: None,
+        has_immediate: false,
+        ip_relative: i.is_ip_rel_memory_operand(),
+        compares: matches!(i.mnemonic(), Mnemonic::Cmp | Mnemonic::Test),
+        form: String::new(),
+        special: special_of(i),
+        locked: i.has_lock_prefix() || (i.mnemonic() == Mnemonic::Xchg && i.op_kind(0) == OpKind::Memory),
+        awkward_pop: i.mnemonic() == Mnemonic::Pop && matches!(i.op0_register(), Register::RSP | Register::R12),
+    };
+    d.stack = i64::from(if i.is_stack_instruction() {
+        i.stack_pointer_increment()
+    } else {
+        0
+    });
+    if i.mnemonic() == Mnemonic::Leave {
+        d.stack = 0;
+    }
+    let has_memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+    for n in 0..i.op_count() {
+        let label = n as u8;
+        match i.op_kind(n) {
+            OpKind::Register => operand(i, n, label, info.op_access(n), &mut d),
+            OpKind::Immediate64 => (d.wide_immediate, d.has_immediate) = (true, true),
+            OpKind::Immediate8
+            | OpKind::Immediate32
+            | OpKind::Immediate8to32
+            | OpKind::Immediate8to64
+            | OpKind::Immediate32to64
+            | OpKind::Immediate8to16 => d.has_immediate = true,
+            OpKind::Immediate16 => {
+                d.has_immediate = true;
+                d.lcp = bytes[..usize::from(d.opcode_at)].contains(&0x66);
+            }
+            _ => {}
+        }
+    }
+    for used in info.used_registers() {
+        let Some(reg) = number(used.register()) else { continue };
+        let explicit = (0..i.op_count())
+            .any(|n| i.op_kind(n) == OpKind::Register && number(i.op_register(n)) == Some(reg))
+            || (has_memory && (address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg));
+        if reg == RSP && d.stack != 0 {
+            continue;
+        }
+        if explicit {
+            // An operand that is only read may be written implicitly, as in `mul edx`.
+            let in_address = address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg;
+            if writes(used.access()) && !in_address && !d.writes.iter().any(|w| w.1 == reg) {
+                d.writes.push((fixed(reg), reg));
+            }
+            continue;
+        }
+        if reads(used.access()) {
+            let masks = i.has_op_mask() && number(i.op_mask()) == Some(reg);
+            d.reads.push((if masks { MASK } else { fixed(reg) }, reg));
+        }
+        if writes(used.access()) {
+            d.writes.push((fixed(reg), reg));
+        }
+    }
+    let is_lea = i.mnemonic() == Mnemonic::Lea;
+    let is_nop = matches!(i.mnemonic(), Mnemonic::Nop);
+    if is_lea {
+        let base = (MEM, address_register(i.memory_base()));
+        let index = (INDEX, address_register(i.memory_index()));
+        for (label, r) in [base, index] {
+            if r != NO_REG && !d.reads.iter().any(|x| x.0 >= MEM && x.1 == r) {
+                d.reads.push((label, r));
+            }
+        }
+        lea_effect(i, &mut d);
+    } else if !is_nop {
+        for m in info.used_memory() {
+            let base = address_register(m.base());
+            let stack =
+                base == RSP && d.stack != 0 && (!has_memory || i.memory_base().full_register() != Register::RSP);
+            let disp = if stack && writes(m.access()) {
+                d.stack
+            } else {
+                m.displacement() as i64
+            };
+            d.mems.push(Mem {
+                base,
+                index: address_register(m.index()),
+                scale: m.scale() as u8,
+                disp: if stack && !writes(m.access()) { 0 } else { disp },
+                bytes: m.memory_size().size() as u16,
+                read: reads(m.access()) && m.access() != OpAccess::CondWrite,
+                write: writes(m.access()),
+                stack,
+            });
+        }
+    }
+    d.explicit_sp = d.reads.iter().chain(&d.writes).any(|x| x.1 == RSP && x.0 != fixed(RSP))
+        || (has_memory && !is_nop && (i.memory_base().full_register() == Register::RSP));
+    flags(i, &mut d);
+    if !is_lea {
+        arithmetic_effect(i, &mut d);
+    }
+    d.same = same_sources(i);
+    d.form = form_name(i);
+    d
+}
+
+fn reads(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::ReadWrite | OpAccess::CondRead | OpAccess::ReadCondWrite | OpAccess::CondWrite
+    )
+}
+
+fn writes(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
+    )
+}
+
+fn operand(i: &Instruction, n: u32, label: u8, access: OpAccess, d: &mut Decoded) {
+    let register = i.op_register(n);
+    let Some(reg) = number(register) else { return };
+    let partial = register.is_gpr8() || register.is_gpr16();
+    if reads(access) || (partial && writes(access)) {
+        d.reads.push((label, reg));
+    }
+    if writes(access) {
+        d.writes.push((label, reg));
+    }
+}
+
+fn flags(i: &Instruction, d: &mut Decoded) {
+    let read = i.rflags_read();
+    let changed = i.rflags_modified();
+    let rest = RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF;
+    for (mask, reg) in [(RflagsBits::CF, CARRY), (rest, ARITH)] {
+        if read & mask != 0 {
+            d.reads.push((FLAGS, reg));
+        }
+        if changed & mask != 0 {
+            d.writes.push((FLAGS, reg));
+        }
+    }
+    // A shift by a count in cl leaves the flags alone if the count is zero.
+    if matches!(
+        i.mnemonic(),
+        Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar | Mnemonic::Rol | Mnemonic::Ror
+    ) && i.op_count() == 2
+        && i.op_kind(1) == OpKind::Register
+        && !d.reads.iter().any(|r| r.0 == FLAGS)
+    {
+        d.reads.push((FLAGS, CARRY));
+        d.reads.push((FLAGS, ARITH));
+    }
+}

@@ -1,0 +1,169 @@
+//! What a block takes on a core of which a part is ideal: it has no limit.
+
+use crate::block::Block;
+use crate::core::params::Params;
+use crate::engine::machine::Machine;
+use crate::predict::steady_cycles;
+
+/// A part of a core, or of what a block asks of it, that may limit a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Instructions that wait at what serialises.
+    Serial,
+    /// Units that stay busy for many cycles.
+    Divider,
+    /// Dependencies among instructions that wait for each other: a number for each, 0 for none.
+    Chains(Vec<u16>),
+    /// Ports, one bit each.
+    Ports(u32),
+    /// All of the front end.
+    FrontEnd,
+    /// Issue slots a cycle.
+    Issue,
+    /// Accesses that cross a boundary.
+    Splits,
+    /// Stores on their way into the cache.
+    Commit,
+    /// Lines written to new addresses.
+    Lines,
+    /// Uops in flight.
+    ReorderBuffer,
+    /// Uops that wait for execution.
+    Scheduler,
+    /// Stores in flight.
+    StoreQueue,
+    /// Uops that retire a cycle.
+    Retire,
+    /// Finding instructions in blocks of code, or fetching them.
+    Predecode,
+    /// Decoders.
+    Decode,
+    /// The microcode sequencer.
+    Microcode,
+    /// The cache of decoded uops.
+    UopCache,
+    /// The loop buffer.
+    LoopBuffer,
+    /// Iterations that a taken branch keeps apart.
+    TakenBranch,
+}
+
+/// What units ask in every cycle.
+#[derive(Clone, Debug, Default)]
+pub struct Relief {
+    /// Ports that start any number of uops a cycle.
+    pub ports: u32,
+    /// The number of each instruction's chain, within which nothing waits; 0 for none.
+    pub chains: Vec<u16>,
+    /// Code has no blocks for the predecoder and fetch.
+    pub predecode: bool,
+    /// The uop cache has no regions.
+    pub uop_cache: bool,
+    /// The loop buffer starts over within a cycle.
+    pub loop_buffer: bool,
+    /// Predecoder and fetch go on behind a taken branch.
+    pub taken_branch: bool,
+}
+
+/// More than any unit handles a cycle.
+const WIDE: u32 = 64;
+/// Room for what ideal units hand over.
+const ROOM: u32 = 256;
+
+/// Cycles per iteration with some limits lifted; `None` where the pipeline does not move.
+pub fn cycles(block: &Block, params: &Params, lifted: &[Limit]) -> Option<f64> {
+    let (mut block, mut params, mut relief) = (block.clone(), params.clone(), Relief::default());
+    for limit in lifted {
+        lift(limit, &mut block, &mut params, &mut relief);
+    }
+    let mut machine = Machine::new(&block, &params).ok()?;
+    machine.relief = relief;
+    let cycles = steady_cycles(&mut machine);
+    machine.recycle();
+    cycles
+}
+
+fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {
+    match limit {
+        Limit::Serial => {
+            block.slots.iter_mut().for_each(|s| s.serial = None);
+            block.fused.iter_mut().for_each(|f| f.serial = None);
+        }
+        Limit::Divider => block.uops.iter_mut().for_each(|u| u.busy = 0),
+        Limit::Chains(numbers) => {
+            relief.chains.resize(numbers.len(), 0);
+            let before = relief.chains.iter().max().copied().unwrap_or(0);
+            for (chain, number) in relief.chains.iter_mut().zip(numbers).filter(|n| *n.1 > 0) {
+                *chain = before + number;
+            }
+        }
+        Limit::Ports(ports) => relief.ports |= ports,
+        Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),
+        Limit::Commit => params.memory.commit_bytes = 0,
+        Limit::Lines => params.memory.stream_line_cycles = 0.0,
+        Limit::ReorderBuffer => params.retire.reorder_buffer = 1024,
+        Limit::StoreQueue => params.memory.store_queue = 1024,
+        Limit::Retire => params.retire.width = 1024,
+        Limit::Issue => {
+            params.rename.width = WIDE;
+            params.rename.instructions = WIDE;
+            params.rename.alu_uops = 1000;
+            params.rename.whole_groups = false;
+            params.rename.queue = params.rename.queue.max(WIDE);
+        }
+        Limit::Scheduler => {
+            params.scheduler.entries = 4096;
+            params.rename.whole_groups = false;
+        }
+        _ => lift_front_end(limit, block, params, relief),
+    }
+}
+
+fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {
+    params.rename.queue = params.rename.queue.max(ROOM);
+    let (cache, decode) = (&mut params.uop_cache, &mut params.decode);
+    match limit {
+        Limit::Predecode => {
+            relief.predecode = true;
+            params.predecode.lcp_cycles = 0;
+            params.predecode.cross_cycles = 0;
+            params.predecode.width = WIDE;
+            params.predecode.queue = ROOM;
+            params.fetch.queue = ROOM;
+        }
+        Limit::Decode => {
+            decode.width = WIDE;
+            decode.fusible_last = true;
+            decode.branch_ends = false;
+            for inst in &mut block.insts {
+                inst.complex = false;
+                inst.simple_after = u32::MAX;
+            }
+        }
+        Limit::Microcode => {
+            decode.microcode_cycles = 0;
+            decode.microcode_width = WIDE;
+            cache.microcode_stall = 0;
+        }
+        Limit::UopCache => {
+            relief.uop_cache = true;
+            params.loop_buffer.enabled = false;
+            (cache.width, cache.line_uops) = (WIDE, WIDE);
+            (cache.lines, cache.reads) = (WIDE, 1000);
+            cache.one_region = false;
+            cache.wide_ends = false;
+            cache.pairs = false;
+            cache.branch_erratum = false;
+        }
+        Limit::LoopBuffer => relief.loop_buffer = true,
+        Limit::TakenBranch => {
+            relief.taken_branch = true;
+            block.target_bubble = 0;
+            cache.joins_iterations = true;
+            decode.branch_ends = false;
+            params.taken_branch.cycles = 1;
+            params.fetch.taken_bubble = 0;
+        }
+        _ => params.front_end.mode = "ideal".into(),
+    }
+}
