@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -136,9 +137,13 @@ class Panel:
 
     def _figures(self, variant: str, core: str) -> pd.DataFrame:
         """Return the models' rows of one variant on one core that cost a call of any size."""
-        mine = self.rows[(self.rows["variant"] == variant) & (self.rows["microarch"] == core)]
-        whole = mine["cycles"].notna() & mine["startup_cycles"].notna()
-        return mine[whole].set_index("source")
+        return self._by_place.get((variant, core), self.rows.iloc[:0].set_index("source"))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], pd.DataFrame]:
+        whole = self.rows[self.rows["cycles"].notna() & self.rows["startup_cycles"].notna()]
+        parts = whole.groupby(["variant", "microarch"], sort=False)
+        return {(str(v), str(core)): part.set_index("source") for (v, core), part in parts}
 
     def _impossible(self, *figures: pd.DataFrame) -> set[str]:
         """Return the models of which one figure cannot be."""

@@ -1,5 +1,6 @@
 """What is known of each variant against its routine's baseline, core by core."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from loopwright.cores.features import provides
 from loopwright.cores.microarchs import Microarch
 from loopwright.judging import basis, call_costs, opinions
 from loopwright.judging.basis import Gap
+from loopwright.judging.call_costs import Place, Row
 from loopwright.judging.compare import HERE, MEASURED
 from loopwright.judging.histogram import Histogram
 from loopwright.judging.opinions import Opinion
@@ -105,6 +107,7 @@ def cases(
     """Return the candidates of a routine with what the comparison table rows says of each."""
     out = []
     panel = opinions.Panel.of(rows, routine, sizes)
+    measured = [_Measured(core, _on(found.measurements, core)) for core in measured_cores(found)]
     for variant in found.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(found, variant.name):
             continue
@@ -113,7 +116,7 @@ def cases(
             unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
             if unmet:
                 case.lacking[core.id] = " and ".join(map(_condition, unmet))
-        _measured(found, routine, case, sizes)
+        _measured(measured, routine, case, sizes)
         for core_id in map(str, rows["microarch"].unique()):
             # What was to be measured and is not there is no reason to ask models instead.
             if core_id not in case.verdicts and (case.partial or core_id not in case.short):
@@ -135,15 +138,30 @@ def _condition(need: str) -> str:
     return f"{need[2:]} is off" if need.startswith("no") else f"there is {need}"
 
 
-def _measured(found: Study, routine: Routine, case: Case, sizes: Histogram | None) -> None:
+class _Measured:
+    """What was measured on a core, and the calls of each variant among it."""
+
+    def __init__(self, core: str, rows: pd.DataFrame) -> None:
+        self.core, self.rows = core, rows
+        self._calls: dict[str, dict[Place, list[Row]]] = {}
+
+    def calls(self, variant: str) -> dict[Place, list[Row]]:
+        if variant not in self._calls:
+            self._calls[variant] = basis.calls(self.rows, variant)
+        return self._calls[variant]
+
+
+def _measured(
+    measured: Sequence[_Measured], routine: Routine, case: Case, sizes: Histogram | None
+) -> None:
     """Fill in the verdicts of calls that were measured, and what is missing for one.
 
     Where user space leaves something out a measurement says nothing of the routine, whole or not.
     """
     asked = basis.places(routine.contract, sizes)
-    for core in measured_cores(found):
-        rows = _on(found.measurements, core)
-        base, other = (basis.calls(rows, n) for n in (routine.baseline, case.variant.name))
+    for of_core in measured:
+        core, rows = of_core.core, of_core.rows
+        base, other = (of_core.calls(n) for n in (routine.baseline, case.variant.name))
         both = basis.pairs(base, other)
         if all(place in both for place in asked):
             verdict = _of_calls(core, {place: both[place] for place in asked}, sizes)
@@ -173,7 +191,7 @@ def _on(rows: pd.DataFrame, core: str) -> pd.DataFrame:
 
 def _of_calls(
     core: str,
-    pairs: dict[call_costs.Place, tuple[call_costs.Row, call_costs.Row]],
+    pairs: dict[Place, tuple[Row, Row]],
     sizes: Histogram | None,
 ) -> Verdict:
     ratio, low, high = call_costs.speedup(pairs, sizes)
