@@ -44,7 +44,8 @@ browser: setup
 
 test: setup browser
 	$(call CARGO,test) --release --quiet
-	.venv/bin/python -m pytest -m 'not slow'
+	.venv/bin/python -m pytest -m 'not slow and not measures' -n auto --dist loadfile
+	.venv/bin/python -m pytest -m 'measures and not slow'
 
 test-slow: setup browser
 	.venv/bin/python -m pytest

@@ -5,7 +5,10 @@ import re
 import subprocess
 import sys
 
+import pytest
 from checkout import ROOT
+
+pytestmark = pytest.mark.measures
 
 PROGRAM = ROOT / "benchmarks" / "keep.py"
 

@@ -16,6 +16,8 @@ from loopwright.measuring.blocks.slopes import BlockReading, result, wants_more
 from loopwright.measuring.blocks.trips import of_block
 from loopwright.measuring.blocks.verb import COLUMNS, measure_blocks
 
+pytestmark = pytest.mark.measures
+
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
 LOADS = "488b06488b07498b00498b01"
 KNOWN = {"4801c8": 1.0, "480fafc0": 3.0, "4811c8": 1.0}  # add, imul, adc: chains

@@ -16,6 +16,8 @@ from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
 
+pytestmark = pytest.mark.measures
+
 PROGRAMS = Path(__file__).parent / "data" / "counters"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 EMULATED = pytest.mark.skipif(

@@ -13,6 +13,8 @@ import pytest
 from checkout import ROOT
 from documents import Step, differs, steps
 
+pytestmark = pytest.mark.measures
+
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 # What measure says, and a kit's run.
 _REFUSED = ("loopwright: no measurement has a number", "are still wanted: try --resume")

@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-
-from loopwright import paths
+from checkout import ROOT
 
 # Sends itself an interrupt, once: when a module is looked for, or a file of that name opened.
 PROGRAM = """
@@ -83,7 +82,7 @@ def test_one_that_is_ignored_stays_ignored():
     command = f"trap '' INT; exec {sys.executable} -c \"$1\" click list kernels"
     done = subprocess.run(
         ["sh", "-c", command, "sh", PROGRAM],
-        capture_output=True, text=True, cwd=paths.ROOT, check=False, timeout=120,
+        capture_output=True, text=True, cwd=ROOT, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0
     assert "x86_64/copy_user" in done.stdout

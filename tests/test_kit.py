@@ -25,6 +25,8 @@ from loopwright.store.importing import import_results
 from loopwright.store.results import results
 from loopwright.store.runs import Store
 
+pytestmark = pytest.mark.measures
+
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 ONLY = ["--only", "x86_64/chains"]

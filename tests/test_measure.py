@@ -23,6 +23,8 @@ from loopwright.measuring.readings import Reading, Result
 from loopwright.measuring.sweeps import Goal
 from loopwright.measuring.table import COLUMNS
 
+pytestmark = pytest.mark.measures
+
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 STEPS = 16  # dependent instructions an iteration of the chains

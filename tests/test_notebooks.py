@@ -11,6 +11,8 @@ from checkout import ROOT
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
 
+pytestmark = pytest.mark.measures
+
 QUICK = {"pipeline_timeline", "your_own_loop"}
 # What is run in addition, as if somebody had chosen something else.
 CHOICE = {"pipeline_timeline": 'pick["microarch"] = "sandybridge"'}

@@ -15,6 +15,8 @@ from loopwright import kernels
 from loopwright.cli import run as run_here
 from loopwright.errors import InputError, unknown
 
+pytestmark = pytest.mark.measures
+
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 ADD = "4801d8"
 

@@ -11,6 +11,8 @@ from loopwright.cli import run as run_cli
 from loopwright.harness import jobs
 from loopwright.measuring.selftest import COLUMNS, run
 
+pytestmark = pytest.mark.measures
+
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 REQUIRED = ["add chain", "imul chain", "load stream", "taken branches"]
 

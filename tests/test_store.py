@@ -21,6 +21,8 @@ from loopwright.store.database import SCHEMA
 from loopwright.store.results import results, withdraw
 from loopwright.store.runs import Record, Run, Store
 
+pytestmark = pytest.mark.measures
+
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
