@@ -231,12 +231,13 @@ void attempt_run(const struct attempt *attempt)
 			attempt_fail("the source is written");
 	}
 	done = check_result(attempt, &out);
+	verdict->cases++;
 	if (!attempt->at[SIDE_DST] || attempt->stray)
 		return;
 	if (attempt->at[SIDE_DST] < ground->side[SIDE_DST].start)
 		ground_check_front(ground, job, attempt);
 	else
 		ground_check(ground, job, attempt, done);
-	if (!(++verdict->cases % ALL_EVERY))
+	if (!(verdict->cases % ALL_EVERY))
 		ground_check_all(ground);
 }

@@ -21,6 +21,8 @@ _STUBS = {
 }
 _PLAIN = {"EX_TYPE_DEFAULT", "EX_TYPE_UACCESS"}
 _ERR_ZERO = {"EX_TYPE_UACCESS_ERR_ZERO", "EX_TYPE_KACCESS_ERR_ZERO"}
+# What x86-64 kernels write into code at boot: where user space ends, with 4-level page tables.
+_AT_BOOT = {"runtime_ptr_USER_PTR_MAX": (0x7FFFFFFFF000).to_bytes(8, "little")}
 _NO_REGISTERS = 31 | 31 << 5  # wzr for both: nothing is written but the program counter
 
 
@@ -62,8 +64,8 @@ class Image:
 def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
     """Link objects with stubs for what the kernel has elsewhere, and read them.
 
-    NotProven where they call what is not there. Feature names come from the tree's headers, or
-    those generated in its build folder.
+    NotProven where they call what is not there, or use what is only known at boot. Feature names
+    come from the tree's headers, or those generated in its build folder.
     """
     tools = toolchain.find(isa)
     stub, linked = scratch / "stub.o", scratch / "linked.elf"
@@ -95,12 +97,28 @@ def _read(isa: str, path: Path, tree: Tree, build: Path) -> Image:
         assert start == 0
     return Image(
         isa=isa,
-        text=text,
+        text=_booted(text, sections),
         symbols={s.name: s["st_value"] for s in symbols},
         sizes={s.name: s["st_size"] for s in symbols},
         entries=_entries(isa, *sections.get("__ex_table", (0, b"")), _types(isa, tree)),
         alternatives=_alternatives(isa, sections, tree, features(isa, tree, build)),
     )
+
+
+def _booted(text: bytes, sections: dict[str, tuple[int, bytes]]) -> bytes:
+    """Return code with the constants that a booting kernel writes into it."""
+    out = bytearray(text)
+    for name, (address, data) in sections.items():
+        if not name.startswith("runtime_"):
+            continue
+        if name not in _AT_BOOT:
+            raise NotProven(f"it uses {name.split('_', 2)[-1]}, which is only known at boot")
+        value = _AT_BOOT[name]
+        for at in range(0, len(data), 4):
+            place = address + at + _signed(data, at)
+            if 0 <= place < len(out):  # else in code that is built beside it
+                out[place : place + len(value)] = value
+    return bytes(out)
 
 
 def _signed(data: bytes, at: int) -> int:
