@@ -1,8 +1,8 @@
 //! What of a block the cache of decoded uops holds, and in which lines.
 
+use crate::block::stream::Position;
 use crate::block::{Block, Notion};
 use crate::core::params::{CacheRule, Params};
-use crate::engine::flight::Position;
 use crate::error::Error;
 
 /// A line or entry: consecutive fused uops read together.

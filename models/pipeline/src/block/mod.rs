@@ -11,6 +11,7 @@ pub mod places;
 mod slots;
 pub mod special;
 pub mod split;
+pub mod stream;
 mod sums;
 mod targets;
 pub mod uops;

@@ -50,6 +50,16 @@ pub enum Event {
         slot: u32,
         /// Iteration.
         iteration: u32,
+        /// It has uops that need a port.
+        executed: bool,
+    },
+    /// A uop that is renamed needs a result of another instruction, or of an earlier instance of its own;
+    /// told only to those who see operands.
+    Needs {
+        /// Instruction of the block.
+        inst: u16,
+        /// Instruction that makes it.
+        from: u16,
     },
     /// Rename takes no more in this cycle.
     Held {
@@ -82,6 +92,9 @@ pub enum Event {
 
 /// Receives events.
 pub trait Observer {
+    /// Whether it wants to be told of what uops need.
+    const OPERANDS: bool = false;
+
     /// Called for every event, in order.
     fn on(&mut self, cycle: i32, event: Event);
 }
@@ -92,36 +105,4 @@ pub struct Nobody;
 impl Observer for Nobody {
     #[inline(always)]
     fn on(&mut self, _: i32, _: Event) {}
-}
-
-/// Keeps the events of the first iterations.
-#[derive(Default)]
-pub struct Recorder {
-    /// Iterations to keep.
-    pub iterations: u32,
-    /// Cycle and event, in order.
-    pub events: Vec<(i32, Event)>,
-    /// Why rename ended, by cycle.
-    pub holds: Vec<Hold>,
-}
-
-impl Observer for Recorder {
-    fn on(&mut self, cycle: i32, event: Event) {
-        let iteration = match event {
-            Event::Cycle => return,
-            Event::Held { why } => {
-                self.holds.resize(cycle as usize, why);
-                self.holds.push(why);
-                return;
-            }
-            Event::Predecoded { iteration, .. }
-            | Event::Queued { iteration, .. }
-            | Event::Renamed { iteration, .. }
-            | Event::Dispatched { iteration, .. }
-            | Event::Retired { iteration, .. } => iteration,
-        };
-        if iteration < self.iterations {
-            self.events.push((cycle, event));
-        }
-    }
 }

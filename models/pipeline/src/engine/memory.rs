@@ -1,8 +1,18 @@
-//! Stores on their way into the cache: in order, after retirement, two that lie together in a cycle.
+//! Stores in flight: what loads take from them, and their way into the cache: in order, after
+//! retirement, two that lie together in a cycle.
 
+use crate::block::Block;
+use crate::core::params::{memory, Params};
+use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, NONE};
-use crate::engine::machine::Machine;
+use crate::engine::results::Results;
 use std::collections::VecDeque;
+
+/// Iterations that are remembered of a store; loads look back over fewer.
+const ITERATIONS: usize = 8;
+
+/// What one store holds, by iteration.
+type History = [Held; ITERATIONS];
 
 /// A retired store that is not in the cache yet.
 #[derive(Clone, Copy, Debug)]
@@ -11,9 +21,25 @@ struct Entry {
     iteration: u32,
 }
 
-/// State of the stores between rename and the cache.
-#[derive(Clone, Debug, Default)]
-pub struct State {
+/// What a load can wait for of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The data, from the store.
+    Data,
+    /// The data, from what made them.
+    Source,
+    /// That it is in the cache.
+    Commit,
+}
+
+/// Stores in flight.
+#[derive(Debug)]
+pub struct Memory<'a> {
+    block: &'a Block,
+    p: &'a memory,
+    data: Vec<History>,
+    sources: Vec<History>,
+    committed: Vec<History>,
     /// Retired ones, the oldest first.
     retired: VecDeque<Entry>,
     /// Renamed ones, in order: what loads that wait for them wait for.
@@ -22,93 +48,119 @@ pub struct State {
     taken: u32,
     /// First cycle at which the cache takes the next one.
     free: i32,
-    /// Cycles in which the cache took stores, since the start.
-    pub busy: u64,
-    /// By store, what loads wait for in the last iterations.
-    pub held: Vec<[Held; 8]>,
 }
 
-impl State {
+impl<'a> Memory<'a> {
     /// No stores.
-    pub fn new(stores: usize) -> State {
-        State {
-            held: vec![[Held::Since(0, 0); 8]; stores],
-            ..State::default()
+    pub fn new(block: &'a Block, params: &'a Params) -> Memory<'a> {
+        let none = [Held::Since(0, 0); ITERATIONS];
+        let stores = if block.forwards { block.stores } else { 0 };
+        Memory {
+            block,
+            p: &params.memory,
+            data: vec![none; stores],
+            sources: vec![none; stores],
+            committed: vec![none; block.places.len()],
+            retired: VecDeque::new(),
+            awaited: VecDeque::new(),
+            taken: 0,
+            free: 0,
         }
     }
 
-    /// What the future depends on, relative to an iteration and a cycle.
-    pub fn fingerprint(&self, base: u32, now: i32, mut add: impl FnMut(u64)) {
-        add(u64::from(self.taken) << 32 | (self.free - now).max(0) as u64);
-        for entry in &self.retired {
-            add(u64::from(entry.store) << 32 | u64::from(entry.iteration.wrapping_sub(base)));
-        }
+    /// What a load waits for of a store some iterations back; `None` if that was before the start.
+    pub fn get(&self, of: Of, store: u16, iteration: u32, back: u16) -> Option<Held> {
+        let iteration = iteration.checked_sub(u32::from(back))?;
+        let histories = match of {
+            Of::Data => &self.data,
+            Of::Source => &self.sources,
+            Of::Commit => &self.committed,
+        };
+        Some(histories[usize::from(store)][iteration as usize % ITERATIONS])
     }
-}
 
-impl Machine<'_> {
+    /// A store is renamed that takes `source` and hands on `data`.
+    pub fn store(&mut self, store: u16, iteration: u32, source: Held, data: Held, results: &mut Results) {
+        put(&mut self.sources, store, iteration, source, results);
+        put(&mut self.data, store, iteration, data, results);
+    }
+
     /// Whether so many stores more fit between rename and the cache.
-    pub(crate) fn room_for_stores(&self, stores: u32) -> bool {
-        let p = &self.params.memory;
-        p.commit_bytes == 0 || self.commit.taken + stores <= p.store_queue.max(stores)
+    pub fn fits(&self, stores: u32) -> bool {
+        self.p.commit_bytes == 0 || self.taken + stores <= self.p.store_queue.max(stores)
     }
 
     /// A store takes its place at rename.
-    pub(crate) fn rename_store(&mut self, store: u16, iteration: u32, inst: u16) {
-        if self.params.memory.commit_bytes == 0 {
+    pub fn enter(&mut self, store: u16, iteration: u32, inst: u16, results: &mut Results) {
+        if self.p.commit_bytes == 0 {
             return;
         }
-        self.commit.taken += 1;
+        self.taken += 1;
         let mut value = NONE;
         if self.block.places[usize::from(store)].awaited {
-            value = self.new_value(inst);
-            let held = Held::Value(value);
-            self.count(held, 1);
-            let place = &mut self.commit.held[usize::from(store)][iteration as usize % 8];
-            let old = std::mem::replace(place, held);
-            self.count(old, -1);
+            value = results.promise(inst);
+            put(&mut self.committed, store, iteration, Held::Value(value), results);
         }
-        self.commit.awaited.push_back(value);
+        self.awaited.push_back(value);
     }
 
     /// A store retires.
-    pub(crate) fn retire_store(&mut self, store: u16, iteration: u32) {
-        if self.params.memory.commit_bytes != 0 {
-            self.commit.retired.push_back(Entry { store, iteration });
+    pub fn retire(&mut self, store: u16, iteration: u32) {
+        if self.p.commit_bytes != 0 {
+            self.retired.push_back(Entry { store, iteration });
         }
     }
 
-    /// Write to the cache for a cycle.
-    pub(crate) fn commit_cycle(&mut self) {
-        let within = self.params.memory.commit_bytes;
-        if within == 0 || self.commit.free > self.now {
+    /// Write to the cache for a cycle; `written` is told what loads wait for of each store.
+    pub fn cycle(&mut self, now: i32, mut written: impl FnMut(u32)) {
+        let within = self.p.commit_bytes;
+        if within == 0 || self.free > now {
             return;
         }
-        let Some(first) = self.commit.retired.pop_front() else {
+        let Some(first) = self.retired.pop_front() else {
             return;
         };
         let block = self.block;
         let place = |e: &Entry| &block.places[usize::from(e.store)];
-        self.committed();
+        self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
-        self.commit.free = self.now + 1 + i32::from(crosses);
-        self.commit.busy += 1 + u64::from(crosses);
-        let Some(&next) = self.commit.retired.front() else {
+        self.free = now + 1 + i32::from(crosses);
+        let Some(&next) = self.retired.front() else {
             return;
         };
         // What crosses the middle is written alone.
         let whole = |e: &Entry| !place(e).crosses(e.iteration, within / 2);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
-            self.commit.retired.pop_front();
-            self.committed();
+            self.retired.pop_front();
+            self.commit(&mut written);
         }
     }
 
-    /// The oldest store is in the cache: tell the loads that wait for it.
-    fn committed(&mut self) {
-        self.commit.taken = self.commit.taken.saturating_sub(1);
-        if let Some(value) = self.commit.awaited.pop_front() {
-            self.resolve(value, self.now);
+    /// The oldest store is in the cache.
+    fn commit(&mut self, written: &mut impl FnMut(u32)) {
+        self.taken = self.taken.saturating_sub(1);
+        if let Some(value) = self.awaited.pop_front() {
+            written(value);
         }
     }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
+        for held in self.data.iter().chain(&self.sources).flatten() {
+            into.add_rare(into.until(results.ready(*held)));
+        }
+        if self.p.commit_bytes != 0 {
+            into.add(u64::from(self.taken) << 32 | into.until(self.free));
+            for entry in &self.retired {
+                into.add(u64::from(entry.store) << 32 | into.ahead(entry.iteration));
+            }
+        }
+    }
+}
+
+fn put(histories: &mut [History], store: u16, iteration: u32, held: Held, results: &mut Results) {
+    let place = &mut histories[usize::from(store)][iteration as usize % ITERATIONS];
+    let old = std::mem::replace(place, held);
+    results.count(held, 1);
+    results.count(old, -1);
 }

@@ -1,16 +1,19 @@
 //! The machine that runs a block cycle by cycle.
 
-pub mod eliminate;
 pub mod events;
+pub mod fingerprint;
 pub mod flight;
 pub mod front;
+pub mod in_flight;
+pub mod lines;
 pub mod machine;
 pub mod memory;
 pub mod ports;
 pub mod ready;
+pub mod registers;
+pub mod relief;
 pub mod rename;
+pub mod results;
 pub mod retire;
 pub mod schedule;
-pub mod scratch;
 pub mod steady;
-pub mod values;

@@ -1,12 +1,18 @@
 //! The choice of an execution port.
 
 use crate::block::Block;
-use crate::core::params::{Assign, Choice};
-use crate::engine::machine::Machine;
+use crate::core::params::{ports, Assign, Choice, Params};
+use crate::engine::fingerprint::Fingerprint;
+
+/// Ports at most.
+pub const PORTS: usize = 24;
+
+/// No port yet.
+pub const NO_PORT: u8 = 255;
 
 /// Ports in the order in which uops with a choice take them: schedulers that know what waits
 /// leave those free that others need.
-pub(crate) fn order(block: &Block, ports: usize) -> Vec<u8> {
+pub fn order(block: &Block, ports: usize) -> Vec<u8> {
     let mut needed = vec![0.0; ports];
     for uop in &block.uops {
         let choices = f64::from(uop.ports.count_ones().max(1));
@@ -21,45 +27,106 @@ pub(crate) fn order(block: &Block, ports: usize) -> Vec<u8> {
     order
 }
 
-impl Machine<'_> {
+/// How rename gives uops their ports, by what it knows of those that wait.
+#[derive(Debug)]
+pub struct PortChoice<'a> {
+    p: &'a ports,
+    assign: Assign,
+    /// Uops given to each port that have not started.
+    load: [u32; PORTS],
+    /// The same as rename sees it.
+    seen: [u32; PORTS],
+    /// Uops that started on each port in the last cycle.
+    started: [u32; PORTS],
+    /// Ports that load.
+    load_mask: u32,
+    /// Choice that each issue slot takes, among more than two ports and among two.
+    choices: [[Choice; 4]; 2],
+    /// Ties go to the highest port.
+    high: bool,
+    /// Which of two load ports is next.
+    turn: bool,
+}
+
+impl<'a> PortChoice<'a> {
+    /// Nothing waits.
+    pub fn new(params: &'a Params, assign: Assign) -> PortChoice<'a> {
+        let p = &params.ports;
+        PortChoice {
+            p,
+            assign,
+            load: [0; PORTS],
+            seen: [0; PORTS],
+            started: [0; PORTS],
+            load_mask: params.mask(&p.load).unwrap_or(0),
+            choices: [&p.slots, &p.slots_of_two]
+                .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
+            high: p.tie == "high",
+            turn: false,
+        }
+    }
+
     /// Give a uop its port, or leave the choice to dispatch.
-    pub fn assign_port(&mut self, index: usize, ports: u32, position: u32) {
+    pub fn choose(&mut self, ports: u32, position: u32) -> u8 {
         let port = match self.assign {
-            Assign::AtDispatch => 255,
+            Assign::AtDispatch => return NO_PORT,
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             Assign::LeastLoaded => self.least(ports),
             Assign::IssueSlots => self.by_issue_slot(ports, position),
         };
-        self.flights[index].port = port;
-        if port != 255 {
-            self.sched.load[usize::from(port)] += 1;
+        self.load[usize::from(port)] += 1;
+        port
+    }
+
+    /// What rename sees is the load before a cycle's dispatch, or before that of the one before.
+    pub fn before_dispatch(&mut self) {
+        if self.p.counts_age > 0 {
+            self.seen = self.load;
+        }
+        if self.p.counts_age > 1 {
+            for (seen, started) in self.seen.iter_mut().zip(&mut self.started) {
+                *seen += std::mem::take(started);
+            }
+        }
+    }
+
+    /// A uop starts.
+    pub fn start(&mut self, port: usize) {
+        self.started[port] += u32::from(self.p.counts_age > 1);
+        self.load[port] = self.load[port].saturating_sub(1);
+    }
+
+    /// All that start in a cycle have.
+    pub fn after_dispatch(&mut self) {
+        if self.p.counts_age == 0 {
+            self.seen = self.load;
         }
     }
 
     fn least(&self, ports: u32) -> u8 {
-        (0..24u8)
+        (0..PORTS as u8)
             .filter(|p| ports & 1 << p != 0)
-            .min_by_key(|p| (self.sched.load[usize::from(*p)], u8::MAX - p))
+            .min_by_key(|p| (self.load[usize::from(*p)], u8::MAX - p))
             .unwrap_or(0)
     }
 
     fn by_issue_slot(&mut self, ports: u32, position: u32) -> u8 {
-        if ports & !self.sched.load_mask == 0 && ports.count_ones() == 2 {
+        if ports & !self.load_mask == 0 && ports.count_ones() == 2 {
             // The two load ports take turns.
-            self.sched.turn = !self.sched.turn;
+            self.turn = !self.turn;
             let low = ports.trailing_zeros() as u8;
             let high = 31 - ports.leading_zeros() as u8;
-            return if self.sched.turn { low } else { high };
+            return if self.turn { low } else { high };
         }
         // Keys order ports by load, then by the rule for ties.
-        let mut order = [u32::MAX; 24];
+        let mut order = [u32::MAX; PORTS];
         let mut count = 0;
         let mut left = ports;
         while left != 0 {
             let p = left.trailing_zeros();
             left &= left - 1;
-            let tie = if self.sched.high { 31 - p } else { p };
-            let mut key = self.sched.seen[p as usize] << 5 | tie;
+            let tie = if self.high { 31 - p } else { p };
+            let mut key = self.seen[p as usize] << 5 | tie;
             for place in &mut order[..count] {
                 if key < *place {
                     std::mem::swap(place, &mut key);
@@ -71,7 +138,7 @@ impl Machine<'_> {
         let order = &order[..count];
         let tie_of = |key: &u32| key & 31;
         let others = || order[1..].iter().copied();
-        let (chosen, against) = match self.sched.choices[usize::from(count == 2)][position as usize % 4] {
+        let (chosen, against) = match self.choices[usize::from(count == 2)][position as usize % 4] {
             Choice::Rank(rank) => (order[rank.min(count - 1)], order[rank.min(count - 1)]),
             Choice::Highest => (
                 others().max_by_key(|k| self.port_of(tie_of(k))).unwrap_or(order[0]),
@@ -83,16 +150,20 @@ impl Machine<'_> {
             ),
         };
         let apart = (against >> 5) - (order[0] >> 5);
-        let key = if apart >= self.params.ports.imbalance {
-            order[0]
-        } else {
-            chosen
-        };
+        let key = if apart >= self.p.imbalance { order[0] } else { chosen };
         self.port_of(tie_of(&key))
     }
 
     /// The port of a key's lower bits, which rank ports by the rule for ties.
     fn port_of(&self, tie: u32) -> u8 {
-        (if self.sched.high { 31 - tie } else { tie }) as u8
+        (if self.high { 31 - tie } else { tie }) as u8
+    }
+
+    /// Tell what the future depends on, of so many ports.
+    pub fn fingerprint(&self, ports: usize, into: &mut Fingerprint) {
+        for (load, started) in self.load.iter().zip(&self.started).take(ports) {
+            into.add_ports(u64::from(*load) << 32 | u64::from(*started));
+        }
+        into.add_ports(u64::from(self.turn));
     }
 }

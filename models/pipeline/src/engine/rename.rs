@@ -1,291 +1,331 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
-use crate::block::uops::{From, Role};
-use crate::block::{Fused, SlotKind};
+use crate::block::uops::{From, Role, Uop};
+use crate::block::{Block, Fused, Slot, SlotKind};
+use crate::core::params::Params;
 use crate::engine::events::{Event, Hold, Observer};
-use crate::engine::flight::{Held, RobEntry, LATER, NONE, OUTPUTS, ROB_SIZE, UOP_SIZE};
-use crate::engine::machine::Machine;
-use crate::isa::inst::Reg;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::{Held, Source, Waiting, LATER, NONE, OUTPUTS};
+use crate::engine::in_flight::Flight;
+use crate::engine::memory::{Memory, Of};
+use crate::engine::ports::NO_PORT;
+use crate::engine::registers::Registers;
+use crate::engine::relief::Relief;
+use crate::engine::results::Results;
+use crate::engine::retire::Retire;
+use crate::engine::schedule::Schedule;
+use std::collections::VecDeque;
 
-/// A value shared by registers after an eliminated move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Alias {
-    /// Registers that hold it, one bit each (general-purpose and vector).
-    pub regs: u64,
-    /// Holds a vector value.
-    pub vector: bool,
+/// The units behind rename, which it gives places in.
+#[derive(Debug)]
+pub struct Behind<'a> {
+    /// Results in flight.
+    pub results: Results,
+    /// Schedulers and ports.
+    pub schedule: Schedule<'a>,
+    /// Stores in flight.
+    pub memory: Memory<'a>,
+    /// Reorder buffer.
+    pub retire: Retire<'a>,
 }
 
-/// State of rename.
-#[derive(Clone, Debug, Default)]
-pub struct State {
-    /// Values that take a slot for eliminated moves.
-    pub aliases: Vec<Alias>,
-    /// Slots renamed since the start.
-    pub renamed: u64,
-    /// Cycles in which nothing was waiting.
-    pub starved: u64,
-    /// Cycles in which the reorder buffer or the schedulers were full.
-    pub blocked: u64,
-    /// Which unit left rename without work, by [`crate::engine::flight::Source`].
-    pub starved_by: [u64; 5],
-    /// Cycles that rename still stands still.
-    pub stall: u32,
-    /// Registers that become other names of what is held, by the instruction that is being renamed.
-    pub mirrored: Vec<(Reg, Held)>,
+/// Rename.
+#[derive(Debug)]
+pub struct Rename<'a> {
+    block: &'a Block,
+    params: &'a Params,
+    registers: Registers<'a>,
+    /// The number of each instruction's chain, within which nothing waits; 0 for none.
+    chains: Vec<u16>,
+    /// Only computing uops advance the issue slot.
+    counts_computing: bool,
     /// Computing uops renamed in this cycle.
-    pub computing: u32,
-    /// Registers to be written by the instruction that is being renamed.
-    pub writes: Vec<(Reg, u32)>,
+    computing: u32,
+    /// Cycles that it still stands still.
+    stall: u32,
+    /// Slots that each unit left empty, by [`Source`].
+    starved_by: [u64; 5],
 }
 
-impl Machine<'_> {
-    /// Rename for a cycle.
-    pub fn rename_cycle<O: Observer>(&mut self, observer: &mut O) {
-        let why = self.rename_until(observer);
-        observer.on(self.now, Event::Held { why });
+impl<'a> Rename<'a> {
+    /// Nothing is renamed yet.
+    pub fn new(block: &'a Block, params: &'a Params, relief: &Relief) -> Rename<'a> {
+        Rename {
+            block,
+            params,
+            registers: Registers::new(params),
+            chains: relief.chains.clone(),
+            counts_computing: params.ports.position == "computing",
+            computing: 0,
+            stall: 0,
+            starved_by: [0; 5],
+        }
     }
 
-    /// Rename until something ends it.
-    fn rename_until<O: Observer>(&mut self, observer: &mut O) -> Hold {
-        if self.rename.stall > 0 {
-            self.rename.stall -= 1;
+    /// Slots that each unit of the front end left empty, by [`Source`].
+    pub fn starved_by(&self) -> [u64; 5] {
+        self.starved_by
+    }
+
+    /// Rename for a cycle what waits in the queue that a unit feeds.
+    pub fn cycle<O: Observer>(
+        &mut self,
+        now: i32,
+        queue: &mut VecDeque<Waiting>,
+        feeding: Source,
+        behind: &mut Behind<'a>,
+        observer: &mut O,
+    ) {
+        let why = self.until_held(now, queue, feeding, behind, observer);
+        observer.on(now, Event::Held { why });
+    }
+
+    fn until_held<O: Observer>(
+        &mut self,
+        now: i32,
+        queue: &mut VecDeque<Waiting>,
+        feeding: Source,
+        behind: &mut Behind<'a>,
+        observer: &mut O,
+    ) -> Hold {
+        if self.stall > 0 {
+            self.stall -= 1;
             return Hold::Serial;
         }
-        let p = self.params;
-        let width = p.rename.width;
-        let mut used = 0;
-        self.rename.computing = 0;
-        let mut instructions = 0;
-        let mut alu = 0;
-        if p.rename.whole_groups && self.sched.waiting + width > p.scheduler.entries {
-            self.rename.blocked += 1;
+        let p = &self.params.rename;
+        if p.whole_groups && !behind.schedule.fits(p.width) {
             return Hold::Scheduler;
         }
-        let mut why = Hold::Width;
-        while used < width {
-            let Some(&head) = self.idq.front() else {
-                self.rename.starved += 1;
-                self.rename.starved_by[self.source as usize] += u64::from(width - used);
-                why = Hold::Empty;
-                break;
+        self.computing = 0;
+        let (mut used, mut instructions, mut alu) = (0, 0, 0);
+        while used < p.width {
+            let Some(&head) = queue.front() else {
+                self.starved_by[feeding as usize] += u64::from(p.width - used);
+                return Hold::Empty;
             };
             let fused = &self.block.fused[head.fused as usize];
             let count = fused.slots.end - fused.slots.start;
-            if used > 0 && used + count > width {
-                break;
+            if used > 0 && used + count > p.width {
+                return Hold::Width;
             }
-            if fused.first {
-                instructions += 1;
-                if instructions > p.rename.instructions {
-                    why = Hold::Window;
-                    break;
-                }
+            instructions += u32::from(fused.first);
+            if instructions > p.instructions {
+                return Hold::Window;
             }
-            if let Some(full) = self.full(count, fused) {
-                self.rename.blocked += u64::from(used == 0);
-                why = full;
-                break;
+            if let Some(full) = self.full(count, fused, behind) {
+                return full;
             }
             alu += fused.alu;
-            if alu > p.rename.alu_uops && used > 0 {
-                why = Hold::Window;
-                break;
+            if alu > p.alu_uops && used > 0 {
+                return Hold::Window;
             }
             if let Some(cycles) = fused.serial {
-                if self.rob_tail != self.rob_head {
-                    why = Hold::Serial;
-                    break;
+                if !behind.retire.is_empty() {
+                    return Hold::Serial;
                 }
-                self.rename.stall = cycles.saturating_sub(1);
+                self.stall = cycles.saturating_sub(1);
             }
-            let stalls = self.rename.stall > 0;
-            for at in fused.slots.clone() {
-                self.rename_slot(at, head.iteration, used);
+            for slot in fused.slots.clone() {
+                let iteration = head.iteration;
+                let executed = self.slot(now, slot, iteration, used, behind, observer);
                 observer.on(
-                    self.now,
+                    now,
                     Event::Renamed {
-                        slot: at,
-                        iteration: head.iteration,
+                        slot,
+                        iteration,
+                        executed,
                     },
                 );
                 used += 1;
             }
-            self.idq.pop_front();
-            if head.wraps || stalls {
-                why = if stalls { Hold::Serial } else { Hold::LoopEnd };
-                break;
+            queue.pop_front();
+            if self.stall > 0 {
+                return Hold::Serial;
+            }
+            if head.wraps {
+                return Hold::LoopEnd;
             }
         }
-        self.rename.renamed += u64::from(used);
-        why
+        Hold::Width
     }
 
     /// Which buffer has no room for so many slots and the uops and stores in them.
-    fn full(&mut self, slots: u32, fused: &Fused) -> Option<Hold> {
-        let (p, uops) = (self.params, fused.uops);
-        if fused.stores > 0 && !self.room_for_stores(fused.stores) {
+    fn full(&self, slots: u32, fused: &Fused, behind: &mut Behind) -> Option<Hold> {
+        if fused.stores > 0 && !behind.memory.fits(fused.stores) {
             return Some(Hold::StoreQueue);
         }
-        let reordered = self.rob_tail - self.rob_head + slots;
-        if reordered > p.retire.reorder_buffer.min(ROB_SIZE as u32) || self.flights_open() + uops > UOP_SIZE as u32 {
+        if !behind.retire.fits(slots) || !behind.schedule.flights_fit(fused.uops) {
             return Some(Hold::ReorderBuffer);
         }
-        (!p.rename.whole_groups && self.sched.waiting + uops > p.scheduler.entries).then_some(Hold::Scheduler)
+        let waits = self.params.rename.whole_groups || behind.schedule.fits(fused.uops);
+        (!waits).then_some(Hold::Scheduler)
     }
 
-    /// Places of uops that may not have started yet.
-    fn flights_open(&mut self) -> u32 {
-        if self.next_flight.wrapping_sub(self.oldest_flight) > UOP_SIZE as u32 / 2 {
-            self.forget_started();
-        }
-        self.next_flight.wrapping_sub(self.oldest_flight)
-    }
-
-    fn rename_slot(&mut self, at: u32, iteration: u32, position: u32) {
-        let block = self.block;
-        let slot = &block.slots[at as usize];
-        let rob = self.rob_tail;
-        let mut executed = slot.uops.clone();
-        match slot.kind {
-            SlotKind::Normal => {}
-            SlotKind::Move { to, from } => {
-                if self.eliminate(to, from) {
-                    executed = 0..0;
-                }
-            }
-            SlotKind::Add { to, from, add } => {
-                if self.add_at_rename(to, from, add, slot) {
-                    executed = 0..0;
-                }
-            }
-        }
-        if executed.is_empty() {
-            if let Some(usage) = &mut self.usage {
-                usage.eliminated[at as usize] += 1;
-            }
-        }
-        let count = executed.end - executed.start;
-        self.rob[rob as usize % ROB_SIZE] = RobEntry {
-            slot: at,
-            iteration,
-            left: count as u16,
-            done: self.now,
+    /// Rename an issue slot; whether any of it is to be executed.
+    fn slot<O: Observer>(
+        &mut self,
+        now: i32,
+        at: u32,
+        iteration: u32,
+        position: u32,
+        behind: &mut Behind<'a>,
+        observer: &mut O,
+    ) -> bool {
+        let slot = &self.block.slots[at as usize];
+        let executed = if self.done_here(slot, &mut behind.results) {
+            0..0
+        } else {
+            slot.uops.clone()
         };
-        self.rob_tail += 1;
-        for uop in executed {
-            let computing = self.rename.computing;
-            self.rename_uop(
-                uop,
-                rob,
-                iteration,
-                if self.mode.computing { computing } else { position },
-            );
-            self.rename.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
+        let rob = behind.retire.enter(at, iteration, executed.len() as u16, now);
+        for uop in executed.clone() {
+            let position = if self.counts_computing {
+                self.computing
+            } else {
+                position
+            };
+            self.uop(now, uop, rob, iteration, position, behind, observer);
+            self.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         if let Some(store) = slot.store {
-            self.rename_store(store, iteration, slot.inst);
+            behind.memory.enter(store, iteration, slot.inst, &mut behind.results);
         }
         if slot.last || slot.inserted {
-            self.apply_writes();
+            self.registers.apply(&mut behind.results);
         }
         for &reg in &slot.clears {
-            self.set_held(reg, Held::Since(self.now, slot.inst));
-            self.unalias(reg);
-            self.added[usize::from(reg)] = 0;
+            let held = Held::Since(now, slot.inst);
+            self.registers.overwrite(reg, held, &mut behind.results);
+        }
+        !executed.is_empty()
+    }
+
+    /// Do a slot's work without a port, where that is possible.
+    fn done_here(&mut self, slot: &Slot, results: &mut Results) -> bool {
+        match slot.kind {
+            SlotKind::Normal => false,
+            SlotKind::Move { to, from } => self.registers.eliminate(to, from, results),
+            SlotKind::Add { to, from, add } => {
+                let uop = &self.block.uops[slot.uops.start as usize];
+                let written = uop.outputs.iter().flat_map(|o| o.regs.iter().copied());
+                self.registers.add(to, from, add, written, results)
+            }
         }
     }
 
-    /// The registers that an instruction writes change hands.
-    fn apply_writes(&mut self) {
-        let mut writes = std::mem::take(&mut self.rename.writes);
-        for (reg, value) in writes.drain(..) {
-            self.set_held(reg, Held::Value(value));
-            self.count(Held::Value(value), -1);
-            self.unalias(reg);
-            self.added[usize::from(reg)] = 0;
-        }
-        self.rename.writes = writes;
-        self.apply_mirrored();
-    }
-
-    fn rename_uop(&mut self, at: u32, rob: u32, iteration: u32, position: u32) {
+    #[allow(clippy::too_many_arguments)]
+    fn uop<O: Observer>(
+        &mut self,
+        now: i32,
+        at: u32,
+        rob: u32,
+        iteration: u32,
+        position: u32,
+        behind: &mut Behind<'a>,
+        observer: &mut O,
+    ) {
         let block = self.block;
         let uop = &block.uops[at as usize];
-        let id = self.next_flight;
-        self.next_flight = self.next_flight.wrapping_add(1);
-        let index = id as usize % UOP_SIZE;
         let inst = block.owner[at as usize];
-        let flight = &mut self.flights[index];
-        flight.uop = at;
-        flight.rob = rob;
-        flight.iteration = iteration;
-        flight.port = 255;
-        flight.pending = 0;
-        flight.critical = inst;
-        flight.ready = self.now + self.params.scheduler.delay as i32;
-        (flight.earliest, flight.operand) = (flight.ready, 0);
-        flight.values = [NONE; OUTPUTS];
-        flight.result = LATER;
-        let base = block.inner_base[at as usize];
+        let ready = now + self.params.scheduler.delay as i32;
+        let mut flight = Flight {
+            uop: at,
+            rob,
+            iteration,
+            port: NO_PORT,
+            pending: 0,
+            ready,
+            earliest: ready,
+            operand: 0,
+            critical: inst,
+            values: [NONE; OUTPUTS],
+            result: LATER,
+        };
+        let place = behind.schedule.flights().next_place();
         for (n, source) in uop.sources.iter().enumerate() {
-            let held = match source.from {
-                From::Reg(r) => self.held[usize::from(r)],
-                From::Inner(k) => self.inner(id, at, base + u32::from(k)),
-                From::Stored(store, back) => match iteration.checked_sub(u32::from(back)) {
-                    Some(i) => self.stored[usize::from(store)][i as usize % 8],
-                    None => Held::Since(0, inst),
-                },
-                From::Store(store, back) => match iteration.checked_sub(u32::from(back)) {
-                    Some(i) => self.stores[usize::from(store)][i as usize % 8],
-                    None => Held::Since(0, inst),
-                },
-                From::Committed(store, back) => match iteration.checked_sub(u32::from(back)) {
-                    Some(i) => self.commit.held[usize::from(store)][i as usize % 8],
-                    None => Held::Since(0, inst),
-                },
-            };
+            let held = self.held(source.from, at, iteration, inst, behind);
             let inner = matches!(source.from, From::Inner(_));
-            if !self.cut(inst, held, inner) {
-                self.wait_for(index, n, held, source.extra);
+            if !self.cut(now, inst, held, inner, &behind.results, observer) {
+                match behind.results.ask(held, place, n, source.extra) {
+                    Some((at, maker)) => {
+                        flight.operand = flight.operand.max(at);
+                        if at > flight.ready {
+                            (flight.ready, flight.critical) = (at, maker);
+                        }
+                    }
+                    None => flight.pending += 1,
+                }
             }
-            if n == 0 && matches!(source.from, From::Stored(..)) && self.mirrors(uop) {
+            if n == 0 && self.mirrors(uop) {
                 for &reg in uop.outputs.iter().flat_map(|o| &o.regs) {
-                    self.count(held, 1);
-                    self.rename.mirrored.push((reg, held));
+                    self.registers.will_mirror(reg, held, &mut behind.results);
                 }
             }
         }
         let computed = if self.mirrors(uop) { 0 } else { OUTPUTS };
-        for (n, output) in uop.outputs.iter().take(computed).enumerate() {
-            let value = self.new_value(inst);
-            self.flights[index].values[n] = value;
+        for (value, output) in flight.values.iter_mut().zip(&uop.outputs).take(computed) {
+            *value = behind.results.promise(inst);
             for &reg in &output.regs {
-                // Later uops of the instruction still read the old register.
-                self.count(Held::Value(value), 1);
-                self.rename.writes.push((reg, value));
+                self.registers.will_write(reg, *value, &mut behind.results);
             }
         }
         if let Some(store) = block.store_number[at as usize] {
-            let data = uop.sources.first().map(|s| s.from);
-            let data = match data {
-                Some(From::Reg(r)) => self.held[usize::from(r)],
-                Some(From::Inner(k)) => self.inner(id, at, base + u32::from(k)),
-                _ => Held::Since(self.now, inst),
+            let source = match uop.sources.first().map(|s| s.from) {
+                Some(from @ (From::Reg(_) | From::Inner(_))) => self.held(from, at, iteration, inst, behind),
+                _ => Held::Since(now, inst),
             };
-            let old = std::mem::replace(&mut self.stored[usize::from(store)][iteration as usize % 8], data);
-            self.count(data, 1);
-            self.count(old, -1);
-            let held = Held::Value(self.flights[index].values[0]);
-            let place = &mut self.stores[usize::from(store)][iteration as usize % 8];
-            let old = std::mem::replace(place, held);
-            self.count(held, 1);
-            self.count(old, -1);
+            let data = Held::Value(flight.values[0]);
+            behind.memory.store(store, iteration, source, data, &mut behind.results);
         }
-        self.assign_port(index, uop.ports, position);
-        self.sched.waiting += 1;
-        if self.flights[index].pending == 0 {
-            self.make_ready(id);
+        behind.schedule.enter(now, flight, position);
+    }
+
+    /// What an input of a uop is taken from.
+    fn held(&self, from: From, at: u32, iteration: u32, inst: u16, behind: &Behind) -> Held {
+        let (of, store, back) = match from {
+            From::Reg(reg) => return self.registers.get(reg),
+            From::Inner(n) => {
+                let wanted = self.block.inner_base[at as usize] + u32::from(n);
+                return behind.schedule.flights().inner(at, wanted);
+            }
+            From::Stored(store, back) => (Of::Source, store, back),
+            From::Store(store, back) => (Of::Data, store, back),
+            From::Committed(store, back) => (Of::Commit, store, back),
+        };
+        let held = behind.memory.get(of, store, iteration, back);
+        held.unwrap_or(Held::Since(0, inst))
+    }
+
+    /// Whether a dependency is one of a chain that is lifted.
+    fn cut<O: Observer>(
+        &self,
+        now: i32,
+        inst: u16,
+        held: Held,
+        inner: bool,
+        results: &Results,
+        observer: &mut O,
+    ) -> bool {
+        if !O::OPERANDS && self.chains.is_empty() {
+            return false;
         }
+        let Some(from) = results.maker(held) else { return false };
+        if !inner {
+            observer.on(now, Event::Needs { inst, from });
+        }
+        let chain = |i: u16| self.chains.get(usize::from(i)).copied().unwrap_or(0);
+        chain(inst) != 0 && chain(inst) == chain(from)
+    }
+
+    /// Whether a load's register becomes another name of what was stored.
+    fn mirrors(&self, uop: &Uop) -> bool {
+        let known = uop.sources.first().is_some_and(|s| matches!(s.from, From::Stored(..)));
+        known && uop.role == Role::Load && self.params.memory.renamed_forward_cycles == 0
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
+        self.registers.fingerprint(results, into);
+        into.add(u64::from(self.stall));
     }
 }

@@ -1,55 +1,57 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
 use crate::block::Block;
-use crate::core::params::{Assign, Choice, Params};
+use crate::core::params::{Assign, Params};
 use crate::engine::events::{Event, Observer};
-use crate::engine::flight::{LATER, NONE, ROB_SIZE, SOURCES, UOP_SIZE};
-use crate::engine::machine::Machine;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::in_flight::{Flight, InFlight};
+use crate::engine::lines::Lines;
+use crate::engine::ports::{order, PortChoice, PORTS};
 use crate::engine::ready::Ready;
+use crate::engine::relief::Relief;
+use crate::engine::results::Results;
+use crate::engine::retire::Retire;
 
-/// State of schedulers and ports.
-#[derive(Clone, Debug)]
-pub struct State {
+/// Schedulers and ports.
+#[derive(Debug)]
+pub struct Schedule<'a> {
+    block: &'a Block,
+    params: &'a Params,
+    /// The choice of a port at rename; `None` if dispatch chooses.
+    choice: Option<PortChoice<'a>>,
+    flights: InFlight,
     /// Uops that wait.
-    pub waiting: u32,
-    /// Uops given to each port that have not started.
-    pub load: [u32; 24],
-    /// The same as rename sees it.
-    pub seen: [u32; 24],
-    /// Uops that started on each port in the last cycle.
-    pub started: [u32; 24],
-    /// Ports that load.
-    pub load_mask: u32,
-    /// Ports that load or store.
-    pub memory_mask: u32,
-    /// Bytes written to a line that is not full yet.
-    pub streamed: u32,
-    /// Thousandths of a cycle that full lines still owe.
-    pub owed: u32,
-    /// Choice that each issue slot takes, among more than two ports and among two.
-    pub choices: [[Choice; 4]; 2],
-    /// Ties go to the highest port.
-    pub high: bool,
-    /// Which of two load ports is next.
-    pub turn: bool,
+    waiting: u32,
     /// Uops with all inputs known. If rename chose their ports, each port has two queues: of
     /// uops that need its busy unit, and before it of all others.
-    pub ready: Ready,
+    ready: Ready,
     /// If dispatch chooses the ports: the queue of each uop of the block.
-    pub queue_of: Vec<u16>,
+    queue_of: Vec<u16>,
     /// First cycle at which a port is free.
-    pub port_free: [i32; 24],
+    port_free: [i32; PORTS],
     /// First cycle at which the slow unit of a port is free.
-    pub unit_free: [i32; 24],
+    unit_free: [i32; PORTS],
     /// Number of ports.
-    pub ports: usize,
+    ports: usize,
     /// Ports by how many uops of the block have no other, the fewest first.
-    pub order: Vec<u8>,
+    order: Vec<u8>,
+    /// Ports that load or store.
+    memory_mask: u32,
+    lines: Lines,
+    /// Ports that start any number of uops a cycle.
+    unlimited: u32,
 }
 
-impl State {
-    /// Empty schedulers.
-    pub fn new(block: &Block, params: &Params, assign: Assign, mut ready: Ready) -> State {
+impl<'a> Schedule<'a> {
+    /// Empty schedulers; `flights` and `ready` lend their memory.
+    pub fn new(
+        block: &'a Block,
+        params: &'a Params,
+        assign: Assign,
+        relief: &Relief,
+        mut flights: InFlight,
+        mut ready: Ready,
+    ) -> Schedule<'a> {
         let ports = params.ports.names.chars().count();
         let mut queue_of = Vec::new();
         if assign == Assign::AtDispatch {
@@ -66,93 +68,120 @@ impl State {
         } else {
             ready.reset((0..2 * ports as u32).map(|n| (1 << (n / 2), n % 2 == 1)));
         }
-        State {
+        flights.clear();
+        let p = &params.ports;
+        let memory = [&p.load, &p.store_address, &p.store_data];
+        Schedule {
+            block,
+            params,
+            choice: (assign != Assign::AtDispatch).then(|| PortChoice::new(params, assign)),
+            flights,
             waiting: 0,
-            load: [0; 24],
-            seen: [0; 24],
-            started: [0; 24],
-            load_mask: params.mask(&params.ports.load).unwrap_or(0),
-            memory_mask: [
-                &params.ports.load,
-                &params.ports.store_address,
-                &params.ports.store_data,
-            ]
-            .iter()
-            .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
-            streamed: 0,
-            owed: 0,
-            choices: [&params.ports.slots, &params.ports.slots_of_two]
-                .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
-            high: params.ports.tie == "high",
-            turn: false,
             ready,
             queue_of,
-            port_free: [0; 24],
-            unit_free: [0; 24],
+            port_free: [0; PORTS],
+            unit_free: [0; PORTS],
             ports,
-            order: crate::engine::ports::order(block, ports),
+            order: order(block, ports),
+            memory_mask: memory
+                .iter()
+                .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
+            lines: Lines::new(params.memory.stream_line_cycles),
+            unlimited: relief.ports,
         }
     }
-}
 
-impl Machine<'_> {
+    /// The uops in flight.
+    pub fn flights(&self) -> &InFlight {
+        &self.flights
+    }
+
+    /// Whether so many uops more can be in flight.
+    pub fn flights_fit(&mut self, uops: u32) -> bool {
+        self.flights.fits(uops)
+    }
+
+    /// Whether so many uops more can wait.
+    pub fn fits(&self, uops: u32) -> bool {
+        self.waiting + uops <= self.params.scheduler.entries
+    }
+
+    /// A renamed uop enters, by its place in the order of those that choose ports.
+    pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) {
+        if let Some(choice) = &mut self.choice {
+            flight.port = choice.choose(self.block.uops[flight.uop as usize].ports, position);
+        }
+        let pending = flight.pending;
+        let id = self.flights.push(flight);
+        self.waiting += 1;
+        if pending == 0 {
+            self.make_ready(now, id);
+        }
+    }
+
     /// All inputs of a uop are known.
-    pub fn make_ready(&mut self, id: u32) {
-        let flight = &mut self.flights[id as usize % UOP_SIZE];
+    fn make_ready(&mut self, now: i32, id: u32) {
+        let flight = self.flights.get(id);
         let waited = flight.operand.wrapping_sub(flight.earliest);
         if (0..self.params.scheduler.late_wakeup as i32).contains(&waited) {
             flight.ready = flight.operand + 1;
         }
-        let queue = match self.sched.queue_of.get(flight.uop as usize) {
+        let queue = match self.queue_of.get(flight.uop as usize) {
             Some(&queue) => queue,
             None => 2 * u16::from(flight.port) + u16::from(self.block.uops[flight.uop as usize].busy > 1),
         };
-        self.sched.ready.push(self.now, id, flight.ready, queue);
+        let at = flight.ready;
+        self.ready.push(now, id, at, queue);
+    }
+
+    /// A result is known at a cycle: uops that wait for it may start.
+    pub fn wake(&mut self, now: i32, value: u32, at: i32, results: &mut Results) {
+        results.resolve(value, at, |place, at, inst| {
+            let flight = self.flights.at(place);
+            flight.operand = flight.operand.max(at);
+            if at >= flight.ready {
+                flight.ready = at;
+                flight.critical = inst;
+            }
+            flight.pending -= 1;
+            if flight.pending == 0 {
+                let id = self.flights.number_of(place);
+                self.make_ready(now, id);
+            }
+        });
     }
 
     /// Start uops for a cycle.
-    pub fn dispatch_cycle<O: Observer>(&mut self, observer: &mut O) {
-        self.sched.ready.arrive(self.now);
-        if self.assign == Assign::AtDispatch {
-            self.dispatch_any(observer);
+    pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
+        self.ready.arrive(now);
+        if self.choice.is_none() {
+            self.dispatch_any(now, results, retire, observer);
             return;
         }
-        // What rename sees is the load before this cycle's dispatch, or before that of the last one.
-        let age = self.params.ports.counts_age;
-        if age > 0 {
-            self.sched.seen = self.sched.load;
-        }
-        if age > 1 {
-            for (seen, started) in self.sched.seen.iter_mut().zip(&mut self.sched.started) {
-                *seen += std::mem::take(started);
-            }
-        }
-        for port in 0..self.sched.ports {
-            while let Some(queue) = self.next_queue(port) {
-                if let Some(id) = self.sched.ready.queues[queue].oldest() {
-                    self.sched.ready.queues[queue].pop();
-                    self.sched.started[port] += u32::from(age > 1);
-                    self.start(id, port, observer);
+        self.choice.as_mut().into_iter().for_each(PortChoice::before_dispatch);
+        for port in 0..self.ports {
+            while let Some(queue) = self.next_queue(now, port) {
+                if let Some(id) = self.ready.queues[queue].oldest() {
+                    self.ready.queues[queue].pop();
+                    self.start(now, id, port, results, retire, observer);
                 }
             }
         }
-        if age == 0 {
-            self.sched.seen = self.sched.load;
-        }
+        self.choice.as_mut().into_iter().for_each(PortChoice::after_dispatch);
     }
 
     /// The queue that a port takes its next uop from in this cycle.
-    fn next_queue(&self, port: usize) -> Option<usize> {
-        if self.sched.port_free[port] > self.now {
+    fn next_queue(&self, now: i32, port: usize) -> Option<usize> {
+        if self.port_free[port] > now {
             return None;
         }
         let first = 2 * port;
-        let slow = if self.sched.unit_free[port] > self.now {
+        let slow = if self.unit_free[port] > now {
             None
         } else {
-            self.sched.ready.queues[first + 1].oldest()
+            self.ready.queues[first + 1].oldest()
         };
-        match (self.sched.ready.queues[first].oldest(), slow) {
+        match (self.ready.queues[first].oldest(), slow) {
             (None, None) => None,
             (Some(_), None) => Some(first),
             (Some(id), Some(other)) if id < other => Some(first),
@@ -161,16 +190,16 @@ impl Machine<'_> {
     }
 
     /// Oldest first, each on the first free port that can take it.
-    fn dispatch_any<O: Observer>(&mut self, observer: &mut O) {
+    fn dispatch_any<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         let (mut free, mut idle) = (0u32, 0u32);
-        for port in 0..self.sched.ports {
-            free |= u32::from(self.sched.port_free[port] <= self.now) << port;
-            idle |= u32::from(self.sched.unit_free[port] <= self.now) << port;
+        for port in 0..self.ports {
+            free |= u32::from(self.port_free[port] <= now) << port;
+            idle |= u32::from(self.unit_free[port] <= now) << port;
         }
         loop {
             let can = |ports: u32, slow: bool| ports & free & if slow { idle } else { u32::MAX };
             let mut best: Option<(u32, usize)> = None;
-            for (n, queue) in self.sched.ready.queues.iter().enumerate() {
+            for (n, queue) in self.ready.queues.iter().enumerate() {
                 if let Some(id) = queue.oldest() {
                     if best.is_none_or(|b| id < b.0) && can(queue.ports, queue.slow) != 0 {
                         best = Some((id, n));
@@ -178,54 +207,60 @@ impl Machine<'_> {
                 }
             }
             let Some((id, n)) = best else { break };
-            let queue = &mut self.sched.ready.queues[n];
+            let queue = &mut self.ready.queues[n];
             queue.pop();
             let possible = can(queue.ports, queue.slow);
-            let wanted = self.sched.order.iter().find(|p| possible & 1 << **p != 0);
+            let wanted = self.order.iter().find(|p| possible & 1 << **p != 0);
             let port = wanted.map_or(possible.trailing_zeros() as usize, |p| usize::from(*p));
-            self.start(id, port, observer);
-            free &= !(u32::from(self.sched.port_free[port] > self.now) << port);
-            idle &= !(u32::from(self.sched.unit_free[port] > self.now) << port);
+            self.start(now, id, port, results, retire, observer);
+            free &= !(u32::from(self.port_free[port] > now) << port);
+            idle &= !(u32::from(self.unit_free[port] > now) << port);
         }
     }
 
-    fn start<O: Observer>(&mut self, id: u32, port: usize, observer: &mut O) {
-        let index = id as usize % UOP_SIZE;
-        let flight = self.flights[index];
+    fn start<O: Observer>(
+        &mut self,
+        now: i32,
+        id: u32,
+        port: usize,
+        results: &mut Results,
+        retire: &mut Retire,
+        observer: &mut O,
+    ) {
+        let flight = *self.flights.get(id);
         let block = self.block;
         let uop = &block.uops[flight.uop as usize];
-        if self.assign != Assign::AtDispatch {
-            self.sched.load[port] = self.sched.load[port].saturating_sub(1);
+        if let Some(choice) = &mut self.choice {
+            choice.start(port);
         }
-        self.sched.waiting -= 1;
-        self.critical[usize::from(block.owner[flight.uop as usize])] = flight.critical;
+        self.waiting -= 1;
         let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
-        let until = self.now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
-        if self.relief.ports & 1 << port == 0 {
-            self.sched.port_free[port] = self.sched.port_free[port].max(until);
+        let until = now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
+        if self.unlimited & 1 << port == 0 {
+            self.port_free[port] = self.port_free[port].max(until);
         }
         if uop.busy > 1 {
-            self.sched.unit_free[port] = self.now + uop.busy as i32;
+            self.unit_free[port] = now + uop.busy as i32;
         }
-        if uop.streamed > 0 && self.params.memory.stream_line_cycles > 0.0 {
-            self.new_lines(u32::from(uop.streamed));
+        if uop.streamed > 0 {
+            // Loads and stores pause for each full line that is written to new addresses.
+            for pause in self.lines.write(u32::from(uop.streamed)) {
+                let until = now + 1 + pause as i32;
+                for port in (0..self.ports).filter(|p| self.memory_mask & 1 << p != 0) {
+                    self.port_free[port] = self.port_free[port].max(until);
+                }
+            }
         }
-        self.port_uses[port] += 1 + u64::from(split);
-        if let Some(usage) = &mut self.usage {
-            usage.started[flight.uop as usize][port] += 1;
-        }
-        let mut done = self.now + 1;
-        self.flights[index].result = self.now + uop.outputs.first().map_or(1, |o| o.latency as i32);
-        for (n, output) in uop.outputs.iter().enumerate() {
-            let ready = self.now + output.latency as i32;
+        let mut done = now + 1;
+        self.flights.get(id).result = now + uop.outputs.first().map_or(1, |o| o.latency as i32);
+        for (value, output) in flight.values.iter().zip(&uop.outputs) {
+            let ready = now + output.latency as i32;
             done = done.max(ready);
-            self.resolve(flight.values[n], ready);
+            self.wake(now, *value, ready, results);
         }
-        let entry = &mut self.rob[flight.rob as usize % ROB_SIZE];
-        entry.left = entry.left.saturating_sub(1);
-        entry.done = entry.done.max(done);
+        retire.started(flight.rob, done);
         observer.on(
-            self.now,
+            now,
             Event::Dispatched {
                 uop: flight.uop,
                 iteration: flight.iteration,
@@ -237,58 +272,20 @@ impl Machine<'_> {
         );
     }
 
-    /// Loads and stores pause for each full line that is written to new addresses.
-    fn new_lines(&mut self, bytes: u32) {
-        self.sched.streamed += bytes;
-        while self.sched.streamed >= 64 {
-            self.sched.streamed -= 64;
-            self.sched.owed += (1000.0 * self.params.memory.stream_line_cycles).round() as u32;
-            let pause = self.sched.owed / 1000;
-            self.sched.owed %= 1000;
-            let until = self.now + 1 + pause as i32;
-            for port in (0..self.sched.ports).filter(|p| self.sched.memory_mask & 1 << p != 0) {
-                self.sched.port_free[port] = self.sched.port_free[port].max(until);
-                self.port_uses[port] += u64::from(pause);
-            }
+    /// Tell what the future depends on.
+    pub fn fingerprint(&mut self, into: &mut Fingerprint) {
+        self.flights.fingerprint(into);
+        for (port, unit) in self.port_free.iter().zip(&self.unit_free).take(self.ports) {
+            into.add(into.until(*port) << 20 | into.until(*unit));
         }
+        if let Some(choice) = &self.choice {
+            choice.fingerprint(self.ports, into);
+        }
+        self.lines.fingerprint(into);
     }
 
-    /// A result is known: tell those who wait for it.
-    pub(crate) fn resolve(&mut self, v: u32, ready: i32) {
-        if v == NONE {
-            return;
-        }
-        let value = &mut self.values[v as usize];
-        debug_assert!(value.ready == LATER);
-        value.ready = ready;
-        let (inst, uses) = (value.inst, value.uses);
-        let mut link = std::mem::replace(&mut value.waiting, NONE);
-        if uses == 0 {
-            self.free_values.push(v);
-        }
-        while link != NONE {
-            let index = link as usize / SOURCES;
-            let at = ready + i32::from(self.extra[link as usize]);
-            let next = self.links[link as usize];
-            let flight = &mut self.flights[index];
-            flight.operand = flight.operand.max(at);
-            if at >= flight.ready {
-                flight.ready = at;
-                flight.critical = inst;
-            }
-            flight.pending -= 1;
-            if flight.pending == 0 {
-                let id = self.number_of(index);
-                self.make_ready(id);
-            }
-            link = next;
-        }
-    }
-
-    /// Number of the uop in a place of the ring.
-    fn number_of(&self, index: usize) -> u32 {
-        let last = self.next_flight.wrapping_sub(1);
-        let back = (last as usize % UOP_SIZE + UOP_SIZE - index) % UOP_SIZE;
-        last.wrapping_sub(back as u32)
+    /// Give the memory back.
+    pub fn into_parts(self) -> (InFlight, Ready) {
+        (self.flights, self.ready)
     }
 }

@@ -6,7 +6,7 @@
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::observe::chains;
-use crate::observe::ideal::{cycles, Limit};
+use crate::observe::lift::{cycles, Limit};
 use crate::observe::limits::{name_all, Observed};
 
 /// How much faster a block must get for a limit to count.

@@ -1,6 +1,5 @@
 //! Instructions that wait for each other from one iteration to the next.
 
-use crate::engine::machine::Machine;
 use std::collections::BTreeSet;
 
 /// Which instruction waited for a result of which: (producer, consumer).
@@ -56,12 +55,12 @@ fn visit(next: &[Vec<u16>], start: u16, seen: &mut [bool], finished: &mut Vec<u1
 }
 
 /// The instructions that each waited for the next one's result last, in a cycle.
-pub fn critical(machine: &Machine) -> Vec<u16> {
-    let mut at = machine.critical.len().saturating_sub(1) as u16;
+pub fn critical(waited: &[u16]) -> Vec<u16> {
+    let mut at = waited.len().saturating_sub(1) as u16;
     let mut steps = Vec::new();
     while !steps.contains(&at) {
         steps.push(at);
-        at = machine.critical[usize::from(at)];
+        at = waited[usize::from(at)];
     }
     let from = steps.iter().position(|s| *s == at).unwrap_or(0);
     steps.split_off(from)

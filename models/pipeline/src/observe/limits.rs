@@ -6,7 +6,8 @@ use crate::core::params::Params;
 use crate::engine::flight::Source;
 use crate::engine::machine::Machine;
 use crate::observe::chains::{self, Edges};
-use crate::observe::ideal::Limit;
+use crate::observe::lift::Limit;
+use crate::observe::watch::Watch;
 
 /// What a simulation showed of a block.
 #[derive(Clone, Debug)]
@@ -27,16 +28,16 @@ pub struct Observed {
 
 impl Observed {
     /// Of a simulation that has ended.
-    pub fn new(machine: &Machine) -> Observed {
-        let count = machine.block.insts.len() as u32;
-        let head = |i: &u32| !machine.block.insts[*i as usize].tail;
+    pub fn new(machine: &Machine, watch: &Watch) -> Observed {
+        let (insts, front) = (&machine.block().insts, machine.front());
+        let heads = || (0..insts.len() as u32).filter(|i| !insts[*i as usize].tail);
         Observed {
-            edges: machine.edges.clone().unwrap_or_default(),
-            critical: chains::critical(machine),
-            buffered: machine.lsd.active,
-            decoded: (0..count).filter(head).any(|i| machine.plan.decoded(i)),
-            cached: (0..count).filter(head).any(|i| !machine.plan.decoded(i)),
-            starved_by: machine.rename.starved_by,
+            edges: watch.edges.clone(),
+            critical: chains::critical(&watch.waited),
+            buffered: front.buffered(),
+            decoded: heads().any(|i| front.decodes(i)),
+            cached: heads().any(|i| !front.decodes(i)),
+            starved_by: machine.rename().starved_by(),
         }
     }
 

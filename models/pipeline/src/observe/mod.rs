@@ -2,7 +2,9 @@
 
 pub mod bottleneck;
 pub mod chains;
-pub mod ideal;
+pub mod lift;
 pub mod limits;
+pub mod recorder;
 pub mod timeline;
 pub mod usage;
+pub mod watch;

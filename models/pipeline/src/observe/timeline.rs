@@ -3,8 +3,10 @@
 use crate::block::uops::{From, Role};
 use crate::block::{Block, SlotKind};
 use crate::core::params::{Assign, Params};
-use crate::engine::events::{Event, Hold, Recorder};
+use crate::engine::events::{Event, Hold};
 use crate::engine::flight::Source;
+use crate::error::Error;
+use crate::observe::recorder::Recorder;
 use std::ops::Range;
 
 /// Rows of a timeline at most.
@@ -121,7 +123,11 @@ impl Timeline {
     }
 
     /// Make rows of recorded events.
-    pub fn new(block: &Block, params: &Params, assign: Assign, recorder: &Recorder) -> Timeline {
+    ///
+    /// # Errors
+    /// A parameter is not understood.
+    pub fn new(block: &Block, params: &Params, recorder: &Recorder) -> Result<Timeline, Error> {
+        let assign = params.assign()?;
         let plan = Plan::new(block);
         let names: Vec<char> = params.ports.names.chars().collect();
         let count = plan.rows.len();
@@ -140,7 +146,7 @@ impl Timeline {
                 base + range.start..base + range.end
             };
             match event {
-                Event::Cycle | Event::Held { .. } => {}
+                Event::Cycle | Event::Held { .. } | Event::Needs { .. } => {}
                 Event::Predecoded { inst, iteration } => {
                     for row in &mut rows[of(iteration, plan.by_inst[inst as usize].clone())] {
                         row.fetched = Some(cycle);
@@ -156,7 +162,7 @@ impl Timeline {
                         }
                     }
                 }
-                Event::Renamed { slot, iteration } => {
+                Event::Renamed { slot, iteration, .. } => {
                     for row in &mut rows[of(iteration, plan.by_slot[slot as usize].clone())] {
                         row.issued = Some(cycle);
                     }
@@ -195,7 +201,7 @@ impl Timeline {
             }
         }
         eliminated(&mut rows, block, &plan);
-        Timeline { rows }
+        Ok(Timeline { rows })
     }
 }
 

@@ -1,59 +1,94 @@
-//! Fetch in aligned blocks, for cores without a predecoder queue.
+//! Fetch in aligned blocks, for cores without a predecoder.
 
+use crate::block::cache_plan::CachePlan;
+use crate::block::stream::Stream;
 use crate::block::Notion;
+use crate::core::params::{fetch, Params};
 use crate::engine::events::{Event, Observer};
+use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Queued;
-use crate::engine::machine::Machine;
+use crate::engine::front::cursor::Cursor;
+use crate::engine::relief::Relief;
+use std::collections::VecDeque;
 
-impl Machine<'_> {
+/// The fetch unit.
+#[derive(Debug)]
+pub struct Fetch<'a> {
+    stream: Stream<'a>,
+    p: &'a fetch,
+    /// Cycles lost by a taken branch.
+    bubble: u32,
+    /// Code has no blocks.
+    seamless: bool,
+    /// Taken branches end nothing.
+    joins: bool,
+    cursor: Cursor,
+}
+
+impl<'a> Fetch<'a> {
+    /// About to fetch the first instruction that is not cached.
+    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> Fetch<'a> {
+        Fetch {
+            stream,
+            p: &params.fetch,
+            bubble: params.fetch.taken_bubble + params.taken_branch.cycles - 1 + stream.block.target_bubble,
+            seamless: relief.predecode,
+            joins: relief.taken_branch,
+            cursor: Cursor::new(plan),
+        }
+    }
+
     /// Fetch an aligned block for a cycle.
-    pub fn fetch_cycle<O: Observer>(&mut self, observer: &mut O) {
-        if !self.predecode.running || self.cache.active {
+    pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, now: i32, queue: &mut VecDeque<Queued>, observer: &mut O) {
+        if !self.cursor.running() || self.cursor.stalled() {
             return;
         }
-        if self.predecode.stall > 0 {
-            self.predecode.stall -= 1;
-            return;
-        }
-        let bytes = self.params.fetch.block_bytes;
-        let first = self.address(self.predecode.next) / bytes;
-        while self.queue.len() < self.params.fetch.queue as usize {
-            let at = self.predecode.next;
-            let inst = &self.block.insts[at.inst as usize];
-            let start = self.address(at);
-            if start / bytes != first && !self.relief.predecode {
+        let bytes = self.p.block_bytes;
+        let first = self.stream.address(self.cursor.next) / bytes;
+        while queue.len() < self.p.queue as usize {
+            let at = self.cursor.next;
+            let inst = self.stream.inst(at);
+            let start = self.stream.address(at);
+            if start / bytes != first && !self.seamless {
                 return;
             }
             // An instruction that runs into the next block is complete a cycle later.
             let crosses = (start + inst.len - 1) / bytes != first;
-            let ready = self.now + 1 + i32::from(crosses);
-            self.queue.push_back(Queued {
-                inst: at.inst,
-                iteration: at.iteration,
-                ready,
+            let (inst_number, iteration) = (at.inst, at.iteration);
+            queue.push_back(Queued {
+                inst: inst_number,
+                iteration,
+                ready: now + 1 + i32::from(crosses),
             });
             observer.on(
-                self.now,
+                now,
                 Event::Predecoded {
-                    inst: at.inst,
-                    iteration: at.iteration,
+                    inst: inst_number,
+                    iteration,
                 },
             );
-            self.predecode.next = self.after(at);
-            let ends = inst.tail && self.after(at).inst == 0 && self.block.notion == Notion::Loop;
-            if inst.branch && !inst.head && (inst.taken || ends) && !self.relief.taken_branch {
-                let branches = self.params.taken_branch.cycles - 1;
-                self.predecode.stall = self.params.fetch.taken_bubble + branches + self.block.target_bubble;
-                self.predecode_from(self.predecode.next);
+            let next = self.stream.after(at);
+            self.cursor.next = next;
+            let ends = inst.tail && next.inst == 0 && self.stream.block.notion == Notion::Loop;
+            if inst.branch && !inst.head && (inst.taken || ends) && !self.joins {
+                self.cursor.stall = self.bubble;
+                self.cursor.skip_cached(plan);
                 return;
             }
-            if !self.plan.decoded(self.predecode.next.inst) {
-                self.predecode_from(self.predecode.next);
+            if !plan.decoded(next.inst) {
+                self.cursor.skip_cached(plan);
                 return;
             }
-            if crosses && !self.relief.predecode {
+            if crosses && !self.seamless {
                 return;
             }
+        }
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, into: &mut Fingerprint) {
+        if self.cursor.running() {
+            self.cursor.fingerprint(into);
         }
     }
 }

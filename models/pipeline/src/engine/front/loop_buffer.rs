@@ -1,85 +1,75 @@
 //! The loop buffer: a small loop is replayed from the queue in front of rename.
 
 use crate::block::cache_plan::CachePlan;
+use crate::block::stream::Position;
 use crate::block::{Block, Notion};
 use crate::core::params::Params;
-use crate::engine::events::{Event, Observer};
-use crate::engine::flight::{Position, Source, Waiting};
-use crate::engine::machine::Machine;
+use crate::engine::events::Observer;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::Source;
+use crate::engine::front::sink::Sink;
+use crate::engine::relief::Relief;
 
-/// State of the loop buffer.
+/// Groups of rename that it keeps ready.
+const GROUPS: u32 = 4;
+
+/// A loop buffer that holds a loop.
 #[derive(Clone, Copy, Debug)]
-pub struct State {
-    /// The loop is held.
-    pub active: bool,
+pub struct LoopBuffer {
+    /// Fused uops of the loop.
+    uops: usize,
     /// Copies of the loop that are held.
-    pub copies: u32,
+    copies: u32,
+    /// It starts over within a cycle.
+    seamless: bool,
+    /// Uops that it keeps ready.
+    ahead: usize,
     /// Next fused uop (as `inst`) and iteration.
-    pub next: Position,
+    next: Position,
 }
 
-impl State {
-    /// Decide whether the loop is held, and how often.
-    pub fn new(block: &Block, params: &Params, plan: &CachePlan) -> State {
+impl LoopBuffer {
+    /// Whether a core's loop buffer holds a loop.
+    pub fn holds(block: &Block, params: &Params, plan: &CachePlan) -> bool {
         let uops = block.fused.len() as u32;
         let p = &params.loop_buffer;
-        let micro = block.insts.iter().any(|i| i.ms > 0);
         // Unbalanced pushes and pops keep a loop out.
-        let active = p.enabled
+        p.enabled
             && block.notion == Notion::Loop
             && plan.complete()
-            && uops <= p.uops
-            && uops > 0
+            && (1..=p.uops).contains(&uops)
             && (uops <= p.crossing_uops || plan.regions() <= 1)
-            && !micro
-            && block.stack == 0;
-        let copies = p
-            .unroll
-            .iter()
-            .find(|r| (r[0]..=r[1]).contains(&uops))
-            .map_or(1, |r| r[2].max(1));
-        State {
-            active,
-            copies,
-            next: Position { iteration: 0, inst: 0 },
+            && block.insts.iter().all(|i| i.ms == 0)
+            && block.stack == 0
+    }
+
+    /// A loop buffer that holds a loop, in as many copies as fit.
+    pub fn new(block: &Block, params: &Params, relief: &Relief) -> LoopBuffer {
+        let uops = block.fused.len() as u32;
+        let unroll = params.loop_buffer.unroll.iter();
+        let row = unroll.into_iter().find(|r| (r[0]..=r[1]).contains(&uops));
+        LoopBuffer {
+            uops: block.fused.len(),
+            copies: row.map_or(1, |r| r[2].max(1)),
+            seamless: relief.loop_buffer,
+            ahead: (GROUPS * params.rename.width) as usize,
+            next: Position::START,
         }
     }
-}
 
-impl Machine<'_> {
     /// Hand over uops for a cycle.
-    pub fn loop_buffer_cycle<O: Observer>(&mut self, observer: &mut O) {
-        self.source = Source::LoopBuffer;
-        let end = self.block.fused.len() as u32;
-        let room = (self.params.rename.queue as usize).min(4 * self.params.rename.width as usize);
-        while self.idq.len() < room {
-            let at = self.lsd.next;
-            let last = at.inst + 1 == end;
-            let wraps = last && (at.iteration + 1) % self.lsd.copies == 0 && !self.relief.loop_buffer;
-            self.idq.push_back(Waiting {
-                fused: at.inst,
-                iteration: at.iteration,
-                wraps,
-            });
-            observer.on(
-                self.now,
-                Event::Queued {
-                    fused: at.inst,
-                    iteration: at.iteration,
-                    from: Source::LoopBuffer,
-                },
-            );
-            self.lsd.next = if last {
-                Position {
-                    iteration: at.iteration + 1,
-                    inst: 0,
-                }
-            } else {
-                Position {
-                    inst: at.inst + 1,
-                    ..at
-                }
-            };
+    pub fn cycle<O: Observer>(&mut self, sink: &mut Sink<'_, O>) {
+        while sink.uops.len() < self.ahead && sink.fits(1) {
+            let at = self.next;
+            self.next = at.step(self.uops);
+            let wraps = self.next.inst == 0 && self.next.iteration % self.copies == 0 && !self.seamless;
+            sink.put_last(at.inst, at.iteration, Source::LoopBuffer, wraps);
         }
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, into: &mut Fingerprint) {
+        into.add(u64::from(self.next.inst) << 32 | into.near(self.next.iteration));
+        into.add(u64::from(self.next.iteration % self.copies));
     }
 }

@@ -1,137 +1,129 @@
 //! The predecoder: finds instructions in aligned blocks of code.
 
+use crate::block::cache_plan::CachePlan;
+use crate::block::stream::{Position, Stream};
 use crate::block::Notion;
+use crate::core::params::{predecode, Params};
 use crate::engine::events::{Event, Observer};
-use crate::engine::flight::{Position, Queued};
-use crate::engine::machine::Machine;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::Queued;
+use crate::engine::front::cursor::Cursor;
+use crate::engine::relief::Relief;
+use std::collections::VecDeque;
 
-/// State of the predecoder.
-#[derive(Clone, Copy, Debug)]
-pub struct State {
-    /// Next instruction.
-    pub next: Position,
-    /// Cycles that it still stands still.
-    pub stall: u32,
-    /// Block whose prefixes were paid for.
-    pub block: Option<(u32, u32)>,
-    /// Whether it works at all: the decoders are in use.
-    pub running: bool,
+/// The predecoder.
+#[derive(Debug)]
+pub struct Predecode<'a> {
+    stream: Stream<'a>,
+    p: &'a predecode,
+    /// Code has no blocks.
+    seamless: bool,
+    /// Taken branches end nothing.
+    joins: bool,
+    cursor: Cursor,
+    /// Block of code and iteration whose prefixes were paid for.
+    paid: Option<(u32, u32)>,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        State {
-            next: Position { iteration: 0, inst: 0 },
-            stall: 0,
-            block: None,
-            running: true,
+impl<'a> Predecode<'a> {
+    /// About to find the first instruction that is not cached.
+    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> Predecode<'a> {
+        Predecode {
+            stream,
+            p: &params.predecode,
+            seamless: relief.predecode,
+            joins: relief.taken_branch,
+            cursor: Cursor::new(plan),
+            paid: None,
         }
     }
-}
 
-impl Machine<'_> {
+    /// Block of code that a byte lies in.
+    fn block_of(&self, address: u32) -> u32 {
+        address >> self.p.block_bytes.trailing_zeros()
+    }
+
     /// Block of code in which an instruction ends.
     fn end_block(&self, at: Position) -> u32 {
-        let end = self
-            .address(at)
-            .wrapping_add(self.block.insts[at.inst as usize].len - 1);
-        end >> self.mode.block_shift
+        let last = self.stream.inst(at).len - 1;
+        self.block_of(self.stream.address(at).wrapping_add(last))
     }
 
-    /// Go on with the next instruction that is not cached, from a place on.
-    pub fn predecode_from(&mut self, at: Position) {
-        let next = self.plan.next_decoded(at);
-        self.predecode.running = next.is_some();
-        if let Some(next) = next {
-            self.predecode.next = next;
-            self.predecode.block = None;
-        }
-    }
-
-    /// Predecode for a cycle.
-    pub fn predecode_cycle<O: Observer>(&mut self, observer: &mut O) {
-        // It works ahead of the decoders, across what is cached, but only while they are in use.
-        if !self.predecode.running || self.cache.active {
-            return;
-        }
-        let p = &self.params.predecode;
-        let (width, queue) = (p.width as usize, p.queue as usize);
-        if self.queue.len() + width > queue {
-            return;
-        }
+    /// Find instructions for a cycle.
+    pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, now: i32, queue: &mut VecDeque<Queued>, observer: &mut O) {
         // A stall passes only while there is room, as if it were a group of its own.
-        if self.predecode.stall > 0 {
-            self.predecode.stall -= 1;
+        let fits = queue.len() + self.p.width as usize <= self.p.queue as usize;
+        if !self.cursor.running() || !fits || self.cursor.stalled() {
             return;
         }
-        let first = self.predecode.next;
+        let first = self.cursor.next;
         let block = self.end_block(first);
-        if self.predecode.block != Some((block, first.iteration)) {
-            self.predecode.block = Some((block, first.iteration));
-            let prefixes = self.count_prefixes(first, block);
+        if self.paid != Some((block, first.iteration)) {
+            self.paid = Some((block, first.iteration));
+            let prefixes = self.count_prefixes(plan, first, block);
             if prefixes > 0 {
-                self.predecode.stall = (prefixes * p.lcp_cycles).saturating_sub(1);
+                self.cursor.stall = (prefixes * self.p.lcp_cycles).saturating_sub(1);
                 return;
             }
         }
-        let mut taken = 0;
-        while taken < width {
-            let at = self.predecode.next;
-            if self.end_block(at) != block && !self.relief.predecode {
+        for _ in 0..self.p.width {
+            let at = self.cursor.next;
+            if self.end_block(at) != block && !self.seamless {
                 return;
             }
-            self.queue.push_back(Queued {
-                inst: at.inst,
-                iteration: at.iteration,
-                ready: self.now + p.delay as i32,
+            let (inst, iteration) = (at.inst, at.iteration);
+            queue.push_back(Queued {
+                inst,
+                iteration,
+                ready: now + self.p.delay as i32,
             });
-            observer.on(
-                self.now,
-                Event::Predecoded {
-                    inst: at.inst,
-                    iteration: at.iteration,
-                },
-            );
-            taken += 1;
-            let jumps = self.block.insts[at.inst as usize].taken && !self.block.insts[at.inst as usize].head;
-            let jumps = jumps && !self.relief.taken_branch;
-            self.predecode.next = self.after(at);
-            if let (Notion::Unrolled, true) = (self.block.notion, self.predecode.next.iteration != at.iteration) {
-                // The next copy continues in the same block of code.
-                if self.end_block(self.predecode.next) == block {
-                    self.predecode.block = Some((block, self.predecode.next.iteration));
-                }
+            observer.on(now, Event::Predecoded { inst, iteration });
+            let found = self.stream.inst(at);
+            let jumps = found.taken && !found.head && !self.joins;
+            let next = self.stream.after(at);
+            self.cursor.next = next;
+            let copied = self.stream.block.notion == Notion::Unrolled && next.iteration != iteration;
+            // The next copy continues in the same block of code.
+            if copied && self.end_block(next) == block {
+                self.paid = Some((block, next.iteration));
             }
-            if jumps || !self.plan.decoded(self.predecode.next.inst) {
-                self.predecode_from(self.predecode.next);
+            if jumps || !plan.decoded(next.inst) {
+                self.cursor.skip_cached(plan);
+                if self.cursor.running() {
+                    self.paid = None;
+                }
                 return;
             }
         }
-        if taken < width {
-            return;
-        }
-        let next = self.predecode.next;
-        if self.end_block(next) != block {
-            let opcode = self
-                .address(next)
-                .wrapping_add(self.block.insts[next.inst as usize].opcode_at);
-            if opcode >> self.mode.block_shift == block {
-                self.predecode.stall = p.cross_cycles;
-            }
+        let next = self.cursor.next;
+        let opcode = self.stream.address(next).wrapping_add(self.stream.inst(next).opcode_at);
+        if self.end_block(next) != block && self.block_of(opcode) == block {
+            self.cursor.stall = self.p.cross_cycles;
         }
     }
 
-    fn count_prefixes(&self, first: Position, block: u32) -> u32 {
+    fn count_prefixes(&self, plan: &CachePlan, first: Position, block: u32) -> u32 {
         let mut at = first;
         let mut count = 0;
         while self.end_block(at) == block {
-            count += u32::from(self.block.insts[at.inst as usize].lcp);
-            let jumps = self.block.insts[at.inst as usize].taken;
-            at = self.after(at);
-            if jumps || !self.plan.decoded(at.inst) {
+            let inst = self.stream.inst(at);
+            count += u32::from(inst.lcp);
+            at = self.stream.after(at);
+            if inst.taken || !plan.decoded(at.inst) {
                 break;
             }
         }
         count
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, into: &mut Fingerprint) {
+        if self.cursor.running() {
+            self.cursor.fingerprint(into);
+            let paid = self
+                .paid
+                .map_or(0, |b| 1 | u64::from(b.0 & 3) << 32 | into.near(b.1) << 1);
+            into.add(paid);
+        }
     }
 }

@@ -1,193 +1,209 @@
 //! The cache of decoded uops: what it delivers to rename.
 
-use crate::engine::events::{Event, Observer};
-use crate::engine::flight::{Position, Source, Waiting};
-use crate::engine::machine::Machine;
+use crate::block::cache_plan::CachePlan;
+use crate::block::stream::{Position, Stream};
+use crate::core::params::{uop_cache, Params};
+use crate::engine::events::Observer;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::Source;
+use crate::engine::front::microcode::{Microcode, Routine};
+use crate::engine::front::sink::Sink;
+use crate::engine::relief::Relief;
 
-/// State of the uop cache.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct State {
-    /// It feeds rename.
-    pub active: bool,
-    /// Set up for the first iteration.
-    pub started: bool,
-    /// Next line.
-    pub line: u32,
-    /// Next fused uop of that line.
-    pub fused: u32,
-    /// Iteration.
-    pub iteration: u32,
-    /// Cycles that it still stands still.
-    pub stall: u32,
+/// The uop cache.
+#[derive(Debug)]
+pub struct UopCache<'a> {
+    stream: Stream<'a>,
+    p: &'a uop_cache,
+    /// Cycles that a taken branch loses.
+    bubble: u32,
+    /// It has no regions.
+    seamless: bool,
+    active: bool,
+    /// Next line, and its next fused uop.
+    line: u32,
+    fused: u32,
+    iteration: u32,
+    stall: u32,
+    /// Next instruction, where copies stream.
+    next: Position,
 }
 
-impl Machine<'_> {
-    /// Continue from the uop cache at the start of an iteration, if it is there.
-    pub fn resume_cache(&mut self, iteration: u32) {
-        if self.plan.starts_cached() {
-            self.cache.active = true;
-            self.cache.line = 0;
-            self.cache.fused = self.plan.lines.first().map_or(0, |l| l.start);
-            self.cache.iteration = iteration;
+impl<'a> UopCache<'a> {
+    /// About to deliver, if it holds the start of the block.
+    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> UopCache<'a> {
+        let mut cache = UopCache {
+            stream,
+            p: &params.uop_cache,
+            bubble: params.taken_branch.cycles.saturating_sub(1) + stream.block.target_bubble,
+            seamless: relief.uop_cache,
+            active: false,
+            line: 0,
+            fused: 0,
+            iteration: 0,
+            stall: 0,
+            next: Position::START,
+        };
+        if plan.starts_cached() {
+            cache.restart(plan, 0);
+        }
+        cache
+    }
+
+    /// Whether it feeds rename.
+    pub fn active(&self) -> bool {
+        self.active
+    }
+
+    /// Deliver from the start of an iteration.
+    fn restart(&mut self, plan: &CachePlan, iteration: u32) {
+        self.active = true;
+        self.line = 0;
+        self.fused = plan.lines.first().map_or(0, |l| l.start);
+        self.iteration = iteration;
+    }
+
+    /// Take over from the decoders, where a line starts.
+    pub fn take_over(&mut self, plan: &CachePlan, at: Position) {
+        let start = self.stream.inst(at).fused.start;
+        if let Some(line) = plan.lines.iter().position(|l| l.start == start) {
+            self.active = true;
+            self.line = line as u32;
+            self.fused = start;
+            self.iteration = at.iteration;
         }
     }
 
-    /// Deliver for a cycle.
-    pub fn uop_cache_cycle<O: Observer>(&mut self, observer: &mut O) {
-        if !self.cache.started {
-            self.cache.started = true;
-            if self.plan.starts_cached() {
-                self.resume_cache(0);
-                self.predecode_from(self.predecode.next);
-            }
+    /// Deliver for a cycle; false if it was not its turn.
+    pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) -> bool {
+        if !self.active || microcode.busy() {
+            return false;
         }
-        if !self.cache.active || self.decode.microcode.is_some() {
-            return;
+        if self.stall > 0 {
+            self.stall -= 1;
+            return false;
         }
-        if self.cache.stall > 0 {
-            self.cache.stall -= 1;
-            return;
+        if !sink.fits(self.p.width) {
+            return false;
         }
-        let p = &self.params.uop_cache;
-        let (width, room) = (p.width as usize, self.params.rename.queue as usize);
-        if self.idq.len() + width > room {
-            return;
+        if plan.streams {
+            self.stream_copies(microcode, sink);
+        } else {
+            self.read_lines(plan, microcode, sink);
         }
-        self.source = Source::UopCache;
-        if self.plan.streams {
-            self.stream_cycle(observer);
-            return;
-        }
-        let mut sent = 0;
+        true
+    }
+
+    fn read_lines<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) {
+        let block = self.stream.block;
+        let mut left = self.p.width;
         let mut reads = 0;
-        let region = self.plan.lines.get(self.cache.line as usize).map(|l| l.region);
-        while sent < width {
-            let Some(line) = self.plan.lines.get(self.cache.line as usize).cloned() else {
+        let region = plan.lines.get(self.line as usize).map(|l| l.region);
+        while left > 0 {
+            let Some(line) = plan.lines.get(self.line as usize) else {
                 return;
             };
             reads += 1;
-            if reads > p.reads || p.one_region && Some(line.region) != region {
+            if reads > self.p.reads || self.p.one_region && Some(line.region) != region {
                 return;
             }
-            while sent < width && self.cache.fused < line.end {
-                let fused = self.cache.fused;
-                let inst = self.block.fused[fused as usize].inst;
-                let (split, end) = {
-                    let i = &self.block.insts[usize::from(inst)];
-                    (i.fused.end - i.ms, i.fused.end)
-                };
+            while left > 0 && self.fused < line.end {
+                let fused = self.fused;
+                let inst = &block.insts[usize::from(block.fused[fused as usize].inst)];
+                let (split, end) = (inst.fused.end - inst.ms, inst.fused.end);
                 if fused >= split {
-                    self.decode.microcode = Some((split, end, self.cache.iteration));
-                    self.decode.stall = p.microcode_stall.div_ceil(2);
-                    self.cache.fused = end;
-                    self.next_line(line.end);
+                    let routine = Routine {
+                        next: split,
+                        end,
+                        iteration: self.iteration,
+                    };
+                    microcode.start(routine, true);
+                    self.fused = end;
+                    self.next_line(plan, line.end);
                     return;
                 }
-                self.idq.push_back(Waiting {
-                    fused,
-                    iteration: self.cache.iteration,
-                    wraps: false,
-                });
-                observer.on(
-                    self.now,
-                    Event::Queued {
-                        fused,
-                        iteration: self.cache.iteration,
-                        from: Source::UopCache,
-                    },
-                );
-                self.cache.fused += 1;
-                sent += 1;
-                if p.wide_ends && self.block.insts[usize::from(inst)].wide {
-                    sent = width;
+                sink.put(fused, self.iteration, Source::UopCache);
+                self.fused += 1;
+                left -= 1;
+                if self.p.wide_ends && inst.wide {
+                    left = 0;
                 }
             }
-            if self.cache.fused >= line.end && self.next_line(line.end) {
+            if self.fused >= line.end && self.next_line(plan, line.end) {
                 return;
             }
         }
     }
 
     /// Deliver one entry of the region that the next copy's instructions lie in.
-    fn stream_cycle<O: Observer>(&mut self, observer: &mut O) {
-        let p = &self.params.uop_cache;
-        let region = self.address(self.predecode.next) / p.region_bytes;
+    fn stream_copies<O: Observer>(&mut self, microcode: &mut Microcode, sink: &mut Sink<'_, O>) {
+        let bytes = self.p.region_bytes;
+        let region = self.stream.address(self.next) / bytes;
         let mut sent = 0;
         loop {
-            let at = self.predecode.next;
-            let inst = &self.block.insts[at.inst as usize];
+            let at = self.next;
+            let inst = self.stream.inst(at);
             let uops = inst.fused.end - inst.fused.start;
-            let leaves = self.address(at) / p.region_bytes != region && !self.relief.uop_cache;
-            if leaves || sent > 0 && sent + uops > p.line_uops.min(p.width) {
+            let leaves = self.stream.address(at) / bytes != region && !self.seamless;
+            if leaves || sent > 0 && sent + uops > self.p.line_uops.min(self.p.width) {
                 return;
             }
             let split = inst.fused.end - inst.ms;
             for fused in inst.fused.start..split {
-                self.idq.push_back(Waiting {
-                    fused,
-                    iteration: at.iteration,
-                    wraps: false,
-                });
-                observer.on(
-                    self.now,
-                    Event::Queued {
-                        fused,
-                        iteration: at.iteration,
-                        from: Source::UopCache,
-                    },
-                );
+                sink.put(fused, at.iteration, Source::UopCache);
             }
             sent += uops;
-            self.predecode.next = self.after(at);
+            self.next = self.stream.after(at);
             if inst.ms > 0 {
-                self.decode.microcode = Some((split, inst.fused.end, at.iteration));
-                self.decode.stall = p.microcode_stall.div_ceil(2);
+                let routine = Routine {
+                    next: split,
+                    end: inst.fused.end,
+                    iteration: at.iteration,
+                };
+                microcode.start(routine, true);
                 return;
             }
         }
     }
 
     /// Move on after the end of a line; true if delivery ends for this cycle.
-    fn next_line(&mut self, end: u32) -> bool {
-        if self.cache.fused < end {
+    fn next_line(&mut self, plan: &CachePlan, end: u32) -> bool {
+        if self.fused < end {
             return false;
         }
-        let inst = if end == 0 {
-            0
-        } else {
-            u32::from(self.block.fused[end as usize - 1].inst)
-        };
-        let mut next = inst + 1;
-        while self.block.insts.get(next as usize).is_some_and(|i| i.tail) {
+        let block = self.stream.block;
+        let last = end
+            .checked_sub(1)
+            .map_or(0, |e| u32::from(block.fused[e as usize].inst));
+        let mut next = last + 1;
+        while block.insts.get(next as usize).is_some_and(|i| i.tail) {
             next += 1;
         }
-        let iteration = self.cache.iteration;
-        if next as usize >= self.block.insts.len() {
-            if !self.plan.starts_cached() {
-                self.cache.active = false;
+        if next as usize >= block.insts.len() {
+            if !plan.starts_cached() {
+                self.active = false;
                 return true;
             }
-            self.resume_cache(iteration + 1);
-            self.cache.stall = self.params.taken_branch.cycles.saturating_sub(1) + self.block.target_bubble;
-            return !self.params.uop_cache.joins_iterations;
+            self.restart(plan, self.iteration + 1);
+            self.stall = self.bubble;
+            return !self.p.joins_iterations;
         }
-        if self.plan.decoded(next) {
-            self.cache.active = false;
+        if plan.decoded(next) {
+            self.active = false;
             return true;
         }
-        self.cache.line += 1;
-        self.cache.fused = self.plan.lines.get(self.cache.line as usize).map_or(end, |l| l.start);
+        self.line += 1;
+        self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
         false
     }
 
-    /// After decoded instructions the cache takes over again within an iteration.
-    pub fn cache_from(&mut self, at: Position) {
-        let start = self.block.insts[at.inst as usize].fused.start;
-        if let Some(line) = self.plan.lines.iter().position(|l| l.start == start) {
-            self.cache.active = true;
-            self.cache.line = line as u32;
-            self.cache.fused = start;
-            self.cache.iteration = at.iteration;
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, plan: &CachePlan, into: &mut Fingerprint) {
+        if plan.streams {
+            into.add(u64::from(self.next.inst) << 24 | into.near(self.next.iteration) << 8);
+        } else if self.active {
+            let place = u64::from(self.fused) << 32 | into.near(self.iteration) << 8;
+            into.add(place | u64::from(self.stall));
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use crate::block::Block;
 use crate::core::params::Params;
+use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
-use crate::predict::steady_cycles;
+use crate::engine::relief::Relief;
+use crate::engine::steady::run;
 
 /// A part of a core, or of what a block asks of it, that may limit a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,23 +50,6 @@ pub enum Limit {
     TakenBranch,
 }
 
-/// What units ask in every cycle.
-#[derive(Clone, Debug, Default)]
-pub struct Relief {
-    /// Ports that start any number of uops a cycle.
-    pub ports: u32,
-    /// The number of each instruction's chain, within which nothing waits; 0 for none.
-    pub chains: Vec<u16>,
-    /// Code has no blocks for the predecoder and fetch.
-    pub predecode: bool,
-    /// The uop cache has no regions.
-    pub uop_cache: bool,
-    /// The loop buffer starts over within a cycle.
-    pub loop_buffer: bool,
-    /// Predecoder and fetch go on behind a taken branch.
-    pub taken_branch: bool,
-}
-
 /// More than any unit handles a cycle.
 const WIDE: u32 = 64;
 /// Room for what ideal units hand over.
@@ -76,11 +61,10 @@ pub fn cycles(block: &Block, params: &Params, lifted: &[Limit]) -> Option<f64> {
     for limit in lifted {
         lift(limit, &mut block, &mut params, &mut relief);
     }
-    let mut machine = Machine::new(&block, &params).ok()?;
-    machine.relief = relief;
-    let cycles = steady_cycles(&mut machine);
+    let mut machine = Machine::new(&block, &params, &relief).ok()?;
+    let found = run(&mut machine, &mut Nobody, 0).ok();
     machine.recycle();
-    cycles
+    found.map(|(cycles, _)| cycles)
 }
 
 fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {

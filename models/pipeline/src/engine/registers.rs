@@ -1,0 +1,182 @@
+//! What registers hold at rename, and the moves and additions that rename does without a port.
+
+use crate::core::params::{rename, Params};
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::flight::Held;
+use crate::engine::results::Results;
+use crate::isa::inst::{Reg, REGS, VECTOR};
+
+/// A value shared by registers after an eliminated move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alias {
+    /// Registers that hold it, one bit each (general-purpose and vector).
+    regs: u64,
+    /// Holds a vector value.
+    vector: bool,
+}
+
+/// The register file as rename sees it.
+#[derive(Debug)]
+pub struct Registers<'a> {
+    p: &'a rename,
+    held: [Held; REGS],
+    /// Constants added at rename.
+    added: [i32; REGS],
+    /// Values that take a slot for eliminated moves.
+    aliases: Vec<Alias>,
+    /// Registers to be written by the instruction that is being renamed.
+    writes: Vec<(Reg, u32)>,
+    /// Registers that become other names of what is held, by the instruction that is being renamed.
+    mirrored: Vec<(Reg, Held)>,
+}
+
+impl<'a> Registers<'a> {
+    /// All of them known from the start.
+    pub fn new(params: &'a Params) -> Registers<'a> {
+        Registers {
+            p: &params.rename,
+            held: [Held::Since(0, 0); REGS],
+            added: [0; REGS],
+            aliases: Vec::new(),
+            writes: Vec::new(),
+            mirrored: Vec::new(),
+        }
+    }
+
+    /// What a register holds.
+    pub fn get(&self, reg: Reg) -> Held {
+        self.held[usize::from(reg)]
+    }
+
+    fn set(&mut self, reg: Reg, held: Held, results: &mut Results) {
+        let old = std::mem::replace(&mut self.held[usize::from(reg)], held);
+        results.count(held, 1);
+        results.count(old, -1);
+    }
+
+    /// A register is overwritten.
+    pub fn overwrite(&mut self, reg: Reg, held: Held, results: &mut Results) {
+        self.set(reg, held, results);
+        self.unalias(reg);
+        self.added[usize::from(reg)] = 0;
+    }
+
+    /// The instruction that is being renamed writes a result to a register: later uops of it still
+    /// read the old one.
+    pub fn will_write(&mut self, reg: Reg, value: u32, results: &mut Results) {
+        results.count(Held::Value(value), 1);
+        self.writes.push((reg, value));
+    }
+
+    /// A register becomes another name of what was stored, once the instruction is renamed.
+    pub fn will_mirror(&mut self, reg: Reg, held: Held, results: &mut Results) {
+        results.count(held, 1);
+        self.mirrored.push((reg, held));
+    }
+
+    /// The instruction is renamed: the registers that it writes change hands.
+    pub fn apply(&mut self, results: &mut Results) {
+        let mut writes = std::mem::take(&mut self.writes);
+        for (reg, value) in writes.drain(..) {
+            self.overwrite(reg, Held::Value(value), results);
+            results.count(Held::Value(value), -1);
+        }
+        self.writes = writes;
+        let mut mirrored = std::mem::take(&mut self.mirrored);
+        for (reg, held) in mirrored.drain(..) {
+            self.overwrite(reg, held, results);
+            results.count(held, -1);
+        }
+        self.mirrored = mirrored;
+    }
+
+    /// Try to eliminate a move.
+    pub fn eliminate(&mut self, to: Reg, from: Reg, results: &mut Results) -> bool {
+        let vector = from >= VECTOR;
+        let limit = if vector {
+            self.p.move_slots_vec
+        } else {
+            self.p.move_slots_gpr
+        } as usize;
+        if limit == 0 || to >= 64 || from >= 64 {
+            return false;
+        }
+        let (to_bit, from_bit) = (1u64 << to, 1u64 << from);
+        let known = self.aliases.iter().position(|a| a.regs & from_bit != 0);
+        if known.is_none() && self.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
+            return false;
+        }
+        if limit < 1000 {
+            match known {
+                Some(n) => {
+                    if self.aliases[n].regs & to_bit == 0 {
+                        self.unalias(to);
+                    }
+                    if let Some(a) = self.aliases.iter_mut().find(|a| a.regs & from_bit != 0) {
+                        a.regs |= to_bit;
+                    }
+                }
+                None => {
+                    self.unalias(to);
+                    self.aliases.push(Alias {
+                        regs: to_bit | from_bit,
+                        vector,
+                    });
+                }
+            }
+        }
+        self.set(to, self.get(from), results);
+        self.added[usize::from(to)] = self.added[usize::from(from)];
+        true
+    }
+
+    /// A register leaves its group, whose slot is freed when no member is left.
+    fn unalias(&mut self, reg: Reg) {
+        if reg >= 64 || self.aliases.is_empty() {
+            return;
+        }
+        let bit = 1u64 << reg;
+        for a in &mut self.aliases {
+            a.regs &= !bit;
+        }
+        self.aliases.retain(|a| a.regs != 0);
+    }
+
+    /// Try to add a constant; `others` are written along with `to`.
+    pub fn add(
+        &mut self,
+        to: Reg,
+        from: Reg,
+        add: i32,
+        others: impl Iterator<Item = Reg>,
+        results: &mut Results,
+    ) -> bool {
+        let limit = self.p.immediate_add_limit as i32;
+        let sum = self.added[usize::from(from)].saturating_add(add);
+        if sum < -limit || sum >= limit {
+            return false;
+        }
+        let held = self.get(from);
+        self.set(to, held, results);
+        self.added[usize::from(to)] = sum;
+        for reg in others.filter(|r| *r != to) {
+            self.set(reg, held, results);
+        }
+        true
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
+        for held in &self.held {
+            into.add_rare(into.until(results.ready(*held)));
+        }
+        for a in &self.aliases {
+            into.add(a.regs);
+        }
+        if self.p.immediate_add_limit > 0 {
+            for added in &self.added {
+                into.add(u64::from(*added as u32));
+            }
+        }
+    }
+}
