@@ -39,6 +39,10 @@ ROME = {
         ("AuthenticAMD", 25, 17, "fsrm erms", "zen4"),
         ("GenuineIntel", 6, 0x2D, "", "sandybridge"),
         ("GenuineIntel", 6, 167, "amx_fp16 erms", "redwoodcove"),
+        ("GenuineIntel", 6, 0xCF, "amx_tile erms", "goldencove"),
+        ("GenuineIntel", 6, 0x8F, "", "goldencove"),
+        ("GenuineIntel", 6, 0xCF, "amx_fp16", "redwoodcove"),
+        ("GenuineIntel", 6, 0x97, "", None),  # Alder Lake: its E-cores say the same
         ("GenuineIntel", 6, 0x9E, "", "skylake"),
         ("AuthenticAMD", 6, 0x2D, "", None),
         ("AuthenticAMD", 23, 0x01, "", None),

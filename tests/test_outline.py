@@ -41,6 +41,7 @@ STG = "200820d9"
         (FMA_ZMM, "zen2", "vfmadd231ps needs avx512f, which zen2 lacks"),
         (FMA_ZMM, "zen4", ""),
         (FMA_ZMM, "redwoodcove", ""),
+        (FMA_ZMM, "goldencove", ""),
         # Older cores take it for bsf, which leaves another result.
         (TZCNT, "sandybridge", "tzcntl needs bmi1, which sandybridge lacks"),
         (TZCNT, "haswell", ""),
@@ -159,6 +160,7 @@ _ALIKE = {
 }  # the same by both
 _NAMES = {"sandybridge": "sandybridge", "ivybridge": "ivybridge", "haswell": "haswell"}
 _NAMES |= {"skylake": "skylake", "zen2": "znver2", "zen3": "znver3", "zen4": "znver4"}
+_NAMES |= {"goldencove": "sapphirerapids"}
 
 
 @pytest.mark.parametrize("core", sorted(_NAMES.keys() & set(microarchs.ids())))

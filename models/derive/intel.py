@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from corrections import corrected
 from inputs import Record, uops_info
 from table import Form, Row, Table, ports_text
 from x86_forms import name_of
@@ -11,12 +12,15 @@ from x86_latency import read, same_register, text
 
 CORES = {
     "sandybridge": "SNB", "ivybridge": "IVB", "haswell": "HSW", "skylake": "SKL",
-    "redwoodcove": "MTL-P",
+    "redwoodcove": "MTL-P", "goldencove": "MTL-P",
 }  # fmt: skip
+# The records hold Redwood Cove alone. Golden Cove has the same ports and widths and gets its
+# figures, but for what was measured otherwise on it (corrections/goldencove.csv).
+COVES = ("redwoodcove", "goldencove")
 # uops.info measured taken branches, which Haswell and Skylake run on port 6 (ports.taken_branch).
 # On Redwood Cove a taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone
 # cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
-BRANCH_PORTS = dict.fromkeys(("haswell", "skylake", "redwoodcove"), "06")
+BRANCH_PORTS = dict.fromkeys(("haswell", "skylake", *COVES), "06")
 CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.
@@ -43,14 +47,14 @@ def table(core: str) -> Table:
         if max(row.issue, row.ms or 0) > MOST_UOPS:
             continue
         rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, row))
-    return rows
+    return corrected(core, rows)
 
 
 def _mended(core: str, mnemonic: str, row: Row) -> Row:
     if core in BRANCH_PORTS and CONDITIONAL.match(mnemonic):
         row = row._replace(ports=BRANCH_PORTS[core], source="jiegec-cpu")
     added = ADDED_AT_RENAME.get((row.ports, row.latency))
-    if core == "redwoodcove" and added:
+    if core in COVES and added:
         row = row._replace(ports=added[0], latency=added[1])
     return row
 
