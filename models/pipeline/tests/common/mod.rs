@@ -7,12 +7,13 @@ use loopwright_pipeline::predict::{predict, Core, Prediction, Request};
 use std::path::PathBuf;
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 10] = [
+pub const CORES: [&str; 11] = [
     "sandybridge",
     "ivybridge",
     "haswell",
     "skylake",
     "redwoodcove",
+    "goldencove",
     "zen2",
     "zen3",
     "zen4",
