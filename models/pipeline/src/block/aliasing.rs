@@ -3,6 +3,7 @@
 //! Addresses are followed as a register's unknown value plus a constant, so that
 //! the same expression with an advanced pointer is not taken for the same address.
 
+use crate::block::address::{Abstract, Key};
 use crate::block::places::{self, Place};
 use crate::block::uops::Case;
 use crate::core::params::memory;
@@ -12,34 +13,6 @@ use crate::isa::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
 const ITERATIONS: usize = 4;
 /// Stores that are looked back over.
 const STORES: usize = 64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Abstract {
-    root: u32,
-    offset: i64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    base: Abstract,
-    index: Abstract,
-    scale: u8,
-    disp: i64,
-}
-
-impl Key {
-    /// The constant part of the address.
-    pub(crate) fn constant(&self) -> i64 {
-        let index = self.index.offset.wrapping_mul(i64::from(self.scale));
-        self.disp.wrapping_add(index)
-    }
-
-    /// Whether two addresses differ by a constant alone.
-    pub(crate) fn alike(&self, other: &Key) -> bool {
-        let unknown = |k: &Key| (k.base.root, k.index.root, k.scale);
-        unknown(self) == unknown(other)
-    }
-}
 
 const NOTHING: Abstract = Abstract {
     root: u32::MAX,
@@ -192,7 +165,7 @@ fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {
         values[usize::from(*to)] = *value;
     }
     if d.stack != 0 {
-        let sp = &mut values[usize::from(crate::isa::x86::RSP)];
+        let sp = &mut values[usize::from(crate::isa::x86::registers::RSP)];
         sp.offset = sp.offset.wrapping_add(d.stack);
     }
 }

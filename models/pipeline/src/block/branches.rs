@@ -1,6 +1,6 @@
 //! Branches of a block: what they fuse with, and the ports of those that are taken.
 
-use crate::block::layout::Builder;
+use crate::block::builder::Builder;
 use crate::block::Notion;
 use crate::core::figures::Figures;
 use crate::isa::inst::{Branch, Decoded};
@@ -42,7 +42,7 @@ impl Builder<'_> {
         let allowed = match fusion.pairs.as_str() {
             "table" => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
             "cmp_test" => d.compares,
-            "flags" => d.writes.iter().any(|w| w.0 == crate::core::figures::FLAGS) && d.mems.is_empty(),
+            "flags" => d.writes.iter().any(|w| w.0 == crate::isa::label::FLAGS) && d.mems.is_empty(),
             _ => false,
         };
         let address = self.block.code_offset + next.offset;

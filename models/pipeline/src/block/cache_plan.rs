@@ -2,7 +2,8 @@
 
 use crate::block::stream::Position;
 use crate::block::{Block, Notion};
-use crate::core::params::{CacheRule, Params};
+use crate::core::choice::CacheRule;
+use crate::core::params::Params;
 use crate::error::Error;
 
 /// A line or entry: consecutive fused uops read together.

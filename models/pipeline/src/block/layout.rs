@@ -3,62 +3,19 @@
 
 use crate::block::aliasing::analyse;
 use crate::block::branches::fuse_branch;
+use crate::block::builder::Builder;
 use crate::block::caveats;
-use crate::block::split::Pointers;
-use crate::block::uops::{expand, Expansion, Role};
+use crate::block::uops::{Expansion, Role};
+use crate::block::{arm64, x86};
 use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
 use crate::core::figures::{FigureTable, Figures};
-use crate::core::params::Params;
 use crate::error::Error;
 use crate::isa::inst::{Branch, Decoded, Effect};
-use crate::isa::x86;
+use crate::isa::x86::registers::RSP;
 use crate::isa::Isa;
 use std::borrow::Cow;
 
-/// Makes a block.
-pub(crate) struct Builder<'a> {
-    pub(crate) params: &'a Params,
-    pub(crate) block: Block,
-    pub(crate) stack_dirty: bool,
-    pub(crate) stores: u16,
-    /// Registers that a loop advances by a constant, one bit each.
-    pub(crate) advancing: u64,
-    /// Where the pointers stand, for accesses that cross boundaries.
-    pub(crate) pointers: Pointers,
-}
-
-impl<'a> Builder<'a> {
-    pub(crate) fn new(len: u32, code_offset: u32, notion: Notion, params: &'a Params) -> Self {
-        let block = Block {
-            notion,
-            code_offset: code_offset % 64,
-            len,
-            insts: Vec::new(),
-            fused: Vec::new(),
-            slots: Vec::new(),
-            uops: Vec::new(),
-            owner: Vec::new(),
-            stores: 0,
-            places: Vec::new(),
-            forwards: false,
-            store_number: Vec::new(),
-            inner_base: Vec::new(),
-            names: Vec::new(),
-            target_bubble: 0,
-            split_period: 1,
-            caveats: Vec::new(),
-            stack: 0,
-        };
-        Builder {
-            params,
-            block,
-            stack_dirty: false,
-            stores: 0,
-            advancing: 0,
-            pointers: Pointers::default(),
-        }
-    }
-
+impl Builder<'_> {
     pub(crate) fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
         let mut rows = Vec::with_capacity(code.len());
         for d in code {
@@ -107,8 +64,8 @@ impl<'a> Builder<'a> {
             };
             let sync = self.track_stack(&code[at]);
             let expansion = match self.params.isa {
-                Isa::X86 => expand(&code[at], row, cases[at], self.params),
-                Isa::Arm64 => crate::block::arm64::expand(&code[at], row, cases[at], self.params),
+                Isa::X86 => x86::expand(&code[at], row, cases[at], self.params),
+                Isa::Arm64 => arm64::expand(&code[at], row, cases[at], self.params),
             };
             self.instruction(&code[at], row, &expansion, sync);
             if pair.is_some() {
@@ -163,7 +120,7 @@ impl<'a> Builder<'a> {
             return false;
         }
         let sync = d.explicit_sp && self.stack_dirty;
-        if sync || d.writes.iter().any(|w| w.1 == x86::RSP) {
+        if sync || d.writes.iter().any(|w| w.1 == RSP) {
             self.stack_dirty = false;
         }
         if d.stack != 0 {

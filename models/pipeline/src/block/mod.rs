@@ -1,10 +1,14 @@
 //! A block made ready for simulation: instructions, fused uops, uops, all in flat tables.
 
+pub mod address;
 pub mod aliasing;
 pub mod arm64;
 mod branches;
+mod build;
+mod builder;
 pub mod cache_plan;
 pub mod caveats;
+mod forwarding;
 mod fusion;
 pub mod layout;
 pub mod places;
@@ -19,11 +23,7 @@ pub mod x86;
 
 use crate::block::places::Place;
 use crate::block::uops::Uop;
-use crate::core::figures::FigureTable;
-use crate::core::params::Params;
-use crate::error::Error;
-use crate::isa;
-use crate::isa::inst::{Branch, Reg};
+use crate::isa::inst::Reg;
 use std::ops::Range;
 
 /// Throughput notion.
@@ -179,33 +179,4 @@ pub struct StringUse {
     pub count: Option<u32>,
     /// Destination address mod 64.
     pub destination: Option<u32>,
-}
-
-impl Block {
-    /// Decode and prepare a block.
-    ///
-    /// # Errors
-    /// The bytes do not decode, an instruction has no figures, or a loop does not
-    /// end in a branch.
-    pub fn new(
-        code: &[u8],
-        code_offset: u32,
-        notion: Notion,
-        params: &Params,
-        table: &FigureTable,
-        strings: StringUse,
-    ) -> Result<Block, Error> {
-        if code.is_empty() {
-            return Err(Error::Block("no code".into()));
-        }
-        if code.len() > 1 << 16 {
-            return Err(Error::Block("more than 64 KiB of code".into()));
-        }
-        let decoded = isa::decode(params.isa, code)?;
-        if notion == Notion::Loop && decoded.last().is_none_or(|d| d.branch == Branch::No) {
-            return Err(Error::Block("a loop must end in a branch".into()));
-        }
-        crate::block::layout::Builder::new(code.len() as u32, code_offset, notion, params)
-            .build(&decoded, table, strings)
-    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
 
-use crate::block::aliasing::Key;
+use crate::block::address::Key;
 
 /// The addresses of a store, by iteration.
 #[derive(Clone, Copy, Debug)]

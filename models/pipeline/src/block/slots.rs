@@ -1,21 +1,18 @@
 //! Issue slots that rename treats in a way of its own.
 
-use crate::block::layout::Builder;
+use crate::block::builder::Builder;
+use crate::block::special::serial;
 use crate::block::uops::{Expansion, Role, Source, Uop};
 use crate::block::{Inst, Slot, SlotKind};
 use crate::core::figures::Figures;
 use crate::isa::inst::{Decoded, Effect, Special};
-use crate::isa::x86;
+use crate::isa::x86::registers::RSP;
 
 impl Builder<'_> {
     /// Slots that rename handles without a port.
     pub(crate) fn rename_cases(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion) {
         let serial = match d.special {
-            Special::Serialise(kind) => Some(match kind {
-                0 => self.params.serial.lfence,
-                1 => self.params.serial.mfence,
-                _ => self.params.serial.stac_clac,
-            }),
+            Special::Serialise(kind) => Some(serial(kind, self.params).1),
             _ => None,
         };
         let offset = d.effects.iter().find_map(|e| match *e {
@@ -97,12 +94,12 @@ impl Builder<'_> {
             ports: self.params.mask(&self.params.ports.alu).unwrap_or(1),
             role: Role::Compute,
             sources: vec![Source {
-                from: crate::block::uops::From::Reg(x86::RSP),
+                from: crate::block::uops::From::Reg(RSP),
                 extra: 0,
             }],
             outputs: vec![crate::block::uops::Output {
                 latency: 1,
-                regs: vec![x86::RSP],
+                regs: vec![RSP],
             }],
             port_cycles: 1,
             busy: 0,

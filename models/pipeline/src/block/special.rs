@@ -1,10 +1,11 @@
 //! Instructions whose cost is a parameter of the core rather than a table row.
 
 use crate::block::StringUse;
-use crate::core::figures::{Figures, Shape, ANY};
+use crate::core::figures::{Figures, Shape};
 use crate::core::params::Params;
 use crate::error::Error;
-use crate::isa::inst::{Decoded, Special};
+use crate::isa::inst::{Decoded, Serial, Special};
+use crate::isa::label::ANY;
 
 /// Figures of a special instruction; `None` if the table has to know it.
 ///
@@ -15,11 +16,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     match d.special {
         Special::No => Ok(None),
         Special::Serialise(kind) => {
-            let (name, cycles) = match kind {
-                0 => ("lfence", params.serial.lfence),
-                1 => ("mfence", params.serial.mfence),
-                _ => ("stac_clac", params.serial.stac_clac),
-            };
+            let (name, cycles) = serial(kind, params);
             if cycles == 0 {
                 return Err(unmeasured(&d.form, &format!("serial.{name}=N sets its cycles")));
             }
@@ -62,6 +59,15 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             };
             string(d, params, strings, bytes, &rates).map(Some)
         }
+    }
+}
+
+/// The parameter of an instruction that waits for all before it: its name, and the cycles after that.
+pub fn serial(kind: Serial, params: &Params) -> (&'static str, u32) {
+    match kind {
+        Serial::LoadFence => ("lfence", params.serial.lfence),
+        Serial::MemoryFence => ("mfence", params.serial.mfence),
+        Serial::UserAccess => ("stac_clac", params.serial.stac_clac),
     }
 }
 

@@ -112,8 +112,8 @@ impl Pointers {
             return None;
         }
         let stack = match params.isa {
-            Isa::X86 => crate::isa::x86::RSP,
-            Isa::Arm64 => crate::isa::arm64::SP,
+            Isa::X86 => crate::isa::x86::registers::RSP,
+            Isa::Arm64 => crate::isa::arm64::work::SP,
         };
         let off = if mem.base == stack {
             0

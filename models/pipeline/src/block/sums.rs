@@ -1,9 +1,9 @@
 //! Sums over a block, worked out once because every cycle asks for them.
 
-use crate::block::layout::Builder;
+use crate::block::builder::Builder;
 use crate::block::uops::{From, Uop};
+use crate::block::uops::{OUTPUTS, SOURCES};
 use crate::block::SlotKind;
-use crate::engine::flight::{OUTPUTS, SOURCES};
 use crate::error::Error;
 
 /// More arithmetic uops a cycle than any core renames: no limit.

@@ -1,6 +1,7 @@
 //! What parameters must be beyond their ranges, so that no value can break the simulation.
 
-use crate::core::params::{Choice, Params};
+use crate::core::choice::Choice;
+use crate::core::params::Params;
 use crate::error::Error;
 
 impl Params {

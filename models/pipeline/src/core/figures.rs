@@ -2,25 +2,8 @@
 
 use crate::core::params::Params;
 use crate::error::Error;
+use crate::isa::label::{fixed, kind_mask, Label, ANY, BRANCH_KINDS, FLAGS, MASK, MEM};
 use std::collections::HashMap;
-
-/// Names a value inside an instruction: an operand, the flags or a fixed register.
-pub type Label = u8;
-/// The flags.
-pub const FLAGS: Label = 8;
-/// The memory operand.
-pub const MEM: Label = 9;
-/// The index register of `lea`.
-pub const INDEX: Label = 10;
-/// The mask of an AVX-512 instruction.
-pub const MASK: Label = 11;
-/// Any operand: matches every label.
-pub const ANY: Label = 255;
-
-/// Label of a fixed register, by its number.
-pub fn fixed(register: u8) -> Label {
-    16 + register
-}
 
 /// Uops of one variant of an instruction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,9 +76,6 @@ pub struct FigureTable {
     forms: HashMap<String, u32>,
     rows: Vec<Figures>,
 }
-
-/// Letters of branch kinds in the order of their bits.
-pub const BRANCH_KINDS: &str = "acloprsz";
 
 impl FigureTable {
     /// Read the table from the text of `instructions.csv`.
@@ -247,14 +227,6 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
         };
     }
     Ok(figures)
-}
-
-/// Bit mask of branch kinds.
-pub fn kind_mask(letters: &str) -> u16 {
-    letters
-        .chars()
-        .filter_map(|c| BRANCH_KINDS.find(c))
-        .fold(0, |mask, bit| mask | 1 << bit)
 }
 
 fn shape(text: &str, params: &Params) -> Result<Shape, String> {

@@ -1,6 +1,7 @@
 //! Which parameters can do nothing on a core, given its others: an override of one is a mistake.
 
-use crate::core::params::{Assign, CacheRule, FetchKind, Params};
+use crate::core::choice::{Assign, CacheRule, FetchKind};
+use crate::core::params::Params;
 use crate::isa::Isa;
 
 impl Params {

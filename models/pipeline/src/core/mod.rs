@@ -2,7 +2,10 @@
 
 pub mod check;
 pub mod choice;
+mod declare;
 pub mod figures;
 pub mod inert;
+pub mod meaning;
 pub mod params;
 pub mod read;
+mod value;

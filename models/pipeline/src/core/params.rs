@@ -3,49 +3,11 @@
 //! `core.toml` holds each of them as a table `{ value, source, confidence }`. After its kind stands
 //! the range of its values, or the words that it chooses among; after that its default, if it has one.
 
-pub use crate::core::choice::{Assign, CacheRule, Choice, FetchKind};
-use crate::core::read::Place;
+use crate::core::declare::params;
+use crate::core::value::Place;
 use crate::error::Error;
 use crate::isa::Isa;
 use toml::Table;
-
-macro_rules! params {
-    ($( $table:ident { $( $(#[$doc:meta])* $field:ident : $kind:ident $([ $($range:tt)* ])? = $default:expr ),* $(,)? } )*) => {
-        /// All parameters, one field a parameter, grouped by table: `table.field`.
-        #[derive(Clone, Debug)]
-        pub struct Params {
-            /// Instruction set.
-            pub isa: Isa,
-            $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
-        }
-        $(
-            /// One table of parameters.
-            #[allow(non_camel_case_types)]
-            #[derive(Clone, Debug)]
-            pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind), )* }
-        )*
-        impl Params {
-            pub(crate) fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
-                Ok(Params { isa, $( $table: $table { $(
-                    $field: params!(@read $kind, Place(root, stringify!($table), stringify!($field)), $default
-                        $(, [ $($range)* ])?)?,
-                )* }, )* })
-            }
-            /// Names of all parameters, as overrides spell them.
-            pub const NAMES: &'static [&'static str] = &[ $( $( concat!(stringify!($table), ".", stringify!($field)), )* )* ];
-        }
-    };
-    (@type int) => { u32 };
-    (@type real) => { f64 };
-    (@type flag) => { bool };
-    (@type text) => { String };
-    (@type triples) => { Vec<[u32; 3]> };
-    (@read int, $at:expr, $default:expr, [$range:expr]) => { $at.int($default, $range) };
-    (@read real, $at:expr, $default:expr, [$range:expr]) => { $at.real($default, $range) };
-    (@read flag, $at:expr, $default:expr) => { $at.flag($default) };
-    (@read text, $at:expr, $default:expr, [$($choice:expr),*]) => { $at.text($default, &[$($choice),*]) };
-    (@read triples, $at:expr, $default:expr) => { $at.triples($default) };
-}
 
 params! {
     front_end {

@@ -4,10 +4,6 @@
 pub const ROB_SIZE: usize = 2048;
 /// Uops in flight at most; a power of two.
 pub const UOP_SIZE: usize = 4096;
-/// Sources of a uop that are tracked.
-pub const SOURCES: usize = 8;
-/// Outputs of a uop that are tracked.
-pub const OUTPUTS: usize = 4;
 /// No index.
 pub const NONE: u32 = u32::MAX;
 /// Not known yet.

@@ -1,7 +1,8 @@
 //! The uops in flight, in a ring.
 
+use crate::block::uops::OUTPUTS;
 use crate::engine::fingerprint::Fingerprint;
-use crate::engine::flight::{Held, LATER, NONE, OUTPUTS, UOP_SIZE};
+use crate::engine::flight::{Held, LATER, NONE, UOP_SIZE};
 
 /// A uop in flight.
 #[derive(Clone, Copy, Debug)]

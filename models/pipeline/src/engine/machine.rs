@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::core::params::Params;
+use crate::engine::behind::Behind;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Queued, Waiting};
@@ -10,7 +11,7 @@ use crate::engine::in_flight::InFlight;
 use crate::engine::memory::Memory;
 use crate::engine::ready::Ready;
 use crate::engine::relief::Relief;
-use crate::engine::rename::{Behind, Rename};
+use crate::engine::rename::Rename;
 use crate::engine::results::Results;
 use crate::engine::retire::{Entries, Retire};
 use crate::engine::schedule::Schedule;
@@ -63,6 +64,7 @@ impl<'a> Machine<'a> {
             uops: scratch.uops,
             rename: Rename::new(block, params, relief),
             behind: Behind {
+                block,
                 results: scratch.results,
                 schedule: Schedule::new(block, params, assign, relief, scratch.flights, scratch.ready),
                 memory: Memory::new(block, params),
@@ -81,6 +83,7 @@ impl<'a> Machine<'a> {
             schedule,
             memory,
             retire,
+            ..
         } = &mut self.behind;
         memory.cycle(now, |value| schedule.wake(now, value, now, results));
         retire.cycle(now, observer, |store, iteration| memory.retire(store, iteration));

@@ -1,5 +1,6 @@
 //! The machine that runs a block cycle by cycle.
 
+pub mod behind;
 pub mod events;
 pub mod fingerprint;
 pub mod flight;

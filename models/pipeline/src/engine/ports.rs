@@ -1,7 +1,8 @@
 //! The choice of an execution port.
 
 use crate::block::Block;
-use crate::core::params::{ports, Assign, Choice, Params};
+use crate::core::choice::{Assign, Choice};
+use crate::core::params::{ports, Params};
 use crate::engine::fingerprint::Fingerprint;
 
 /// Ports at most.

@@ -1,33 +1,19 @@
 //! Rename: fused uops get their registers, ports and places in the queues.
 
+use crate::block::uops::OUTPUTS;
 use crate::block::uops::{From, Role, Uop};
 use crate::block::{Block, Fused, Slot, SlotKind};
 use crate::core::params::Params;
+use crate::engine::behind::Behind;
 use crate::engine::events::{Event, Hold, Observer};
 use crate::engine::fingerprint::Fingerprint;
-use crate::engine::flight::{Held, Source, Waiting, LATER, NONE, OUTPUTS};
+use crate::engine::flight::{Held, Source, Waiting, LATER, NONE};
 use crate::engine::in_flight::Flight;
-use crate::engine::memory::{Memory, Of};
 use crate::engine::ports::NO_PORT;
 use crate::engine::registers::Registers;
 use crate::engine::relief::Relief;
 use crate::engine::results::Results;
-use crate::engine::retire::Retire;
-use crate::engine::schedule::Schedule;
 use std::collections::VecDeque;
-
-/// The units behind rename, which it gives places in.
-#[derive(Debug)]
-pub struct Behind<'a> {
-    /// Results in flight.
-    pub results: Results,
-    /// Schedulers and ports.
-    pub schedule: Schedule<'a>,
-    /// Stores in flight.
-    pub memory: Memory<'a>,
-    /// Reorder buffer.
-    pub retire: Retire<'a>,
-}
 
 /// Rename.
 #[derive(Debug)]
@@ -243,9 +229,13 @@ impl<'a> Rename<'a> {
         };
         let place = behind.schedule.flights().next_place();
         for (n, source) in uop.sources.iter().enumerate() {
-            let held = self.held(source.from, at, iteration, inst, behind);
-            let inner = matches!(source.from, From::Inner(_));
-            if !self.cut(now, inst, held, inner, &behind.results, observer) {
+            let held = behind.input(source.from, at, iteration, inst, &self.registers);
+            let chained = O::OPERANDS || !self.chains.is_empty();
+            let maker = Some(held).filter(|_| chained).and_then(|h| behind.results.maker(h));
+            if let (Some(from), false) = (maker, matches!(source.from, From::Inner(_))) {
+                observer.on(now, Event::Needs { inst, from });
+            }
+            if !maker.is_some_and(|from| self.cut(inst, from)) {
                 match behind.results.ask(held, place, n, source.extra) {
                     Some((at, maker)) => {
                         flight.operand = flight.operand.max(at);
@@ -271,7 +261,9 @@ impl<'a> Rename<'a> {
         }
         if let Some(store) = block.store_number[at as usize] {
             let source = match uop.sources.first().map(|s| s.from) {
-                Some(from @ (From::Reg(_) | From::Inner(_))) => self.held(from, at, iteration, inst, behind),
+                Some(from @ (From::Reg(_) | From::Inner(_))) => {
+                    behind.input(from, at, iteration, inst, &self.registers)
+                }
                 _ => Held::Since(now, inst),
             };
             let data = Held::Value(flight.values[0]);
@@ -280,39 +272,8 @@ impl<'a> Rename<'a> {
         behind.schedule.enter(now, flight, position);
     }
 
-    /// What an input of a uop is taken from.
-    fn held(&self, from: From, at: u32, iteration: u32, inst: u16, behind: &Behind) -> Held {
-        let (of, store, back) = match from {
-            From::Reg(reg) => return self.registers.get(reg),
-            From::Inner(n) => {
-                let wanted = self.block.inner_base[at as usize] + u32::from(n);
-                return behind.schedule.flights().inner(at, wanted);
-            }
-            From::Stored(store, back) => (Of::Source, store, back),
-            From::Store(store, back) => (Of::Data, store, back),
-            From::Committed(store, back) => (Of::Commit, store, back),
-        };
-        let held = behind.memory.get(of, store, iteration, back);
-        held.unwrap_or(Held::Since(0, inst))
-    }
-
     /// Whether a dependency is one of a chain that is lifted.
-    fn cut<O: Observer>(
-        &self,
-        now: i32,
-        inst: u16,
-        held: Held,
-        inner: bool,
-        results: &Results,
-        observer: &mut O,
-    ) -> bool {
-        if !O::OPERANDS && self.chains.is_empty() {
-            return false;
-        }
-        let Some(from) = results.maker(held) else { return false };
-        if !inner {
-            observer.on(now, Event::Needs { inst, from });
-        }
+    fn cut(&self, inst: u16, from: u16) -> bool {
         let chain = |i: u16| self.chains.get(usize::from(i)).copied().unwrap_or(0);
         chain(inst) != 0 && chain(inst) == chain(from)
     }

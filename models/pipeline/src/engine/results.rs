@@ -1,6 +1,7 @@
 //! Results in flight: what holds them, and which inputs of uops wait for them.
 
-use crate::engine::flight::{Held, LATER, NONE, SOURCES, UOP_SIZE};
+use crate::block::uops::SOURCES;
+use crate::engine::flight::{Held, LATER, NONE, UOP_SIZE};
 
 /// A result in flight.
 #[derive(Clone, Copy, Debug)]

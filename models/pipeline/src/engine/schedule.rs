@@ -1,7 +1,8 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
 use crate::block::Block;
-use crate::core::params::{Assign, Params};
+use crate::core::choice::Assign;
+use crate::core::params::Params;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::in_flight::{Flight, InFlight};

@@ -1,6 +1,6 @@
 //! Instructions as the pipeline sees them, whatever the instruction set.
 
-use crate::core::figures::Label;
+use crate::isa::label::Label;
 
 /// Architectural register: general-purpose 0-31, vector 32-63, flags and others above.
 pub type Reg = u8;
@@ -63,10 +63,21 @@ pub enum Branch {
     /// Not a branch.
     #[default]
     No,
-    /// Conditional; bit of [`crate::core::figures::BRANCH_KINDS`] it belongs to.
+    /// Conditional; bit of [`crate::isa::label::BRANCH_KINDS`] it belongs to.
     Conditional(u8),
     /// Unconditional, direct or indirect.
     Always,
+}
+
+/// What an instruction that waits for all before it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serial {
+    /// `lfence`.
+    LoadFence,
+    /// `mfence`.
+    MemoryFence,
+    /// `stac` or `clac`.
+    UserAccess,
 }
 
 /// Special handling outside of the table of figures.
@@ -79,8 +90,8 @@ pub enum Special {
     RepMovs(u8),
     /// String fill with a repeat prefix; bytes per element.
     RepStos(u8),
-    /// Waits for all before it; cycles after that.
-    Serialise(u32),
+    /// Waits for all before it.
+    Serialise(Serial),
 }
 
 /// One decoded instruction before its uops are made.

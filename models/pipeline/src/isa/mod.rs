@@ -2,6 +2,7 @@
 
 pub mod arm64;
 pub mod inst;
+pub mod label;
 pub mod outline;
 pub mod x86;
 

@@ -2,7 +2,8 @@
 
 use crate::block::uops::{From, Role};
 use crate::block::{Block, SlotKind};
-use crate::core::params::{Assign, Params};
+use crate::core::choice::Assign;
+use crate::core::params::Params;
 use crate::engine::events::{Event, Hold};
 use crate::engine::flight::Source;
 use crate::error::Error;

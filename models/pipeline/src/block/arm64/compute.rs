@@ -2,8 +2,8 @@
 
 use crate::block::arm64::{now, uop, Builder};
 use crate::block::uops::{From, Output, Role, Source};
-use crate::core::figures::{Label, MEM};
 use crate::isa::inst::{Branch, Reg};
+use crate::isa::label::{Label, MEM};
 
 impl Builder<'_> {
     /// Cycles from an input to the results; `None`: independent.

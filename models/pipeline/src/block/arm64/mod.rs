@@ -9,7 +9,7 @@ mod compute;
 use crate::block::uops::{Case, Expansion, From, Output, Role, Source, Uop};
 use crate::core::figures::Figures;
 use crate::core::params::Params;
-use crate::isa::arm64::BASE;
+use crate::isa::arm64::work::BASE;
 use crate::isa::inst::{Decoded, Mem, Reg, NO_REG, VECTOR};
 
 /// Cycles of putting an element into a vector, of those that loading one takes.
@@ -129,7 +129,7 @@ impl Builder<'_> {
                 .d
                 .reads
                 .iter()
-                .filter(|r| r.0 == BASE || r.0 == crate::isa::arm64::INDEX)
+                .filter(|r| r.0 == BASE || r.0 == crate::isa::arm64::work::INDEX)
                 .map(|r| now(From::Reg(r.1)));
             let outputs = vec![Output {
                 latency: 1,

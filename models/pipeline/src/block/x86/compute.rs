@@ -1,9 +1,10 @@
 //! Uops that compute: their number and ports are measured, and so are the latencies
 //! between operands; the dependencies between the uops are made up to match them.
 
-use crate::block::uops::{compute, Builder, From, Output, Source};
-use crate::core::figures::{Label, ANY, INDEX, MEM};
+use crate::block::uops::{compute, From, Output, Source};
+use crate::block::x86::Builder;
 use crate::isa::inst::{Reg, NO_REG};
+use crate::isa::label::{Label, ANY, INDEX, MEM};
 
 /// A set of outputs with the same latency from every input.
 pub(crate) struct Profile {

@@ -1,7 +1,7 @@
 //! Memory: uops of loads and stores, their latencies and forwarding between them.
 
-use crate::block::uops::{Builder, Case, From, Output, Role, Roles, Source, Uop};
-use crate::core::params::memory;
+use crate::block::uops::{Case, From, Output, Role, Source, Uop};
+use crate::block::x86::{Builder, Roles};
 use crate::isa::inst::{Mem, Reg, NO_REG, VECTOR};
 
 impl Builder<'_> {
@@ -190,23 +190,5 @@ impl Builder<'_> {
                 extra: 0,
             })
             .collect()
-    }
-}
-
-impl memory {
-    /// Cycles from a store's data to the result of a load that reads them.
-    pub(crate) fn forwarded(&self, case: &Case, load: usize, vector: bool, update: bool) -> u32 {
-        let part = !case.exact[load] && self.forward_part_cycles > 0;
-        if case.failed[load] {
-            self.failed_forward_cycles
-        } else if vector && self.forward_vector_cycles > 0 {
-            self.forward_vector_cycles
-        } else if update && self.forward_update_cycles > 0 {
-            self.forward_update_cycles
-        } else if part {
-            self.forward_part_cycles
-        } else {
-            self.forward_cycles
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::block::cache_plan::CachePlan;
 use crate::block::stream::Stream;
-use crate::core::params::{FetchKind, Params};
+use crate::core::choice::FetchKind;
+use crate::core::params::Params;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Queued, Source};

@@ -2,7 +2,8 @@
 
 use crate::block::cache_plan::CachePlan;
 use crate::block::stream::{Position, Stream};
-use crate::core::params::{decode, FetchKind, Params};
+use crate::core::choice::FetchKind;
+use crate::core::params::{decode, Params};
 use crate::engine::events::Observer;
 use crate::engine::flight::{Queued, Source};
 use crate::engine::front::microcode::{Microcode, Routine};

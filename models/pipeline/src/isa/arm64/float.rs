@@ -1,6 +1,6 @@
 //! AArch64 scalar floating-point instructions: operands and forms.
 
-use crate::isa::arm64::{Refused, Work};
+use crate::isa::arm64::work::{Refused, Work};
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 

@@ -1,6 +1,6 @@
 //! AArch64 branches and hints: operands and forms.
 
-use crate::isa::arm64::{Refused, Work};
+use crate::isa::arm64::work::{Refused, Work};
 use crate::isa::inst::Branch;
 
 pub(crate) fn branch(w: &mut Work) -> Result<(), Refused> {

@@ -1,6 +1,6 @@
 //! AArch64 instructions on general-purpose registers: operands and forms.
 
-use crate::isa::arm64::{Refused, Work};
+use crate::isa::arm64::work::{Refused, Work};
 use crate::isa::inst::{Effect, Reg};
 
 /// Width and operands of a form with so many registers.

@@ -1,8 +1,8 @@
 //! AArch64 loads and stores: addresses, what is moved, forms.
 
-use crate::core::figures::Label;
-use crate::isa::arm64::{Refused, Work, BASE, INDEX};
+use crate::isa::arm64::work::{Refused, Work, BASE, INDEX};
 use crate::isa::inst::{Effect, Mem, Reg, NO_REG, VECTOR};
+use crate::isa::label::Label;
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 

@@ -5,7 +5,7 @@
 //! name that no table has.
 
 use crate::isa::arm64::float::half;
-use crate::isa::arm64::{Refused, Work};
+use crate::isa::arm64::work::{Refused, Work};
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 

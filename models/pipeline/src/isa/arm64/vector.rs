@@ -1,8 +1,8 @@
 //! AArch64 vector and floating-point instructions: operands and forms.
 
 use crate::isa::arm64::simd::{accumulates, compares_with_zero, elements};
+use crate::isa::arm64::work::{Refused, Work};
 use crate::isa::arm64::{float, memory, simd};
-use crate::isa::arm64::{Refused, Work};
 use disarm64_defn::InsnClass;
 use InsnClass as C;
 

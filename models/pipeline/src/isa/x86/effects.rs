@@ -1,8 +1,8 @@
 //! Properties of x86 instructions beyond their operands.
 
-use crate::core::figures::kind_mask;
-use crate::isa::inst::{Branch, Decoded, Effect, Special, NO_REG};
-use crate::isa::x86::{address_register, number};
+use crate::isa::inst::{Branch, Decoded, Effect, Serial, Special, NO_REG};
+use crate::isa::label::kind_mask;
+use crate::isa::x86::registers::{address_register, number};
 use iced_x86::{ConditionCode, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 pub(crate) fn lea_effect(i: &Instruction, d: &mut Decoded) {
@@ -76,9 +76,9 @@ pub(crate) fn special_of(i: &Instruction) -> Special {
         Mnemonic::Stosw if rep => Special::RepStos(2),
         Mnemonic::Stosd if rep => Special::RepStos(4),
         Mnemonic::Stosq if rep => Special::RepStos(8),
-        Mnemonic::Lfence => Special::Serialise(0),
-        Mnemonic::Mfence => Special::Serialise(1),
-        Mnemonic::Stac | Mnemonic::Clac => Special::Serialise(2),
+        Mnemonic::Lfence => Special::Serialise(Serial::LoadFence),
+        Mnemonic::Mfence => Special::Serialise(Serial::MemoryFence),
+        Mnemonic::Stac | Mnemonic::Clac => Special::Serialise(Serial::UserAccess),
         _ => Special::No,
     }
 }

@@ -2,18 +2,17 @@
 
 pub mod effects;
 pub mod form;
+pub mod registers;
 
-use crate::core::figures::{fixed, FLAGS, INDEX, MASK, MEM};
 use crate::error::Error;
-use crate::isa::inst::{Decoded, Mem, Reg, ARITH, CARRY, NO_REG, OTHER, VECTOR};
+use crate::isa::inst::{Decoded, Mem, ARITH, CARRY, NO_REG};
+use crate::isa::label::{fixed, FLAGS, INDEX, MASK, MEM};
 use crate::isa::x86::effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
 use crate::isa::x86::form::form_name;
+use crate::isa::x86::registers::{address_register, number, RSP};
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
-
-/// Stack pointer.
-pub const RSP: Reg = 4;
 
 /// Decode a whole block.
 ///
@@ -34,29 +33,6 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
         out.push(describe(&instruction, bytes, at, &mut factory));
     }
     Ok(out)
-}
-
-/// Our number of a register; `None` where it does not matter.
-pub(crate) fn number(register: Register) -> Option<Reg> {
-    let full = register.full_register();
-    if full.is_gpr() {
-        Some(full.number() as Reg)
-    } else if full.is_vector_register() {
-        Some(VECTOR + full.number() as Reg)
-    } else if full.is_mm() || full.is_st() {
-        Some(OTHER + full.number() as Reg)
-    } else if full.is_k() {
-        Some(OTHER + 8 + full.number() as Reg)
-    } else {
-        None
-    }
-}
-
-pub(crate) fn address_register(register: Register) -> Reg {
-    if register.is_ip() {
-        return NO_REG;
-    }
-    number(register).unwrap_or(NO_REG)
 }
 
 fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionInfoFactory) -> Decoded {

@@ -1,0 +1,50 @@
+//! A block that is being made.
+
+use crate::block::split::Pointers;
+use crate::block::{Block, Notion};
+use crate::core::params::Params;
+
+/// Makes a block.
+pub(crate) struct Builder<'a> {
+    pub(crate) params: &'a Params,
+    pub(crate) block: Block,
+    pub(crate) stack_dirty: bool,
+    pub(crate) stores: u16,
+    /// Registers that a loop advances by a constant, one bit each.
+    pub(crate) advancing: u64,
+    /// Where the pointers stand, for accesses that cross boundaries.
+    pub(crate) pointers: Pointers,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(len: u32, code_offset: u32, notion: Notion, params: &'a Params) -> Self {
+        let block = Block {
+            notion,
+            code_offset: code_offset % 64,
+            len,
+            insts: Vec::new(),
+            fused: Vec::new(),
+            slots: Vec::new(),
+            uops: Vec::new(),
+            owner: Vec::new(),
+            stores: 0,
+            places: Vec::new(),
+            forwards: false,
+            store_number: Vec::new(),
+            inner_base: Vec::new(),
+            names: Vec::new(),
+            target_bubble: 0,
+            split_period: 1,
+            caveats: Vec::new(),
+            stack: 0,
+        };
+        Builder {
+            params,
+            block,
+            stack_dirty: false,
+            stores: 0,
+            advancing: 0,
+            pointers: Pointers::default(),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! How parameters are declared: for each a field, and how it is read.
+
+macro_rules! params {
+    ($( $table:ident { $( $(#[$doc:meta])* $field:ident : $kind:ident $([ $($range:tt)* ])? = $default:expr ),* $(,)? } )*) => {
+        /// All parameters, one field a parameter, grouped by table: `table.field`.
+        #[derive(Clone, Debug)]
+        pub struct Params {
+            /// Instruction set.
+            pub isa: Isa,
+            $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
+        }
+        $(
+            /// One table of parameters.
+            #[allow(non_camel_case_types)]
+            #[derive(Clone, Debug)]
+            pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind), )* }
+        )*
+        impl Params {
+            pub(crate) fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
+                Ok(Params { isa, $( $table: $table { $(
+                    $field: params!(@read $kind, Place(root, stringify!($table), stringify!($field)), $default
+                        $(, [ $($range)* ])?)?,
+                )* }, )* })
+            }
+            /// Names of all parameters, as overrides spell them.
+            pub const NAMES: &'static [&'static str] = &[ $( $( concat!(stringify!($table), ".", stringify!($field)), )* )* ];
+        }
+    };
+    (@type int) => { u32 };
+    (@type real) => { f64 };
+    (@type flag) => { bool };
+    (@type text) => { String };
+    (@type triples) => { Vec<[u32; 3]> };
+    (@read int, $at:expr, $default:expr, [$range:expr]) => { $at.int($default, $range) };
+    (@read real, $at:expr, $default:expr, [$range:expr]) => { $at.real($default, $range) };
+    (@read flag, $at:expr, $default:expr) => { $at.flag($default) };
+    (@read text, $at:expr, $default:expr, [$($choice:expr),*]) => { $at.text($default, &[$($choice),*]) };
+    (@read triples, $at:expr, $default:expr) => { $at.triples($default) };
+}
+
+pub(crate) use params;
