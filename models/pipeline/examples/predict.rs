@@ -4,7 +4,7 @@
 
 use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::Notion;
-use loopwright_pipeline::predict::Core;
+use loopwright_pipeline::core::Core;
 use std::io::Read;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

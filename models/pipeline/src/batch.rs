@@ -1,8 +1,9 @@
 //! Many blocks in one call, in parallel.
 
 use crate::block::{Notion, StringUse};
+use crate::core::Core;
 use crate::error::Error;
-use crate::predict::{predict, Core, Prediction, Request};
+use crate::predict::{predict, Prediction, Request};
 use rayon::prelude::*;
 
 /// One block to predict, owning its code.

@@ -1,6 +1,6 @@
 //! A throughput simulator of processor pipelines, front end included.
 //!
-//! A [`predict::Core`] is read from `models/<microarch>/core.toml` and
+//! A [`core::Core`] is read from `models/<microarch>/core.toml` and
 //! `instructions.csv`; [`predict::predict`] runs one block on it. The rooms, in the order in
 //! which they build on each other: [`isa`], [`core`], [`block`], [`engine`], [`observe`].
 

@@ -1,9 +1,10 @@
 //! Known answers on Neoverse N1 and TSV110, and that any word gets an answer.
 
 use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::core::Core;
 use loopwright_pipeline::error::Error;
 use loopwright_pipeline::isa::arm64::decode;
-use loopwright_pipeline::predict::{predict, Core, Request};
+use loopwright_pipeline::predict::{predict, Request};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 

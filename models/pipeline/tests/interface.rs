@@ -6,8 +6,9 @@ use common::{bytes, core, core_with, run, text, CORES};
 use loopwright_pipeline::batch::{run as batch, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::params::Params;
+use loopwright_pipeline::core::Core;
 use loopwright_pipeline::error::Error;
-use loopwright_pipeline::predict::{predict, Core, Request};
+use loopwright_pipeline::predict::{predict, Request};
 
 #[test]
 fn an_unknown_instruction_is_an_error_that_names_it() {

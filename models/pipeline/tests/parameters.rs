@@ -7,7 +7,8 @@ use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
 use loopwright_pipeline::block::StringUse;
 use loopwright_pipeline::core::figures::FigureTable;
 use loopwright_pipeline::core::params::Params;
-use loopwright_pipeline::predict::{predict, Core, Request};
+use loopwright_pipeline::core::Core;
+use loopwright_pipeline::predict::{predict, Request};
 
 /// Name, value, core, notion, code offset, code, and what else is set before and after.
 type Case = (
@@ -86,6 +87,7 @@ const ACTS: &[Case] = &[
     ("memory.load_vector_cycles", "3", "skylake", Loop, 0, "0f29070f5807ffc975f6", &[]),
     ("memory.load_256_cycles", "3", "skylake", Loop, 0, "c5fc2907c5fc5807ffc975f4", &[]),
     ("memory.pointer_chase_gain", "2", "skylake", Unrolled, 0, "488b00", &[]),
+    ("memory.pointer_chase_reach", "1", "skylake", Unrolled, 0, "488b4010", &[]),
     ("memory.forward_cycles", "2", "skylake", Unrolled, 0, "48890f488b0f", &[]),
     ("memory.forward_parts", "true", "skylake", Unrolled, 0, "48890f8b4f04", &[]),
     ("memory.failed_forward_cycles", "200", "skylake", Loop, 0, "880f488b07ffc975f7", &[]),
@@ -310,4 +312,20 @@ fn latencies_of_an_index_and_of_the_same_register_count() {
     // mov eax, eax is not eliminated.
     common::close(cycles("skylake", "89c0"), 1.0);
     common::close(cycles("ivybridge", "89c0"), 1.0);
+}
+
+#[test]
+fn a_limit_may_be_none_by_a_word() {
+    let moves = "4889d84889c3";
+    let with = |slots: &str| {
+        let core = core_with("skylake", &[("rename.move_slots_gpr", slots)]).unwrap();
+        run(&core, moves, 0, Unrolled).unwrap().cycles
+    };
+    assert!(with("unlimited") < with("0"), "{} cycles", with("unlimited"));
+    let wrong = core_with("skylake", &[("rename.move_slots_gpr", "endless")]).unwrap_err();
+    assert!(
+        wrong.to_string().contains("must be a whole number or unlimited"),
+        "{wrong}"
+    );
+    assert!(core_with("skylake", &[("rename.width", "unlimited")]).is_err());
 }

@@ -6,7 +6,8 @@ use common::{text, CORES};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::figures::FigureTable;
 use loopwright_pipeline::core::params::Params;
-use loopwright_pipeline::predict::{predict, Core, Request};
+use loopwright_pipeline::core::Core;
+use loopwright_pipeline::predict::{predict, Request};
 use proptest::prelude::*;
 use std::sync::OnceLock;
 

@@ -90,7 +90,7 @@ pub fn analyse(
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
                 case.chased |= mem.base != NO_REG
                     && mem.index == NO_REG
-                    && (0..2048).contains(&mem.disp)
+                    && (0..i64::from(p.pointer_chase_reach)).contains(&mem.disp)
                     && from_load[usize::from(mem.base)];
                 if !any_store || d.locked {
                     continue;

@@ -4,10 +4,8 @@ use crate::block::builder::Builder;
 use crate::block::uops::{From, Uop};
 use crate::block::uops::{OUTPUTS, SOURCES};
 use crate::block::SlotKind;
+use crate::core::value::UNLIMITED;
 use crate::error::Error;
-
-/// More arithmetic uops a cycle than any core renames: no limit.
-const NO_LIMIT: u32 = 1000;
 
 impl Builder<'_> {
     /// No uop may have more inputs or outputs than are followed.
@@ -31,7 +29,7 @@ impl Builder<'_> {
         let block = &mut self.block;
         let periods = block.uops.iter().filter_map(|u| Some(u.split?.period()));
         block.split_period = periods.max().unwrap_or(1);
-        let limited = self.params.rename.alu_uops < NO_LIMIT;
+        let limited = self.params.rename.alu_uops != UNLIMITED;
         let alu = if limited {
             self.params.mask(&self.params.ports.alu).unwrap_or(0)
         } else {

@@ -27,11 +27,13 @@ macro_rules! params {
         }
     };
     (@type int) => { u32 };
+    (@type limit) => { u32 };
     (@type real) => { f64 };
     (@type flag) => { bool };
     (@type text) => { String };
     (@type triples) => { Vec<[u32; 3]> };
     (@read int, $at:expr, $default:expr, [$range:expr]) => { $at.int($default, $range) };
+    (@read limit, $at:expr, $default:expr, [$range:expr]) => { $at.limit($default, $range) };
     (@read real, $at:expr, $default:expr, [$range:expr]) => { $at.real($default, $range) };
     (@read flag, $at:expr, $default:expr) => { $at.flag($default) };
     (@read text, $at:expr, $default:expr, [$($choice:expr),*]) => { $at.text($default, &[$($choice),*]) };

@@ -43,6 +43,7 @@ impl Params {
                 | (
                     "memory",
                     "pointer_chase_gain"
+                        | "pointer_chase_reach"
                         | "renamed_forward_cycles"
                         | "port_cycles_256"
                         | "port_cycles_512"
@@ -88,6 +89,7 @@ impl Params {
             "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" if p.renames == "none" => {
                 "memory.renames is none"
             }
+            "pointer_chase_reach" if p.pointer_chase_gain == 0 => "memory.pointer_chase_gain is 0",
             "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
             "store_queue" if p.commit_bytes == 0 => "memory.commit_bytes is 0",

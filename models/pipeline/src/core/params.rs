@@ -2,9 +2,10 @@
 //!
 //! `core.toml` holds each of them as a table `{ value, source, confidence }`. After its kind stands
 //! the range of its values, or the words that it chooses among; after that its default, if it has one.
+//! A `limit` is a number in that range or the word `unlimited`.
 
 use crate::core::declare::params;
-use crate::core::value::Place;
+use crate::core::value::{Place, UNLIMITED};
 use crate::error::Error;
 use crate::isa::Isa;
 use toml::Table;
@@ -88,7 +89,7 @@ params! {
         /// Uops that it holds.
         uops: int[0..=4096] = Some(0),
         /// Uops of a loop that is held although its code lies in more than one region of the uop cache.
-        crossing_uops: int[0..=4096] = Some(1000),
+        crossing_uops: limit[0..=4096] = Some(UNLIMITED),
         /// Unrolling: `[from, to, times]` by uops of the loop.
         unroll: triples = Some(&[]),
     }
@@ -96,15 +97,15 @@ params! {
         /// Fused uops per cycle.
         width: int[1..=64] = None,
         /// Instructions per cycle.
-        instructions: int[1..=1000] = Some(1000),
+        instructions: limit[1..=1000] = Some(UNLIMITED),
         /// Integer uops per cycle that need an arithmetic port.
-        alu_uops: int[1..=1000] = Some(1000),
+        alu_uops: limit[1..=1000] = Some(UNLIMITED),
         /// Uops that wait in front of rename.
         queue: int[1..=4096] = None,
         /// Slots for eliminated moves of general-purpose registers.
-        move_slots_gpr: int[0..=1000] = Some(0),
+        move_slots_gpr: limit[0..=1000] = Some(0),
         /// Slots for eliminated moves of vector registers.
-        move_slots_vec: int[0..=1000] = Some(0),
+        move_slots_vec: limit[0..=1000] = Some(0),
         /// Constant additions done here: none if 0, else the largest sum kept.
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.
@@ -159,6 +160,8 @@ params! {
         load_256_cycles: int[1..=1000] = Some(7),
         /// Cycles saved if the base came from a load and there is no index.
         pointer_chase_gain: int[0..=100] = Some(0),
+        /// Their displacements, from 0 to below this, bytes.
+        pointer_chase_reach: int[1..=1_000_000] = Some(2048),
         /// From the store's data to the load's result, same address; at least a cycle for each.
         forward_cycles: int[2..=1000] = Some(5),
         /// Whether a load of a part of what a store wrote is forwarded too.

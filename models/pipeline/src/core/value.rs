@@ -5,6 +5,9 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
+/// A limit that there is not.
+pub const UNLIMITED: u32 = u32::MAX;
+
 /// Where a parameter stands: root, table and key.
 pub(crate) struct Place<'a>(pub &'a Table, pub &'a str, pub &'a str);
 
@@ -42,6 +45,15 @@ impl<'a> Place<'a> {
         let whole = value.as_integer().ok_or_else(|| self.wrong("must be a whole number"))?;
         self.within(whole, &(i64::from(*range.start())..=i64::from(*range.end())))
             .map(|v| v as u32)
+    }
+
+    /// A number, or the word for none.
+    pub(crate) fn limit(&self, default: Option<u32>, range: RangeInclusive<u32>) -> Result<u32, Error> {
+        match self.find().map(Value::as_str) {
+            Some(Some("unlimited")) => Ok(UNLIMITED),
+            Some(Some(_)) => Err(self.wrong("must be a whole number or unlimited")),
+            _ => self.int(default, range),
+        }
     }
 
     pub(crate) fn real(&self, default: Option<f64>, range: RangeInclusive<f64>) -> Result<f64, Error> {

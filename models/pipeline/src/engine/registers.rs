@@ -1,6 +1,7 @@
 //! What registers hold at rename, and the moves and additions that rename does without a port.
 
 use crate::core::params::{rename, Params};
+use crate::core::value::UNLIMITED;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Held;
 use crate::engine::results::Results;
@@ -106,7 +107,7 @@ impl<'a> Registers<'a> {
         if known.is_none() && self.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
             return false;
         }
-        if limit < 1000 {
+        if limit != UNLIMITED as usize {
             match known {
                 Some(n) => {
                     if self.aliases[n].regs & to_bit == 0 {

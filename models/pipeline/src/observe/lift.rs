@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::core::params::Params;
+use crate::core::value::UNLIMITED;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
 use crate::engine::relief::Relief;
@@ -90,8 +91,8 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
         Limit::Retire => params.retire.width = 1024,
         Limit::Issue => {
             params.rename.width = WIDE;
-            params.rename.instructions = WIDE;
-            params.rename.alu_uops = 1000;
+            params.rename.instructions = UNLIMITED;
+            params.rename.alu_uops = UNLIMITED;
             params.rename.whole_groups = false;
             params.rename.queue = params.rename.queue.max(WIDE);
         }
@@ -133,7 +134,7 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
             relief.uop_cache = true;
             params.loop_buffer.enabled = false;
             (cache.width, cache.line_uops) = (WIDE, WIDE);
-            (cache.lines, cache.reads) = (WIDE, 1000);
+            (cache.lines, cache.reads) = (WIDE, WIDE);
             cache.one_region = false;
             cache.wide_ends = false;
             cache.pairs = false;

@@ -2,8 +2,9 @@
 #![allow(dead_code)]
 
 use loopwright_pipeline::block::{Notion, StringUse};
+use loopwright_pipeline::core::Core;
 use loopwright_pipeline::error::Error;
-use loopwright_pipeline::predict::{predict, Core, Prediction, Request};
+use loopwright_pipeline::predict::{predict, Prediction, Request};
 use std::path::PathBuf;
 
 /// Every core with pipeline tables.
