@@ -13,7 +13,7 @@ from loopwright.measuring.blocks import trips
 ROOT = Path(__file__).resolve().parent.parent
 
 SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
-NAMES = ("checks", "instlatx64", "singles", "whole_loops", "zen4_blocks", "record", "accuracy")
+NAMES = ("checks", "instlatx64", "singles", "whole_loops", "host_blocks", "record", "accuracy")
 
 
 @pytest.fixture(scope="module")
@@ -105,22 +105,22 @@ def test_copies_for_throughput_write_a_place_each(modules, kind):
 
 
 def test_a_loop_is_in_the_half_of_its_block(modules, tmp_path, monkeypatch):
-    zen4 = modules["zen4_blocks"]
+    halved = modules["host_blocks"]
     blocks = [f"4883c0{n:02x}" for n in range(16)]
     codes = [
         c
         for b in blocks
         for c in (bytes.fromhex(b), trips.of_block("x86_64", bytes.fromhex(b)).code)
     ]
-    table = pd.DataFrame({"sha256": [zen4.digest(c) for c in codes], "cycles": 1.0})
-    monkeypatch.setattr(zen4, "MEASURED", tmp_path / "zen4.csv")
-    table.to_csv(zen4.MEASURED, index=False)
-    rows = zen4.rows(blocks)
+    table = pd.DataFrame({"sha256": [halved.digest(c) for c in codes], "cycles": 1.0})
+    monkeypatch.setattr(halved, "HOSTS", tmp_path)
+    table.to_csv(tmp_path / "zen4.csv", index=False)
+    rows = halved.rows("zen4", blocks)
     assert len(rows) == len(codes)
     halves = rows["aside"].tolist()
     assert halves[::2] == halves[1::2]
     assert 0 < sum(halves) < len(halves)
-    assert halves[0] == (int(zen4.digest(codes[0])[0], 16) >= 8)
+    assert halves[0] == (int(halved.digest(codes[0])[0], 16) >= 8)
 
 
 def test_what_osaca_says_does_not_hang_on_what_it_was_asked_before(modules):
@@ -165,11 +165,15 @@ def test_most_instructions_take_what_others_measured(checks, core, name, notion,
     assert "not explained" not in checks.misses(name, rows)
 
 
-def test_zen4_holds_on_the_half_that_tuned_nothing(modules):
+# On Golden Cove three loads of one word a cycle are what is wrong (models/pipeline/README.md).
+@pytest.mark.parametrize(
+    ("core", "loop", "unrolled", "ordered"), [("goldencove", 8, 14, 0.88), ("zen4", 8, 10, 0.9)]
+)
+def test_a_core_holds_on_the_half_that_tuned_nothing(modules, core, loop, unrolled, ordered):
     blocks = pd.read_csv(_here("bhive_public.csv"))["hex"]
-    said = modules["zen4_blocks"].halves(list(blocks), modules["accuracy"].predictions)
+    said = modules["host_blocks"].halves(core, list(blocks), modules["accuracy"].predictions)
     mine = said[(said["half"] == "kept aside") & (said["model"] == "pipeline")].set_index("notion")
-    assert mine.loc["loop", "MAPE %"] <= 8
-    assert mine.loc["unrolled", "MAPE %"] <= 10
+    assert mine.loc["loop", "MAPE %"] <= loop
+    assert mine.loc["unrolled", "MAPE %"] <= unrolled
     assert (mine["no answer %"] <= 2).all()
-    assert (mine["ordered"] >= 0.9).all()
+    assert (mine["ordered"] >= ordered).all()

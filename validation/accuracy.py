@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 
 import checks
+import host_blocks
 import pandas as pd
 import whole_loops
-import zen4_blocks
 from host import measured_loops
 
 from loopwright import paths
@@ -121,12 +121,13 @@ def main() -> None:
     show_this_machine()
     checks.show()
     show_whole_loops()
-    show(
-        "BHive's blocks measured on a Zen 4 guest (validation/hosts/zen4.csv); the half kept aside "
-        "tuned nothing",
-        "bhive_public.csv",
-        lambda rows: zen4_blocks.halves(list(rows["hex"]), predictions),
-    )
+    for path in sorted(host_blocks.HOSTS.glob("*.csv")):
+        show(
+            f"BHive's blocks measured on a guest (validation/hosts/{path.name}); the half kept "
+            "aside tuned nothing",
+            "bhive_public.csv",
+            lambda rows, core=path.stem: host_blocks.halves(core, list(rows["hex"]), predictions),
+        )
     show("BHive's measurements, unrolled", "baselines.csv", against_measurements)
     show(
         "uiCA's cycles: copy, clear and checksum loops at every code offset",

@@ -1,6 +1,7 @@
 """Hold the models to what this machine measures: all kernels' loops, and blocks of the BHive suite.
 
-usage: python validation/host.py [-o FOLDER]   (make cross-validate)
+usage: python validation/host.py [-o FOLDER] [--blocks FILE]   (make cross-validate)
+FILE: rows of `measure --blocks` for those blocks on this machine, if they were measured before.
 Writes FOLDER/<core>.md, the table for people, and FOLDER/<core>.csv, one row a block and notion
 (default: validation/hosts). The blocks are those of $LOOPWRIGHT_SHARED/data/bhive_public.csv
 (default: ../shared/data; skipped, saying so, where absent): rows name them by a hash of their
@@ -63,12 +64,12 @@ def measured_loops(core: str) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def measured_blocks(codes: Sequence[str], core: str) -> pd.DataFrame:
-    """Return a row for each block and notion: measured cycles, and each model's."""
+def measured_blocks(codes: Sequence[str], core: str, before: Path | None) -> pd.DataFrame:
+    """Return a row for each block and notion: measured cycles, now or before, and each model's."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "blocks.csv"
         _write(path, ((str(n), code) for n, code in enumerate(codes)))
-        rows = lw.measure_blocks(path, notion="all")
+        rows = pd.read_csv(before) if before else lw.measure_blocks(path, notion="all")
         for notion in NOTIONS:
             mine = rows[(rows["notion"] == notion) & rows["cycles"].notna()]
             _write(path, ((str(n), code) for n, code in mine["code"].items()))
@@ -195,7 +196,9 @@ def main() -> None:
     """Measure, predict, and write both files."""
     parser = argparse.ArgumentParser(description="Hold the models to what this machine measures.")
     parser.add_argument("-o", type=Path, default=ROOT / "validation" / "hosts", metavar="FOLDER")
-    folder: Path = parser.parse_args().o
+    parser.add_argument("--blocks", type=Path, metavar="FILE", help="blocks measured before")
+    options = parser.parse_args()
+    folder: Path = options.o
     core = hosts.microarch()
     if core is None:
         raise InputError("no core.toml knows this machine; add one with a [host] table")
@@ -206,7 +209,7 @@ def main() -> None:
     blocks = pd.DataFrame()
     if path.is_file():
         public = pd.read_csv(path)
-        blocks = measured_blocks(list(dict.fromkeys(public["hex"])), core)
+        blocks = measured_blocks(list(dict.fromkeys(public["hex"])), core, options.blocks)
         for notion in NOTIONS:
             mine = blocks[blocks["notion"] == notion]
             scores += errors(mine, "cycles", core, f"BHive's blocks, {notion}")
@@ -221,7 +224,11 @@ def main() -> None:
         loops_table(loops),
     ]
     if len(blocks):
-        parts += ["## Blocks", blocks_text(blocks), unanswered(blocks)]
+        parts.append("## Blocks")
+        if options.blocks:
+            day = datetime.fromtimestamp(options.blocks.stat().st_mtime, UTC)
+            parts.append(f"Measured before the loops, on {day:%Y-%m-%d} at {day:%H:%M} UTC.")
+        parts += [blocks_text(blocks), unanswered(blocks)]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{core}.md").write_text("\n\n".join(part.strip() for part in parts) + "\n")
     if len(blocks):

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import checks
+import host_blocks
 import pandas as pd
-import zen4_blocks
 from singles import answers
 
 import loopwright as lw
@@ -36,7 +36,7 @@ WHAT = {"loop": "loops", "unrolled": "unrolled"}
 MODEL_IDS = [m.id for m in MODELS]
 # BHive's blocks and uiCA's cycles helped to find parameters of the simulator's Intel cores,
 # measurements on a guest those of Redwood Cove, and half of the blocks measured on one those of
-# Zen 4 (the other half is what counts here).
+# Zen 4 and of Golden Cove (the other half is what counts here).
 FITTED = {"pipeline": {"sandybridge", "ivybridge", "haswell", "skylake", "redwoodcove"}}
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
@@ -121,8 +121,7 @@ def host(path: Path) -> Iterator[Row]:
     of_hash = {_name(code): code.hex() for h in hexes for code in _measured(bytes.fromhex(h))}
     rows = pd.read_csv(path).dropna(subset="cycles")
     rows = rows.assign(hex=rows["sha256"].map(of_hash)).dropna(subset="hex")
-    if core == "zen4":
-        rows = rows[rows["sha256"].isin(_aside(hexes))]
+    rows = rows[rows["sha256"].isin(_aside(hexes))]
     for notion, mine in rows.groupby("notion", sort=False):
         mine = mine.reset_index(drop=True)
         said = predicted(mine["hex"], core, str(notion), [0] * len(mine))
@@ -134,7 +133,7 @@ def host(path: Path) -> Iterator[Row]:
 def _aside(hexes: Iterable[str]) -> set[str]:
     """Return the names of codes of the half that tuned nothing."""
     blocks = [bytes.fromhex(code) for code in hexes]
-    aside = [block for block in blocks if zen4_blocks.kept_aside(block)]
+    aside = [block for block in blocks if host_blocks.kept_aside(block)]
     return {_name(code) for block in aside for code in _measured(block)}
 
 

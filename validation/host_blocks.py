@@ -1,4 +1,4 @@
-"""Blocks of BHive measured on a Zen 4 guest, in two halves: one to tune by, one kept aside.
+"""Blocks of BHive measured on hosts of a core, in two halves: one to tune by, one kept aside.
 
 The rule, fixed before either half was looked at: a block is to tune by where the first hexadecimal
 digit of the SHA-256 of its bytes is below 8. Loops go with the block that they repeat.
@@ -19,7 +19,7 @@ from loopwright.measuring.blocks import trips
 # Cycles to which both are rounded for tau: two thirds of the loops take 1.00 to within what a
 # measurement is sure of, and the order of those is noise.
 STEP = 0.05
-MEASURED = Path(__file__).parent / "hosts" / "zen4.csv"
+HOSTS = Path(__file__).parent / "hosts"
 
 
 def digest(code: bytes) -> str:
@@ -32,8 +32,8 @@ def kept_aside(code: bytes) -> bool:
     return int(digest(code)[0], 16) >= 8
 
 
-def rows(blocks: list[str]) -> pd.DataFrame:
-    """Return the measured rows of blocks in hex: notion, cycles, code, aside, and the models'."""
+def rows(core: str, blocks: list[str]) -> pd.DataFrame:
+    """Return what a core's host measured of blocks in hex: notion, cycles, code, aside, models'."""
     known: dict[str, tuple[str, bool]] = {}
     for text in dict.fromkeys(blocks):
         code = bytes.fromhex(text)
@@ -44,26 +44,26 @@ def rows(blocks: list[str]) -> pd.DataFrame:
         except InputError:
             continue
         known[digest(loop)] = (loop.hex(), aside)
-    table = pd.read_csv(MEASURED)
+    table = pd.read_csv(HOSTS / f"{core}.csv")
     table = table[table["cycles"].notna() & table["sha256"].isin(list(known))].copy()
     found = [known[name] for name in table["sha256"]]
     return table.assign(code=[code for code, _ in found], aside=[aside for _, aside in found])
 
 
 def halves(
-    blocks: list[str], predictions: Callable[[pd.DataFrame, str, str], pd.Series]
+    core: str, blocks: list[str], predictions: Callable[[pd.DataFrame, str, str], pd.Series]
 ) -> pd.DataFrame:
     """Return errors of the simulator and of llvm-mca by half and notion.
 
     tau has the figures as they are, ordered has them rounded to STEP; the rows `measured` are the
     measured figures rounded so: what tau comes to at most.
     """
-    table = rows(blocks).rename(columns={"code": "hex"})
+    table = rows(core, blocks).rename(columns={"code": "hex"})
     out = []
     for (aside, notion), mine in table.groupby(["aside", "notion"]):
         real = mine["cycles"]
         answers = {
-            "pipeline": predictions(mine.drop(columns="notion"), "zen4", str(notion)),
+            "pipeline": predictions(mine.drop(columns="notion"), core, str(notion)),
             "llvm-mca": mine["llvm-mca"],
             "measured": _rounded(real),
         }
