@@ -12,6 +12,8 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
+INTERFACE = 1  # of the module, which counts the changes of what it takes and returns
+
 
 def version() -> str:
     """Return the simulator's version."""
@@ -51,5 +53,6 @@ def _require() -> None:
         import loopwright_pipeline
     except ImportError:
         raise InputError("the pipeline simulator is not built: run `make setup`") from None
-    if not hasattr(loopwright_pipeline, "outline"):
-        raise InputError("the pipeline simulator is older than this checkout: run `make setup`")
+    if (of := getattr(loopwright_pipeline, "INTERFACE", 0)) != INTERFACE:
+        age = "older" if of < INTERFACE else "newer"
+        raise InputError(f"the pipeline simulator is {age} than this checkout: run `make setup`")

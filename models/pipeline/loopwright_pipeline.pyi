@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["Core", "__version__", "outline", "parameters"]
+__all__ = ["INTERFACE", "Core", "__version__", "outline", "parameters"]
 
+INTERFACE: int  # counts the changes of what the module takes and returns
 __version__: str
 
 @final

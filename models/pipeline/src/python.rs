@@ -6,9 +6,10 @@
 use crate::batch::{run, Job};
 use crate::block::{Notion, StringUse};
 use crate::core::params::Params;
+use crate::core::Core as Model;
 use crate::isa::Isa;
 use crate::observe::timeline::Row;
-use crate::predict::{Core as Model, Prediction};
+use crate::predict::Prediction;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -173,11 +174,15 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
     Ok(list)
 }
 
+/// Counts the changes of what this module takes and returns; the package asks for the one it knows.
+const INTERFACE: u32 = 1;
+
 /// A simulator of processor pipelines.
 #[pymodule]
 fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
     module.add_function(wrap_pyfunction!(parameters, module)?)?;
     module.add_function(wrap_pyfunction!(outline, module)?)?;
+    module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -16,6 +16,7 @@ impl Position {
     pub const START: Position = Position { iteration: 0, inst: 0 };
 
     /// The next of so many in an iteration.
+    #[inline]
     pub fn step(self, count: usize) -> Position {
         if self.inst as usize + 1 == count {
             Position {
@@ -40,11 +41,13 @@ pub struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// The instruction at a position.
+    #[inline]
     pub fn inst(&self, at: Position) -> &'a Inst {
         &self.block.insts[at.inst as usize]
     }
 
     /// Address of an instruction mod 2^32, the block being laid out at its code offset.
+    #[inline]
     pub fn address(&self, at: Position) -> u32 {
         let copies = match self.block.notion {
             Notion::Unrolled => at.iteration,
@@ -57,6 +60,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The instruction after this one in program order.
+    #[inline]
     pub fn after(&self, at: Position) -> Position {
         at.step(self.block.insts.len())
     }

@@ -26,6 +26,7 @@ pub struct Behind<'a> {
 
 impl Behind<'_> {
     /// What an input of the uop `at` of the block, of an iteration and an instruction, is taken from.
+    #[inline]
     pub fn input(&self, from: From, at: u32, iteration: u32, inst: u16, registers: &Registers) -> Held {
         let (of, store, back) = match from {
             From::Reg(reg) => return registers.get(reg),

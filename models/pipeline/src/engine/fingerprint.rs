@@ -7,6 +7,7 @@ use crate::engine::flight::LATER;
 struct Mixer(u64);
 
 impl Mixer {
+    #[inline]
     fn add(&mut self, n: u64) {
         self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
@@ -33,25 +34,33 @@ impl Fingerprint {
     }
 
     /// Add a number.
+    #[inline]
     pub fn add(&mut self, n: u64) {
         self.rest.add(n);
     }
 
     /// Add a number that tells of the choice of ports alone.
+    #[inline]
     pub fn add_ports(&mut self, n: u64) {
         self.ports.add(n);
     }
 
-    /// Add a number that is 0 most of the time.
-    pub fn add_rare(&mut self, n: u64) {
-        if n == 0 {
-            self.rest.0 = self.rest.0.rotate_left(1);
-        } else {
-            self.rest.add(n);
+    /// Add the cycles until each of many cycles that have been most of the time.
+    #[inline]
+    pub fn add_rare(&mut self, cycles: impl Iterator<Item = i32>) {
+        // A copy stays in a register.
+        let mut mixer = self.rest;
+        for cycle in cycles {
+            match self.until(cycle) {
+                0 => mixer.0 = mixer.0.rotate_left(1),
+                n => mixer.add(n),
+            }
         }
+        self.rest = mixer;
     }
 
     /// Cycles until a cycle, 0 if it has been.
+    #[inline]
     pub fn until(&self, cycle: i32) -> u64 {
         if cycle == LATER {
             0xf_ffff
@@ -61,11 +70,13 @@ impl Fingerprint {
     }
 
     /// Distance of an iteration from those that are complete.
+    #[inline]
     pub fn ahead(&self, iteration: u32) -> u64 {
         u64::from(iteration.wrapping_sub(self.iterations))
     }
 
     /// The same mod 2^16.
+    #[inline]
     pub fn near(&self, iteration: u32) -> u64 {
         self.ahead(iteration) & 0xffff
     }

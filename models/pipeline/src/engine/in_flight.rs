@@ -77,6 +77,7 @@ impl InFlight {
     }
 
     /// A uop enters; its number.
+    #[inline]
     pub fn push(&mut self, flight: Flight) -> u32 {
         let number = self.next;
         self.flights[number as usize % UOP_SIZE] = flight;
@@ -85,11 +86,13 @@ impl InFlight {
     }
 
     /// The uop at a place.
+    #[inline]
     pub fn at(&mut self, place: usize) -> &mut Flight {
         &mut self.flights[place]
     }
 
     /// The uop of a number.
+    #[inline]
     pub fn get(&mut self, number: u32) -> &mut Flight {
         &mut self.flights[number as usize % UOP_SIZE]
     }
@@ -102,6 +105,7 @@ impl InFlight {
     }
 
     /// Result of the uop `wanted` of the block for the next one, `at`, of the same instruction instance.
+    #[inline]
     pub fn inner(&self, at: u32, wanted: u32) -> Held {
         let distance = at.wrapping_sub(wanted);
         let flight = &self.flights[self.next.wrapping_sub(distance) as usize % UOP_SIZE];
@@ -115,6 +119,7 @@ impl InFlight {
     }
 
     /// Whether so many uops more fit.
+    #[inline]
     pub fn fits(&mut self, uops: u32) -> bool {
         if self.next.wrapping_sub(self.oldest) > UOP_SIZE as u32 / 2 {
             self.forget_started();
@@ -130,7 +135,9 @@ impl InFlight {
     }
 
     /// Tell what the future depends on.
-    pub fn fingerprint(&mut self, into: &mut Fingerprint) {
+    pub fn fingerprint(&mut self, whole: &mut Fingerprint) {
+        // A copy stays in a register.
+        let mut into = *whole;
         self.forget_started();
         let mut id = self.oldest;
         while id != self.next {
@@ -142,5 +149,6 @@ impl InFlight {
             }
             id = id.wrapping_add(1);
         }
+        *whole = into;
     }
 }

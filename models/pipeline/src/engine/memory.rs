@@ -146,8 +146,8 @@ impl<'a> Memory<'a> {
 
     /// Tell what the future depends on.
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
-        for held in self.data.iter().chain(&self.sources).flatten() {
-            into.add_rare(into.until(results.ready(*held)));
+        for history in [&self.data, &self.sources] {
+            into.add_rare(history.iter().flatten().map(|held| results.ready(*held)));
         }
         if self.p.commit_bytes != 0 {
             into.add(u64::from(self.taken) << 32 | into.until(self.free));

@@ -92,6 +92,7 @@ impl<'a> PortChoice<'a> {
     }
 
     /// A uop starts.
+    #[inline]
     pub fn start(&mut self, port: usize) {
         self.started[port] += u32::from(self.p.counts_age > 1);
         self.load[port] = self.load[port].saturating_sub(1);

@@ -168,9 +168,7 @@ impl<'a> Registers<'a> {
 
     /// Tell what the future depends on.
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
-        for held in &self.held {
-            into.add_rare(into.until(results.ready(*held)));
-        }
+        into.add_rare(self.held.iter().map(|held| results.ready(*held)));
         for a in &self.aliases {
             into.add(a.regs);
         }

@@ -47,6 +47,7 @@ impl Results {
     }
 
     /// A result that an instruction is going to make.
+    #[inline]
     pub fn promise(&mut self, inst: u16) -> u32 {
         let fresh = Value {
             ready: LATER,
@@ -63,6 +64,7 @@ impl Results {
     }
 
     /// One more register or store holds it, or one less.
+    #[inline]
     pub fn count(&mut self, held: Held, change: i32) {
         if let Held::Value(v) = held {
             let value = &mut self.values[v as usize];
@@ -74,6 +76,7 @@ impl Results {
     }
 
     /// Cycle at which it is known, or [`LATER`].
+    #[inline]
     pub fn ready(&self, held: Held) -> i32 {
         match held {
             Held::Since(at, _) => at,
@@ -82,6 +85,7 @@ impl Results {
     }
 
     /// Instruction that makes it; `None` if it was there from the start.
+    #[inline]
     pub fn maker(&self, held: Held) -> Option<u16> {
         match held {
             Held::Since(0, _) => None,
@@ -92,6 +96,7 @@ impl Results {
 
     /// Cycle at which an input that takes `extra` cycles more is known, and the instruction that makes it;
     /// `None` if that is not known yet: then the input `n` of the uop at a place of the ring waits.
+    #[inline]
     pub fn ask(&mut self, held: Held, place: usize, n: usize, extra: u16) -> Option<(i32, u16)> {
         let (at, inst) = match held {
             Held::Since(at, inst) => (at, inst),
@@ -111,6 +116,7 @@ impl Results {
 
     /// A result is known: tell the inputs that wait for it, by place of their uop, the cycle at which
     /// they are known and the instruction that makes them.
+    #[inline]
     pub fn resolve(&mut self, v: u32, ready: i32, mut tell: impl FnMut(usize, i32, u16)) {
         if v == NONE {
             return;

@@ -80,6 +80,7 @@ impl<'a> Retire<'a> {
     }
 
     /// A slot enters, of which so many uops are to be executed; its number.
+    #[inline]
     pub fn enter(&mut self, slot: u32, iteration: u32, uops: u16, now: i32) -> u32 {
         let number = self.tail;
         self.entries.0[number as usize % ROB_SIZE] = Entry {
@@ -93,6 +94,7 @@ impl<'a> Retire<'a> {
     }
 
     /// A uop of a slot has started and is done at a cycle.
+    #[inline]
     pub fn started(&mut self, number: u32, done: i32) {
         let entry = &mut self.entries.0[number as usize % ROB_SIZE];
         entry.left = entry.left.saturating_sub(1);
@@ -122,11 +124,14 @@ impl<'a> Retire<'a> {
     }
 
     /// Tell what the future depends on.
-    pub fn fingerprint(&self, into: &mut Fingerprint) {
+    pub fn fingerprint(&self, whole: &mut Fingerprint) {
+        // A copy stays in a register.
+        let mut into = *whole;
         for number in self.head..self.tail {
             let e = &self.entries.0[number as usize % ROB_SIZE];
             into.add(u64::from(e.slot) << 32 | u64::from(e.left) << 24 | into.until(e.done));
         }
+        *whole = into;
     }
 
     /// Give the memory back.

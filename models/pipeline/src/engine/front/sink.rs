@@ -23,11 +23,13 @@ impl<O: Observer> Sink<'_, O> {
     }
 
     /// Put a fused uop in.
+    #[inline]
     pub fn put(&mut self, fused: u32, iteration: u32, from: Source) {
         self.put_last(fused, iteration, from, false);
     }
 
     /// Put a fused uop in, which may be the last before the loop buffer starts over.
+    #[inline]
     pub fn put_last(&mut self, fused: u32, iteration: u32, from: Source, wraps: bool) {
         self.uops.push_back(Waiting {
             fused,
