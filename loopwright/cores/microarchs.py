@@ -1,6 +1,7 @@
 """Microarchitectures, read from models/<microarch>/core.toml."""
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,11 +27,23 @@ class Microarch:
     features: frozenset[str]
     parameters: dict[str, Any]
 
-    def value(self, name: str) -> Any:
-        """Return what core.toml gives a parameter of the simulator, by dotted name, or None."""
+    def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what core.toml says of each parameter: its dotted name and its entry."""
+        for table, entries in self.parameters.items():
+            if isinstance(entries, dict):
+                for key, entry in entries.items():
+                    if isinstance(entry, dict):
+                        yield f"{table}.{key}", entry
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """Return what core.toml says of a parameter, by dotted name; nothing where it has none."""
         table, _, key = name.partition(".")
         entry = self.parameters.get(table, {}).get(key)
-        return entry.get("value") if isinstance(entry, dict) else None
+        return entry if isinstance(entry, dict) else {}
+
+    def value(self, name: str) -> Any:
+        """Return what core.toml gives a parameter of the simulator, by dotted name, or None."""
+        return self.entry(name).get("value")
 
     def bound(self, kind: str) -> float | None:
         """Return how many "loads" or "stores" it does a cycle at most, None where unknown."""

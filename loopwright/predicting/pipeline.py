@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
 from loopwright.code import binding
+from loopwright.code.instructions import Instruction
 from loopwright.code.loops import STRING_BYTES
 from loopwright.code.outline import Outline, outlines
 from loopwright.cores.microarchs import Microarch
@@ -48,14 +49,19 @@ class Pipeline:
         there = (paths.models_root() / core.id / _TABLE).is_file()
         return "" if there else f"the pipeline simulator has no figures for {core.id}"
 
-    def predict(self, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
+    def predict(
+        self, blocks: Sequence[Block], core: Microarch, *, brief: bool = False
+    ) -> list[Answer]:
         """Answer for all blocks in one call; where they are many, without bottlenecks.
 
-        A single repeated string instruction gets cycles per 64 bytes, in a long run.
+        A single repeated string instruction gets cycles per 64 bytes, in a long run. brief: cycles
+        and start-up alone, without bottlenecks and without what the cycles are between.
         """
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
         straight = _straight(blocks, core.isa)
+        if brief:
+            return self._answers(blocks, core, straight)
         answers = self._answers(blocks, core, straight, named=len(blocks) <= _NAMED)
         known = ranges.of(core, self.overrides)
         open_ = [
@@ -182,11 +188,9 @@ def _rate_alone(block: Block) -> str:
     return f"{block.string.mnemonic}: microcode, which the simulator knows by its rate alone"
 
 
-def _sure_of_startup(block: Block, core: Microarch) -> bool:
-    """Say whether the start-up of a string instruction is more than an assumption."""
-    name = "stos" if block.string and not block.string.read_bytes else "movs"
-    entry = core.parameters.get("string", {}).get(f"{name}_startup", {})
-    return entry.get("confidence") in SURE
+def startup_parameter(string: Instruction) -> str:
+    """Return the dotted name of what a repeated string instruction takes before it moves a byte."""
+    return "string.movs_startup" if string.read_bytes else "string.stos_startup"
 
 
 def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
@@ -202,5 +206,5 @@ def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
         ends.append(row["cycles"])
     slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
     startup = max(round(ends[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)
-    sure = _sure_of_startup(block, core)
+    sure = core.entry(startup_parameter(block.string)).get("confidence") in SURE
     return Answer(round(slope, 3), "microcode", startup=startup if sure else None)

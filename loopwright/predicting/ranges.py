@@ -19,13 +19,10 @@ def of(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     What is given a value is no range. A rate is cheap where it is high, all else where it is low.
     """
     out: dict[str, Ends] = {}
-    tables = {name: t for name, t in core.parameters.items() if isinstance(t, dict)}
-    for table, entries in tables.items():
-        for key, entry in entries.items():
-            name = f"{table}.{key}"
-            if isinstance(entry, dict) and "low" in entry and name not in given:
-                ends = (str(entry["low"]), str(entry["high"]))
-                out[name] = ends[::-1] if "_rate" in key else ends
+    for name, entry in core.entries():
+        if "low" in entry and name not in given:
+            ends = (str(entry["low"]), str(entry["high"]))
+            out[name] = ends[::-1] if "_rate" in name else ends
     return out
 
 

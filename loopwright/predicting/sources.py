@@ -3,15 +3,16 @@
 import csv
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from loopwright import paths
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
-from loopwright.predicting.model import Block
-from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.model import Answer, Block
+from loopwright.predicting.pipeline import Pipeline, startup_parameter
 from loopwright.predicting.question import Question
 from loopwright.rows import Rows, as_frame
 
@@ -39,20 +40,25 @@ def answer_sources(asked: Question) -> Rows:
             f"{Pipeline.id}"
         )
     shown = (*asked.key, *_COLUMNS)
+    model = Pipeline(asked.parameters)
     out: list[dict[str, Any]] = []
     for core, chosen in asked.select():
-        for subject in chosen:
-            for offset in asked.offsets:
-                block = subject.block(offset)
-                where: dict[str, Any] = {**subject.key, "microarch": core.id}
-                where |= {"notion": block.notion, "offset": block.offset}
-                model = Pipeline(asked.parameters)
-                (found,) = model.predict([block], core)
-                if error := subject.error or found.error:
-                    out.append({**where, "error": error})
-                    continue
-                for row in (*_forms(model, block, core), *_assumed(asked, block, core)):
-                    out.append({**where, "error": "", **row})
+        pairs = [(s, s.block(offset)) for s in chosen for offset in asked.offsets]
+        sound = [block for subject, block in pairs if not subject.error]
+        answers = iter(model.predict(sound, core, brief=True))
+        follows = iter(assumed(model, sound, core))
+        for subject, block in pairs:
+            where: dict[str, Any] = {**subject.key, "microarch": core.id}
+            where |= {"notion": block.notion, "offset": block.offset}
+            if subject.error:
+                out.append({**where, "error": subject.error})
+                continue
+            found, rests_on = next(answers), next(follows)
+            if found.error:
+                out.append({**where, "error": found.error})
+                continue
+            for row in (*_forms(model, block, core), *map(_row, rests_on)):
+                out.append({**where, "error": "", **row})
     types = {"least_cycles": "float64", "most_cycles": "float64"}
     return Rows(shown, [tuple(row.get(c, _BLANK.get(c, "")) for c in shown) for row in out], types)
 
@@ -99,31 +105,47 @@ def _named(key: str) -> str:
     return f"{key}: {entry['title']}, {entry['address']}" if entry else key
 
 
-def _assumed(asked: Question, block: Block, core: Microarch) -> Iterator[dict[str, Any]]:
-    """Yield a row for each unmeasured parameter that the block's cycles follow."""
-    given = dict(asked.parameters or {})
-    tables = {name: t for name, t in core.parameters.items() if isinstance(t, dict)}
-    for table, entries in tables.items():
-        for key, entry in entries.items():
-            name = f"{table}.{key}"
-            if not isinstance(entry, dict) or entry.get("confidence") != "low" or name in given:
-                continue
-            cycles = [
-                answer
-                for value in _others(entry)
-                if (answer := _cycles({**given, name: value}, block, core)) is not None
-            ]
-            now = _cycles(given, block, core)
-            every = cycles if "low" in entry or now is None else [now, *cycles]
-            if len(set(every)) > 1:
-                yield {
-                    "of": name,
-                    "figure": str(entry["value"]).lower(),
-                    "confidence": entry["confidence"],
-                    "source": _CITED.sub(lambda m: f"[{_named(m[1])}]", str(entry["source"])),
-                    "least_cycles": min(every),
-                    "most_cycles": max(every),
-                }
+@dataclass(frozen=True)
+class Assumption:
+    """A parameter that nobody has measured and that a block's cycles follow.
+
+    name is dotted, value and source what core.toml says of it, least and most the cycles of an
+    iteration and of a start-up over its range, or where it has none at its own and the next values.
+    """
+
+    name: str
+    value: str
+    source: str
+    least: float
+    most: float
+
+
+def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Assumption]]:
+    """Return what the simulator's answer for each block on a core assumes."""
+    now = _cycles(model.overrides, blocks, core)
+    found: list[list[Assumption]] = [[] for _ in blocks]
+    for name, entry in core.entries():
+        if entry.get("confidence") != "low" or name in model.overrides:
+            continue
+        others = [_cycles({**model.overrides, name: v}, blocks, core) for v in _others(entry)]
+        tried = others if "low" in entry else [now, *others]
+        for rests_on, at_each in zip(found, zip(*tried, strict=True), strict=True):
+            cycles = [c for c in at_each if c is not None]
+            if len(set(cycles)) > 1:
+                value, source = str(entry["value"]).lower(), str(entry["source"])
+                rests_on.append(Assumption(name, value, source, min(cycles), max(cycles)))
+    return found
+
+
+def _row(of: Assumption) -> dict[str, Any]:
+    return {
+        "of": of.name,
+        "figure": of.value,
+        "confidence": "low",
+        "source": _CITED.sub(lambda m: f"[{_named(m[1])}]", of.source),
+        "least_cycles": of.least,
+        "most_cycles": of.most,
+    }
 
 
 def _others(entry: dict[str, Any]) -> list[str]:
@@ -140,17 +162,23 @@ def _others(entry: dict[str, Any]) -> list[str]:
     return []
 
 
-def _cycles(given: dict[str, str], block: Block, core: Microarch) -> float | None:
-    """Return cycles and start-up with these values, None where one of them is none that can be."""
+def _cycles(
+    given: Mapping[str, str], blocks: Sequence[Block], core: Microarch
+) -> list[float | None]:
+    """Return each block's cycles and start-up with these values, None where it has no answer."""
     try:
-        (found,) = Pipeline(given).predict([block], core)
+        answers = Pipeline(given).predict(blocks, core, brief=True)
     except InputError:
+        return [None for _ in blocks]  # a value that cannot be
+    return [_whole(given, *pair, core) for pair in zip(blocks, answers, strict=True)]
+
+
+def _whole(given: Mapping[str, str], block: Block, answer: Answer, core: Microarch) -> float | None:
+    if answer.cycles is None:
         return None
-    if found.cycles is None:
-        return None
-    startup = found.startup
+    startup = answer.startup
     if startup is None and block.string:
         # The model gives none where it is an assumption: that is the one to look at here.
-        name = f"string.{block.string.mnemonic.split()[-1][:4]}_startup"
+        name = startup_parameter(block.string)
         startup = float(given.get(name) or core.value(name) or 0)
-    return found.cycles + (startup or 0)
+    return answer.cycles + (startup or 0)
