@@ -1,6 +1,9 @@
 """Keep what tests measure, and what they change of settings, out of the user's own files."""
 
+import importlib
+
 import pytest
+from checkout import ROOT
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -15,3 +18,11 @@ def _own_files(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _fresh_results(monkeypatch, tmp_path):
     monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "results.sqlite"))
+
+
+@pytest.fixture(scope="session")
+def validation():
+    """Return what imports a program of validation/ by its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "validation")
+        yield importlib.import_module

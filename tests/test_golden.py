@@ -1,19 +1,11 @@
 """The simulator's answers stand still while its code moves."""
 
-import importlib
-import sys
-
 import pytest
-from checkout import ROOT
 
 
 @pytest.fixture(scope="module")
-def golden():
-    sys.path.insert(0, str(ROOT / "validation"))
-    try:
-        yield importlib.import_module("golden")
-    finally:
-        sys.path.remove(str(ROOT / "validation"))
+def golden(validation):
+    return validation("golden")
 
 
 @pytest.mark.parametrize("name", ["kernels.txt", "timelines.txt", "public.csv"])

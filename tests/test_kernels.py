@@ -1,11 +1,10 @@
 """The kernels of this repository: what they say of themselves, and the code they assemble to."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from checkout import ROOT
+from checkout import SHARED
 
 from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
@@ -283,10 +282,9 @@ def test_unknown_names_come_with_the_nearest() -> None:
 
 
 def test_every_thread_has_a_kernel() -> None:
-    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
-    seeds = {file.stem for file in (shared / "seeds").glob("*.txt")}
+    seeds = {file.stem for file in (SHARED / "seeds").glob("*.txt")}
     if not seeds:
-        pytest.skip(f"no threads in {shared / 'seeds'}")
+        pytest.skip(f"no threads in {SHARED / 'seeds'}")
     assert {thread for kernel in kernels.every() for thread in kernel.threads} == seeds
 
 

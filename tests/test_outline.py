@@ -1,14 +1,12 @@
 """What a core has to have for code: no model answers for instructions that it lacks."""
 
 import csv
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from checkout import ROOT
+from checkout import SHARED
 
 import loopwright as lw
 from loopwright import toolchain
@@ -181,8 +179,7 @@ def test_a_core_has_what_the_compiler_uses_for_it(core):
 
 
 def test_what_was_measured_on_a_core_is_what_it_has():
-    shared = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
-    path = shared / "data" / "bhive_public.csv"
+    path = SHARED / "data" / "bhive_public.csv"
     if not path.is_file():
         pytest.skip("no bhive_public.csv in $LOOPWRIGHT_SHARED/data: see github.com/ithemal/bhive")
     cores = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}

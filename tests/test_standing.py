@@ -1,11 +1,7 @@
 """How right models have been on cores: the table, and what follows from it."""
 
-import importlib
-import sys
-
 import pandas as pd
 import pytest
-from checkout import ROOT
 
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
@@ -110,12 +106,8 @@ def test_a_table_that_is_none_is_refused_by_its_name(table, line, head, why):
 
 
 @pytest.fixture(scope="module")
-def record():
-    sys.path.insert(0, str(ROOT / "validation"))
-    try:
-        yield importlib.import_module("record")
-    finally:
-        sys.path.remove(str(ROOT / "validation"))
+def record(validation):
+    return validation("record")
 
 
 def test_the_table_is_made_anew_where_data_is_here_and_kept_where_not(

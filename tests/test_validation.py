@@ -1,22 +1,14 @@
 """What make validate says of the machine that it runs on."""
 
-import importlib
-import sys
-
 import pandas as pd
 import pytest
-from checkout import ROOT
 
 NAN = float("nan")
 
 
 @pytest.fixture(scope="module")
-def accuracy():
-    sys.path.insert(0, str(ROOT / "validation"))
-    try:
-        yield importlib.import_module("accuracy")
-    finally:
-        sys.path.remove(str(ROOT / "validation"))
+def accuracy(validation):
+    return validation("accuracy")
 
 
 def _loops(measured, pipeline) -> pd.DataFrame:

@@ -1,28 +1,17 @@
 """What make validate holds every core to: the sources, their code, the halves, and the bounds."""
 
-import importlib
-import os
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
+from checkout import SHARED
 
 from loopwright.measuring.blocks import trips
 
-ROOT = Path(__file__).resolve().parent.parent
-
-SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
 NAMES = ("checks", "instlatx64", "singles", "whole_loops", "host_blocks", "record", "accuracy")
 
 
 @pytest.fixture(scope="module")
-def modules():
-    sys.path.insert(0, str(ROOT / "validation"))
-    try:
-        yield {name: importlib.import_module(name) for name in NAMES}
-    finally:
-        sys.path.remove(str(ROOT / "validation"))
+def modules(validation):
+    return {name: validation(name) for name in NAMES}
 
 
 @pytest.fixture

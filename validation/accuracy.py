@@ -7,14 +7,13 @@ saying so, what is absent: BHive's figures are those of github.com/ithemal/bhive
 running github.com/andreas-abel/uiCA on the same code; models/derive/README.md has the others.
 """
 
-import os
-from pathlib import Path
-
 import checks
+import derive_path  # noqa: F401
 import host_blocks
 import pandas as pd
 import whole_loops
 from host import measured_loops
+from inputs import DATA
 
 from loopwright import paths
 from loopwright.cores import microarchs
@@ -23,8 +22,6 @@ from loopwright.machine import hosts
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 ROUNDING = 0.005  # uiCA's figures have two decimals
 

@@ -20,7 +20,7 @@ import derive_path  # noqa: F401
 import instlatx64
 import pandas as pd
 import uops_info
-from inputs import SHARED
+from inputs import DATA
 from singles import Figure, answers, unknown
 
 from loopwright.paths import models_root
@@ -28,7 +28,7 @@ from loopwright.predicting.llvm_mca import LlvmMca
 from loopwright.predicting.osaca import Osaca
 from loopwright.predicting.pipeline import Pipeline
 
-MEASURED = SHARED / "data" / "measured"
+MEASURED = DATA / "measured"
 REASONS = Path(__file__).parent / "reasons.csv"
 # OSACA takes long over blocks of many instructions: it is asked for so many, evenly spread.
 MOST_FOR_OSACA = 150

@@ -11,13 +11,13 @@ import argparse
 import csv
 import hashlib
 import io
-import os
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from itertools import groupby
-from pathlib import Path
 
+import derive_path  # noqa: F401
 import pandas as pd
+from inputs import DATA, REPO
 
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
@@ -27,9 +27,7 @@ from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.predict import predict
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
-FOLDER = ROOT / "validation" / "golden"
+FOLDER = REPO / "validation" / "golden"
 PUBLIC = ("bhive_public.csv", "uica_blocks_public.csv", "uica_loops_public.csv")
 CHUNK = 100  # blocks a digest, so that a difference can be found again
 # Loops whose uops pass through the parts that cores differ in.

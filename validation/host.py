@@ -20,7 +20,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import derive_path  # noqa: F401
 import pandas as pd
+from inputs import DATA, REPO
 
 import loopwright as lw
 from loopwright import harness, kernels, toolchain
@@ -32,8 +34,6 @@ from loopwright.machine import hosts
 from loopwright.measuring.blocks.verb import NOTIONS
 from loopwright.predicting.models import MODELS
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 MODEL_IDS = [m.id for m in MODELS]
 
@@ -195,7 +195,7 @@ def unanswered(rows: pd.DataFrame) -> str:
 def main() -> None:
     """Measure, predict, and write both files."""
     parser = argparse.ArgumentParser(description="Hold the models to what this machine measures.")
-    parser.add_argument("-o", type=Path, default=ROOT / "validation" / "hosts", metavar="FOLDER")
+    parser.add_argument("-o", type=Path, default=REPO / "validation" / "hosts", metavar="FOLDER")
     parser.add_argument("--blocks", type=Path, metavar="FILE", help="blocks measured before")
     options = parser.parse_args()
     folder: Path = options.o

@@ -7,7 +7,6 @@ today's models; those of others stay as they are. Public data is in $LOOPWRIGHT_
 """
 
 import hashlib
-import os
 import re
 import sys
 import tempfile
@@ -16,8 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import checks
+import derive_path  # noqa: F401
 import host_blocks
 import pandas as pd
+from inputs import DATA
+from inputs import REPO as ROOT
 from singles import answers
 
 import loopwright as lw
@@ -28,8 +30,6 @@ from loopwright.measuring.blocks import trips
 from loopwright.predicting.models import MODELS
 from loopwright.predicting.pipeline import Pipeline
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared")) / "data"
 TABLE = ROOT / "models" / FILE
 HOSTS = ROOT / "validation" / "hosts"
 WHAT = {"loop": "loops", "unrolled": "unrolled"}

@@ -17,6 +17,7 @@ from typing import Any
 
 REPO = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", REPO.parent / "shared"))
+DATA = SHARED / "data"
 Record = dict[str, Any]
 
 
@@ -33,12 +34,12 @@ def _open(path: Path) -> Iterator[str]:
 
 def uops_info(arch: str) -> list[Record]:
     """Return the records of one architecture, as uops.info's XML has them."""
-    return [json.loads(line) for line in _open(SHARED / "data" / "uops" / f"{arch}.jsonl.gz")]
+    return [json.loads(line) for line in _open(DATA / "uops" / f"{arch}.jsonl.gz")]
 
 
 def measured(name: str) -> list[dict[str, str]]:
     """Return the rows of one file of measurements: source, core, asm, notion, cycles, note."""
-    return list(csv.DictReader(_open(SHARED / "data" / "measured" / f"{name}.csv.gz")))
+    return list(csv.DictReader(_open(DATA / "measured" / f"{name}.csv.gz")))
 
 
 @dataclass
