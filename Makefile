@@ -88,7 +88,8 @@ verify-boot: setup
 
 verify-kmod: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_boot.py
+	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_boot.py \
+		tests/test_kmod_run.py
 
 lint: setup
 	@scripts/setup --lint

@@ -26,3 +26,14 @@ def validation():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "validation")
         yield importlib.import_module
+
+
+@pytest.fixture(scope="session", params=["x86_64", "arm64"])
+def kmod_built(request, tmp_path_factory):
+    """Return a kernel, and the module with all variants built for it."""
+    import kmod_guest
+
+    from loopwright.portable import kmod
+
+    folder = kmod_guest.kernel(request.param)
+    return folder, kmod.build(folder, tmp_path_factory.mktemp("kmod") / request.param)

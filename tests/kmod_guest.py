@@ -39,6 +39,14 @@ _IMAGES = {
     "x86_64": ("bzImage", "arch/x86/boot/bzImage"),
     "arm64": ("Image", "arch/arm64/boot/Image"),
 }
+# CPUs that the module is tried on, and what it has to find of them.
+MACHINES = [
+    ("x86_64", "max,+smap", {"smap": True}),
+    ("x86_64", "max,-smap,-erms", {"smap": False, "erms": False}),
+    ("arm64", "max,pauth-impdef=on", {"pan": True}),
+    ("arm64", "cortex-a72", {"pan": False}),
+]
+A_VARIANT = {"x86_64": "x86_64/put_event/masked", "arm64": "arm64/copy_user/to_user_pairs"}
 # Writes that the module refuses; {} is the id of a variant.
 WRONG = [
     "select variant={} count=1 count=2",
@@ -141,3 +149,13 @@ def boot(
         return Session(machines.boot(command, PATIENCE))
     finally:
         ramdisk.unlink()
+
+
+def session(built, cpu: str, steps):
+    """Return what a guest said from loading the module to unloading it, without a complaint."""
+    folder, module = built
+    found = boot(folder, module, cpu, steps)
+    assert found.complaints == []
+    assert found.returned["load"] == "0"
+    assert found.returned["unload"] == "0"
+    return found

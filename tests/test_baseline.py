@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from test_patch_trees import linux
+from linux_trees import linux
 
 import loopwright as lw
 from loopwright import kernels

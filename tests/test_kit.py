@@ -6,19 +6,14 @@ import signal
 import subprocess
 import tarfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_recommend import predictions, study
 from test_store import BANNER
-from test_stored import FAST, KERNEL, ROME, add
 
-from loopwright import kernels, toolchain
+from loopwright import toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.judging.recall import measurements
-from loopwright.judging.recommend import judge
 from loopwright.machine import hosts
 from loopwright.portable.kit import kit
 from loopwright.store.importing import import_results
@@ -26,7 +21,6 @@ from loopwright.store.results import results
 from loopwright.store.runs import Store
 
 pytestmark = pytest.mark.measures
-
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 ONLY = ["--only", "x86_64/chains"]
@@ -265,42 +259,3 @@ def test_an_emulated_run_checks_and_measures_nothing(packed, tmp_path):
     [row] = import_results([path]).to_dict("records")
     assert (row["new"], row["microarch"], row["machine"][:5]) == (0, "", "arm64")
     assert "nothing was measured there" in row["note"]
-
-
-@pytest.fixture
-def _own_kernels(monkeypatch):
-    monkeypatch.delenv("LOOPWRIGHT_KERNELS")
-
-
-def as_file(run_, records, path):
-    """Write stored records as a kit would have."""
-    out = [{"loopwright_results": 1, "uid": run_.uid, "kit": "0" * 64, "version": "0.1.0"}]
-    out[0]["protocol"] = run_.protocol
-    out += [{"id": "facts", **run_.banner}]
-    out += [{"id": "plan", "points": len(records) // 3, "processes": 3}]
-    for process in (1, 2, 3):
-        out += [{"id": "clock", "fingerprint": run_.machine, "self_test": []}]
-        for record in (r for r in records if r.process == process):
-            name = f"{record.kernel}/{record.variant}"
-            out += [{"id": name, "object": record.object, "point": 0, **record.answer}]
-    out += [{"end": 1, "readings": len(records), "nothing_measured": ""}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in out))
-
-
-@pytest.mark.usefixtures("_own_kernels")
-def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypatch):
-    add(banner=ROME)
-    store = Store.open()
-    [stored] = store.runs()
-    path = tmp_path / "rome.jsonl"
-    as_file(stored, list(store.records(stored)), path)
-    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "fresh.sqlite"))
-    [row] = import_results([path]).to_dict("records")
-    assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
-    rows, sources = measurements(kernels.load(KERNEL), Store.open())
-    found = study(predictions({"movsq_aligned": 2.0, FAST: 2.0}, cores=("sandybridge",)), rows)
-    judged = judge(replace(found, sources=tuple(sources), unmeasured="left out")).iloc[0]
-    assert judged["winner"] == FAST
-    assert judged["confidence"].startswith("measured on zen2, models agree")
-    assert "zen2: +161.1 %" in judged["reason"]  # the mean over basis.SIZES from 64 bytes on
-    assert "zen2 (x86_64 part 0x31, tsc-calibrated, 2023-11-14)" in judged["basis"]

@@ -7,14 +7,13 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import built, debian, sources, target
+from loopwright.tree import built, sources, target
 from loopwright.tree.patch import Evidence, callers, edits, make
 from loopwright.tree.patch.edits import Change
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
 FILE = "arch/x86/lib/clear_page_64.S"
 CALLER = "arch/x86/include/asm/uaccess_64.h"
-
 # Another routine beside the one that is replaced, with labels that a variant has too.
 PAGE = """\
 #include <linux/export.h>
@@ -50,7 +49,6 @@ SYM_FUNC_START(rep_stos_alternative)
 SYM_FUNC_END(rep_stos_alternative)
 EXPORT_SYMBOL(rep_stos_alternative)
 """
-
 CALL = """\
 static inline unsigned long clear(void *addr, unsigned long size)
 {
@@ -278,31 +276,3 @@ def test_a_tree_without_checkpatch_makes_no_patch(linux, tmp_path):
     with pytest.raises(InputError, match=r"has no scripts/checkpatch\.pl"):
         make(variant("plain"), linux, tmp_path / "out", Evidence())
     assert not (tmp_path / "out").exists()
-
-
-def test_bad_trees_are_told_in_one_line(tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    (tmp_path / "file").write_text("")
-    for bad in (tmp_path / "none", tmp_path / "file", empty):
-        with pytest.raises(InputError, match=str(bad)) as raised:
-            make(variant("plain"), bad, tmp_path / "out", Evidence())
-        assert "\n" not in str(raised.value)
-
-
-def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
-    (tmp_path / "cache").write_text("a file where the cache would be")
-    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
-    found = sources.find(None)
-    assert found.path is None
-    assert str(tmp_path / "cache") in found.note
-    assert "--tree" in found.note
-    with pytest.raises(InputError, match="--tree"):
-        sources.find("debian:6.12")
-
-
-@pytest.mark.parametrize("spec", ["debian:", "debian:six", "debian:../x"])
-def test_odd_package_specs_are_refused(spec):
-    with pytest.raises(InputError, match="names no kernel series"):
-        sources.find(spec)
-    assert debian.package("6.1") == "linux-source-6.1"

@@ -3,21 +3,16 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, variant
 
-from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import built, debian, sources, target
-from loopwright.tree.patch import Evidence, Identity, make
-
-SOMEONE = Identity("Some One", "some.one@example.org")
+from loopwright.tree import built, sources, target
+from loopwright.tree.patch import Evidence, make
 
 TARGETS = [
     ("x86_64/copy_user/unrolled64", "6.12"),
@@ -44,56 +39,6 @@ ALREADY = [
     ("arm64/copy_user/to_user_pairs", "6.12"),
     ("arm64/copy_user/from_user_pairs", "6.1"),
 ]
-
-
-def linux(series: str) -> Path:
-    """A Linux tree: below LOOPWRIGHT_TREES, else Debian's package in the cache, else skipped."""
-    given = os.environ.get("LOOPWRIGHT_TREES")
-    if given and (Path(given) / debian.package(series)).is_dir():
-        return Path(given) / debian.package(series)
-    try:
-        return debian.fetch(series)
-    except debian.UnavailableError as reason:
-        pytest.skip(
-            f"no Linux {series} tree: {reason}; set LOOPWRIGHT_TREES to a folder that holds "
-            f"{debian.package(series)}, e.g. unpacked from Debian's package of that name"
-        )
-
-
-def variant(spec: str) -> kernels.Variant:
-    return kernels.select(spec)[1][0]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=Maintainer", "-c", "user.email=maintainer@example.org"]
-    command = ["git", *who, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def touched(patch: str) -> list[str]:
-    return re.findall(r"(?m)^\+\+\+ b/(.*)$", patch)
-
-
-def pristine(root: Path, patch: Path, into: Path) -> Path:
-    """A git repository with the tree's own files that a patch touches."""
-    for file in touched(patch.read_text()):
-        (into / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / file, into / file)
-    git(into, "init", "-q")
-    git(into, "add", "-f", ".")
-    git(into, "commit", "-q", "-m", "as they are")
-    return into
-
-
-def snapshot(root: Path) -> set[tuple[str, int, int]]:
-    below = [
-        p
-        for part in ("arch/x86/lib", "arch/arm64/lib", "include/linux", "scripts")
-        for p in (root / part).rglob("*")
-    ]
-    return {(str(p), p.lstat().st_size, p.lstat().st_mtime_ns) for p in [root, *below]}
 
 
 @pytest.mark.parametrize(("spec", "series"), TARGETS)
@@ -235,96 +180,6 @@ def _others(root: Path, folder: Path, names: list[str]) -> list[str]:
         for n, path in paths.items()
         if not any(w == path or w.startswith(path + "/") for w in wanted)
     ]
-
-
-def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
-    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    root = linux("6.12")
-    monkeypatch.chdir(tmp_path)
-    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
-    patch = made.files[0].read_text()
-    assert "Signed-off-by:" not in patch.partition("\n---\n")[0]
-    assert "user.email" in made.notes[0]
-    assert "user.email" in patch
-    assert [f.type for f in made.findings if f.level == "ERROR"] == ["MISSING_SIGN_OFF"]
-    assert "git identity" in next(f.allowed for f in made.findings if f.level == "ERROR")
-
-
-def test_the_users_git_identity_signs(tmp_path, monkeypatch):
-    config = tmp_path / "config"
-    config.write_text("[user]\n\tname = Jane Doe\n\temail = jane@example.org\n")
-    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
-    root = linux("6.12")
-    monkeypatch.chdir(tmp_path)
-    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
-    patch = made.files[0].read_text()
-    assert "\nSigned-off-by: Jane Doe <jane@example.org>\n" in patch
-    assert "\nFrom: Jane Doe <jane@example.org>\n" in patch
-    assert not [f for f in made.findings if f.level == "ERROR"]
-
-
-def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
-    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
-    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
-    source = folder / "aligned16.S"
-    source.write_text(source.read_text().replace("\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"))
-    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
-    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
-    with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
-        make(
-            variant("x86_64/clear_user/aligned16"),
-            linux("6.12"),
-            tmp_path / "out",
-            Evidence(),
-            SOMEONE,
-        )
-    assert "TRAILING_WHITESPACE" in raised.value.log
-    log = tmp_path / "build" / "patch-x86_64-clear_user-aligned16.log"
-    assert str(log) in str(raised.value)
-    assert log.read_text() == raised.value.log
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_variant_that_breaks_its_contract_gets_no_patch(tmp_path):
-    row = {"kernel": "x86_64/clear_user", "variant": "plain", "passed": False, "failure": "rbx"}
-    evidence = Evidence(checks=pd.DataFrame([row]))
-    with pytest.raises(InputError, match="breaks its contract, no patch: rbx"):
-        make(variant("x86_64/clear_user/plain"), linux("6.12"), tmp_path / "out", evidence, SOMEONE)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path):
-    (tmp_path / "out").write_text("a file where the folder would be")
-    aim = variant("x86_64/clear_user/plain")
-    with pytest.raises(InputError, match=r"cannot write 0001-.*\.patch to "):
-        make(aim, linux("6.12"), tmp_path / "out", Evidence(), SOMEONE)
-
-
-def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
-    root, out = linux("6.12"), tmp_path / "out"
-    code = (
-        "import sys; from pathlib import Path; from loopwright import kernels; "
-        "from loopwright.tree.patch import Evidence, Identity, make; "
-        "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
-        "who = Identity('A B', 'a@example.org'); "
-        "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"
-    )
-    command = [sys.executable, "-c", code, str(root), str(out)]
-    for delay in (0.6, 0.9, 1.2, 1.5):
-        process = subprocess.Popen(command)
-        time.sleep(delay)
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-        for file in out.glob("*") if out.exists() else ():
-            assert file.read_text().rstrip().splitlines()[-2] == "-- "
-    subprocess.run(command, check=True)
-    (patch,) = out.glob("*.patch")
-    assert patch.read_text().rstrip().splitlines()[-2] == "-- "
 
 
 @pytest.mark.slow

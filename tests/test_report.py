@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_patch_trees import linux
+from linux_trees import linux
 
 from loopwright.errors import InputError
 from loopwright.reporting import report

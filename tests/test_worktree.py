@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_patch_trees import SOMEONE, linux, variant
+from linux_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
 from loopwright.tree import debian, sources, worktree

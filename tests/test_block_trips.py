@@ -1,0 +1,66 @@
+"""What is known of a block before it runs: its counter, where its accesses point."""
+
+import pytest
+
+from loopwright import paths
+from loopwright.errors import InputError
+from loopwright.measuring.blocks import addresses
+from loopwright.measuring.blocks.trips import of_block
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("488b4601", True),  # mov 1(%rsi), %rax
+        ("488b4608", False),
+        ("0f284620", False),  # movaps 32(%rsi), %xmm0
+        ("0f104608", True),  # movups 8(%rsi), %xmm0: some CPUs do not refuse it
+        ("0f104638", True),  # across a line
+        ("c5fe6f4620", False),  # vmovdqu 32(%rsi), %ymm0
+        ("c5fe6f4610", True),
+        ("f20f104604", True),  # movsd 4(%rsi), %xmm0
+        ("488d4601", False),  # lea
+        ("48ffc6488b06", False),  # inc %rsi, and where it points then is not known
+        ("6448 8b0425 01000000".replace(" ", ""), False),  # behind fs
+        ("ff7601", True),  # push 1(%rsi)
+    ],
+)
+def test_misaligned_accesses_are_known_by_their_operands(code, expected):
+    assert addresses.misaligned("x86_64", bytes.fromhex(code)) is expected
+
+
+def test_pointers_are_where_the_harness_puts_them():
+    machine = (paths.HARNESS / "block_machine.h").read_text()
+    assert f"#define BLOCK_POINTER {addresses.POINTER:#x}u" in machine
+    steps = (paths.HARNESS / "x86_64" / "block.c").read_text()
+    assert f"{{{addresses.STEP:#x}, {addresses.ALIGNED_STEP:#x}}}" in steps
+
+
+@pytest.mark.parametrize(
+    ("isa", "code", "counter", "repeated"),
+    [
+        ("x86_64", "4801c8", "r15", "4801c849ffcf75f8"),
+        ("x86_64", "4d01ff", "r14", "4d01ff49ffce75f8"),
+        ("x86_64", "4801c849ffcf75f8", "r15", "4801c849ffcf75f8"),  # a loop already
+        ("x86_64", "90" * 124, "r15", "90" * 124 + "49ffcf" + "0f857bffffff"),
+        ("arm64", "0000018b", "x28", "0000018b9c0700d1dcffffb5"),
+    ],
+)
+def test_loops_count_in_a_register_that_the_block_leaves_alone(isa, code, counter, repeated):
+    trip = of_block(isa, bytes.fromhex(code))
+    assert (trip.counter, trip.code.hex()) == (counter, repeated)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("4801c84839c875f8", "a number of trips that is not known"),
+        ("4d01ff49ffcf75f8", "counts in r15, which the block uses besides"),
+        ("4801c84801d94801f24801fb4d01c54d01ca4d01d34d01e44d01f64d01ff", "no register to count"),
+    ],
+)
+def test_loops_that_cannot_be_counted_are_refused(code, said):
+    if "no register" in said:
+        code += "4801ed4d01c9"  # rbp and r9
+    with pytest.raises(InputError, match=said):
+        of_block("x86_64", bytes.fromhex(code))

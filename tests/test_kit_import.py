@@ -1,0 +1,46 @@
+"""What a kit measured on another core counts there."""
+
+import json
+from dataclasses import replace
+
+from test_recommend import predictions, study
+from test_stored import FAST, KERNEL, ROME, add
+
+from loopwright import kernels
+from loopwright.judging.recall import measurements
+from loopwright.judging.recommend import judge
+from loopwright.store.importing import import_results
+from loopwright.store.runs import Store
+
+
+def as_file(run_, records, path):
+    """Write stored records as a kit would have."""
+    out = [{"loopwright_results": 1, "uid": run_.uid, "kit": "0" * 64, "version": "0.1.0"}]
+    out[0]["protocol"] = run_.protocol
+    out += [{"id": "facts", **run_.banner}]
+    out += [{"id": "plan", "points": len(records) // 3, "processes": 3}]
+    for process in (1, 2, 3):
+        out += [{"id": "clock", "fingerprint": run_.machine, "self_test": []}]
+        for record in (r for r in records if r.process == process):
+            name = f"{record.kernel}/{record.variant}"
+            out += [{"id": name, "object": record.object, "point": 0, **record.answer}]
+    out += [{"end": 1, "readings": len(records), "nothing_measured": ""}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in out))
+
+
+def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypatch):
+    add(banner=ROME)
+    store = Store.open()
+    [stored] = store.runs()
+    path = tmp_path / "rome.jsonl"
+    as_file(stored, list(store.records(stored)), path)
+    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "fresh.sqlite"))
+    [row] = import_results([path]).to_dict("records")
+    assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
+    rows, sources = measurements(kernels.load(KERNEL), Store.open())
+    found = study(predictions({"movsq_aligned": 2.0, FAST: 2.0}, cores=("sandybridge",)), rows)
+    judged = judge(replace(found, sources=tuple(sources), unmeasured="left out")).iloc[0]
+    assert judged["winner"] == FAST
+    assert judged["confidence"].startswith("measured on zen2, models agree")
+    assert "zen2: +161.1 %" in judged["reason"]  # the mean over basis.SIZES from 64 bytes on
+    assert "zen2 (x86_64 part 0x31, tsc-calibrated, 2023-11-14)" in judged["basis"]

@@ -1,0 +1,106 @@
+"""What is written of a patch: signed by whom, whole or not at all."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from linux_trees import SOMEONE, linux, variant
+
+from loopwright import kernels
+from loopwright.errors import InputError
+from loopwright.tree.patch import Evidence, make
+
+
+def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    root = linux("6.12")
+    monkeypatch.chdir(tmp_path)
+    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
+    patch = made.files[0].read_text()
+    assert "Signed-off-by:" not in patch.partition("\n---\n")[0]
+    assert "user.email" in made.notes[0]
+    assert "user.email" in patch
+    assert [f.type for f in made.findings if f.level == "ERROR"] == ["MISSING_SIGN_OFF"]
+    assert "git identity" in next(f.allowed for f in made.findings if f.level == "ERROR")
+
+
+def test_the_users_git_identity_signs(tmp_path, monkeypatch):
+    config = tmp_path / "config"
+    config.write_text("[user]\n\tname = Jane Doe\n\temail = jane@example.org\n")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    root = linux("6.12")
+    monkeypatch.chdir(tmp_path)
+    made = make(variant("x86_64/clear_user/aligned16"), root, tmp_path / "out", Evidence())
+    patch = made.files[0].read_text()
+    assert "\nSigned-off-by: Jane Doe <jane@example.org>\n" in patch
+    assert "\nFrom: Jane Doe <jane@example.org>\n" in patch
+    assert not [f for f in made.findings if f.level == "ERROR"]
+
+
+def test_a_patch_with_errors_is_not_kept_and_its_log_is(tmp_path, monkeypatch):
+    folder = tmp_path / "kernels" / "x86_64" / "clear_user"
+    shutil.copytree(kernels.load("x86_64/clear_user").folder, folder)
+    source = folder / "aligned16.S"
+    source.write_text(source.read_text().replace("\tsubq $8,%rcx\n", "    \tsubq $8,%rcx   \n"))
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path / "kernels"))
+    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path / "build"))
+    with pytest.raises(InputError, match=r"checkpatch\.pl .* TRAILING_WHITESPACE") as raised:
+        make(
+            variant("x86_64/clear_user/aligned16"),
+            linux("6.12"),
+            tmp_path / "out",
+            Evidence(),
+            SOMEONE,
+        )
+    assert "TRAILING_WHITESPACE" in raised.value.log
+    log = tmp_path / "build" / "patch-x86_64-clear_user-aligned16.log"
+    assert str(log) in str(raised.value)
+    assert log.read_text() == raised.value.log
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_variant_that_breaks_its_contract_gets_no_patch(tmp_path):
+    row = {"kernel": "x86_64/clear_user", "variant": "plain", "passed": False, "failure": "rbx"}
+    evidence = Evidence(checks=pd.DataFrame([row]))
+    with pytest.raises(InputError, match="breaks its contract, no patch: rbx"):
+        make(variant("x86_64/clear_user/plain"), linux("6.12"), tmp_path / "out", evidence, SOMEONE)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "out").write_text("a file where the folder would be")
+    aim = variant("x86_64/clear_user/plain")
+    with pytest.raises(InputError, match=r"cannot write 0001-.*\.patch to "):
+        make(aim, linux("6.12"), tmp_path / "out", Evidence(), SOMEONE)
+
+
+def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
+    root, out = linux("6.12"), tmp_path / "out"
+    code = (
+        "import sys; from pathlib import Path; from loopwright import kernels; "
+        "from loopwright.tree.patch import Evidence, Identity, make; "
+        "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
+        "who = Identity('A B', 'a@example.org'); "
+        "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"
+    )
+    command = [sys.executable, "-c", code, str(root), str(out)]
+    for delay in (0.6, 0.9, 1.2, 1.5):
+        process = subprocess.Popen(command)
+        time.sleep(delay)
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        for file in out.glob("*") if out.exists() else ():
+            assert file.read_text().rstrip().splitlines()[-2] == "-- "
+    subprocess.run(command, check=True)
+    (patch,) = out.glob("*.patch")
+    assert patch.read_text().rstrip().splitlines()[-2] == "-- "

@@ -1,0 +1,40 @@
+"""What is no Linux tree, and packages of them that cannot be had."""
+
+import pytest
+
+from loopwright import kernels
+from loopwright.errors import InputError
+from loopwright.tree import debian, sources
+from loopwright.tree.patch import Evidence, make
+
+
+def variant(name: str) -> kernels.Variant:
+    return kernels.load("x86_64/clear_user").variants[name]
+
+
+def test_bad_trees_are_told_in_one_line(tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path / "none", tmp_path / "file", empty):
+        with pytest.raises(InputError, match=str(bad)) as raised:
+            make(variant("plain"), bad, tmp_path / "out", Evidence())
+        assert "\n" not in str(raised.value)
+
+
+def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file where the cache would be")
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
+    found = sources.find(None)
+    assert found.path is None
+    assert str(tmp_path / "cache") in found.note
+    assert "--tree" in found.note
+    with pytest.raises(InputError, match="--tree"):
+        sources.find("debian:6.12")
+
+
+@pytest.mark.parametrize("spec", ["debian:", "debian:six", "debian:../x"])
+def test_odd_package_specs_are_refused(spec):
+    with pytest.raises(InputError, match="names no kernel series"):
+        sources.find(spec)
+    assert debian.package("6.1") == "linux-source-6.1"
