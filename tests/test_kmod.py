@@ -121,18 +121,3 @@ def test_it_builds_against_debian_s_headers_of_6_1_without_a_warning(tmp_path):
     # Each variant that is not left out, at both offsets, under its own name.
     assert len([s for s in defined if s.startswith("loopwright_v")]) == 2 * len(built.variants)
     assert "rep_movs_alternative" not in defined
-
-
-def test_headers_whose_other_half_is_missing_are_named(tmp_path):
-    """Of Debian's two packages of headers one includes the other by where it is installed."""
-    headers = tmp_path / "headers"
-    (headers / "include/config").mkdir(parents=True)
-    (headers / "include/config/auto.conf").write_text("CONFIG_X86_64=y\n")
-    (headers / "include/generated").mkdir()
-    (headers / "include/generated/utsrelease.h").write_text('#define UTS_RELEASE "6.1.0-1"\n')
-    common = tmp_path / "usr/src/linux-headers-6.1.0-1-common"
-    (headers / "Makefile").write_text(f"include {common}/Makefile\n")
-    with pytest.raises(InputError, match="two packages") as error:
-        kmod.build(headers, tmp_path / "kmod")
-    assert str(common) in str(error.value)
-    assert not (tmp_path / "kmod").exists()

@@ -49,7 +49,7 @@ static int read_options(int argc, char **argv, struct options *options)
 
 		if (!into)
 			return refuse(argv[i], " is no option");
-		if (++i == argc)
+		if (++i == argc || !*argv[i])
 			return refuse(argv[i - 1], " needs a value");
 		*into = argv[i];
 	}
@@ -129,7 +129,8 @@ static int no_such(const struct jobfile *jobs, const char *only)
 {
 	const char *last = "";
 
-	fprintf(stderr, "run: --only %s: the kit has nothing of that name; it has\n", only);
+	fprintf(stderr, "run: --only %s: the kit has nothing of that name for %s; it has\n", only,
+		machine_isa);
 	for (size_t i = 0; i < jobs->count; i++)
 		if (jobs->jobs[i].kind == KIND_MEASURE && strcmp(jobs->jobs[i].id, last))
 			fprintf(stderr, "  %s\n", last = jobs->jobs[i].id);

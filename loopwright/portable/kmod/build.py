@@ -1,5 +1,6 @@
 """Build the module against the headers of a kernel."""
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -52,14 +53,23 @@ def compiled(headers: Path, isa: str, folder: Path) -> tuple[str, ...]:
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode or not (folder / MODULE).is_file():
-        said = [x for x in done.stderr.splitlines() if "rror" in x] or done.stderr.splitlines()
-        reason = (said or [f"make ended with exit code {done.returncode}"])[0].strip()
-        raise InputError(f"the module does not build against {headers}: {reason}")
+        raise InputError(
+            f"the module does not build against {headers}: "
+            f"{_reason(done.stderr) or f'make ended with exit code {done.returncode}'}"
+        )
     return tuple(x for x in done.stderr.splitlines() if re.search(r"(?i)\bwarning:", x))
+
+
+def _reason(stderr: str) -> str:
+    """Return the line that says best why a build failed: make's own come behind that."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    told = [x for x in lines if not re.match(r"make(\[\d+\])?:", x)]
+    return next((x for x in told if re.search(r"rror|not found|No such", x)), (lines or [""])[0])
 
 
 def _kernel(headers: Path) -> tuple[str, str]:
     """Return the ISA and the release of the kernel that headers are of."""
+    _links(headers)
     config = headers / "include/config/auto.conf"
     release = headers / "include/generated/utsrelease.h"
     missing = [x for x in (config, release, headers / "Makefile") if not x.is_file()]
@@ -82,12 +92,24 @@ def _kernel(headers: Path) -> tuple[str, str]:
     return isas[0], name
 
 
+def _links(folder: Path) -> None:
+    """Refuse headers with a link that leads nowhere, as where a part of them was moved alone."""
+    for link in sorted(folder.iterdir() if folder.is_dir() else ()):
+        if link.is_symlink() and not link.exists():
+            raise InputError(
+                f"{link} is a link to {link.readlink()}, which is not there: such headers are in "
+                "several packages, and know each other by where they are installed; install them, "
+                f"or put what is missing at {os.path.normpath(link.parent / link.readlink())}"
+            )
+
+
 def _includes(headers: Path) -> None:
     """Refuse headers whose Makefile goes on in a folder that is not there, as Debian's does."""
     text = (headers / "Makefile").read_text(errors="replace")
     for name in re.findall(r"(?m)^include\s+(/\S+)", text):
+        folder = Path(name).parent
+        _links(folder)
         if not Path(name).is_file():
-            folder = Path(name).parent
             raise InputError(
                 f"{headers}/Makefile includes {name}, which is not there: such headers are in two "
                 f"packages, and know each other by where they are installed; install both, or put "
