@@ -102,6 +102,7 @@ void answer_series(const struct series *s)
 		json_item_integer(one->instructions);
 		json_item_integer(one->control);
 		json_item_integer(one->disturbed);
+		json_item_integer(one->turn);
 		json_array_close();
 	}
 	json_array_close();

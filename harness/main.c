@@ -25,10 +25,20 @@ static void judge(struct series *series)
 	json_string("refused", reading.refused);
 }
 
-static void run_job(const struct job *job)
+static struct meter *opened(void)
 {
 	static struct meter meter;
 	static bool open;
+
+	if (!open)
+		meter_open(&meter);
+	open = true;
+	return &meter;
+}
+
+static void run_job(const struct job *job)
+{
+	struct meter *meter;
 
 	if (job->kind == KIND_CHECK) {
 		check_job(job);
@@ -44,32 +54,60 @@ static void run_job(const struct job *job)
 		json_close();
 		return;
 	}
-	if (!open)
-		meter_open(&meter);
-	open = true;
-	if (job->kind == KIND_MEASURE) {
-		measure_job(job, &meter);
-		return;
-	}
+	meter = opened();
 	if (job->kind == KIND_BLOCK) {
-		block_job(job, &meter);
+		block_job(job, meter);
 		return;
 	}
 	if (job->kind == KIND_SELF_TEST)
-		meter_test_rest(&meter);
+		meter_test_rest(meter);
 	json_open();
 	json_string("id", job->id);
-	answer_meter(&meter);
+	answer_meter(meter);
 	json_close();
+}
+
+/* Jobs to measure that came in a row, whose points take turns. */
+struct row {
+	struct job jobs[MEASURE_POINTS];
+	size_t count;
+};
+
+static void measure_row(struct row *row)
+{
+	struct task tasks[MEASURE_POINTS];
+	size_t count = 0;
+
+	for (size_t i = 0; i < row->count; i++)
+		for (size_t p = 0; p < row->jobs[i].npoints; p++) {
+			tasks[count++] = (struct task){&row->jobs[i], p};
+			if (count == MEASURE_POINTS) {
+				measure_points(tasks, count, opened());
+				count = 0;
+			}
+		}
+	if (count)
+		measure_points(tasks, count, opened());
+	for (size_t i = 0; i < row->count; i++)
+		job_free(&row->jobs[i]);
+	row->count = 0;
 }
 
 static void run(FILE *from)
 {
+	static struct row row;
 	char why[160] = "";
 	struct job job;
 	int got;
 
 	while ((got = job_read(from, &job, why, sizeof(why)))) {
+		if (got > 0 && job.kind == KIND_MEASURE) {
+			row.jobs[row.count++] = job;
+			if (row.count == MEASURE_POINTS)
+				measure_row(&row);
+			continue;
+		}
+		measure_row(&row);
 		if (got < 0) {
 			json_open();
 			json_string("id", job.id ? job.id : "");
@@ -80,6 +118,7 @@ static void run(FILE *from)
 		}
 		job_free(&job);
 	}
+	measure_row(&row);
 }
 
 int main(int argc, char **argv)

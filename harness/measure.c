@@ -10,14 +10,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SECONDS 30
+#define TURNS 4 /* in which the samples of a point are taken, those of others between them */
+#define LEAST_GAP 50000 /* us, between turns: few points wait, since speeds may change slowly */
+#define GAPS 300000	 /* us: how far gaps differ */
 
 struct work {
 	const struct job *job;
 	const struct point *point;
 	struct meter *meter;
 	struct workspace *room;
+	unsigned int turns_left;
+	double seconds;
 };
 
 static void work(void *data)
@@ -53,10 +59,10 @@ static void work(void *data)
 		target.data = &placement;
 		target.most = placement.most;
 	}
-	meter_read(w->meter, &target, &w->room->series, r);
+	meter_read(w->meter, &target, w->turns_left, &w->room->series, r);
 }
 
-static void print(const struct work *w, double seconds)
+static void print(const struct work *w)
 {
 	const struct point *p = w->point;
 	const struct reading *r = &w->room->reading;
@@ -75,28 +81,72 @@ static void print(const struct work *w, double seconds)
 	answer_reading(r);
 	if (w->job->series)
 		answer_series(&w->room->series);
-	json_number("milliseconds", seconds * 1e3);
+	json_number("milliseconds", w->seconds * 1e3);
 	json_string("clock", w->meter->clock ? w->meter->clock->name : "");
 	json_integer("cpu", w->meter->cpu);
 	json_string("refused", r->refused);
 	json_close();
 }
 
-void measure_point(const struct job *job, size_t point, struct meter *meter)
+/* Have a point take its turn; false where it needs no other. */
+static bool take_turn(struct work *w)
 {
-	struct workspace *room = child_share(sizeof(*room));
-	struct work w = {job, &job->points[point], meter, room};
+	struct reading *r = &w->room->reading;
 	double began = clock_seconds();
 	char why[128];
 
-	if (child_run(work, &w, SECONDS, why, sizeof(why)))
-		snprintf(room->reading.refused, sizeof(room->reading.refused), "%s", why);
-	print(&w, clock_seconds() - began);
-	child_unshare(room, sizeof(*room));
+	if (child_run(work, w, SECONDS, why, sizeof(why)))
+		snprintf(r->refused, sizeof(r->refused), "%s", why);
+	w->seconds += clock_seconds() - began;
+	if (*r->refused)
+		w->turns_left = 0;
+	return w->turns_left && w->turns_left--;
 }
 
-void measure_job(const struct job *job, struct meter *meter)
+static void wait_until(double when)
 {
-	for (size_t i = 0; i < job->npoints; i++)
-		measure_point(job, i, meter);
+	double left = when - clock_seconds();
+
+	if (left > 0)
+		usleep(left * 1e6);
+}
+
+/* Take a turn of each point that needs one, until none does. */
+static void take_turns(struct work *works, size_t count)
+{
+	bool again[MEASURE_POINTS];
+	size_t left = count;
+
+	for (size_t i = 0; i < count; i++)
+		again[i] = true;
+	for (double next = 0; left;) {
+		wait_until(next);
+		next = clock_seconds() + (LEAST_GAP + random() % GAPS) * 1e-6;
+		left = 0;
+		for (size_t i = 0; i < count; i++) {
+			again[i] = again[i] && take_turn(&works[i]);
+			left += again[i];
+		}
+	}
+}
+
+void measure_points(const struct task *tasks, size_t count, struct meter *meter)
+{
+	struct workspace *rooms = child_share(count * sizeof(*rooms));
+	struct work works[MEASURE_POINTS];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct point *point = &tasks[i].job->points[tasks[i].point];
+
+		/* Buffers in no cache are many; where they lie is a part of the figure. */
+		works[i] = (struct work){.job = tasks[i].job,
+					 .point = point,
+					 .meter = meter,
+					 .room = &rooms[i],
+					 .turns_left = point->cold ? 0 : TURNS - 1};
+	}
+	take_turns(works, count);
+	for (size_t i = 0; i < count; i++)
+		print(&works[i]);
+	child_unshare(rooms, count * sizeof(*rooms));
 }

@@ -6,10 +6,18 @@
 #include "job.h"
 #include "meter.h"
 
-/* Measure one point of a job in a process of its own; prints a line of JSON. */
-void measure_point(const struct job *job, size_t point, struct meter *meter);
+#define MEASURE_POINTS 32 /* that are measured by turns */
 
-/* Measure every point of a job. */
-void measure_job(const struct job *job, struct meter *meter);
+/* A point of a job. */
+struct task {
+	const struct job *job;
+	size_t point;
+};
+
+/*
+ * Measure so many points, at most MEASURE_POINTS, in processes of their own; prints a line of JSON
+ * for each. Their samples are taken in turns: a speed that changes slowly shows in a reading.
+ */
+void measure_points(const struct task *tasks, size_t count, struct meter *meter);
 
 #endif

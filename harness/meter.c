@@ -120,13 +120,23 @@ static bool usable(const struct meter *meter, struct reading *r)
 	return !*r->refused;
 }
 
-void meter_read(struct meter *meter, const struct code *code, struct series *series,
-		struct reading *r)
+void meter_read(struct meter *meter, const struct code *code, unsigned int turns_left,
+		struct series *series, struct reading *r)
 {
 	struct plan plan = {.gauge = &meter->gauge, .target = {code}, .targets = 1};
 
 	plan.most = code->prepare ? SERIES_COLD : SERIES_HOT;
-	if (usable(meter, r) && gauge_plan(&plan, code->prepare ? code->most : ~0ull, 0, r))
+	if (!usable(meter, r))
+		return;
+	if (series->count)
+		gauge_resume(&plan, series);
+	else if (gauge_plan(&plan, code->prepare ? code->most : ~0ull, 0, r))
+		gauge_begin(&plan, series);
+	else
+		return;
+	if (turns_left)
+		gauge_take(&plan, (GAUGE_SAMPLES - series->count) / (turns_left + 1), series);
+	else
 		gauge_read(&plan, GAUGE_SAMPLES, series, r);
 }
 
@@ -142,6 +152,7 @@ void meter_read_slope(struct meter *meter, const struct code *shorter, const str
 	plan.bursts = 3;
 	plan.calibrations = g->calibrations;
 	plan.times = gauge_times(g, longer, 2 * g->burst, ~0ull);
+	gauge_begin(&plan, series);
 	gauge_read(&plan, samples, series, r);
 }
 

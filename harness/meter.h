@@ -30,9 +30,12 @@ void meter_open(struct meter *meter);
 /* Measure the other loops that are known, once. */
 void meter_test_rest(struct meter *meter);
 
-/* Cycles for one repetition; series is what they come from. */
-void meter_read(struct meter *meter, const struct code *code, struct series *series,
-		struct reading *reading);
+/*
+ * Cycles for one repetition; series, empty at first, is what they come from. It may be taken in
+ * turns, some time apart: there is a reading when none is left.
+ */
+void meter_read(struct meter *meter, const struct code *code, unsigned int turns_left,
+		struct series *series, struct reading *reading);
 
 /*
  * Cycles that long takes beyond short: both are timed in each sample, long for two bursts, and

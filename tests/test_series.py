@@ -20,8 +20,9 @@ REPEATS = 500
 
 
 def sample(
-    targets=(1.0,), clock=1.0, behind=1.0, canaries=(1.0, 1.0), control=0.0, disturbed=0, noise=0
-):
+    targets=(1.0,), clock=1.0, behind=1.0, canaries=(1.0, 1.0), control=0.0, disturbed=0, noise=0,
+    turn=0,
+):  # fmt: skip
     """One sample: targets in QUICK cycles a repetition (the second of twice as many), times clock.
 
     behind is how much longer the calibration behind it is, canaries what they take to be alone.
@@ -35,7 +36,7 @@ def sample(
     numbers = [BURST * clock, BURST * clock * behind]
     numbers += [t * clock * rough() for t in ticks]
     numbers += [c * CANARY / CYCLES * BURST * clock * rough() for c in canaries]
-    numbers += [0, 3 * CYCLES * 1_000_000 if control else 0, disturbed]
+    numbers += [0, 3 * CYCLES * 1_000_000 if control else 0, disturbed, turn]
     return "sample " + " ".join(str(round(n)) for n in numbers)
 
 
@@ -198,15 +199,15 @@ def test_too_few_samples_are_no_figure():
     ("text", "said"),
     [
         ("", "needs an id, a series and samples"),
-        ("sample 1 1 1 1 1 1 0 0 0\n", "needs an id, a series and samples"),
+        ("sample 1 1 1 1 1 1 0 0 0 0\n", "needs an id, a series and samples"),
         ("series 3 1030 1 1 1 0 0\n", "not understood: series 3"),
         ("series 1 1500 1 1 1 0 0\n", "not understood: series 1 1500"),
         ("series 1 1030 0 1 1 0 0\n", "not understood: series 1 1030 0"),
         ("series 1 1030 1 1 1 0\n", "not understood: series 1"),
         ("series 1 1030 1 1 1 0 0 0\n", "not understood: series 1"),
         ("series 1 1030 1 1 1 0 99999999999999999999\n", "not understood"),
-        ("series 1 1030 1 1 1 0 0\nsample 1 1 1 -1 1 1 0 0 0\n", "not understood: sample"),
-        ("series 1 1030 1 1 1 0 0\n" + "sample 1 1 1 1 1 1 0 0 0\n" * 289, "not understood"),
+        ("series 1 1030 1 1 1 0 0\nsample 1 1 1 -1 1 1 0 0 0 0\n", "not understood: sample"),
+        ("series 1 1030 1 1 1 0 0\n" + "sample 1 1 1 1 1 1 0 0 0 0\n" * 289, "not understood"),
     ],
 )
 def test_a_series_that_is_none_is_named(text, said):
@@ -216,7 +217,7 @@ def test_a_series_that_is_none_is_named(text, said):
 
 @pytest.mark.parametrize("size", [0, 1, 2**16, 2**32, 2**47, 2**48 - 1])
 def test_numbers_of_any_size_are_judged(size):
-    line = f"sample {size or 1} {size or 1} {size} {size} 0 0 {size} 0 0\n"
+    line = f"sample {size or 1} {size or 1} {size} {size} 0 0 {size} 0 0 0\n"
     text = f"series 2 1030 {size or 1} {size or 1} {size} 0 0\n{line * 20}"
     found = judge(text)
     assert math.isfinite(found["slow_from"])

@@ -68,17 +68,18 @@ static unsigned int pause_before(unsigned int group)
 static bool take_group(const struct plan *plan, struct series *s)
 {
 	const struct environment *e = plan->gauge->environment;
-	unsigned int group = s->count / GROUP;
+	bool again = s->count && s->sample[s->count - 1].turn == s->turn;
 
-	if (group && !e->pause(e->data, pause_before(group)))
+	if (again && !e->pause(e->data, pause_before(s->count / GROUP)))
 		return false;
 	for (unsigned int t = 0; t < plan->targets; t++)
 		e->warm_up(e->data, plan->target[t], plan->times,
-			   (group ? WARM_AGAIN : WARM_UP) / plan->targets);
+			   (again ? WARM_AGAIN : WARM_UP) / plan->targets);
 	for (unsigned int i = 0; i < GROUP && s->count < SERIES_MOST; i++) {
 		struct sample *one = &s->sample[s->count++];
 
 		one->control = plan->control;
+		one->turn = s->turn;
 		if (!e->take(e->data, plan, !i, one))
 			return false;
 	}
@@ -99,7 +100,7 @@ static bool take_controls(const struct plan *plan, struct series *s)
 	return take_group(&control, s);
 }
 
-static void prepare(const struct plan *plan, struct series *s)
+void gauge_begin(const struct plan *plan, struct series *s)
 {
 	const struct gauge *g = plan->gauge;
 
@@ -113,6 +114,24 @@ static void prepare(const struct plan *plan, struct series *s)
 		s->canary[i] = g->canary[i].cycles;
 }
 
+void gauge_resume(struct plan *plan, struct series *s)
+{
+	s->turn++;
+	plan->times = s->repetitions;
+	plan->calibrations = s->known / CHAIN_LENGTH;
+	plan->bursts = plan->calibrations / plan->gauge->calibrations;
+}
+
+bool gauge_take(const struct plan *plan, unsigned int samples, struct series *s)
+{
+	unsigned int enough = s->count + samples;
+
+	while (s->count < enough && s->count < SERIES_MOST)
+		if (!take_group(plan, s))
+			return false;
+	return true;
+}
+
 /*
  * A series that does not hold grows. So does one that may show two speeds, by samples of the target
  * and of streams that a neighbour slows, by turns. No sample is dropped for what its targets took.
@@ -122,7 +141,6 @@ void gauge_read(const struct plan *plan, unsigned int samples, struct series *s,
 	unsigned int most = GAUGE_GROWTH * samples, enough = samples;
 	bool goes_on = true, compares = false;
 
-	prepare(plan, s);
 	while (goes_on && s->count < most && s->count + 2 * GROUP <= SERIES_MOST) {
 		goes_on = take_group(plan, s) && (!compares || take_controls(plan, s));
 		if (!goes_on || s->count < enough)
@@ -147,8 +165,10 @@ static struct known_test test(const struct gauge *gauge, const struct known *kno
 	struct plan plan = {.gauge = gauge, .target = {known->code}, .targets = 1};
 
 	plan.most = SERIES_HOT;
-	if (gauge_plan(&plan, ~0ull, 0, &room->reading))
+	if (gauge_plan(&plan, ~0ull, 0, &room->reading)) {
+		gauge_begin(&plan, &room->series);
 		gauge_read(&plan, GAUGE_SAMPLES, &room->series, &room->reading);
+	}
 	return known_test(known, &room->reading);
 }
 

@@ -92,7 +92,22 @@ bool gauge_plan(struct plan *plan, u64 most, unsigned int longest, struct readin
  */
 u64 gauge_times(const struct gauge *gauge, const struct code *code, u64 ticks, u64 most);
 
-/* Measure the targets of a plan by so many samples, or more where some are of no use. */
+/* Begin a series of the targets of a plan. */
+void gauge_begin(const struct plan *plan, struct series *series);
+
+/*
+ * Go on with a series in another turn, some time after the last: a plan of the same targets is
+ * told how often they are repeated.
+ */
+void gauge_resume(struct plan *plan, struct series *series);
+
+/* Add so many samples to a series; false where it is time to end. */
+bool gauge_take(const struct plan *plan, unsigned int samples, struct series *series);
+
+/*
+ * Fill up a series that was begun to so many samples, or more where some are of no use, and make
+ * of them a reading.
+ */
 void gauge_read(const struct plan *plan, unsigned int samples, struct series *series,
 		struct reading *reading);
 

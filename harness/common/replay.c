@@ -8,7 +8,7 @@
 #endif
 
 #define SERIES 7 /* numbers of a line */
-#define SAMPLE 9
+#define SAMPLE 10
 #define LONGEST (1ull << 48) /* ticks, cycles: no burst takes more */
 
 /* Read so many numbers, each behind a space, and nothing else. */
@@ -44,7 +44,7 @@ static bool take_sample(const u64 *n, struct series *s)
 {
 	struct sample *one = &s->sample[s->count];
 
-	if (s->count == SERIES_MOST || !n[0] || !n[1])
+	if (s->count == SERIES_MOST || !n[0] || !n[1] || n[9] >= SERIES_TURNS)
 		return false;
 	one->before = n[0];
 	one->behind = n[1];
@@ -53,6 +53,7 @@ static bool take_sample(const u64 *n, struct series *s)
 	one->instructions = n[6];
 	one->control = n[7];
 	one->disturbed = n[8];
+	one->turn = n[9];
 	s->count++;
 	return true;
 }

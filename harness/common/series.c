@@ -30,25 +30,36 @@ static u64 greater(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* Find the quick calibrations and the least instructions: what disturbs takes none away. */
-static void look(struct series *s)
+/* The tenth percentile of a turn's calibrations. */
+static u64 quick(struct series *s, unsigned int turn)
 {
 	struct series_notes *n = &s->notes;
 	unsigned int count = 0;
 
-	n->least = ~0ull;
 	for (unsigned int i = 0; i < s->count; i++) {
 		const struct sample *one = &s->sample[i];
 
-		if (!one->before || !one->behind)
+		if (one->turn != turn || !one->before || !one->behind)
 			continue;
 		n->sorted[count++] = one->before;
 		n->sorted[count++] = one->behind;
-		if (one->instructions < n->least)
-			n->least = one->instructions;
 	}
 	integers_sort(n->sorted, count);
-	n->quick = count ? integers_quantile(n->sorted, count, 10) : 0;
+	return count ? integers_quantile(n->sorted, count, 10) : 0;
+}
+
+/* Find the quick calibrations and the least instructions: what disturbs takes none away. */
+static void look(struct series *s)
+{
+	struct series_notes *n = &s->notes;
+
+	n->least = ~0ull;
+	for (unsigned int turn = 0; turn < SERIES_TURNS; turn++)
+		n->quick[turn] = quick(s, turn);
+	for (unsigned int i = 0; i < s->count; i++)
+		if (s->sample[i].before && s->sample[i].behind &&
+		    s->sample[i].instructions < n->least)
+			n->least = s->sample[i].instructions;
 }
 
 /* Ticks between two calibrations as cycles, in millionths. */
@@ -86,7 +97,7 @@ static void accept(struct series *s)
 		n->taken += !one->control;
 		if (one->disturbed || one->instructions > n->least + INTERRUPTS ||
 		    apart * SAME_CLOCK >= one->before ||
-		    slow > integers_scale(n->quick, SLOW_CLOCK, 1000))
+		    slow > integers_scale(n->quick[one->turn], SLOW_CLOCK, 1000))
 			continue;
 		if (shares(s, one)) {
 			n->shared++;

@@ -6,6 +6,7 @@
 #include "integers.h"
 
 #define SERIES_MOST 288	  /* samples */
+#define SERIES_TURNS 4	  /* most, apart from each other, that a series is taken in */
 #define SERIES_TARGETS 2  /* most that a sample times: one code, or a short and a long one */
 #define SERIES_CANARIES 2 /* streams that a thread on the same core slows: loads, branches */
 #define SERIES_REASON 224 /* characters */
@@ -23,6 +24,7 @@ struct sample {
 	u64 instructions;	     /* of the targets; 0 where the clock does not know */
 	u64 control;		     /* what a stream that stands for the targets takes alone, in
 				      * millionths of a cycle; 0: the targets are timed themselves */
+	unsigned int turn;	     /* of the series; the core may have another speed in each */
 	bool disturbed;		     /* by what the clock can see */
 };
 
@@ -33,7 +35,7 @@ struct series_notes {
 	unsigned int controls; /* accepted samples of streams for comparison */
 	unsigned int slow_controls;
 	unsigned int shared;		 /* samples with a canary that is slow */
-	u64 quick;			 /* the tenth percentile of calibrations, ticks */
+	u64 quick[SERIES_TURNS];	 /* the tenth percentile of a turn's calibrations, ticks */
 	u64 least;			 /* instructions of a sample */
 	u64 fast[SERIES_TARGETS];	 /* the tenth percentile of accepted samples, millionths */
 	unsigned int which[SERIES_MOST]; /* sample each accepted one is */
@@ -45,6 +47,7 @@ struct series_notes {
 
 struct series {
 	unsigned int count;
+	unsigned int turn;	     /* that goes on, from 0 */
 	unsigned int targets;	     /* of each sample */
 	unsigned int most;	     /* SERIES_HOT or SERIES_COLD */
 	u64 repetitions;	     /* of each target in a sample */

@@ -25,15 +25,17 @@ static bool beyond(unsigned int count, u64 expected, u64 variance, unsigned int 
 	return more * more > 100ull * deviations * deviations * (variance + 100);
 }
 
-/* Calibrations that were longer than their neighbour by from to to ticks. */
+/* Calibrations that were longer than their neighbour by from to to millionths of a quick one. */
 static unsigned int hit(const struct series *s, u64 from, u64 to)
 {
 	unsigned int count = 0;
 
 	for (unsigned int i = 0; i < s->count; i++) {
-		u64 apart = integers_apart(s->sample[i].before, s->sample[i].behind);
+		const struct sample *one = &s->sample[i];
+		u64 more = integers_scale(integers_apart(one->before, one->behind), MILLION,
+					  s->notes.quick[one->turn]);
 
-		count += apart >= from && apart <= to;
+		count += more >= from && more <= to;
 	}
 	return count;
 }
@@ -57,8 +59,7 @@ static u64 explained(const struct series *s, u64 *variance)
 	u64 slow;
 
 	if (n->controls < LEAST_CONTROLS)
-		return *variance = targets_hit(
-			   s, hit(s, integers_scale(n->quick, series_window(s), 1000), ~0ull));
+		return *variance = targets_hit(s, hit(s, 1000 * series_window(s), ~0ull));
 	slow = integers_scale(100ull * n->slow_controls, n->accepted, n->controls);
 	*variance = slow + integers_scale(slow, n->accepted, n->controls);
 	return slow;
@@ -94,8 +95,7 @@ static bool a_second_speed(const struct series *s, struct reading *r)
 		return false;
 	for (unsigned int t = 0; t < s->targets; t++) {
 		u64 cycles = integers_scale(n->fast[t], s->repetitions, MILLION);
-		u64 more =
-		    integers_scale(cycles, integers_scale(n->quick, from - 1000, 1000), s->known);
+		u64 more = integers_scale(cycles, 1000 * (from - 1000), s->known);
 
 		least = more < least ? more : least;
 		most = more > most ? more : most;

@@ -14,7 +14,9 @@ int kit_worker(const char *path)
 {
 	static struct meter meter;
 	struct jobfile all = jobfile_read(path);
+	struct task tasks[MEASURE_POINTS];
 	unsigned int job, point;
+	size_t count = 0;
 
 	/* A line is written at once: an interrupt leaves it whole or not at all. */
 	setvbuf(stdout, NULL, _IOFBF, LINE);
@@ -26,7 +28,13 @@ int kit_worker(const char *path)
 	while (scanf("%u %u", &job, &point) == 2) {
 		if (job >= all.count || point >= all.jobs[job].npoints)
 			return 2;
-		measure_point(&all.jobs[job], point, &meter);
+		tasks[count++] = (struct task){&all.jobs[job], point};
+		if (count == MEASURE_POINTS) {
+			measure_points(tasks, count, &meter);
+			count = 0;
+		}
 	}
+	if (count)
+		measure_points(tasks, count, &meter);
 	return ferror(stdout) ? 1 : 0;
 }

@@ -149,8 +149,10 @@ void meter_read(struct meter *meter, const struct code *code, struct workspace *
 	memset(&room->reading, 0, sizeof(room->reading));
 	if (*g->refused)
 		strscpy(room->reading.refused, g->refused, sizeof(room->reading.refused));
-	else if (gauge_plan(&plan, U64_MAX, longest, &room->reading))
+	else if (gauge_plan(&plan, U64_MAX, longest, &room->reading)) {
+		gauge_begin(&plan, &room->series);
 		gauge_read(&plan, meter->run->selection.samples, &room->series, &room->reading);
+	}
 }
 
 /* Find the smallest step of the clock and what reading it takes. */
