@@ -3,10 +3,11 @@
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loopwright import harness, kernels, toolchain
+from loopwright import harness, kernels, paths, toolchain
 from loopwright.code import assemble
 from loopwright.harness import jobs
 from loopwright.kernels import contract_of
@@ -28,15 +29,33 @@ OPTIONS = {
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    path = tmp_path_factory.mktemp("sanitize") / "harness"
-    units = [str(p) for p in harness._sources(ISA) if p.suffix in (".c", ".S")]
-    command = [toolchain.find(ISA).gcc, *FLAGS, *units, "-o", str(path), "-lm"]
+def objects(tmp_path_factory):
+    """Every unit of the harness, compiled."""
+    folder = tmp_path_factory.mktemp("sanitize")
+    units = [p for p in harness._sources(ISA) if p.suffix in (".c", ".S")]
+    made = {unit: folder / f"{n}.o" for n, unit in enumerate(units)}
+    with ThreadPoolExecutor(toolchain.cpus()) as pool:
+        list(pool.map(lambda unit: compiled(unit, made[unit], unit.parent), units))
+    return made
+
+
+def compiled(unit, into, beside):
+    command = [toolchain.find(ISA).gcc, *FLAGS, "-iquote", beside, "-c", unit, "-o", into]
+    subprocess.run(command, check=True)
+
+
+def linked(objects, path):
+    command = [toolchain.find(ISA).gcc, *FLAGS, *map(str, objects), "-o", str(path), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "cannot find" in done.stderr:
         pytest.skip("the sanitizers' libraries are missing: `apt install libasan8 libubsan1`")
     assert done.returncode == 0, done.stderr
     return path
+
+
+@pytest.fixture(scope="module")
+def program(objects, tmp_path_factory):
+    return linked(objects.values(), tmp_path_factory.mktemp("sanitize") / "harness")
 
 
 def answers(program, text):
@@ -55,11 +74,16 @@ def specs():
     return [f"{ISA}/{name}" for name in found.get(ISA, ["copy_user/to_user_pairs"])]
 
 
-@pytest.mark.parametrize("spec", specs())
-def test_checks_touch_nothing_that_is_not_theirs(program, spec):
+def whole(spec):
+    """A job of a quick check."""
     variant = kernels.select(spec)[1][0]
     text = jobs.check("whole", assemble.user_code(variant), contract_of(variant))
-    [record] = answers(program, text.replace("end\n", "max_size 48\nend\n"))
+    return text.replace("end\n", "max_size 48\nend\n")
+
+
+@pytest.mark.parametrize("spec", specs())
+def test_checks_touch_nothing_that_is_not_theirs(program, spec):
+    [record] = answers(program, whole(spec))
     assert record["passed"], record["failure"]
 
 
@@ -81,3 +105,35 @@ WRONG = [
 def test_wrong_jobs_are_answered(program, text):
     for record in answers(program, text):
         assert "error" in record or record.get("refused"), record
+
+
+# By where it is: in the process that reads jobs, and in one that runs a variant.
+PLANTED = {
+    "a byte too many in the reader": (
+        "job.c", "malloc(digits / 2)", "malloc(digits / 2 - 1)", "heap-buffer-overflow",
+    ),
+    "a sum too large in the reader": (
+        "job.c", "high << 4 | low;", "(0x7ffffff8 + high) >> 3 | low;", "signed integer overflow",
+    ),
+    "a byte too many in a check": (
+        "ground.c", "malloc(size)", "malloc(size - 1)", "heap-buffer-overflow",
+    ),
+    "a sum too large in a check": (
+        "ground.c", "return random | 0x80;", "return (0x7ffffff0 + (int)at) | random;",
+        "signed integer overflow",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", PLANTED)
+def test_what_is_planted_is_found(objects, where, tmp_path):
+    name, old, new, said = PLANTED[where]
+    [unit] = [u for u in objects if u.name == name and u.parent == paths.HARNESS]
+    text = unit.read_text()
+    assert text.count(old) == 1
+    (tmp_path / name).write_text(text.replace(old, new))
+    compiled(tmp_path / name, tmp_path / "planted.o", unit.parent)
+    rest = [o for u, o in objects.items() if u != unit]
+    broken = linked([*rest, tmp_path / "planted.o"], tmp_path / "harness")
+    with pytest.raises(AssertionError, match=said):
+        answers(broken, whole(specs()[0]))
