@@ -1,9 +1,10 @@
 """Change every variant's code in every way that the operators know, and list what passes.
 
-python validation/mutants/search.py [--only PART] [--share N] [-o validation/mutants/search.md]
+python validation/mutants/search.py [--only PART] [--share N] [--first N]
+    [-o validation/mutants/search.md]
 
---share N takes one mutant of N. A mutant that passes has to be argued to do what the variant does,
-in equivalent.toml: else the exit code is 1.
+--share N takes one mutant of N, --first N begins with the Nth instead of the first. A mutant that
+passes has to be argued to do what the variant does, in equivalent.toml: else the exit code is 1.
 """
 
 import argparse
@@ -46,7 +47,7 @@ class Found:
     said: str
 
 
-def run(variant: Variant, share: int = 1) -> list[Found]:
+def run(variant: Variant, share: int = 1, first: int = 0) -> list[Found]:
     """Hold one of so many mutants of a variant to its contract, as tiers check and object do."""
     contract = contract_of(variant)
     code, whole = assemble.user_code(variant), assemble.variant_code(variant)
@@ -55,7 +56,7 @@ def run(variant: Variant, share: int = 1) -> list[Found]:
         # The rest of it is the same code, which runs without them: with them it runs less.
         gates = (pair for pair in OPERATORS[code.isa](whole) if _GATE.search(pair[0]))
         wanted += [(f"gate: {name}", one, True) for name, one in gates]
-    wanted = wanted[:: max(1, share)]
+    wanted = wanted[first :: max(1, share)]
     out = [_by_registers(variant, contract, name, one) for name, one, _ in wanted]
     left = [n for n, found in enumerate(out) if found.by == PASSED]
     parts = [left[n :: cpus()] for n in range(cpus())]
@@ -153,6 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="a part of the variants' names")
     parser.add_argument("--share", type=int, default=1, help="one mutant of so many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them, from 0")
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
     found: list[Found] = []
@@ -164,7 +166,7 @@ def main() -> int:
                 print(f"{variant.id}: this host lacks {', '.join(missing)}", file=sys.stderr)
                 continue
             try:
-                mine = run(variant, given.share)
+                mine = run(variant, given.share, given.first)
             except InputError as error:
                 print(f"{variant.id}: {error}", file=sys.stderr)
                 return 2
