@@ -43,7 +43,7 @@ browser: setup
 	@scripts/setup --browser || echo 'no browser: pages are not opened by the tests'
 
 test: setup browser
-	$(call CARGO,test) --release --quiet
+	$(call CARGO,test) --profile tests --quiet
 	.venv/bin/python -m pytest -m 'not slow and not measures' -n auto --dist loadfile
 	.venv/bin/python -m pytest -m 'measures and not slow'
 

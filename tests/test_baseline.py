@@ -11,8 +11,6 @@ from loopwright.errors import InputError
 from loopwright.tree import own_code, sources
 from loopwright.tree.baseline import run
 
-pytestmark = pytest.mark.measures
-
 
 @pytest.mark.parametrize(
     ("kernel", "names", "like"),

@@ -5,10 +5,7 @@ import re
 import subprocess
 import sys
 
-import pytest
 from checkout import ROOT
-
-pytestmark = pytest.mark.measures
 
 PROGRAM = ROOT / "benchmarks" / "keep.py"
 

@@ -11,13 +11,12 @@ from checkout import ROOT
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
 
-pytestmark = pytest.mark.measures
-
 QUICK = {"pipeline_timeline", "your_own_loop"}
 # What is run in addition, as if somebody had chosen something else.
 CHOICE = {"pipeline_timeline": 'pick["microarch"] = "sandybridge"'}
+MEASURES = [pytest.mark.slow, pytest.mark.measures]
 RUNS = [
-    pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else pytest.mark.slow)
+    pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else MEASURES)
     for path in NOTEBOOKS
 ]
 PAIRS = [pytest.param(path, id=path.stem) for path in NOTEBOOKS]

@@ -16,8 +16,6 @@ from loopwright.errors import InputError
 from loopwright.reporting import report
 from loopwright.reporting.files import staged
 
-pytestmark = pytest.mark.measures
-
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 
 

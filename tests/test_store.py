@@ -21,11 +21,10 @@ from loopwright.store.database import SCHEMA
 from loopwright.store.results import results, withdraw
 from loopwright.store.runs import Record, Run, Store
 
-pytestmark = pytest.mark.measures
-
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = Path(__file__).parent / "data" / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
+ONE = ((0, 0),)  # alignment
 BANNER: dict[str, Any] = {
     "isa": "x86_64",
     "protocol": 1,
@@ -238,17 +237,18 @@ def test_many_write_at_once():
     assert [len(list(Store.open().records(a_run(uid)))) for uid in "ab"] == [50, 50]
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
-    first = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64))
+    first = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64), alignments=ONE)
     store = Store.open()
     [run] = store.runs()
     kept = list(store.records(run))
     assert {r.answer["clock"] for r in kept} == set(first["clock"])
     assert all(r.variant == "copy_words" and len(r.object) == 64 for r in kept)
     accepted = [r for r in kept if not r.answer["refused"]]
-    again = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64), resume=True)
+    again = lw.measure("x86_64/fixture/copy_words", sizes=(0, 64), alignments=ONE, resume=True)
     now = list(store.records(run))
     assert store.runs() == [run]
     # Only what was refused is tried again.
@@ -257,17 +257,19 @@ def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
         assert len(now) == len(kept)
         assert again["cycles"].tolist() == first["cycles"].tolist()
     # Other sizes are measured beside, in the same run; without resume it is another.
-    lw.measure("x86_64/fixture/copy_words", sizes=(128,), resume=True)
+    lw.measure("x86_64/fixture/copy_words", sizes=(128,), alignments=ONE, resume=True)
     assert store.runs() == [run]
     assert {r.answer["count"] for r in store.records(run)} > {r.answer["count"] for r in kept}
-    lw.measure("x86_64/fixture/copy_words", sizes=(0,))
+    lw.measure("x86_64/fixture/copy_words", sizes=(0,), alignments=ONE)
     assert len(store.runs()) == 2
 
 
+@pytest.mark.measures
 @X86_ONLY
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_run_keeps_what_it_measured(number):
-    command = [sys.executable, "-c", MAIN, "measure", "x86_64/copy_user/loop32", "--sizes=64"]
+    asked = ["x86_64/copy_user/loop32", "--sizes=64", "--align=0:0,1:0"]
+    command = [sys.executable, "-c", MAIN, "measure", *asked]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     while process.poll() is None:
         if Path(os.environ["LOOPWRIGHT_RESULTS"]).exists():
@@ -279,6 +281,6 @@ def test_an_interrupted_run_keeps_what_it_measured(number):
     [run] = Store.open().runs()
     kept = [json.dumps(r.answer) for r in Store.open().records(run)]
     assert len(kept) > 5
-    lw.measure("x86_64/copy_user/loop32", sizes=(64,), resume=True)
+    lw.measure("x86_64/copy_user/loop32", sizes=(64,), alignments=((0, 0), (1, 0)), resume=True)
     assert Store.open().runs() == [run]
     assert [json.dumps(r.answer) for r in Store.open().records(run)][: len(kept)] == kept
