@@ -26,6 +26,7 @@ NOTIONS = ("loop", "unrolled")
 EVERY = "all"
 MOST_BYTES = 1024
 _SPAN = 1.5  # s: turns go on as long, and apart, to see a block at both of its speeds
+_FEW = 32  # blocks that have all turns: three may find one of two speeds alone
 _SPARE = 3  # further turns for blocks that were disturbed, or whose turns do not agree
 _COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
 _LEAST_COPIES = 8
@@ -200,7 +201,8 @@ def _measure(
     began = time.monotonic()
     for turn in range(processes + _SPARE):
         early = processes >= slopes.TURNS and time.monotonic() < began + _SPAN
-        if not toolchain.find(isa).native or (turn >= processes and not early):
+        few = processes >= slopes.TURNS and len(todo) <= _FEW
+        if not toolchain.find(isa).native or (turn >= processes and not early and not few):
             todo = [n for n in todo if slopes.wants_more(readings[n], processes)]
         if not todo:
             break
