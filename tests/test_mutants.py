@@ -39,6 +39,14 @@ def test_mutants_differ_from_the_variant_and_are_of_every_kind(search, spec, lea
     assert not [name for name, one in made if (one.text, one.exceptions) == own]
 
 
+def test_what_is_put_in_twice_does_something_the_second_time(search):
+    code = assemble.user_code(kernels.select("arm64/copy_user/to_user_pairs")[1][0])
+    made = [name for name, _ in search.OPERATORS["arm64"](code) if name.startswith("doubled")]
+    words = {name.split()[2] for name in made}
+    assert words >= {"add", "subs", "ldp", "ldrb"}  # pointers move on
+    assert not words & {"sttr", "b.ge", "tbz", "ret", "cmp", "mov"}
+
+
 def test_a_sample_is_found_or_argued(search):
     found = search.run(kernels.select("x86_64/clear_user/plain")[1][0], 6)
     known = search.arguments()

@@ -5,7 +5,7 @@
  *   load, unload        the module /loopwright.ko
  *   write FILE TEXT     write TEXT to a file of the module, at once
  *   read FILE           print it
- *   signal FILE TEXT    write, with a signal a moment later
+ *   signal FILE TEXT    write, with a signal a second later
  *   unplug FILE TEXT    write, with the second CPU taken away a moment later
  *   plug                bring it back
  *   shell TEXT          have /busybox do it, with what it prints read
@@ -95,7 +95,7 @@ static void on_signal(int number)
 static int write_signalled(const char *name, const char *text)
 {
 	struct sigaction action = {.sa_handler = on_signal};
-	struct itimerval soon = {.it_value = {.tv_usec = 100000}};
+	struct itimerval soon = {.it_value = {.tv_sec = 1}};
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &soon, NULL);

@@ -46,7 +46,8 @@ def mutants(code: Code) -> Iterator[tuple[str, Code]]:
                 seen.add(new)
                 text = [*words[:n], new, *words[n + 1 :]]
                 yield f"{kind}: {where} -> {shown}", replace(code, text=_bytes(text))
-        yield f"doubled: {where}", _doubled(code, words, n)
+        if not _idempotent(words[n]):
+            yield f"doubled: {where}", _doubled(code, words, n)
     for n, entry in enumerate(code.exceptions):
         rest = (*code.exceptions[:n], *code.exceptions[n + 1 :])
         where = f"entry: entry at +{entry.insn - code.entry:#x}"
@@ -61,6 +62,7 @@ def _bytes(words: list[int]) -> bytes:
 
 
 _DECODER = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+_DECODER.detail = True
 
 
 def _shown(word: int, address: int) -> str | None:
@@ -115,6 +117,16 @@ def _stays(word: int, at: int, count: int) -> bool:
     """Say whether a branch, where it is one, leads into the code."""
     found = _target(word)
     return found is None or 0 <= at + found[0] < count
+
+
+def _idempotent(word: int) -> bool:
+    """Say whether an instruction does nothing the second time: it changes nothing that it reads.
+
+    A branch is taken the first time or never; a load or a store finds again what it found.
+    """
+    [ins] = _DECODER.disasm(word.to_bytes(4, "little"), 0)
+    read, written = ins.regs_access()
+    return _target(word) is not None or not set(read) & set(written)
 
 
 def _doubled(code: Code, words: list[int], n: int) -> Code:
