@@ -2,11 +2,12 @@
 
 use crate::block::builder::Builder;
 use crate::block::special::serial;
-use crate::block::uops::{Expansion, Role, Source, Uop};
+use crate::block::uops::{Expansion, From, Output, Role, Source, Uop};
 use crate::block::{Inst, Slot, SlotKind};
 use crate::core::figures::Figures;
-use crate::isa::inst::{Decoded, Effect, Special};
+use crate::isa::inst::{Decoded, Effect, Reg, Special};
 use crate::isa::x86::registers::RSP;
+use std::ops::Range;
 
 impl Builder<'_> {
     /// Slots that rename handles without a port.
@@ -60,57 +61,38 @@ impl Builder<'_> {
         }
         let ports = row.same.as_ref().and_then(|s| s.ports.first().copied());
         let ports = ports.unwrap_or_else(|| self.params.mask(&self.params.ports.alu).unwrap_or(1));
-        let start = self.block.uops.len() as u32;
-        self.block.uops.push(Uop {
-            ports,
-            role: Role::Compute,
-            sources: d
-                .reads
-                .iter()
-                .map(|r| Source {
-                    from: crate::block::uops::From::Reg(r.1),
-                    extra: 0,
-                })
-                .collect(),
-            outputs: vec![crate::block::uops::Output {
-                latency: 1,
-                regs: d.writes.iter().map(|w| w.1).collect(),
-            }],
-            port_cycles: 1,
-            busy: 0,
-            streamed: 0,
-            split: None,
-        });
-        self.block.store_number.push(None);
-        self.block.inner_base.push(start);
+        let writes = d.writes.iter().map(|w| w.1).collect();
+        let uops = self.inserted(ports, d.reads.iter().map(|r| r.1), writes);
         if let Some(slot) = self.block.slots.last_mut() {
-            slot.uops = start..start + 1;
+            slot.uops = uops;
         }
     }
 
-    pub(crate) fn sync_slot(&mut self, inst: u16) {
+    /// Append a uop of one cycle that no row of the table lists; its place.
+    fn inserted(&mut self, ports: u32, reads: impl Iterator<Item = Reg>, writes: Vec<Reg>) -> Range<u32> {
         let start = self.block.uops.len() as u32;
-        self.block.uops.push(Uop {
-            ports: self.params.mask(&self.params.ports.alu).unwrap_or(1),
-            role: Role::Compute,
-            sources: vec![Source {
-                from: crate::block::uops::From::Reg(RSP),
-                extra: 0,
-            }],
-            outputs: vec![crate::block::uops::Output {
-                latency: 1,
-                regs: vec![RSP],
-            }],
-            port_cycles: 1,
-            busy: 0,
-            streamed: 0,
-            split: None,
+        let sources = reads.map(|reg| Source {
+            from: From::Reg(reg),
+            extra: 0,
         });
+        let result = Output {
+            latency: 1,
+            regs: writes,
+        };
+        self.block
+            .uops
+            .push(Uop::new(ports, Role::Compute, sources.collect(), vec![result]));
         self.block.store_number.push(None);
         self.block.inner_base.push(start);
+        start..start + 1
+    }
+
+    pub(crate) fn sync_slot(&mut self, inst: u16) {
+        let ports = self.params.mask(&self.params.ports.alu).unwrap_or(1);
+        let uops = self.inserted(ports, std::iter::once(RSP), vec![RSP]);
         self.block.slots.push(Slot {
             kind: SlotKind::Normal,
-            uops: start..start + 1,
+            uops,
             clears: Vec::new(),
             inst,
             inserted: true,

@@ -75,6 +75,22 @@ pub struct Uop {
     pub split: Option<Split>,
 }
 
+impl Uop {
+    /// A uop that keeps its port for a cycle, and nothing else for longer.
+    pub fn new(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
+        Uop {
+            ports,
+            role,
+            sources,
+            outputs,
+            port_cycles: 1,
+            busy: 0,
+            streamed: 0,
+            split: None,
+        }
+    }
+}
+
 /// Uops of one instruction and how they are fused.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
@@ -99,17 +115,4 @@ pub struct Case {
     pub overlaps: bool,
     /// The base of the load came from a load and there is no index.
     pub chased: bool,
-}
-
-pub(crate) fn compute(ports: u32, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop {
-        ports,
-        role: Role::Compute,
-        sources,
-        outputs,
-        port_cycles: 1,
-        busy: 0,
-        streamed: 0,
-        split: None,
-    }
 }

@@ -1,7 +1,7 @@
 //! Uops of AArch64 instructions that compute: how their latencies are shared out.
 
-use crate::block::arm64::{now, uop, Builder};
-use crate::block::uops::{From, Output, Role, Source};
+use crate::block::arm64::{now, Builder};
+use crate::block::uops::{From, Output, Role, Source, Uop};
 use crate::isa::inst::{Branch, Reg};
 use crate::isa::label::{Label, MEM};
 
@@ -38,9 +38,14 @@ impl Builder<'_> {
             } else {
                 Vec::new()
             };
-            self.push(uop(ports[0], Role::Compute, inputs.iter().map(|i| i.0).collect(), link));
+            self.push(Uop::new(
+                ports[0],
+                Role::Compute,
+                inputs.iter().map(|i| i.0).collect(),
+                link,
+            ));
             for &other in &ports[1..] {
-                self.push(uop(
+                self.push(Uop::new(
                     other,
                     Role::Compute,
                     Vec::new(),
@@ -66,7 +71,7 @@ impl Builder<'_> {
                 .collect::<Vec<_>>()
         };
         if count == 1 {
-            self.push(uop(
+            self.push(Uop::new(
                 last,
                 Role::Compute,
                 later(&inputs, least),
@@ -82,7 +87,7 @@ impl Builder<'_> {
         } else {
             (early, late, least)
         };
-        let first = self.push(uop(
+        let first = self.push(Uop::new(
             ports[0],
             Role::Compute,
             later(&early, most),
@@ -92,10 +97,15 @@ impl Builder<'_> {
             }],
         ));
         for &middle in &ports[1..count - 1] {
-            self.push(uop(middle, Role::Compute, later(&early, most), Vec::new()));
+            self.push(Uop::new(middle, Role::Compute, later(&early, most), Vec::new()));
         }
         let mut sources = later(&late, end);
         sources.push(now(From::Inner(first)));
-        self.push(uop(last, Role::Compute, sources, vec![Output { latency: end, regs }]));
+        self.push(Uop::new(
+            last,
+            Role::Compute,
+            sources,
+            vec![Output { latency: end, regs }],
+        ));
     }
 }

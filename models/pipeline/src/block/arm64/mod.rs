@@ -54,19 +54,6 @@ fn slots(uops: usize, count: usize) -> Vec<Vec<Vec<u16>>> {
         .collect()
 }
 
-pub(crate) fn uop(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
-    Uop {
-        ports,
-        role,
-        sources,
-        outputs,
-        port_cycles: 1,
-        busy: 0,
-        streamed: 0,
-        split: None,
-    }
-}
-
 pub(crate) fn now(from: From) -> Source {
     Source { from, extra: 0 }
 }
@@ -106,7 +93,7 @@ impl Builder<'_> {
         let mut before = 0;
         if mem.index != NO_REG && moved_on.is_none() && !others.is_empty() {
             let ports = others.remove(0);
-            let id = self.push(uop(
+            let id = self.push(Uop::new(
                 ports,
                 Role::Compute,
                 place,
@@ -136,11 +123,11 @@ impl Builder<'_> {
                 regs: vec![base],
             }];
             let step = step.collect();
-            self.push(uop(ports, Role::Compute, step, outputs));
+            self.push(Uop::new(ports, Role::Compute, step, outputs));
         }
         self.merges(&mut others);
         for ports in others {
-            self.push(uop(ports, Role::Compute, place.clone(), Vec::new()));
+            self.push(Uop::new(ports, Role::Compute, place.clone(), Vec::new()));
         }
     }
 
@@ -160,7 +147,7 @@ impl Builder<'_> {
             self.uops[load].outputs[0].latency = total.saturating_sub(MERGE).max(1);
             let sources = vec![now(From::Inner(load as u16)), now(From::Reg(kept))];
             let ports = others.remove(0);
-            self.push(uop(
+            self.push(Uop::new(
                 ports,
                 Role::Compute,
                 sources,
@@ -198,7 +185,7 @@ impl Builder<'_> {
         for (n, &ports) in ports.iter().enumerate() {
             // The registers are spread over the uops in order.
             let part = regs[n * regs.len() / count..(n + 1) * regs.len() / count].to_vec();
-            self.push(uop(
+            self.push(Uop::new(
                 ports,
                 Role::Load,
                 sources.clone(),
@@ -211,7 +198,7 @@ impl Builder<'_> {
     fn stores(&mut self, addresses: &[u32], datas: &[u32], place: &[Source]) {
         for (n, &ports) in addresses.iter().enumerate() {
             let role = if n == 0 { Role::StoreAddress } else { Role::Compute };
-            self.push(uop(
+            self.push(Uop::new(
                 ports,
                 role,
                 place.to_vec(),
@@ -235,7 +222,7 @@ impl Builder<'_> {
         let datas = if datas.is_empty() { &usual[..] } else { datas };
         for &ports in datas {
             // A load that reads it starts a cycle later at the earliest.
-            self.push(uop(
+            self.push(Uop::new(
                 ports,
                 Role::StoreData,
                 sources.clone(),

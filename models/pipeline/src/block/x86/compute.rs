@@ -1,7 +1,7 @@
 //! Uops that compute: their number and ports are measured, and so are the latencies
 //! between operands; the dependencies between the uops are made up to match them.
 
-use crate::block::uops::{compute, From, Output, Source};
+use crate::block::uops::{From, Output, Role, Source, Uop};
 use crate::block::x86::Builder;
 use crate::isa::inst::{Reg, NO_REG};
 use crate::isa::label::{Label, ANY, INDEX, MEM};
@@ -177,8 +177,9 @@ impl Builder<'_> {
                 let (early, late): (Vec<_>, Vec<_>) = rest.iter().copied().partition(|f| f.1 == most);
                 let mask = masks.next().unwrap_or(ports[0]);
                 let early = early.iter().map(|f| f.0).collect();
-                let id = self.push(compute(
+                let id = self.push(Uop::new(
                     mask,
+                    Role::Compute,
                     early,
                     vec![Output {
                         latency: early_latency,
@@ -205,7 +206,7 @@ impl Builder<'_> {
                 latency: latency + lag,
                 regs,
             }));
-            let id = self.push(compute(mask, sources, outputs));
+            let id = self.push(Uop::new(mask, Role::Compute, sources, outputs));
             if profile.outputs.iter().any(|o| o.0 == MEM) {
                 memory_uop = Some(id);
             }
@@ -213,7 +214,7 @@ impl Builder<'_> {
         }
         let all: Vec<Source> = inputs.iter().map(|i| i.1).collect();
         for mask in masks {
-            self.push(compute(mask, all.clone(), Vec::new()));
+            self.push(Uop::new(mask, Role::Compute, all.clone(), Vec::new()));
         }
         memory_uop
     }

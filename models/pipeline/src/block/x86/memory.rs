@@ -85,14 +85,8 @@ impl Builder<'_> {
                 regs: Vec::new(),
             }];
             let id = self.push(Uop {
-                ports: mask,
-                role: Role::Load,
-                sources,
-                outputs,
                 port_cycles,
-                busy: 0,
-                streamed: 0,
-                split: None,
+                ..Uop::new(mask, Role::Load, sources, outputs)
             });
             out.push(id);
         }
@@ -140,16 +134,7 @@ impl Builder<'_> {
                     latency: 1,
                     regs: Vec::new(),
                 }];
-                self.push(Uop {
-                    ports,
-                    role: Role::StoreAddress,
-                    sources,
-                    outputs,
-                    port_cycles: 1,
-                    busy: 0,
-                    streamed: 0,
-                    split: None,
-                });
+                self.push(Uop::new(ports, Role::StoreAddress, sources, outputs));
             }
             let Some(&ports) = roles.datas.get(n) else { continue };
             let mut sources = match result {
@@ -168,14 +153,8 @@ impl Builder<'_> {
                 regs: Vec::new(),
             }];
             self.push(Uop {
-                ports,
-                role: Role::StoreData,
-                sources,
-                outputs,
                 port_cycles,
-                busy: 0,
-                streamed: 0,
-                split: None,
+                ..Uop::new(ports, Role::StoreData, sources, outputs)
             });
         }
     }
