@@ -35,6 +35,13 @@ class Core:
     ) -> list[dict[str, Any]]:
         """Return a row for each block and its code offset; README.md names the keys."""
 
+    def calls(
+        self,
+        requests: Sequence[tuple[bytes, int, bytes]],
+        threads: int = 0,
+    ) -> list[dict[str, Any]]:
+        """Return a row for each call: code, its address mod 4096, steps; README.md names the keys."""
+
 def parameters() -> list[str]:
     """Return the dotted names of all parameters that an override may set."""
 

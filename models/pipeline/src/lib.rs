@@ -9,6 +9,7 @@
 
 pub mod batch;
 pub mod block;
+pub mod calls;
 pub mod core;
 pub mod engine;
 pub mod error;

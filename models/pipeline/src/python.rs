@@ -5,6 +5,7 @@
 
 use crate::batch::{run, Job};
 use crate::block::{Notion, StringUse};
+use crate::calls;
 use crate::core::params::Params;
 use crate::core::Core as Model;
 use crate::isa::Isa;
@@ -86,6 +87,38 @@ impl Core {
                     row.set_item("bottleneck", py.None())?;
                     row.set_item("error", error.to_string())?;
                 }
+            }
+            list.append(row)?;
+        }
+        Ok(list)
+    }
+
+    /// Predict many whole calls in parallel; see the crate's README.
+    #[pyo3(signature = (requests, threads=0))]
+    fn calls<'py>(
+        &self,
+        py: Python<'py>,
+        requests: Vec<(Vec<u8>, u32, Vec<u8>)>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let requests: Vec<calls::Request> = requests
+            .into_iter()
+            .map(|(code, offset, steps)| calls::Request { code, offset, steps })
+            .collect();
+        let results = py.detach(|| calls::run_all(&self.model, &requests, threads));
+        let list = PyList::empty(py);
+        for result in results {
+            let row = PyDict::new(py);
+            match result {
+                Ok(cost) => {
+                    row.set_item("cycles", cost.cycles)?;
+                    row.set_item("mispredicted", cost.mispredicted)?;
+                    row.set_item("alone", cost.alone)?;
+                    row.set_item("instructions", cost.instructions)?;
+                    row.set_item("steady", cost.steady)?;
+                    row.set_item("caveats", cost.caveats)?;
+                }
+                Err(error) => row.set_item("error", error.to_string())?,
             }
             list.append(row)?;
         }

@@ -1,6 +1,6 @@
 //! A block that is being made.
 
-use crate::block::split::Pointers;
+use crate::block::split::{Access, Pointers};
 use crate::block::{Block, Notion};
 use crate::core::params::Params;
 
@@ -14,6 +14,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) advancing: u64,
     /// Where the pointers stand, for accesses that cross boundaries.
     pub(crate) pointers: Pointers,
+    /// What the instruction that is being made accesses, where that is known.
+    pub(crate) access: Option<Access>,
 }
 
 impl<'a> Builder<'a> {
@@ -45,6 +47,7 @@ impl<'a> Builder<'a> {
             stores: 0,
             advancing: 0,
             pointers: Pointers::default(),
+            access: None,
         }
     }
 }

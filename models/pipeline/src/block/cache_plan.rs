@@ -5,6 +5,8 @@ use crate::block::{Block, Notion};
 use crate::core::choice::CacheRule;
 use crate::core::params::Params;
 use crate::error::Error;
+use std::collections::HashMap;
+use std::ops::Range;
 
 /// A line or entry: consecutive fused uops read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,7 @@ impl CachePlan {
             });
         }
         let cached = match rule {
+            CacheRule::Region if block.notion == Notion::Call => entries_rule(block, params),
             CacheRule::Region => region_rule(block, params),
             _ => vec![true; block.insts.len()],
         };
@@ -144,23 +147,7 @@ fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
         let end = (start..block.insts.len())
             .find(|i| region_of(block, *i, p.region_bytes, p.branch_by_end) != region)
             .unwrap_or(block.insts.len());
-        let mut lines = 0;
-        let mut room = 0;
-        let mut erratum = false;
-        for i in start..end {
-            let inst = &block.insts[i];
-            let need = places(block, i);
-            if inst.ms > 0 {
-                lines += 1;
-                room = 0;
-            } else if need > room && need > 0 {
-                lines += 1;
-                room = p.line_uops.saturating_sub(need);
-            } else {
-                room -= need;
-            }
-            erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
-        }
+        let (lines, erratum) = needed(block, params, start..end);
         if lines > p.lines || erratum {
             cached[start..end].fill(false);
         }
@@ -177,6 +164,61 @@ fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
         return both;
     }
     cached
+}
+
+/// The lines that instructions of a region need, and whether a branch keeps them out.
+fn needed(block: &Block, params: &Params, insts: Range<usize>) -> (u32, bool) {
+    let p = &params.uop_cache;
+    let (mut lines, mut room, mut erratum) = (0, 0, false);
+    for i in insts {
+        let inst = &block.insts[i];
+        let need = places(block, i);
+        if inst.ms > 0 {
+            lines += 1;
+            room = 0;
+        } else if need > room && need > 0 {
+            lines += 1;
+            room = p.line_uops.saturating_sub(need);
+        } else {
+            room -= need;
+        }
+        erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
+    }
+    (lines, erratum)
+}
+
+/// The same of a call, which enters a region at several places: lines are made from each of them on.
+fn entries_rule(block: &Block, params: &Params) -> Vec<bool> {
+    let p = &params.uop_cache;
+    let place = |i: usize| region_of(block, i, p.region_bytes, p.branch_by_end);
+    let mut visits: Vec<(Range<usize>, u32)> = Vec::new();
+    for i in 0..block.insts.len() {
+        let jumped = i > 0 && block.insts[i - 1].taken && !block.insts[i - 1].head;
+        match visits.last_mut() {
+            Some((visit, region)) if *region == place(i) && !jumped => visit.end = i + 1,
+            _ => visits.push((i..i + 1, place(i))),
+        }
+    }
+    // Of several visits that enter at the same place the longest counts.
+    let mut entries: HashMap<(u32, u32), (u32, bool)> = HashMap::new();
+    for (visit, region) in &visits {
+        let (lines, erratum) = needed(block, params, visit.clone());
+        let known = entries.entry((*region, block.insts[visit.start].offset)).or_default();
+        *known = (known.0.max(lines), known.1 | erratum);
+    }
+    let mut full: HashMap<u32, (u32, bool)> = HashMap::new();
+    for ((region, _), (lines, erratum)) in entries {
+        let sum = full.entry(region).or_default();
+        *sum = (sum.0 + lines, sum.1 | erratum);
+    }
+    let fits = |region: u32| {
+        full.get(&region)
+            .is_none_or(|(lines, erratum)| *lines <= p.lines && !erratum)
+    };
+    let cached = |region: u32| fits(region) && (!p.pairs || fits(region ^ 1));
+    let of = visits.iter();
+    of.flat_map(|(visit, region)| visit.clone().map(|_| cached(*region)))
+        .collect()
 }
 
 /// A branch, or the pair that it is fused in, that crosses or ends at a boundary.
@@ -217,7 +259,8 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                 room = p.line_uops.saturating_sub(need);
             }
         }
-        open = inst.ms == 0;
+        // A line ends with a branch that is taken.
+        open = inst.ms == 0 && !inst.taken;
     }
     lines
 }

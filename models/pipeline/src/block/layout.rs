@@ -103,7 +103,12 @@ impl Builder<'_> {
         Ok(self.block)
     }
 
-    fn figures<'t>(&self, d: &Decoded, table: &'t FigureTable, strings: StringUse) -> Result<Cow<'t, Figures>, Error> {
+    pub(crate) fn figures<'t>(
+        &self,
+        d: &Decoded,
+        table: &'t FigureTable,
+        strings: StringUse,
+    ) -> Result<Cow<'t, Figures>, Error> {
         caveats::refuse_repeated(d)?;
         if let Some(figures) = crate::block::special::figures(d, self.params, strings)? {
             return Ok(Cow::Owned(figures));
@@ -115,7 +120,7 @@ impl Builder<'_> {
     }
 
     /// Whether a stack-pointer uop is needed before the instruction.
-    fn track_stack(&mut self, d: &Decoded) -> bool {
+    pub(crate) fn track_stack(&mut self, d: &Decoded) -> bool {
         if !self.params.rename.stack_sync {
             return false;
         }
@@ -129,7 +134,7 @@ impl Builder<'_> {
         sync
     }
 
-    fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
+    pub(crate) fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
         let index = self.block.insts.len() as u16;
         let first_fused = self.block.fused.len() as u32;
         if sync {
@@ -205,7 +210,10 @@ impl Builder<'_> {
             m.write && (self.advancing >> m.base.min(63) | self.advancing >> m.index.min(63)) & 1 != 0
         };
         let mut streamed = d.mems.iter().find(streams).map_or(0, |m| m.bytes);
-        let mut splits = self.pointers.splits(d, self.params);
+        let mut splits = match &self.access {
+            Some(known) => known.splits(d, self.params),
+            None => self.pointers.splits(d, self.params),
+        };
         // Stores are numbered by memory operands, as in the analysis of aliases.
         let written = d.mems.iter().filter(|m| m.write).count() as u16;
         let mut numbers = self.stores..self.stores.saturating_add(written);

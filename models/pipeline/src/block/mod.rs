@@ -7,6 +7,7 @@ mod branches;
 mod build;
 mod builder;
 pub mod cache_plan;
+pub mod call;
 pub mod caveats;
 mod forwarding;
 mod fusion;
@@ -33,6 +34,8 @@ pub enum Notion {
     Loop,
     /// Copies of the block follow each other in memory.
     Unrolled,
+    /// The instructions that one call executes, and after them those of the next.
+    Call,
 }
 
 /// What rename does with an issue slot.
@@ -125,7 +128,7 @@ pub struct Inst {
     pub fusible: bool,
     /// Is a branch or fused with one.
     pub branch: bool,
-    /// Taken: the last instruction of a loop.
+    /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
     /// Takes two places in a line of the uop cache.
     pub wide: bool,
@@ -136,7 +139,7 @@ pub struct Inst {
 pub struct Block {
     /// Notion.
     pub notion: Notion,
-    /// Code offset mod 64 of its first byte.
+    /// Code offset of its first byte, mod 64; of a call's code mod 4096.
     pub code_offset: u32,
     /// Length, bytes.
     pub len: u32,

@@ -2,7 +2,7 @@
 //!
 //! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
 
-use crate::block::address::Key;
+use crate::block::address::{Abstract, Key};
 
 /// The addresses of a store, by iteration.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,27 @@ pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) 
 }
 
 impl Place {
+    /// A store that writes at the same known address each time.
+    pub(crate) fn known(address: i64, bytes: u16) -> Place {
+        let nothing = Abstract {
+            root: u32::MAX,
+            offset: 0,
+        };
+        Place {
+            first: Key {
+                base: nothing,
+                index: nothing,
+                scale: 1,
+                disp: address,
+            },
+            step: 0,
+            fresh: false,
+            seen: 1,
+            bytes,
+            awaited: false,
+        }
+    }
+
     fn address(&self, iteration: u32) -> i64 {
         let moved = if self.fresh {
             0

@@ -59,6 +59,51 @@ pub struct Splits {
     pub stores: Vec<Option<Split>>,
 }
 
+/// The addresses that an instruction loads from and stores to, where they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Load.
+    pub load: Option<i64>,
+    /// Store.
+    pub store: Option<i64>,
+}
+
+impl Access {
+    /// The accesses of an instruction that cross a boundary which costs cycles.
+    pub fn splits(&self, d: &Decoded, params: &Params) -> Splits {
+        let p = &params.memory;
+        let mut splits = Splits::default();
+        for mem in d.mems.iter().rev() {
+            let split = |start: Option<i64>, piece: &Mem, within: u32, cycles: u32| {
+                let start = start.filter(|_| cycles > 0)?;
+                let within = within.max(u32::from(piece.bytes).next_power_of_two());
+                let at = start.wrapping_add(piece.disp.wrapping_sub(mem.disp));
+                let (bytes, cycles) = (piece.bytes, cycles as u16);
+                let step = 0;
+                Some(Split {
+                    at,
+                    step,
+                    bytes,
+                    within,
+                    cycles,
+                })
+                .filter(|s| s.extra(0) > 0)
+            };
+            for piece in pieces(mem, params.isa).iter().rev() {
+                if mem.read {
+                    let split = split(self.load, piece, p.split_load_bytes, p.split_load_cycles);
+                    splits.loads.push(split);
+                }
+                if mem.write {
+                    let split = split(self.store, piece, p.split_store_bytes, p.split_store_cycles);
+                    splits.stores.push(split);
+                }
+            }
+        }
+        splits
+    }
+}
+
 /// Where the registers stand, counted from the start of an iteration.
 #[derive(Clone, Debug, Default)]
 pub struct Pointers {

@@ -51,7 +51,7 @@ impl<'a> Stream<'a> {
     pub fn address(&self, at: Position) -> u32 {
         let copies = match self.block.notion {
             Notion::Unrolled => at.iteration,
-            Notion::Loop => 0,
+            Notion::Loop | Notion::Call => 0,
         };
         self.block
             .code_offset

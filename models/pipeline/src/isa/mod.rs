@@ -1,12 +1,14 @@
 //! Instruction sets: from bytes to what instructions read, write and do to addresses.
 
 pub mod arm64;
+pub mod flow;
 pub mod inst;
 pub mod label;
 pub mod outline;
 pub mod x86;
 
 use crate::error::Error;
+use crate::isa::flow::Next;
 use crate::isa::inst::Decoded;
 
 /// An instruction set.
@@ -27,5 +29,16 @@ pub fn decode(isa: Isa, code: &[u8]) -> Result<Vec<Decoded>, Error> {
     match isa {
         Isa::X86 => x86::decode(code),
         Isa::Arm64 => arm64::decode(code),
+    }
+}
+
+/// Decode the instruction at a place in code, and where control goes from it.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_at(isa: Isa, code: &[u8], at: usize) -> Result<(Decoded, Next), Error> {
+    match isa {
+        Isa::X86 => x86::decode_at(code, at),
+        Isa::Arm64 => arm64::decode_at(code, at),
     }
 }

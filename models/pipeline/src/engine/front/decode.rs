@@ -94,11 +94,8 @@ impl<'a> Decode<'a> {
                 inst: head.inst + u32::from(inst.head),
             };
             found.cached_from = if inst.taken {
-                let start = Position {
-                    iteration: head.iteration + 1,
-                    inst: 0,
-                };
-                plan.starts_cached().then_some(start)
+                let target = self.stream.after(last);
+                (!plan.decoded(target.inst)).then_some(target)
             } else {
                 plan.switches_after(last.inst).then(|| self.stream.after(last))
             };

@@ -108,7 +108,7 @@ impl<'a> FrontEnd<'a> {
 
     /// Iterations after which the code lies at the same place in its blocks again.
     pub fn layout_period(&self) -> u32 {
-        if self.block.notion == Notion::Loop {
+        if self.block.notion != Notion::Unrolled {
             return 1;
         }
         let modulus = if self.params.fetch_kind() == Ok(FetchKind::Predecoded) {

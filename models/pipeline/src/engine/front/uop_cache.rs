@@ -194,6 +194,10 @@ impl<'a> UopCache<'a> {
         }
         self.line += 1;
         self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
+        if block.insts[last as usize].taken {
+            self.stall = self.bubble;
+            return !self.p.joins_iterations;
+        }
         false
     }
 

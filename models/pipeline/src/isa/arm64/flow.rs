@@ -1,6 +1,7 @@
 //! AArch64 branches and hints: operands and forms.
 
 use crate::isa::arm64::work::{Refused, Work};
+use crate::isa::flow::Next;
 use crate::isa::inst::Branch;
 
 pub(crate) fn branch(w: &mut Work) -> Result<(), Refused> {
@@ -35,6 +36,32 @@ pub(crate) fn branch(w: &mut Work) -> Result<(), Refused> {
         _ => return Err(Refused::Unknown),
     }
     Ok(())
+}
+
+/// Where control goes from an instruction at a place.
+pub(crate) fn next(word: u32, at: i64, branch: Branch) -> Next {
+    // A field of words, with its sign.
+    let target = |low: u32, bits: u32| {
+        let field = i64::from((word << (32 - low - bits)) as i32 >> (32 - bits));
+        at + 4 * field
+    };
+    let to = match word >> 24 & 0xff {
+        top if top & 0x7c == 0x14 => target(0, 26),
+        0x54 => target(5, 19),
+        top if top & 0x7e == 0x34 => target(5, 19),
+        top if top & 0x7e == 0x36 => target(5, 14),
+        _ => {
+            return if branch == Branch::No {
+                Next::Falls
+            } else {
+                Next::Anywhere
+            }
+        }
+    };
+    match branch {
+        Branch::Conditional(_) => Next::Either(to),
+        _ => Next::Jumps(to),
+    }
 }
 
 pub(crate) fn system(w: &mut Work) -> Result<(), Refused> {

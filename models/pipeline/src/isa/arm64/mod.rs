@@ -14,6 +14,7 @@ pub mod work;
 
 use crate::error::Error;
 use crate::isa::arm64::work::{Refused, Work};
+use crate::isa::flow::Next;
 use crate::isa::inst::Decoded;
 use crate::isa::label::FLAGS;
 use disarm64::{decoder, InsnOpcode};
@@ -32,6 +33,18 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
         out.push(describe(u32::from_le_bytes(word), 4 * n)?);
     }
     Ok(out)
+}
+
+/// Decode the instruction at a place in code.
+///
+/// # Errors
+/// [`Error::Decode`] if none starts there, [`Error::Unknown`] if its operands are not known.
+pub fn decode_at(code: &[u8], at: usize) -> Result<(Decoded, Next), Error> {
+    let bytes = code.get(at..).and_then(|b| b.first_chunk::<4>());
+    let word = u32::from_le_bytes(*bytes.filter(|_| at % 4 == 0).ok_or(Error::Decode(at))?);
+    let d = describe(word, at)?;
+    let next = flow::next(word, at as i64, d.branch);
+    Ok((d, next))
 }
 
 fn describe(word: u32, at: usize) -> Result<Decoded, Error> {

@@ -1,5 +1,6 @@
 //! Properties of x86 instructions beyond their operands.
 
+use crate::isa::flow::Next;
 use crate::isa::inst::{Branch, Decoded, Effect, Serial, Special, NO_REG};
 use crate::isa::label::kind_mask;
 use crate::isa::x86::registers::{address_register, number};
@@ -80,6 +81,20 @@ pub(crate) fn special_of(i: &Instruction) -> Special {
         Mnemonic::Mfence => Special::Serialise(Serial::MemoryFence),
         Mnemonic::Stac | Mnemonic::Clac => Special::Serialise(Serial::UserAccess),
         _ => Special::No,
+    }
+}
+
+/// Where control goes from an instruction.
+pub(crate) fn next_of(i: &Instruction) -> Next {
+    let direct = matches!(
+        i.op0_kind(),
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+    );
+    match i.flow_control() {
+        FlowControl::Next => Next::Falls,
+        FlowControl::ConditionalBranch => Next::Either(i.near_branch_target() as i64),
+        FlowControl::UnconditionalBranch | FlowControl::Call if direct => Next::Jumps(i.near_branch_target() as i64),
+        _ => Next::Anywhere,
     }
 }
 

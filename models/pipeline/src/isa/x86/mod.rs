@@ -5,9 +5,12 @@ pub mod form;
 pub mod registers;
 
 use crate::error::Error;
+use crate::isa::flow::Next;
 use crate::isa::inst::{Decoded, Mem, ARITH, CARRY, NO_REG};
 use crate::isa::label::{fixed, FLAGS, INDEX, MASK, MEM};
-use crate::isa::x86::effects::{arithmetic_effect, branch_of, lea_effect, opcode_position, same_sources, special_of};
+use crate::isa::x86::effects::{
+    arithmetic_effect, branch_of, lea_effect, next_of, opcode_position, same_sources, special_of,
+};
 use crate::isa::x86::form::form_name;
 use crate::isa::x86::registers::{address_register, number, RSP};
 use iced_x86::{
@@ -33,6 +36,20 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
         out.push(describe(&instruction, bytes, at, &mut factory));
     }
     Ok(out)
+}
+
+/// Decode the instruction at a place in code.
+///
+/// # Errors
+/// [`Error::Decode`] if none starts there.
+pub fn decode_at(code: &[u8], at: usize) -> Result<(Decoded, Next), Error> {
+    let bytes = code.get(at..).filter(|b| !b.is_empty()).ok_or(Error::Decode(at))?;
+    let i = Decoder::with_ip(64, bytes, at as u64, DecoderOptions::NONE).decode();
+    if i.is_invalid() {
+        return Err(Error::Decode(at));
+    }
+    let d = describe(&i, &bytes[..i.len()], at, &mut InstructionInfoFactory::new());
+    Ok((d, next_of(&i)))
 }
 
 fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionInfoFactory) -> Decoded {

@@ -1,0 +1,7 @@
+//! A block of the instructions that one call of a routine executes, each with what is known of it:
+//! whether a branch is taken, which addresses are accessed, how often a string instruction repeats.
+
+mod build;
+pub mod code;
+mod memory;
+pub mod steps;

@@ -1,0 +1,82 @@
+//! Whole calls on one core: from the steps of each to cycles a call.
+
+use crate::block::call::code::Code;
+use crate::block::call::steps::{parse, Step};
+use crate::block::Block;
+use crate::core::Core;
+use crate::engine::events::Nobody;
+use crate::engine::machine::Machine;
+use crate::engine::relief::Relief;
+use crate::engine::steady::run;
+use crate::error::Error;
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// A call to predict.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Machine code of the routine and its caller.
+    pub code: Vec<u8>,
+    /// Its address mod 4096.
+    pub offset: u32,
+    /// What [`parse`] reads.
+    pub steps: Vec<u8>,
+}
+
+/// What a call costs.
+#[derive(Clone, Debug)]
+pub struct CallCost {
+    /// Cycles a call where calls like it follow each other, all branches predicted.
+    pub cycles: f64,
+    /// The same, branches mispredicted that a history of the core's length cannot know.
+    pub mispredicted: f64,
+    /// Cycles of one call alone, from its first fetch to its last retirement, everything warm.
+    pub alone: f64,
+    /// Instructions executed.
+    pub instructions: usize,
+    /// Whether the state of the machine repeated.
+    pub steady: bool,
+    /// What is not simulated, in sentences.
+    pub caveats: Vec<String>,
+}
+
+/// Predict calls, in the order given. `threads` 0 means one per processor.
+pub fn run_all(core: &Core, requests: &[Request], threads: usize) -> Vec<Result<CallCost, Error>> {
+    let steps: Vec<Result<Vec<Step>, Error>> = requests.iter().map(|r| parse(&r.steps)).collect();
+    let mut of_code: HashMap<&[u8], Vec<&Step>> = HashMap::new();
+    for (request, steps) in requests.iter().zip(&steps) {
+        let all = of_code.entry(&request.code).or_default();
+        all.extend(steps.iter().flatten());
+    }
+    let codes: HashMap<&[u8], Code<'_>> = of_code
+        .into_iter()
+        .map(|(code, steps)| (code, Code::new(code, steps.into_iter(), &core.params, &core.table)))
+        .collect();
+    let one = |(request, steps): (&Request, &Result<Vec<Step>, Error>)| match steps {
+        Ok(steps) => cost(core, &codes[request.code.as_slice()], request.offset, steps),
+        Err(error) => Err(error.clone()),
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    match pool {
+        Ok(pool) if threads != 1 && requests.len() > 1 => {
+            pool.install(|| requests.par_iter().zip(&steps).map(one).collect())
+        }
+        _ => requests.iter().zip(&steps).map(one).collect(),
+    }
+}
+
+fn cost(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<CallCost, Error> {
+    let block = Block::of_call(code, offset, steps, &core.params, &core.table)?;
+    let mut machine = Machine::new(&block, &core.params, &Relief::default())?;
+    let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
+    let alone = machine.retire().completed().first().copied();
+    machine.recycle();
+    Ok(CallCost {
+        cycles,
+        mispredicted: cycles,
+        alone: f64::from(alone.unwrap_or_default()),
+        instructions: steps.len(),
+        steady,
+        caveats: block.caveats,
+    })
+}
