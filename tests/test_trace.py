@@ -10,7 +10,7 @@ from loopwright.code.decode import decode
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import emulator
+from loopwright.tracing import emulator, recorder
 from loopwright.tracing.memory import Call
 
 SIZES = (0, 1, 7, 8, 63, 64, 65, 200, 517, 1500)
@@ -115,7 +115,7 @@ def _code(text, isa="x86_64"):
 
 
 def test_code_that_cannot_be_run_is_refused_with_the_reason(monkeypatch):
-    monkeypatch.setattr(emulator, "MOST_STEPS", 10_000)
+    monkeypatch.setattr(recorder, "MOST_STEPS", 10_000)
     contract = contract_of(kernels.load("x86_64/copy_user").variants["movsb"])
     for text, why in (
         ("c5fe6f06c5fe7f07c3", "no AVX"),

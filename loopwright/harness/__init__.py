@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -45,18 +44,12 @@ def protocol() -> int:
 def build(isa: str) -> Path:
     """Return the harness for an ISA, compiled now if it is not there yet."""
     program = paths.build_dir() / "harness" / f"{isa}-{version(isa)}"
-    if program.exists():
-        return program
-    program.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=program.parent, prefix=f".{isa}-")
-    os.close(descriptor)
-    try:
-        compile_to(isa, Path(name))
-        Path(name).chmod(0o755)
-        Path(name).replace(program)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    return program
+
+    def make(path: Path) -> None:
+        compile_to(isa, path)
+        path.chmod(0o755)
+
+    return paths.made_once(program, make)
 
 
 def compile_to(isa: str, program: Path, *options: str) -> None:

@@ -8,7 +8,8 @@ from loopwright.kernels.contracts import Contract
 
 PAGE = 4096
 MOST_BYTES = 1 << 20
-_BASES = {"dst": 0x1_0000_0000, "src": 0x2_0000_0000}
+# Where user space has its mappings, and beyond what a constant of 32 bits says.
+BASES = {"dst": 0x7F10_1000_0000, "src": 0x7F20_2000_0000}
 _APART = PAGE // 2  # so that loads and stores of equal alignment do not alias, as in measurements
 
 
@@ -69,12 +70,12 @@ def _place(contract: Contract, call: Call, side: str, align: int, reach: int | N
     size = call.count * (record or 1)
     if size > MOST_BYTES:
         raise InputError(f"size {call.count} is more than a trace takes: {MOST_BYTES >> 20} MiB")
-    start = _BASES[side] + align + (_APART if side == "src" else 0)
+    start = BASES[side] + align + (_APART if side == "src" else 0)
     accessible = size + contract.overread if side == "src" else size
     if reach is not None:
         if not 0 <= reach < size:
             raise InputError(f"{side}:{reach}: a fault lies in the {size} bytes, from 0 on")
-        start, accessible = _BASES[side] + -(-reach // PAGE) * PAGE - reach, reach
+        start, accessible = BASES[side] + -(-reach // PAGE) * PAGE - reach, reach
     if start % contract.align:
         raise InputError(
             f"{side} at {start % PAGE} is not allowed: {contract.symbol} takes multiples of "
