@@ -4,8 +4,10 @@ import json
 import re
 import shutil
 
+import pandas as pd
 import pytest
 
+import loopwright as lw
 from loopwright.reporting import report
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
@@ -55,6 +57,19 @@ def test_the_page_is_one_file_of_sensible_size(page):
     assert "@import" not in text
     ids = re.findall(r'\sid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
+
+
+def test_what_the_figures_assume_is_in_page_text_and_table(page):
+    shown = lw.sources("x86_64/clear_user/immediates", microarch="zen2")
+    [assumed] = shown[shown["least_cycles"].notna()].to_dict("records")
+    table = pd.read_csv(page.parent / "assumptions.csv")
+    [kept] = table.query("variant == 'immediates' and microarch == 'zen2'").to_dict("records")
+    for key in ("of", "confidence", "source", "least_cycles", "most_cycles"):
+        assert kept[key] == assumed[key]
+    said = f"- zen2, {assumed['of']} = {assumed['figure']}: immediates "
+    said += f"{assumed['least_cycles']:g} to {assumed['most_cycles']:g}"
+    assert said in " ".join((page.parent / "report.txt").read_text().split())
+    assert assumed["of"] in page.read_text().partition('id="x86-64-clear-user-assumed"')[2]
 
 
 def test_it_opens_without_errors_and_asks_the_network_for_nothing(opened):

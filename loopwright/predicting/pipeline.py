@@ -13,14 +13,13 @@ from loopwright.code.outline import Outline, outlines
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.predicting import ranges
+from loopwright.predicting.forms import TABLE
 from loopwright.predicting.model import Answer, Block, unfit
 
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
-
-_TABLE = "instructions.csv"
 
 # Blocks whose bottleneck is named in one call: each takes some 30 simulations.
 _NAMED = 256
@@ -46,7 +45,7 @@ class Pipeline:
 
     def lacks(self, core: Microarch) -> str:
         """Say that nobody has given the simulator figures for a core."""
-        there = (paths.models_root() / core.id / _TABLE).is_file()
+        there = (paths.models_root() / core.id / TABLE).is_file()
         return "" if there else f"the pipeline simulator has no figures for {core.id}"
 
     def predict(
@@ -131,7 +130,7 @@ class Pipeline:
     def _core(self, core: Microarch) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         folder = paths.models_root() / core.id
-        texts = [(folder / name).read_text() for name in ("core.toml", _TABLE)]
+        texts = [(folder / name).read_text() for name in ("core.toml", TABLE)]
         return _built(core.id, *texts, tuple(sorted(self.overrides.items())))
 
 

@@ -1,6 +1,5 @@
 """What a prediction rests on: the sources of its figures, and the assumptions it would follow."""
 
-import csv
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 from loopwright import paths
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.predicting.forms import forms
 from loopwright.predicting.model import Answer, Block
 from loopwright.predicting.pipeline import Pipeline, startup_parameter
 from loopwright.predicting.question import Question
@@ -71,26 +71,12 @@ sources = as_frame("sources", Question, answer_sources)
 def _forms(model: Pipeline, block: Block, core: Microarch) -> Iterator[dict[str, Any]]:
     """Yield a row for each instruction; those that core.toml itself prices say so."""
     (found,) = model.inside([block], core)
-    forms = found.get("forms") or [""] * len(block.instructions)
-    table = _table(core.id, (paths.models_root() / core.id / "instructions.csv").stat().st_mtime_ns)
-    for ins, form in zip(block.instructions, forms, strict=True):
-        keys = table.get(form) or table.get(form.replace(",0", ",i8")) or ""
-        said = "; ".join(_named(key) for key in keys.split("+") if key)
+    table = forms(core.id)
+    of_each = found.get("forms") or [""] * len(block.instructions)
+    for ins, form in zip(block.instructions, of_each, strict=True):
+        row = table.get(form) or table.get(form.replace(",0", ",i8")) or {"source": ""}
+        said = "; ".join(_named(key) for key in row["source"].split("+") if key)
         yield {"of": ins.text, "figure": form, "source": said or "parameters of core.toml"}
-
-
-@cache
-def _table(core: str, changed: int) -> dict[str, str]:
-    """Return the source of each form in a core's table; changed is when the file was."""
-    del changed
-    path = paths.models_root() / core / "instructions.csv"
-    with path.open(newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return {
-            f"{row['mnemonic']} {operands}".strip(): row["source"]
-            for row in rows
-            for operands in row["operands"].split(";")
-        }
 
 
 @cache

@@ -80,6 +80,7 @@ def _tables(findings: list[Finding], folder: Path) -> None:
         "compare": [f.table for f in findings],
         "recommendations": [f.recommendation for f in findings],
         "alignment": [f.sweep for f in findings],
+        "assumptions": [f.assumed for f in findings if len(f.assumed)],
     }
     for name, parts in tables.items():
         if parts:

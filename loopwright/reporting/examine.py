@@ -10,6 +10,7 @@ from loopwright.judging.recommend import judge
 from loopwright.judging.study import gather
 from loopwright.kernels import Kernel
 from loopwright.predicting.models import SIMULATOR
+from loopwright.predicting.sources import sources
 from loopwright.reporting import alignment
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.timelines import moments
@@ -32,6 +33,7 @@ def examine(
     compared = table(found)
     simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
+    rests_on = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()
     swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
     return Finding(
         study=found,
@@ -41,5 +43,6 @@ def examine(
         boundaries=alignment.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
         evidence=evidence(found, sizes),
+        assumed=rests_on[rests_on["least_cycles"].notna()] if cores else rests_on,
         baselines=baselines,
     )

@@ -15,9 +15,10 @@ class Finding:
     """A kernel's study, its comparison table, its recommendation, and what became of patches.
 
     sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
-    moments the timelines; evidence is what patches say. baselines says by routine what the baseline
-    is in the tree; patches maps a routine to one line: the patch files, or why there is none; texts
-    holds the patch files by name.
+    moments the timelines; evidence is what patches say. assumed has a row for each figure of the
+    simulator and each parameter that it would follow and nobody has measured (loopwright.sources).
+    baselines says by routine what the baseline is in the tree; patches maps a routine to one line:
+    the patch files, or why there is none; texts holds the patch files by name.
     """
 
     study: Study
@@ -27,6 +28,7 @@ class Finding:
     boundaries: pd.DataFrame
     moments: tuple[Moment, ...]
     evidence: Evidence
+    assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
     baselines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from loopwright.judging.compare import HERE
+from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.layout import section, table, wrapped
@@ -69,6 +70,7 @@ def _kernel(finding: Finding) -> str:
             *_checks(found.checks),
             "",
             by_core(finding.table),
+            *_assumed(finding.assumed),
             *_alignment(finding.boundaries),
             *_calls(found.measurements),
         ]
@@ -89,6 +91,21 @@ def _checks(checks: pd.DataFrame) -> list[str]:
         most = ", ".join(f"{variant} {int(count)}" for variant, count in pairs)
         lines += wrapped(f"After a fault, bytes reported uncopied beyond need, at most: {most}.")
     return lines
+
+
+def _assumed(rows: pd.DataFrame) -> list[str]:
+    """Return for each core the unmeasured parameters that the simulator's figures follow."""
+    if rows.empty:
+        return []
+    lines = wrapped(
+        f"{SIMULATOR} assumes what nobody has measured: cycles of an iteration, or of 64 bytes and "
+        "the start of a string instruction, as each value varies; predict --sources says why"
+    )
+    for (core, name, value), mine in rows.groupby(["microarch", "of", "figure"], sort=False):
+        ends = mine[["variant", "least_cycles", "most_cycles"]].itertuples(index=False)
+        each = ", ".join(f"{variant} {least:g} to {most:g}" for variant, least, most in ends)
+        lines += wrapped(f"- {core}, {name} = {value}: {each}", "  ")
+    return [*lines, ""]
 
 
 def _alignment(rows: pd.DataFrame) -> list[str]:

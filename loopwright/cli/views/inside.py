@@ -4,6 +4,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from loopwright.cli.views import table
+from loopwright.cores import microarchs
+from loopwright.cores.microarchs import Microarch
+from loopwright.predicting import core_ports
 from loopwright.predicting.inside import STEPS
 from loopwright.rows import Rows
 
@@ -36,9 +39,18 @@ def timeline(rows: Rows) -> None:
 
 
 def ports(rows: Rows) -> None:
-    """Print a table of uops an iteration: a line an instruction, a column a port that is used."""
+    """Print a table of uops an iteration: a line an instruction, a column a port that is used.
+
+    Each core is headed by a picture of its ports.
+    """
     console = table.console()
+    drawn = ""
     for title, part in _by_block(rows):
+        if part[0]["microarch"] != drawn:
+            if drawn:
+                console.print()
+            drawn = part[0]["microarch"]
+            _core(console, microarchs.load(drawn))
         console.print(f"{title}: uops an iteration by port", style="bold")
         names = dict.fromkeys(row["port"] for row in part)
         all_uops = dict.fromkeys(names, 0.0)
@@ -52,6 +64,19 @@ def ports(rows: Rows) -> None:
                 all_uops[row["port"]] += uops
         used = {port: uops or None for port, uops in all_uops.items()}
         table.draw(Rows.of([*lines, {"instruction": None, "text": "all", **used}]))
+
+
+def _core(console: "Console", core: Microarch) -> None:
+    """Print a core's ports side by side, and below each what runs there."""
+    names, used = core_ports.names(core), core_ports.uses(core)
+    width = max(len(use.kind) for use in used)
+    console.print(f"{core.name}: what runs on which port", style="bold")
+    console.print(f"{'':<{width}}  {'  '.join(names)}", highlight=False)
+    console.print("\u2500" * (width + 3 * len(names)))
+    for use in used:
+        marks = "  ".join("\u25cf" if name in use.ports else " " for name in names)
+        console.print(f"{use.kind:<{width}}  {marks.rstrip()}")
+    console.print()
 
 
 def sources(rows: Rows) -> None:

@@ -6,6 +6,7 @@ from importlib import resources
 import jinja2
 import pandas as pd
 
+from loopwright.cores import microarchs
 from loopwright.judging.histogram import Histogram
 from loopwright.kernels import Kernel
 from loopwright.reporting import cross_validation, origin, palette
@@ -28,6 +29,7 @@ class KernelSection:
     throughput: list[Drawing]
     throughput_table: Grid
     silent: Grid | None
+    assumed: Grid | None
     heat_maps: list[Drawing]
     boundaries: Grid
     curves: list[Drawing]
@@ -61,7 +63,8 @@ def render(
         parts=[_part(f, asked, histogram) for f in findings],
         scatters=list(figures.scatters(findings)),
         accuracy=_accuracy(findings),
-        facets=_facets(findings),
+        facets=(facets := _facets(findings)),
+        ports=kernel_tables.ports([c for c in facets["core"] if c in microarchs.ids()]),
         timelines=moments.data(findings, asked),
         css=(scripts / "page.css").read_text(),
         js=[(scripts / name).read_text() for name in ("filters.js", "timeline.js")],
@@ -84,6 +87,7 @@ def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> KernelSe
         throughput=list(figures.throughput(found, name)),
         throughput_table=kernel_tables.throughput(found, asked, name),
         silent=kernel_tables.silent(found, name),
+        assumed=kernel_tables.assumed(found, name),
         heat_maps=list(figures.heat_maps(found, name)),
         boundaries=kernel_tables.boundaries(found, asked, name),
         curves=list(figures.curves(found, known, histogram, name)),

@@ -1,10 +1,13 @@
 """The tables of one kernel on the page."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from loopwright.cores import microarchs
 from loopwright.judging.compare import MEASURED
+from loopwright.predicting import core_ports
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin, sizes
 from loopwright.reporting.findings import Finding
@@ -88,6 +91,44 @@ def silent(found: Finding, name: str) -> Grid | None:
     ]
     columns = (Column("reason", wide=True), *(Column(c) for c in _ASKED.values()))
     return Grid(f"{name}-silent", f"{found.kernel.id}: no number, and why", columns, rows)
+
+
+def assumed(found: Finding, name: str) -> Grid | None:
+    """Return the unmeasured parameters that the simulator's figures follow, None without any."""
+    if found.assumed.empty:
+        return None
+    columns = (
+        *_SHARED, Column("parameter"), Column("taken as"), Column("cycles, from", True),
+        Column("cycles, to", True), Column("why", wide=True), _HOW,
+    )  # fmt: skip
+    rows = [
+        GridRow(
+            [
+                text(row["variant"]), text(row["microarch"]), text(row["of"]), text(row["figure"]),
+                number(row["least_cycles"]), number(row["most_cycles"]), text(row["source"]),
+                command(f"loopwright predict {found.kernel.id}/{row['variant']} "
+                        f"--microarch {row['microarch']} --sources"),
+            ],
+            _facets(found, row, SIMULATOR),
+        )
+        for row in found.assumed.to_dict("records")
+    ]  # fmt: skip
+    caption = (
+        f"{found.kernel.id}: cycles of an iteration, or of 64 bytes and the start of a string "
+        "instruction, as a parameter varies over what is known of it, or by a step"
+    )
+    return Grid(f"{name}-assumed", caption, columns, rows)
+
+
+def ports(cores: Sequence[str]) -> Grid:
+    """Return which ports of the cores run what."""
+    rows = [
+        GridRow([text(core.name), text(use.kind), text(" ".join(use.ports))], {"core": core.id})
+        for core in map(microarchs.load, cores)
+        for use in core_ports.uses(core)
+    ]
+    columns = (Column("core"), Column("what"), Column("ports"))
+    return Grid("ports", "Which ports of each core run what", columns, rows)
 
 
 def boundaries(found: Finding, asked: Asked, name: str) -> Grid:

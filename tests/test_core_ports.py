@@ -1,0 +1,69 @@
+"""What runs on which port of a core, and the picture of it at the head of what a core does."""
+
+import pytest
+
+from loopwright.cli import run as run_cli
+from loopwright.cores import microarchs
+from loopwright.predicting import core_ports
+from loopwright.predicting.forms import forms
+
+STORE = {"x86_64": "48890748ffc975f8", "arm64": "000000f9210400f1c1ffff54"}
+# A load and a store that are nothing else, and whether a uop takes both halves of the store.
+MEMORY = {"x86_64": ("mov r64,m64", "mov m64,r64"), "arm64": ("ldr x,[x,i]", "str x,[x,i]")}
+
+
+def used(core):
+    return {use.kind: use.ports for use in core_ports.uses(microarchs.load(core))}
+
+
+def test_zen2_is_as_published():
+    assert used("zen2") == {
+        "integer": "0123",
+        "shift": "0123",
+        "multiply": "1",
+        "branch": "03",
+        "load": "45",
+        "store address": "456",
+        "store data": "s",
+        "vector integer": "abd",
+        "shuffle": "bc",
+        "float add": "cd",
+        "float multiply": "ab",
+        "float divide": "d",
+    }
+
+
+@pytest.mark.parametrize("core", microarchs.ids())
+def test_what_core_toml_says_of_memory_is_what_the_instructions_take(core):
+    found, names = used(core), core_ports.names(microarchs.load(core))
+    assert set("".join(found.values())) <= set(names)
+    load, store = (forms(core)[f]["ports"] for f in MEMORY[microarchs.load(core).isa])
+    assert set(load) == set(found["load"])
+    assert set(store) - {"+"} <= set(found["store address"]) | set(found["store data"])
+
+
+def test_a_core_without_figures_has_no_picture(tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    text = 'name = "New"\nisa = "x86_64"\n[ports]\nnames = { value = "01" }\n'
+    (tmp_path / "new" / "core.toml").write_text(text + 'alu = { value = "1" }\n')
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path))
+    assert used("new") == {"integer": "1"}
+
+
+@pytest.mark.parametrize("core", microarchs.ids())
+def test_each_core_is_headed_by_its_ports_once(core, capsys, tmp_path):
+    code = STORE[microarchs.load(core).isa]
+    blocks = tmp_path / "blocks.csv"
+    blocks.write_text(f"id,hex\none,{code}\ntwo,{code}\n")
+    assert run_cli(["predict", "--blocks", str(blocks), "--microarch", core, "--ports"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [n for n, line in enumerate(lines) if line.endswith(": what runs on which port")]
+    assert len(heads) == 1
+    names = lines[heads[0] + 1]
+    assert names.split() == list(core_ports.names(microarchs.load(core)))
+    assert len(names) <= 80
+    picture = lines[heads[0] + 3 : lines.index("", heads[0])]
+    for use, line in zip(core_ports.uses(microarchs.load(core)), picture, strict=True):
+        assert line.startswith(use.kind)
+        marked = "".join(names[n] for n, mark in enumerate(line) if mark == "\N{BLACK CIRCLE}")
+        assert marked == use.ports
