@@ -35,8 +35,19 @@ from loopwright.errors import InputError
 )
 @click.option(
     "--notion",
-    metavar="loop|unrolled",
-    help="loop: it repeats by its own branch. unrolled: copies stand back to back.",
+    metavar="loop|unrolled|call",
+    help="loop: it repeats by its own branch. unrolled: copies stand back to back. call: whole "
+    "calls, of --sizes.",
+)
+@click.option(
+    "--sizes",
+    metavar="N[,N]|FILE[:MAP]",
+    help="Whole calls of these sizes in bytes (or records), or of a bpftrace histogram of sizes.",
+)
+@click.option(
+    "--align",
+    metavar="D:S[,D:S]",
+    help="Of whole calls: where destination and source start, in bytes from a page start.",
 )
 @click.option("--offset", metavar="N|all", help="Code offset in bytes mod 64.")
 @click.option(
@@ -80,6 +91,7 @@ def predict(
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
     loopwright predict --asm loop.s --microarch zen2,sandybridge
+    loopwright predict x86_64/copy_user --sizes 64,256,4096 --align 0:0,1:0
     loopwright predict --obj lib/string.o:memcpy --microarch zen2
     loopwright predict x86_64/clear_user --model all
     loopwright predict x86_64/clear_user --offset all --set front_end=ideal
@@ -96,6 +108,8 @@ def predict(
 
     if sum((iterations is not None, ports, sources)) > 1:
         raise InputError("--timeline, --ports and --sources exclude each other")
+    if asked["sizes"] is not None and (iterations is not None or ports or sources):
+        raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
     asked |= {"asm": asm.read() if asm else None, "parameters": _parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
@@ -105,7 +119,9 @@ def predict(
     elif sources:
         rows, view = answer_sources(Question(**asked)), inside.sources
     else:
-        rows, view = answer(Question(**asked)), predicted.show
+        with output.progress("predicting") as step:
+            rows = answer(Question(**asked, progress=step if asked["sizes"] else None))
+        view = predicted.calls if asked["sizes"] else predicted.show
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

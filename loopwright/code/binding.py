@@ -5,7 +5,8 @@ Each function is InputError that says how to get the module where it is missing 
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from loopwright.errors import InputError
 
@@ -45,6 +46,16 @@ def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, li
     import loopwright_pipeline
 
     return loopwright_pipeline.outline(isa, codes)
+
+
+def file() -> Path:
+    """Return the file that the simulator is in."""
+    _require()
+    import loopwright_pipeline
+
+    # maturin puts the library into a package of its name.
+    library: Any = getattr(loopwright_pipeline, "loopwright_pipeline", loopwright_pipeline)
+    return Path(library.__file__)
 
 
 @cache

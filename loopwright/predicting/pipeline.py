@@ -127,11 +127,22 @@ class Pipeline:
             rows.append({"port_names": machine.ports, **row, "error": row["error"] or ""})
         return rows
 
-    def _core(self, core: Microarch) -> "Core":
-        """Return the simulator's core, with the overrides of this model."""
+    def calls(
+        self, requests: Sequence[tuple[bytes, int, bytes]], core: Microarch
+    ) -> list[dict[str, Any]]:
+        """Simulate whole calls: see Core.calls of models/pipeline/loopwright_pipeline.pyi."""
+        return self._core(core).calls(requests)
+
+    def figures(self, core: Microarch) -> tuple[str, ...]:
+        """Return all that a core's answers follow from: its files, and the overrides."""
         folder = paths.models_root() / core.id
         texts = [(folder / name).read_text() for name in ("core.toml", TABLE)]
-        return _built(core.id, *texts, tuple(sorted(self.overrides.items())))
+        return (*texts, repr(sorted(self.overrides.items())))
+
+    def _core(self, core: Microarch) -> "Core":
+        """Return the simulator's core, with the overrides of this model."""
+        toml, table, _ = self.figures(core)
+        return _built(core.id, toml, table, tuple(sorted(self.overrides.items())))
 
 
 def parameters() -> list[str]:

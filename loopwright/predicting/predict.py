@@ -5,7 +5,7 @@ from typing import Any
 
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
-from loopwright.predicting import models
+from loopwright.predicting import call_rows, models
 from loopwright.predicting.model import Answer, Model
 from loopwright.predicting.question import Question
 from loopwright.predicting.subjects import Subject
@@ -49,9 +49,24 @@ def answer(asked: Question) -> Rows:
     and startup_cycles (once, before the first iteration of a string instruction); low and high, in
     cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
     of the block the model leaves out, in sentences after "; ".
+
+    With sizes, rows are of whole calls (notion call): sizes in bytes (records of a routine that
+    stores records) as numbers, "64,256", or FILE[:MAP] with a bpftrace histogram; align where
+    destination and source start, in bytes from a page start, as pairs or "0:0,1:0" (the source
+    half a page further). Columns are then size_bytes, dst_align, src_align, cycles (per call, where
+    calls with these arguments follow each other as `measure` has them, with the loading of
+    arguments, call and return, data in the L1 cache, branches predicted), mispredicted (the same
+    with those exits mispredicted that the core's branch history cannot know), alone (of one call
+    on an empty machine), low and high as above, weight (the share of a histogram's calls that the
+    size stands for), error and note. progress is called with calls done and all calls.
     """
     chosen = models.select(asked.model or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
+    if wanted := asked.calls:
+        spec, given = asked.spec or "", asked.parameters or {}
+        return call_rows.answer(
+            spec, wanted, asked.microarch, chosen, offsets, given, asked.progress
+        )
     rows: list[tuple[Any, ...]] = []
     for core, subjects in asked.select():
         for one in chosen:

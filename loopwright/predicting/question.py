@@ -9,12 +9,15 @@ from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.predicting import subjects
+from loopwright.predicting.call_sizes import Alignments, Calls, Sizes
+from loopwright.predicting.calls import Progress
 from loopwright.predicting.subjects import Subject
 
 if TYPE_CHECKING:
     from loopwright.code.pieces import Piece
 
 NOTIONS = ("loop", "unrolled")
+CALL = "call"
 EVERY = "all"
 
 Selected = Iterator[tuple[Microarch, list[Subject]]]
@@ -36,6 +39,24 @@ class Question:
     notion: str | None = None
     offset: int | str | None = None
     parameters: Mapping[str, str] | None = None
+    sizes: Sizes | None = None
+    align: Alignments | None = None
+    progress: Progress | None = None
+
+    @property
+    def calls(self) -> Calls | None:
+        """The whole calls asked about, None where loops are; InputError for what is neither."""
+        if self.sizes is None:
+            if self.align is not None:
+                raise InputError("--align is of whole calls: give it with --sizes")
+            if self.notion == CALL:
+                raise InputError("the notion call is of calls of some size: give --sizes 64,256")
+            return None
+        if self.spec is None:
+            raise InputError("--sizes is of whole calls: give it with KERNEL[/VARIANT]")
+        if self.notion not in (None, CALL):
+            raise InputError(f"--sizes is of the notion call, not {self.notion}; leave one out")
+        return Calls.of(self.sizes, self.align)
 
     @property
     def key(self) -> list[str]:
@@ -71,7 +92,7 @@ class Question:
         if self.isa is not None and self.asm is None:
             raise InputError("--isa is for assembly text: give it with --asm FILE")
         if self.notion is not None and self.notion not in NOTIONS:
-            raise unknown("notion", self.notion, NOTIONS)
+            raise unknown("notion", self.notion, (*NOTIONS, CALL))
         for core, about in self._selected():
             yield core, [subject.on(core) for subject in about]
 

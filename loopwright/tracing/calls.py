@@ -12,7 +12,7 @@ from loopwright.errors import InputError
 from loopwright.kernels.contracts import Contract
 from loopwright.tracing import caller, emulator
 from loopwright.tracing.machine import STACK_TOP, Machine
-from loopwright.tracing.memory import BASES, Buffer, Call, place
+from loopwright.tracing.memory import BASES, PAGE, Buffer, Call, place
 from loopwright.tracing.recorder import Steps
 
 # A step of a call: the instruction's position in the code, repeats of a string instruction (else 1)
@@ -22,7 +22,7 @@ _NONE = -1
 
 
 class Packed(NamedTuple):
-    """A call as the simulator takes it: code, its place mod 64, and steps as RECORD has them.
+    """A call as the simulator takes it: code, its address mod 4096, and steps as RECORD has them.
 
     The steps are those of one call with its caller, from the loading of arguments to the branch
     back to it.
@@ -85,8 +85,7 @@ class Tracer:
         machine.prepare(values)
         if emulator.follow(machine, code, contract):
             raise InputError(f"{contract.symbol} accesses memory that its call does not give it")
-        offset = machine.base % 64
-        around = caller.of(code, contract, values, offset)
+        around = caller.of(code, contract, values, machine.base % 64)
         seen = machine.recorder.steps
         steps = np.empty(len(around.before) + len(seen) + len(around.behind), dtype=RECORD)
         steps["repeats"], steps["load"], steps["store"] = 1, _NONE, _NONE
@@ -95,7 +94,7 @@ class Tracer:
         if code.isa == "x86_64":
             steps["store"][first - 1] = STACK_TOP  # the call's
         self._write(steps[first:last], seen)
-        return Packed(around.code, offset, steps.tobytes())
+        return Packed(around.code, machine.base % PAGE, steps.tobytes())
 
     def _write(self, steps: NDArray[np.void], seen: Steps) -> None:
         """Write what was recorded as the simulator takes it."""

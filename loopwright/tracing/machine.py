@@ -15,7 +15,7 @@ from loopwright.errors import InputError
 from loopwright.tracing.memory import PAGE
 from loopwright.tracing.recorder import Recorder
 
-CODE = 0x40_0000
+CODE = 0x40_0040  # a line behind a page start, as the harness has it
 STACK = 0x7000_0000
 STACK_BYTES = 16 * PAGE
 # Below a page's end, so that short buffers, which start with a page or in its middle, do not alias.

@@ -46,6 +46,12 @@ def show(rows: Rows) -> None:
         print(f"- {'; '.join(who)}{of}: {error}")
 
 
+def calls(rows: Rows) -> None:
+    """Print predictions of whole calls, without the columns that say nothing here."""
+    known = [c for c in rows.columns if any(not table.blank(v) for v in rows.column(c))]
+    table.show(rows.only(known), (*_HIDDEN, "notion"))
+
+
 def _models(some: list[str], every: list[str]) -> str:
     return "no model" if some == every else ", ".join(some)
 

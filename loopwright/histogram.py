@@ -1,0 +1,126 @@
+"""Size histograms as bpftrace prints them (hist and lhist), to weigh sizes with."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopwright.errors import InputError
+
+_ROW = re.compile(
+    r"^\s*(?:\[|\()\s*(?P<low>\.\.\.|\d+[KMG]?)\s*(?:,\s*(?P<high>\.\.\.|\d+[KMG]?)\s*)?[\])]\s+"
+    r"(?P<count>\d+)\s*\|"
+)
+_MAP = re.compile(r"^\s*(@[\w\[\]:,. -]*?)\s*:\s*$")
+_SCALE = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_POINTS = 8  # sizes sampled in each bucket, since bpftrace does not say where in it they lie
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Sizes from low to below high (bytes; None: no bound) seen count times."""
+
+    low: int
+    high: int | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often sizes occur."""
+
+    name: str
+    buckets: tuple[Bucket, ...]
+
+    @property
+    def total(self) -> int:
+        """Return the number of calls counted."""
+        return sum(b.count for b in self.buckets)
+
+    def mean(self, cost: Callable[[float], float]) -> float:
+        """Return the mean cost of a call, with cost a function of its size in bytes.
+
+        Sizes are taken to be spread evenly in a bucket; an unbounded one counts at its low end.
+        """
+        return sum(count * cost(size) for size, count in self.points()) / self.total
+
+    def points(self) -> Iterator[tuple[float, float]]:
+        """Yield sizes that stand for the calls counted, and for how many: those of mean."""
+        for bucket in self.buckets:
+            if bucket.count:
+                sizes = _sizes(bucket)
+                yield from ((size, bucket.count / len(sizes)) for size in sizes)
+
+
+def _sizes(bucket: Bucket) -> list[float]:
+    if bucket.high is None:
+        return [bucket.low]
+    width = bucket.high - bucket.low
+    points = min(_POINTS, max(width, 1))
+    return [bucket.low + (n + 0.5) * width / points for n in range(points)]
+
+
+def read(spec: str) -> Histogram:
+    """Read FILE or FILE:MAP, where MAP is (part of) the name of one of several maps in it.
+
+    InputError where the file holds no histogram, or several and none or no single one is meant.
+    """
+    path, text = _open(spec)
+    return parse(text, spec[len(str(path)) + 1 :], str(path))
+
+
+def parse(text: str, wanted: str = "", where: str = "the text") -> Histogram:
+    """Read what bpftrace printed: the map whose name has wanted in it. InputError as read."""
+    maps = _maps(text)
+    if not maps:
+        raise InputError(
+            f"{where}: no bpftrace histogram in it; its rows look like [64, 576) 9 |@|"
+        )
+    found = [h for h in maps if wanted in h.name]
+    if len(found) != 1:
+        names = ", ".join(h.name or "(no name)" for h in maps)
+        raise InputError(f"{where}: name one of its histograms as FILE:NAME; it holds {names}")
+    if not found[0].total:
+        raise InputError(f"{where}: histogram {found[0].name} counts no calls")
+    return found[0]
+
+
+def _open(spec: str) -> tuple[Path, str]:
+    candidates = [spec]
+    candidates += [spec[:n] for n, char in enumerate(spec) if char == ":"]
+    for name in candidates:
+        path = Path(name)
+        if path.is_file():
+            return path, path.read_text(errors="replace")
+    raise InputError(f"{spec}: no such file; give a file with a bpftrace histogram")
+
+
+def _maps(text: str) -> list[Histogram]:
+    out: list[Histogram] = []
+    name, rows = "", list[Bucket]()
+    for line in text.splitlines():
+        row = _ROW.match(line)
+        if row:
+            rows.append(_bucket(row))
+            continue
+        if rows:
+            out.append(Histogram(name, tuple(rows)))
+            name, rows = "", []
+        heading = _MAP.match(line)
+        if heading:
+            name = heading.group(1)
+    if rows:
+        out.append(Histogram(name, tuple(rows)))
+    return out
+
+
+def _bucket(row: re.Match[str]) -> Bucket:
+    low, high, count = row.group("low"), row.group("high"), int(row.group("count"))
+    start = 0 if low == "..." else _number(low)
+    if high is None:
+        return Bucket(start, start + 1, count)
+    return Bucket(start, None if high == "..." else _number(high), count)
+
+
+def _number(text: str) -> int:
+    return int(text[:-1]) * _SCALE[text[-1]] if text[-1] in _SCALE else int(text)
