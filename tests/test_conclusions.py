@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from test_recommend import CORES, RECORDS, calls, held_to, predictions, study
+from made_up import CORES, RECORDS, calls, held_to, predictions, study
 
 from loopwright.judging import basis, standing
 from loopwright.tree.patch import conclusions

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_recommend import RECORDS, calls, held_to, predictions, study
+from made_up import RECORDS, calls, held_to, predictions, study
 
 from loopwright import kernels
 from loopwright.judging import basis, standing

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from test_recommend import RECORDS, held_to
+from made_up import RECORDS, held_to
 
 from loopwright import kernels
 from loopwright.checking.check import user_space_note
