@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from test_recommend import predictions, study
+from made_up import predictions, study
 from test_stored import FAST, KERNEL, ROME, add
 
 from loopwright import kernels

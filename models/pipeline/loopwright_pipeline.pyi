@@ -40,7 +40,7 @@ class Core:
         requests: Sequence[tuple[bytes, int, bytes]],
         threads: int = 0,
     ) -> list[dict[str, Any]]:
-        """Return a row for each call: code, its address mod 4096, steps; README.md names the keys."""
+        """Return a row for each call (code, its address mod 4096, steps); see README.md."""
 
 def parameters() -> list[str]:
     """Return the dotted names of all parameters that an override may set."""
