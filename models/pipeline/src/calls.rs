@@ -1,13 +1,16 @@
 //! Whole calls on one core: from the steps of each to cycles a call.
 
+use crate::block::call::build::check;
 use crate::block::call::code::Code;
+use crate::block::call::history::mark;
+use crate::block::call::shorten::Plan;
 use crate::block::call::steps::{parse, Step};
 use crate::block::Block;
 use crate::core::Core;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
 use crate::engine::relief::Relief;
-use crate::engine::steady::run;
+use crate::engine::steady::settle;
 use crate::error::Error;
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -66,16 +69,76 @@ pub fn run_all(core: &Core, requests: &[Request], threads: usize) -> Vec<Result<
 }
 
 fn cost(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<CallCost, Error> {
+    check(code, steps)?;
+    let mut steps = steps.to_vec();
+    mark(code, &mut steps, core.params.mispredict.history)?;
+    let times = |steps: &[Step]| times(core, code, offset, steps);
+    let Some(plan) = Plan::new(&steps) else {
+        return times(&steps).map(|found| found.of(steps.len()));
+    };
+    let mut found = times(&plan.kept(&steps, None))?;
+    let short = found.clone();
+    let mut left_out = 0;
+    for n in 0..plan.loops() {
+        let longer = times(&plan.kept(&steps, Some(n)))?;
+        let times = plan.left_out(n) as f64 / plan.more(n) as f64;
+        // What a loop takes by itself is the same for all three.
+        for sum in &mut found.cycles {
+            *sum += times * (longer.cycles[0] - short.cycles[0]);
+        }
+        found.steady &= longer.steady;
+        left_out += plan.left_out(n);
+    }
+    found.caveats.push(format!(
+        "{left_out} iterations of loops are not simulated: they are taken to take as long as others of their loop"
+    ));
+    Ok(found.of(steps.len()))
+}
+
+/// Cycles of the steps of a call.
+#[derive(Clone, Debug)]
+struct Times {
+    /// Predicted, mispredicted, alone.
+    cycles: [f64; 3],
+    steady: bool,
+    caveats: Vec<String>,
+}
+
+impl Times {
+    fn of(self, instructions: usize) -> CallCost {
+        let [cycles, mispredicted, alone] = self.cycles;
+        CallCost {
+            cycles,
+            mispredicted,
+            alone,
+            instructions,
+            steady: self.steady,
+            caveats: self.caveats,
+        }
+    }
+}
+
+fn times(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<Times, Error> {
     let block = Block::of_call(code, offset, steps, &core.params, &core.table)?;
-    let mut machine = Machine::new(&block, &core.params, &Relief::default())?;
-    let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
-    let alone = machine.retire().completed().first().copied();
-    machine.recycle();
-    Ok(CallCost {
-        cycles,
-        mispredicted: cycles,
-        alone: f64::from(alone.unwrap_or_default()),
-        instructions: steps.len(),
+    let simulate = |mispredicts: bool| -> Result<(f64, bool, f64), Error> {
+        let relief = Relief {
+            mispredicts: !mispredicts,
+            ..Relief::default()
+        };
+        let mut machine = Machine::new(&block, &core.params, &relief)?;
+        let (cycles, steady) = settle(&mut machine, &mut Nobody)?;
+        let first = machine.retire().completed().first().copied();
+        machine.recycle();
+        Ok((cycles, steady, f64::from(first.unwrap_or_default())))
+    };
+    let (cycles, mut steady, alone) = simulate(false)?;
+    let mut mispredicted = cycles;
+    if steps.iter().any(|s| s.mispredicted) {
+        let with = simulate(true)?;
+        (mispredicted, steady) = (with.0, steady && with.1);
+    }
+    Ok(Times {
+        cycles: [cycles, mispredicted, alone],
         steady,
         caveats: block.caveats,
     })

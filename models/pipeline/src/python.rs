@@ -63,7 +63,11 @@ impl Core {
             "unrolled" => Notion::Unrolled,
             other => return Err(PyValueError::new_err(format!("notion {other}: loop or unrolled"))),
         };
-        let strings = StringUse { count, destination };
+        let strings = StringUse {
+            count,
+            destination,
+            source: None,
+        };
         let jobs: Vec<Job> = blocks
             .into_iter()
             .map(|(code, offset)| Job {

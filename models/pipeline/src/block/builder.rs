@@ -38,7 +38,9 @@ impl<'a> Builder<'a> {
             target_bubble: 0,
             split_period: 1,
             caveats: Vec::new(),
+            mispredicted: Vec::new(),
             stack: 0,
+            stacked: Vec::new(),
         };
         Builder {
             params,

@@ -1,5 +1,6 @@
 //! What of a block the cache of decoded uops holds, and in which lines.
 
+use crate::block::replay::{self, Replay};
 use crate::block::stream::Position;
 use crate::block::{Block, Notion};
 use crate::core::choice::CacheRule;
@@ -28,6 +29,8 @@ pub struct CachePlan {
     pub lines: Vec<Line>,
     /// Copies at changing addresses, all cached: lines are found as it runs.
     pub streams: bool,
+    /// Loops of a call that the loop buffer replays, in order.
+    pub replays: Vec<Replay>,
 }
 
 impl CachePlan {
@@ -42,6 +45,7 @@ impl CachePlan {
                 decoded: vec![false; block.insts.len()],
                 lines: Vec::new(),
                 streams: true,
+                replays: Vec::new(),
             });
         }
         if rule == CacheRule::None || block.notion == Notion::Unrolled {
@@ -49,6 +53,7 @@ impl CachePlan {
                 decoded: vec![true; block.insts.len()],
                 lines: Vec::new(),
                 streams: false,
+                replays: Vec::new(),
             });
         }
         let cached = match rule {
@@ -71,8 +76,12 @@ impl CachePlan {
             decoded,
             lines: Vec::new(),
             streams: false,
+            replays: Vec::new(),
         };
         plan.lines = lines(block, params, &plan.decoded);
+        let p = &params.uop_cache;
+        let region = |i| region_of(block, i, p.region_bytes, p.branch_by_end);
+        plan.replays = replay::of(block, params, &plan.decoded, region);
         Ok(plan)
     }
 
@@ -100,6 +109,17 @@ impl CachePlan {
     /// Whether decoding stops after this instruction.
     pub fn switches_after(&self, inst: u32) -> bool {
         self.decoded(inst) && self.decoded.get(inst as usize + 1) == Some(&false)
+    }
+
+    /// The loop that the loop buffer replays a fused uop of.
+    pub fn replay(&self, fused: u32) -> Option<&Replay> {
+        let after = self.replays.partition_point(|r| r.fused.end <= fused);
+        self.replays.get(after).filter(|r| r.fused.start <= fused)
+    }
+
+    /// The first line that ends behind a fused uop.
+    pub fn line_at(&self, fused: u32) -> usize {
+        self.lines.partition_point(|l| l.end <= fused)
     }
 
     /// Regions of code that its lines lie in.
@@ -259,8 +279,9 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                 room = p.line_uops.saturating_sub(need);
             }
         }
-        // A line ends with a branch that is taken.
-        open = inst.ms == 0 && !inst.taken;
+        // A line ends with a branch that is taken, or that delivery stops at.
+        let late = inst.late && params.taken_branch.exit_bubble > 0;
+        open = inst.ms == 0 && !inst.taken && !late;
     }
     lines
 }

@@ -13,6 +13,7 @@ mod forwarding;
 mod fusion;
 pub mod layout;
 pub mod places;
+pub mod replay;
 mod slots;
 pub mod special;
 pub mod split;
@@ -130,6 +131,8 @@ pub struct Inst {
     pub branch: bool,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
+    /// A branch that leaves a loop, which a quick predictor does not expect.
+    pub late: bool,
     /// Takes two places in a line of the uop cache.
     pub wide: bool,
 }
@@ -171,8 +174,21 @@ pub struct Block {
     pub split_period: u32,
     /// What is not simulated, in sentences.
     pub caveats: Vec<String>,
+    /// Instructions of a call whose branches are mispredicted; empty: none.
+    pub mispredicted: Vec<bool>,
     /// Net change of the stack pointer by pushes and pops, bytes.
     pub stack: i64,
+    /// The same by each instruction of a call.
+    pub stacked: Vec<i64>,
+}
+
+impl Block {
+    /// Whether pushes and pops of some instructions leave the stack pointer where it was.
+    pub fn balanced(&self, insts: Range<usize>) -> bool {
+        self.stacked
+            .get(insts)
+            .is_none_or(|moved| moved.iter().sum::<i64>() == 0)
+    }
 }
 
 /// Counts and alignments that string instructions depend on.
@@ -182,4 +198,6 @@ pub struct StringUse {
     pub count: Option<u32>,
     /// Destination address mod 64.
     pub destination: Option<u32>,
+    /// Source address mod 64, where that is known.
+    pub source: Option<u32>,
 }

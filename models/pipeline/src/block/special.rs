@@ -30,7 +30,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             }))
         }
         Special::RepMovs(bytes) => {
-            let odd = strings.destination.unwrap_or(s.destination) % u32::from(bytes) != 0;
+            let odd = odd(params, strings, bytes);
             let rates = Rates {
                 name: "movs",
                 points: match (bytes, odd) {
@@ -52,7 +52,11 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
         Special::RepStos(bytes) => {
             let rates = Rates {
                 name: "stos",
-                points: &[],
+                points: match (bytes, odd(params, strings, bytes)) {
+                    (8, false) => &s.stosq_cycles,
+                    (8, true) => &s.stosq_odd_cycles,
+                    _ => &[],
+                },
                 startup: s.stos_startup,
                 aligned: s.stos_rate,
                 unaligned: s.stos_rate_unaligned,
@@ -60,6 +64,13 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             string(d, params, strings, bytes, &rates).map(Some)
         }
     }
+}
+
+/// Whether one side does not lie at a multiple of an element's bytes.
+fn odd(params: &Params, strings: StringUse, bytes: u8) -> bool {
+    let destination = strings.destination.unwrap_or(params.string.destination);
+    let sides = [destination, strings.source.unwrap_or(0)];
+    sides.iter().any(|side| side % u32::from(bytes) != 0)
 }
 
 /// The parameter of an instruction that waits for all before it: its name, and the cycles after that.

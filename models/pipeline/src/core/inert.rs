@@ -92,7 +92,7 @@ impl Params {
             "pointer_chase_reach" if p.pointer_chase_gain == 0 => "memory.pointer_chase_gain is 0",
             "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
-            "store_queue" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
+            "store_queue" | "commit_middle" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
             _ => return None,
         };
         Some(why.to_string())

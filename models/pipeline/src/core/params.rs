@@ -188,6 +188,8 @@ params! {
         forward_vector_cycles: int[0..=1000] = Some(0),
         /// Aligned bytes within which two stores that follow each other are written to the cache in one cycle, others one a cycle; 0: not modelled.
         commit_bytes: int[0..=4096] = Some(0),
+        /// Whether a store that crosses the middle of those bytes is written alone.
+        commit_middle: flag = Some(true),
         /// Stores from rename until they are in the cache, if those cycles are modelled.
         store_queue: int[2..=1024] = Some(64),
         /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
@@ -230,12 +232,20 @@ params! {
         second_bubble: int[0..=100] = Some(0),
         /// Cycles that the third buffer takes longer than the fastest.
         third_bubble: int[0..=100] = Some(0),
+        /// Cycles lost where a branch leaves a loop of several iterations, though that is predicted; notion `call` alone.
+        exit_bubble: int[0..=100] = Some(0),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),
         /// Target buffer from which on a second branch in those bytes costs cycles.
         dense_level: int[0..=2] = Some(1),
         /// Those cycles.
         dense_bubble: int[0..=100] = Some(0),
+    }
+    mispredict {
+        /// Cycles from the execution of a mispredicted branch to that of what follows it; notion `call` alone.
+        cycles: int[0..=1000] = Some(16),
+        /// Taken branches that the predictor remembers; notion `call` alone.
+        history: int[1..=100_000] = Some(64),
     }
     string {
         /// Copy: cycles before the first byte.
@@ -246,6 +256,10 @@ params! {
         movsq_cycles: triples = Some(&[]),
         /// The same of copies by 8 bytes to other places; both cycles are those.
         movsq_odd_cycles: triples = Some(&[]),
+        /// Fill by 8 bytes to multiples of 8, as movsq_cycles.
+        stosq_cycles: triples = Some(&[]),
+        /// The same of fills to other places.
+        stosq_odd_cycles: triples = Some(&[]),
         /// Copy by bytes: cycles before the first byte, if more.
         movsb_startup: real[0.0..=100_000.0] = Some(0.0),
         /// Copy: bytes per cycle.

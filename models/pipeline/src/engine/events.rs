@@ -21,6 +21,8 @@ pub enum Hold {
     StoreQueue,
     /// A serialising instruction waits or is under way.
     Serial,
+    /// A mispredicted branch waits, or what follows it is on its way.
+    Mispredicted,
 }
 
 /// Something that happens to an instruction's uop.

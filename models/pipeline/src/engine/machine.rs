@@ -91,6 +91,9 @@ impl<'a> Machine<'a> {
         let feeding = self.front.feeding();
         self.rename
             .cycle(now, &mut self.uops, feeding, &mut self.behind, observer);
+        if self.rename.resumes() {
+            self.front.resume();
+        }
         self.front.cycle(now, &mut self.uops, observer);
         self.now += 1;
     }

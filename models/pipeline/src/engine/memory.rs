@@ -129,7 +129,9 @@ impl<'a> Memory<'a> {
             return;
         };
         // What crosses the middle is written alone.
-        let whole = |e: &Entry| !place(e).crosses(e.iteration, within / 2);
+        let alone = self.p.commit_middle;
+        let part = if alone { within / 2 } else { within };
+        let whole = |e: &Entry| !place(e).crosses(e.iteration, part);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
             self.commit(&mut written);

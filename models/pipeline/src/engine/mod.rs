@@ -11,6 +11,7 @@ pub mod machine;
 pub mod memory;
 pub mod ports;
 pub mod ready;
+pub mod redirect;
 pub mod registers;
 pub mod relief;
 pub mod rename;

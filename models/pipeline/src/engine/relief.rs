@@ -15,4 +15,6 @@ pub struct Relief {
     pub loop_buffer: bool,
     /// Predecoder and fetch go on behind a taken branch.
     pub taken_branch: bool,
+    /// All branches are predicted.
+    pub mispredicts: bool,
 }

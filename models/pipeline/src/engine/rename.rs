@@ -10,6 +10,7 @@ use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, Source, Waiting, LATER, NONE};
 use crate::engine::in_flight::Flight;
 use crate::engine::ports::NO_PORT;
+use crate::engine::redirect::Redirect;
 use crate::engine::registers::Registers;
 use crate::engine::relief::Relief;
 use crate::engine::results::Results;
@@ -27,8 +28,11 @@ pub struct Rename<'a> {
     counts_computing: bool,
     /// Computing uops renamed in this cycle.
     computing: u32,
-    /// Cycles that it still stands still.
+    /// Cycles that it still stands still, and why.
     stall: u32,
+    why: Hold,
+    /// What of mispredicted branches it waits for.
+    redirect: Redirect<'a>,
     /// Slots that each unit left empty, by [`Source`].
     starved_by: [u64; 5],
 }
@@ -44,6 +48,8 @@ impl<'a> Rename<'a> {
             counts_computing: params.ports.position == "computing",
             computing: 0,
             stall: 0,
+            why: Hold::Serial,
+            redirect: Redirect::new(params, if relief.mispredicts { &[] } else { &block.mispredicted }),
             starved_by: [0; 5],
         }
     }
@@ -76,7 +82,11 @@ impl<'a> Rename<'a> {
     ) -> Hold {
         if self.stall > 0 {
             self.stall -= 1;
-            return Hold::Serial;
+            return self.why;
+        }
+        if let Some(left @ 1..) = self.redirect.left(now, &mut behind.schedule) {
+            (self.stall, self.why) = (left - 1, Hold::Mispredicted);
+            return self.why;
         }
         let p = &self.params.rename;
         if p.whole_groups && !behind.schedule.fits(p.width) {
@@ -109,7 +119,7 @@ impl<'a> Rename<'a> {
                 if !behind.retire.is_empty() {
                     return Hold::Serial;
                 }
-                self.stall = cycles.saturating_sub(1);
+                (self.stall, self.why) = (cycles.saturating_sub(1), Hold::Serial);
             }
             for slot in fused.slots.clone() {
                 let iteration = head.iteration;
@@ -127,6 +137,9 @@ impl<'a> Rename<'a> {
             queue.pop_front();
             if self.stall > 0 {
                 return Hold::Serial;
+            }
+            if self.redirect.waits() {
+                return Hold::Mispredicted;
             }
             if head.wraps {
                 return Hold::LoopEnd;
@@ -269,7 +282,13 @@ impl<'a> Rename<'a> {
             let data = Held::Value(flight.values[0]);
             behind.memory.store(store, iteration, source, data, &mut behind.results);
         }
-        behind.schedule.enter(now, flight, position);
+        let number = behind.schedule.enter(now, flight, position);
+        self.redirect.renamed(inst, number);
+    }
+
+    /// Whether the front end finds from now on what follows a mispredicted branch.
+    pub fn resumes(&mut self) -> bool {
+        self.redirect.resumes(self.stall)
     }
 
     /// Whether a dependency is one of a chain that is lifted.
@@ -288,5 +307,6 @@ impl<'a> Rename<'a> {
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
         self.registers.fingerprint(results, into);
         into.add(u64::from(self.stall));
+        self.redirect.fingerprint(into);
     }
 }

@@ -107,8 +107,8 @@ impl<'a> Schedule<'a> {
         self.waiting + uops <= self.params.scheduler.entries
     }
 
-    /// A renamed uop enters, by its place in the order of those that choose ports.
-    pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) {
+    /// A renamed uop enters, by its place in the order of those that choose ports; its number.
+    pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) -> u32 {
         if let Some(choice) = &mut self.choice {
             flight.port = choice.choose(self.block.uops[flight.uop as usize].ports, position);
         }
@@ -118,6 +118,12 @@ impl<'a> Schedule<'a> {
         if pending == 0 {
             self.make_ready(now, id);
         }
+        id
+    }
+
+    /// Cycle at which the first result of one of the last uops is known, `LATER` until it starts.
+    pub fn result(&mut self, id: u32) -> i32 {
+        self.flights.get(id).result
     }
 
     /// All inputs of a uop are known.

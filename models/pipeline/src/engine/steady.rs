@@ -15,6 +15,13 @@ const REPEATS: u32 = 6;
 /// Cycles without retirement, beyond those that uops take, that mean a pipeline that cannot move.
 const STUCK: i32 = 100_000;
 
+/// Cycles from which on calls are long.
+const LONG: i32 = 200;
+/// Shorter ones are compared so many at a time.
+const SHORT_CALLS: usize = 4;
+/// Of so many parts of a long call two calls may differ in one.
+const ALIKE: i32 = 200;
+
 /// Where a simulation stood when its state was taken: iterations and cycles.
 #[derive(Clone, Copy)]
 struct Mark {
@@ -29,6 +36,34 @@ struct Mark {
 /// # Errors
 /// The pipeline does not move.
 pub fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> Result<(f64, bool), Error> {
+    until(machine, observer, least, |_| None)
+}
+
+/// The same of iterations that are whole calls: as soon as long ones take the same time.
+///
+/// # Errors
+/// As [`run`].
+pub fn settle<O: Observer>(machine: &mut Machine, observer: &mut O) -> Result<(f64, bool), Error> {
+    until(machine, observer, 0, |completed| {
+        let n = completed.len();
+        let last = completed.last()? - completed.get(n.checked_sub(2)?)?;
+        let calls = if last >= LONG { 1 } else { SHORT_CALLS };
+        let times = [0, calls, 2 * calls].map(|back| completed.get((n - 1).wrapping_sub(back)));
+        let [Some(c), Some(b), Some(a)] = times else {
+            return None;
+        };
+        let (before, last) = (b - a, c - b);
+        let alike = last >= LONG && (last - before).abs() * ALIKE <= last;
+        alike.then(|| (f64::from(c - a) / (2 * calls) as f64, last == before))
+    })
+}
+
+fn until<O: Observer>(
+    machine: &mut Machine,
+    observer: &mut O,
+    least: u32,
+    settled: impl Fn(&[i32]) -> Option<(f64, bool)>,
+) -> Result<(f64, bool), Error> {
     let mut marks: Vec<Mark> = Vec::with_capacity(64);
     let mut last_gap = None;
     let mut repeats = 0;
@@ -51,6 +86,9 @@ pub fn run<O: Observer>(machine: &mut Machine, observer: &mut O, least: u32) -> 
         }
         if machine.now() >= CYCLES && complete >= ITERATIONS && complete >= least as usize {
             return Ok((throughput(machine.retire().completed()), false));
+        }
+        if let Some(found) = settled(machine.retire().completed()) {
+            return Ok(found);
         }
         // Fingerprints cost as much as some cycles: take them at some distance.
         if machine.now() < 40 || complete < 2 {

@@ -260,6 +260,7 @@ fn before_issue(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'static s
         Some(Hold::Scheduler) if waited => "scheduler full",
         Some(Hold::StoreQueue) if waited => "store queue full",
         Some(Hold::Serial) if waited => "serialising instruction",
+        Some(Hold::Mispredicted) if waited => "mispredicted branch",
         _ => match source {
             Some(Source::Microcode) => "front end: microcode",
             Some(Source::UopCache) => "front end: uop cache",

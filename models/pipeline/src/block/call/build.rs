@@ -33,18 +33,26 @@ impl Block {
     ) -> Result<Block, Error> {
         if steps.len() > MOST_STEPS {
             let many = steps.len();
-            return Err(Error::Block(format!("a call of {many} steps: at most {MOST_STEPS}")));
+            let why = format!("a call of {many} steps outside of long loops: at most {MOST_STEPS}");
+            return Err(Error::Block(why));
         }
-        let known = steps.iter().map(|s| code.at(s.at)).collect::<Result<Vec<_>, _>>()?;
-        check(steps, &known)?;
+        let known = known(code, steps)?;
         let mut builder = Builder::new(code.len() as u32, offset, Notion::Call, params);
         builder.block.code_offset = offset % 4096;
         builder.build_call(steps, &known, table)
     }
 }
 
-/// Each step must be able to follow the one before it, the first one the last.
-fn check(steps: &[Step], known: &[&Known<'_>]) -> Result<(), Error> {
+fn known<'a, 't>(code: &'a Code<'t>, steps: &[Step]) -> Result<Vec<&'a Known<'t>>, Error> {
+    steps.iter().map(|s| code.at(s.at)).collect()
+}
+
+/// Check that each step can follow the one before it, the first one the last.
+///
+/// # Errors
+/// One cannot, or is at no instruction.
+pub fn check(code: &Code<'_>, steps: &[Step]) -> Result<(), Error> {
+    let known = known(code, steps)?;
     for (n, k) in known.iter().enumerate() {
         let to = steps[(n + 1) % steps.len()].at;
         if !k.next.reaches(to, k.behind()) {
@@ -90,6 +98,7 @@ impl Builder<'_> {
         self.block.places = places;
         self.block.caveats = sentences(known, &rows, &cases);
         let moving = moving(steps);
+        self.block.stacked = known.iter().map(|k| k.d.stack).collect();
         self.block.stack = known.iter().map(|k| k.d.stack).sum();
         // The state at the end of a call is the state at its start.
         for k in known {
@@ -122,9 +131,12 @@ impl Builder<'_> {
                 0
             };
             self.instruction(d, row, &expansion, sync);
+            let wrong = steps[at].mispredicted || pair.is_some() && steps[at + 1].mispredicted;
+            self.block.mispredicted.push(wrong);
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = jumps;
+            self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
@@ -133,11 +145,13 @@ impl Builder<'_> {
                     slot.kind = SlotKind::Normal;
                 }
                 self.tail(&branch.d, true);
+                self.block.mispredicted.push(false);
                 self.block.insts[head + 1].taken = jumps;
                 at += 1;
             } else if let Some(nop) = next.filter(|next| self.takes_nop(&next.d)) {
                 self.block.insts[head].head = true;
                 self.tail(&nop.d, false);
+                self.block.mispredicted.push(false);
                 at += 1;
             }
             at += 1;
@@ -156,6 +170,7 @@ fn string_use(step: &Step) -> StringUse {
     StringUse {
         count: Some(step.repeats),
         destination: step.access.store.map(|a| a.rem_euclid(64) as u32),
+        source: step.access.load.map(|a| a.rem_euclid(64) as u32),
     }
 }
 

@@ -103,7 +103,7 @@ impl Window<'_> {
             }
             let covers = within >= 0 && within + i64::from(loaded) <= i64::from(store.bytes);
             let exact = within == 0 && loaded == store.bytes;
-            let whole = within == 0 && covers || p.forward_parts && covers;
+            let whole = covers && (within == 0 || p.forward_parts);
             let failed = !covers && p.failed_forward_cycles > 0;
             case.overlaps = !whole && !failed;
             case.forwards[0] = (whole || failed).then_some((store.number, calls as u16));

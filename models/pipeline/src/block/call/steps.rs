@@ -15,6 +15,10 @@ pub struct Step {
     pub repeats: u32,
     /// What it accesses.
     pub access: Access,
+    /// Is a branch that goes another way than several times before.
+    pub late: bool,
+    /// Is a branch that is mispredicted.
+    pub mispredicted: bool,
 }
 
 /// Read steps: for each its place and its repeats in 4 bytes, the addresses of its load and of its store in 8,
@@ -52,5 +56,7 @@ fn read(record: &[u8]) -> Step {
         at: a,
         repeats: b,
         access,
+        late: false,
+        mispredicted: false,
     }
 }

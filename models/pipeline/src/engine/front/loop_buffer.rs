@@ -11,7 +11,7 @@ use crate::engine::front::sink::Sink;
 use crate::engine::relief::Relief;
 
 /// Groups of rename that it keeps ready.
-const GROUPS: u32 = 4;
+pub const GROUPS: u32 = 4;
 
 /// A loop buffer that holds a loop.
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,10 @@ pub struct FrontEnd<'a> {
     way: Way<'a>,
     feeding: Source,
     buffered: bool,
+    /// Instructions whose branches are mispredicted.
+    mispredicted: &'a [bool],
+    /// What follows a mispredicted branch is not known yet.
+    waits: bool,
 }
 
 impl<'a> FrontEnd<'a> {
@@ -69,11 +73,17 @@ impl<'a> FrontEnd<'a> {
             way,
             feeding,
             buffered,
+            mispredicted: if relief.mispredicts { &[] } else { &block.mispredicted },
+            waits: false,
         })
     }
 
     /// Fill the queue in front of rename for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, uops: &mut VecDeque<Waiting>, observer: &mut O) {
+        if self.waits {
+            return;
+        }
+        let before = uops.len();
         let mut sink = Sink {
             now,
             places: self.params.rename.queue as usize,
@@ -89,6 +99,16 @@ impl<'a> FrontEnd<'a> {
                 }
             }
         }
+        if !self.mispredicted.is_empty() {
+            let block = self.block;
+            let inst = |w: &Waiting| usize::from(block.fused[w.fused as usize].inst);
+            self.waits = uops.range(before..).any(|w| self.mispredicted[inst(w)]);
+        }
+    }
+
+    /// What follows a mispredicted branch is known.
+    pub fn resume(&mut self) {
+        self.waits = false;
     }
 
     /// Unit that feeds rename now.
@@ -123,6 +143,7 @@ impl<'a> FrontEnd<'a> {
 
     /// Tell what the future depends on.
     pub fn fingerprint(&self, into: &mut Fingerprint) {
+        into.add(u64::from(self.waits));
         match &self.way {
             Way::Ideal(ideal) => ideal.fingerprint(into),
             Way::LoopBuffer(buffer) => buffer.fingerprint(into),

@@ -1,11 +1,13 @@
 //! The cache of decoded uops: what it delivers to rename.
 
 use crate::block::cache_plan::CachePlan;
+use crate::block::replay::Replay;
 use crate::block::stream::{Position, Stream};
 use crate::core::params::{uop_cache, Params};
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Source;
+use crate::engine::front::loop_buffer::GROUPS;
 use crate::engine::front::microcode::{Microcode, Routine};
 use crate::engine::front::sink::Sink;
 use crate::engine::relief::Relief;
@@ -17,6 +19,10 @@ pub struct UopCache<'a> {
     p: &'a uop_cache,
     /// Cycles that a taken branch loses.
     bubble: u32,
+    /// Cycles that a branch loses which leaves a loop.
+    late: u32,
+    /// Uops that the loop buffer keeps ready.
+    ahead: usize,
     /// It has no regions.
     seamless: bool,
     active: bool,
@@ -36,6 +42,8 @@ impl<'a> UopCache<'a> {
             stream,
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1) + stream.block.target_bubble,
+            late: params.taken_branch.exit_bubble,
+            ahead: (GROUPS * params.rename.width) as usize,
             seamless: relief.uop_cache,
             active: false,
             line: 0,
@@ -66,7 +74,8 @@ impl<'a> UopCache<'a> {
     /// Take over from the decoders, where a line starts.
     pub fn take_over(&mut self, plan: &CachePlan, at: Position) {
         let start = self.stream.inst(at).fused.start;
-        if let Some(line) = plan.lines.iter().position(|l| l.start == start) {
+        let line = plan.line_at(start);
+        if plan.lines.get(line).is_some_and(|l| l.start == start) {
             self.active = true;
             self.line = line as u32;
             self.fused = start;
@@ -82,6 +91,10 @@ impl<'a> UopCache<'a> {
         if self.stall > 0 {
             self.stall -= 1;
             return false;
+        }
+        if let Some(replay) = plan.replay(self.fused) {
+            self.replay(plan, replay, sink);
+            return true;
         }
         if !sink.fits(self.p.width) {
             return false;
@@ -132,6 +145,26 @@ impl<'a> UopCache<'a> {
             if self.fused >= line.end && self.next_line(plan, line.end) {
                 return;
             }
+        }
+    }
+
+    /// Let the loop buffer replay a loop of a call.
+    fn replay<O: Observer>(&mut self, plan: &CachePlan, replay: &Replay, sink: &mut Sink<'_, O>) {
+        while sink.uops.len() < self.ahead && sink.fits(1) && self.fused < replay.fused.end {
+            let next = self.fused + 1;
+            let wraps = (next - replay.fused.start) % replay.uops == 0;
+            sink.put_last(self.fused, self.iteration, Source::LoopBuffer, wraps);
+            self.fused = next;
+        }
+        if self.fused < replay.fused.end {
+            return;
+        }
+        let line = plan.line_at(self.fused);
+        self.line = line as u32;
+        if self.fused as usize == self.stream.block.fused.len() && plan.starts_cached() {
+            self.restart(plan, self.iteration + 1);
+        } else {
+            self.active = plan.lines.get(line).is_some_and(|l| l.start <= self.fused);
         }
     }
 
@@ -194,7 +227,12 @@ impl<'a> UopCache<'a> {
         }
         self.line += 1;
         self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
-        if block.insts[last as usize].taken {
+        let branch = &block.insts[last as usize];
+        if branch.late {
+            self.stall = self.late;
+            return self.late > 0;
+        }
+        if branch.taken {
             self.stall = self.bubble;
             return !self.p.joins_iterations;
         }
