@@ -88,8 +88,8 @@ verify-boot: setup
 
 verify-kmod: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_boot.py \
-		tests/test_kmod_run.py
+	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_headers.py tests/test_kmod_boot.py \
+		tests/test_kmod_run.py tests/test_kmod_pages.py
 
 lint: setup
 	@scripts/setup --lint

@@ -5,6 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import test_kmod_boot
+import test_kmod_pages
+import test_kmod_run
 
 from loopwright import kernels, paths
 from loopwright.errors import InputError
@@ -97,6 +100,17 @@ def test_run_wants_root_and_a_module_and_says_so(tmp_path):
         assert done.returncode == 2
         assert said in done.stderr
     assert not (tmp_path / "kmod/results-kernel.jsonl").exists()
+
+
+def test_what_is_edited_for_tests_under_qemu_is_still_there():
+    """These take long and run seldom: that they have to follow is to be seen at once."""
+    for file, old, *_ in test_kmod_boot.MUTANTS.values():
+        assert old in (paths.kernels_root() / file).read_text(), file
+    edits = {e for of_isa in test_kmod_run.FORCED.values() for e in of_isa}
+    for name, old, _ in edits | {test_kmod_run.SLOWLY, test_kmod_pages.NOT_WHOLE}:
+        folders = (paths.HARNESS, *(paths.HARNESS / "kmod" / x for x in ("", "x86_64", "arm64")))
+        found = [(f / name).read_text() for f in folders if (f / name).is_file()]
+        assert any(text.count(old) == 1 for text in found), name
 
 
 @pytest.mark.slow

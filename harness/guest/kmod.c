@@ -5,7 +5,7 @@
  *   load, unload        the module /loopwright.ko
  *   write FILE TEXT     write TEXT to a file of the module, at once
  *   read FILE           print it
- *   signal FILE TEXT    write, with a signal a second later
+ *   signal FILE TEXT    write, with a signal every moment until that returns
  *   unplug FILE TEXT    write, with the second CPU taken away a moment later
  *   plug                bring it back
  *   shell TEXT          have /busybox do it, with what it prints read
@@ -95,11 +95,16 @@ static void on_signal(int number)
 static int write_signalled(const char *name, const char *text)
 {
 	struct sigaction action = {.sa_handler = on_signal};
-	struct itimerval soon = {.it_value = {.tv_sec = 1}};
+	struct timeval time = {.tv_usec = 300000};
+	struct itimerval soon = {.it_value = time, .it_interval = time}, never = {0};
+	int error;
 
 	sigaction(SIGALRM, &action, NULL);
+	/* A slow machine may not have begun by the first. */
 	setitimer(ITIMER_REAL, &soon, NULL);
-	return write_to(name, text);
+	error = write_to(name, text);
+	setitimer(ITIMER_REAL, &never, NULL);
+	return error;
 }
 
 /* Take the second CPU away, or bring it back. */
