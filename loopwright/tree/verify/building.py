@@ -1,4 +1,4 @@
-"""Kernel builds out of an overlay: configured once, kept, and thrown away where cut short."""
+"""Kernel builds out of an overlay: configured, kept, and thrown away where cut short."""
 
 import os
 import shutil
@@ -82,17 +82,22 @@ def configured(
     """Return the build folder `name`, configured from base (a make target) with options.
 
     options are as scripts/config takes them: "-e KUNIT", "-d X86_KERNEL_IBT". targets are made
-    once after that. BuildError where make fails; nothing is kept then.
+    once after that. A build with other options is configured anew where it lies: make knows what
+    hangs on an option. BuildError where make fails; nothing is kept then.
     """
     require_tools(isa)
     build = Build(overlay, isa, overlay.folder / name)
     wanted = "\n".join([isa, base, *options])
     stamp = build.folder / ".loopwright-configured"
     whole = not (build.folder / ".loopwright-building").exists()
-    if whole and stamp.exists() and stamp.read_text() == wanted:
+    had = stamp.read_text() if whole and stamp.exists() else ""
+    if had == wanted:
         return build
-    shutil.rmtree(build.folder, ignore_errors=True)
-    build.folder.mkdir(parents=True)
+    if had.splitlines()[:2] == [isa, base]:
+        stamp.unlink()
+    else:
+        shutil.rmtree(build.folder, ignore_errors=True)
+    build.folder.mkdir(parents=True, exist_ok=True)
     _must(build, build.command(base))
     if options:
         script = str(overlay.source / "scripts/config")
