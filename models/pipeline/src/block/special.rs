@@ -39,6 +39,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
                     (8, true) => &s.movsq_odd_cycles,
                     _ => &[],
                 },
+                odd_line: if odd { s.movs_odd_line_cycles } else { 0.0 },
                 startup: if bytes == 1 {
                     s.movs_startup.max(s.movsb_startup)
                 } else {
@@ -57,6 +58,11 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
                     (8, true) => &s.stosq_odd_cycles,
                     _ => &[],
                 },
+                odd_line: if odd(params, strings, bytes) {
+                    s.stos_odd_line_cycles
+                } else {
+                    0.0
+                },
                 startup: s.stos_startup,
                 aligned: s.stos_rate,
                 unaligned: s.stos_rate_unaligned,
@@ -66,11 +72,14 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     }
 }
 
-/// Whether one side does not lie at a multiple of an element's bytes.
+/// Whether a side that counts lies at no multiple of an element's size.
 fn odd(params: &Params, strings: StringUse, bytes: u8) -> bool {
     let destination = strings.destination.unwrap_or(params.string.destination);
-    let sides = [destination, strings.source.unwrap_or(0)];
-    sides.iter().any(|side| side % u32::from(bytes) != 0)
+    let source = strings
+        .source
+        .filter(|_| params.string.odd_side == "either")
+        .unwrap_or(0);
+    [destination, source].iter().any(|side| side % u32::from(bytes) != 0)
 }
 
 /// The parameter of an instruction that waits for all before it: its name, and the cycles after that.
@@ -87,6 +96,8 @@ pub fn serial(kind: Serial, params: &Params) -> (&'static str, u32) {
 struct Rates<'a> {
     name: &'static str,
     points: &'a [[u32; 3]],
+    /// Cycles more for each 64 bytes.
+    odd_line: f64,
     startup: f64,
     aligned: f64,
     unaligned: f64,
@@ -144,7 +155,7 @@ fn at_rate(d: &Decoded, rates: &Rates<'_>, size: f64, aligned: bool) -> Result<f
             &format!("string.{}_rate{parameter}=N sets its bytes per cycle", rates.name),
         ));
     }
-    Ok(rates.startup + size / rate)
+    Ok(rates.startup + size / rate + size / 64.0 * rates.odd_line)
 }
 
 /// Cycles for so many bytes from measured points: on the line between its neighbours, beyond the

@@ -272,6 +272,12 @@ params! {
         stos_rate: real[0.0..=4096.0] = Some(0.0),
         /// Fill: bytes per cycle if the destination is not aligned; 0: unknown.
         stos_rate_unaligned: real[0.0..=4096.0] = Some(0.0),
+        /// Copy: cycles more for each 64 bytes where a side is at no multiple of the element's size.
+        movs_odd_line_cycles: real[0.0..=200.0] = Some(0.0),
+        /// The same of fills.
+        stos_odd_line_cycles: real[0.0..=200.0] = Some(0.0),
+        /// Which sides of a copy count for that, and for movsq_odd_cycles.
+        odd_side: text["destination", "either"] = Some("destination"),
         /// Alignment of the destination that the plain rates need, bytes.
         alignment: int[1..=64] = Some(32),
         /// Repetitions assumed where the call gives none.

@@ -1,5 +1,7 @@
 //! What registers hold at rename, and the moves and additions that rename does without a port.
 
+use crate::block::uops::Uop;
+use crate::block::{Slot, SlotKind};
 use crate::core::params::{rename, Params};
 use crate::core::value::UNLIMITED;
 use crate::engine::fingerprint::Fingerprint;
@@ -89,6 +91,19 @@ impl<'a> Registers<'a> {
             results.count(held, -1);
         }
         self.mirrored = mirrored;
+    }
+
+    /// Do a slot's work without a port, where that is possible.
+    pub fn done_here(&mut self, slot: &Slot, uops: &[Uop], results: &mut Results) -> bool {
+        match slot.kind {
+            SlotKind::Normal => false,
+            SlotKind::Move { to, from } => self.eliminate(to, from, results),
+            SlotKind::Add { to, from, add } => {
+                let uop = &uops[slot.uops.start as usize];
+                let written = uop.outputs.iter().flat_map(|o| o.regs.iter().copied());
+                self.add(to, from, add, written, results)
+            }
+        }
     }
 
     /// Try to eliminate a move.

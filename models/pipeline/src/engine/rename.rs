@@ -2,7 +2,7 @@
 
 use crate::block::uops::OUTPUTS;
 use crate::block::uops::{From, Role, Uop};
-use crate::block::{Block, Fused, Slot, SlotKind};
+use crate::block::{Block, Fused};
 use crate::core::params::Params;
 use crate::engine::behind::Behind;
 use crate::engine::events::{Event, Hold, Observer};
@@ -171,7 +171,7 @@ impl<'a> Rename<'a> {
         observer: &mut O,
     ) -> bool {
         let slot = &self.block.slots[at as usize];
-        let executed = if self.done_here(slot, &mut behind.results) {
+        let executed = if self.registers.done_here(slot, &self.block.uops, &mut behind.results) {
             0..0
         } else {
             slot.uops.clone()
@@ -197,19 +197,6 @@ impl<'a> Rename<'a> {
             self.registers.overwrite(reg, held, &mut behind.results);
         }
         !executed.is_empty()
-    }
-
-    /// Do a slot's work without a port, where that is possible.
-    fn done_here(&mut self, slot: &Slot, results: &mut Results) -> bool {
-        match slot.kind {
-            SlotKind::Normal => false,
-            SlotKind::Move { to, from } => self.registers.eliminate(to, from, results),
-            SlotKind::Add { to, from, add } => {
-                let uop = &self.block.uops[slot.uops.start as usize];
-                let written = uop.outputs.iter().flat_map(|o| o.regs.iter().copied());
-                self.registers.add(to, from, add, written, results)
-            }
-        }
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -87,7 +87,6 @@ impl<'a> Decode<'a> {
                     iteration: head.iteration,
                 };
                 microcode.start(routine, false);
-                break;
             }
             let last = Position {
                 iteration: head.iteration,
@@ -99,7 +98,7 @@ impl<'a> Decode<'a> {
             } else {
                 plan.switches_after(last.inst).then(|| self.stream.after(last))
             };
-            if found.cached_from.is_some() || inst.branch && self.p.branch_ends {
+            if inst.ms > 0 || found.cached_from.is_some() || inst.branch && self.p.branch_ends {
                 break;
             }
         }
