@@ -1,7 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests
 # make validate    the models against public measurements; models/accuracy.csv from them
-# make cross-validate   the models against what this machine measures (some 5 minutes)
+# make cross-validate   the models against what this machine measures (some 20 minutes)
 # make mutants     every variant's code changed in every way that we know, and what finds it (hours)
 # make streams     what the uncertainty of measurements is worth: loops of known cost, 500 times each
 # make sanitize    the harness with AddressSanitizer and UndefinedBehaviorSanitizer, where it holds jobs
@@ -66,12 +66,15 @@ kit: setup
 validate: setup
 	.venv/bin/python validation/accuracy.py
 	.venv/bin/python validation/record.py
+	.venv/bin/python validation/host_calls.py
+	.venv/bin/python validation/threads.py
 
 golden: setup
 	.venv/bin/python validation/golden.py
 
 cross-validate: setup
 	.venv/bin/python validation/host.py
+	.venv/bin/python validation/host_calls.py --measure
 
 bench: setup
 	.venv/bin/python benchmarks/models.py
