@@ -53,6 +53,15 @@ def test_there_is_one_version():
         assert not re.search(r"^version\b", (ROOT / other).read_text(), re.M), other
 
 
+def test_the_newest_release_of_the_changelog_is_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    first, *releases = re.findall(r"^## (\S+)(?: - (\d{4}-\d\d-\d\d))?$", text, re.M)
+    assert first == ("Unreleased", "")
+    version, date = releases[0]
+    assert version == lw.__version__
+    assert date
+
+
 def _rust_version() -> str:
     package = tomllib.loads((ROOT / "models/pipeline/Cargo.toml").read_text())["package"]
     return str(package["rust-version"])
