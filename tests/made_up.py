@@ -1,10 +1,16 @@
 """Evidence made up for tests: what models and machines might have said of copies to user space."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import pandas as pd
 
 from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.errors import InputError
 from loopwright.judging import basis, standing
 from loopwright.judging.study import Study
+from loopwright.judging.whole_calls import Calls
 
 CORES = ("sandybridge", "zen2")
 BYTES = {
@@ -26,10 +32,10 @@ RECORDS = {  # of models on cores: error in percent over how many loops, held ou
 }
 
 
-def held_to(records):
+def held_to(records, what="loops"):
     """Return models/accuracy.csv as it would be with these records."""
     rows = [
-        [core, model, "loops", standing.MEASUREMENT, count, error, 0.9, True, "made up"]
+        [core, model, what, standing.MEASUREMENT, count, error, 0.9, True, "made up"]
         for (model, core), (error, count) in records.items()
     ]
     return pd.DataFrame(rows, columns=standing.COLUMNS).astype({"rows": "Int64"})
@@ -118,3 +124,44 @@ def study(predicted, measured=None, host="", broken=()):
         host,
         "" if measured is not None else "not measured",
     )
+
+
+class Said:
+    """A simulator made up: {variant: cycles of a call as a function of (size, dst, parameter)}.
+
+    parameter(name) is what it is set to; a number of cycles stands for every call. missed adds
+    what mispredicted exits cost, by variant.
+    """
+
+    def __init__(self, costs, missed=None):
+        self.costs, self.missed, self.asked = costs, missed or {}, 0
+
+    def __call__(self, questions):
+        self.asked += len(questions)
+        return [[self._one(q, place) for place in q.places] for q in questions]
+
+    def _one(self, question, place):
+        cost = self.costs.get(question.variant.name)
+        if cost is None:
+            return InputError("no answer")
+        size, dst, _ = place
+        cycles = (
+            cost(size, dst, lambda n: float(question.overrides.get(n, 32)))
+            if callable(cost)
+            else cost
+        )
+        return Call(float(cycles), cycles + self.missed.get(question.variant.name, 0.0))
+
+
+class Call(NamedTuple):
+    """Cycles of a call that was made up."""
+
+    cycles: float
+    mispredicted: float
+
+
+def simulated(costs, *arguments, missed=None, given=None, cores=(), **more):
+    """Return a study in which the simulator has answers for whole calls, and models have none."""
+    found = study(*(arguments or (predictions({}),)), **more)
+    calls_of = Calls(Said(costs, missed), given or {})
+    return replace(found, calls=calls_of, cores=tuple(microarchs.load(c) for c in cores))

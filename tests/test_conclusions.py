@@ -5,6 +5,7 @@ import pytest
 from made_up import CORES, RECORDS, calls, held_to, predictions, study
 
 from loopwright.judging import basis, standing
+from loopwright.judging.recommend import conclude
 from loopwright.tree.patch import conclusions
 
 
@@ -14,7 +15,8 @@ def _records(monkeypatch):
 
 
 def of(name, *arguments):
-    return conclusions.of_all(study(*arguments), None)[name]
+    found = study(*arguments)
+    return conclusions.of_all(found, conclude(found))[name]
 
 
 def test_a_winner_has_its_figures_and_no_doubt():

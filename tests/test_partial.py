@@ -11,7 +11,7 @@ from loopwright.checking.check import user_space_note
 from loopwright.judging import basis, standing
 from loopwright.judging.compare import MEASURED, table
 from loopwright.judging.histogram import Bucket, Histogram
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude, judge
 from loopwright.judging.study import gather
 from loopwright.kernels import contract_of
 from loopwright.measuring.table import COLUMNS
@@ -156,7 +156,7 @@ def test_the_curves_carry_the_note():
 def test_a_patch_says_it_where_it_gives_the_figures_and_in_its_first_lines_what_it_is_worth(study):
     variant = kernels.load(KERNEL).variants["masked"]
     names = {"put_event": "epoll_put_uevent", "put_stat": "cp_new_stat"}
-    body = message.Writer(variant, names, evidence(study, None)).body([])
+    body = message.Writer(variant, names, evidence(study, conclude(study))).body([])
     words = " ".join(body.split())
     at = words.index("Measured on a machine")
     assert WORDS in words[at : at + 100]

@@ -56,23 +56,44 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
 @click.command()
 @options.spec("KERNEL", name="kernel")
 @options.sizes
+@options.microarch("Cores to judge for; the targets of the kernel's ISA where left out.")
+@options.settings
 @options.no_measure
 @output.formats
 def recommend(
-    kernel: str, sizes: str | None, no_measure: bool, as_json: bool, as_csv: bool
+    kernel: str,
+    sizes: str | None,
+    microarch: str | None,
+    settings: tuple[str, ...],
+    no_measure: bool,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Name the variant to ship for each routine of a kernel, or say why there is none.
 
     \b
     loopwright recommend arm64/copy_user
     loopwright recommend x86_64/copy_user --sizes histogram.txt:memcpy
+    loopwright recommend x86_64/put_event --microarch zen2 --set serial.stac_clac=20
     """
+    from loopwright.judging.recommend import concluded
+    from loopwright.reporting import strips
+
     with output.progress("measuring") as step:
-        rows = lw.recommend(kernel, sizes=sizes, quick=no_measure, progress=step)
+        found = concluded(
+            kernel,
+            sizes=sizes,
+            quick=no_measure,
+            microarch=microarch,
+            parameters=options.parameters(settings),
+            progress=step,
+        )
     if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
-    else:
-        output.describe(rows)
+        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+        return
+    output.describe(found.rows)
+    if len(found.bands):
+        print("", *strips.lines(found.bands), sep="\n")
 
 
 @click.command("self-test")

@@ -22,6 +22,13 @@ sizes = click.option(
     metavar="FILE[:MAP]",
     help="A bpftrace histogram of sizes that weighs the costs of calls.",
 )
+settings = click.option(
+    "--set",
+    "settings",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A parameter of the simulator, e.g. serial.stac_clac=20: it is unknown no more.",
+)
 no_measure = click.option(
     "--no-measure", is_flag=True, help="Measure nothing now; use what is stored."
 )
@@ -53,6 +60,17 @@ def out(text: str) -> Callable[[F], F]:
     return click.option(
         "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help=text
     )
+
+
+def parameters(settings: tuple[str, ...]) -> dict[str, str]:
+    """Return what --set gives; InputError where one is no NAME=VALUE."""
+    out = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")
+        out[name.strip()] = value.strip()
+    return out
 
 
 def alignments(text: str) -> list[tuple[int, int]]:

@@ -110,7 +110,7 @@ def predict(
         raise InputError("--timeline, --ports and --sources exclude each other")
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
-    asked |= {"asm": asm.read() if asm else None, "parameters": _parameters(settings)}
+    asked |= {"asm": asm.read() if asm else None, "parameters": options.parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
         view = inside.timeline
@@ -127,16 +127,6 @@ def predict(
     else:
         view(rows)
     return output.verdict(not all(rows.column("error")), "no prediction")
-
-
-def _parameters(settings: tuple[str, ...]) -> dict[str, str]:
-    out = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not (name and equals and value):
-            raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")
-        out[name.strip()] = value.strip()
-    return out
 
 
 VERBS = (predict,)

@@ -30,6 +30,8 @@ def _said_check(row: dict[str, object]) -> None:
 @options.tree(required=True)
 @options.out("Where the patch goes.")
 @options.sizes
+@options.microarch("Cores that it has to win on; the targets of the kernel's ISA where left out.")
+@options.settings
 @options.no_measure
 @click.option(
     "--verify",
@@ -43,13 +45,16 @@ def patch(
     tree: str,
     out: Path,
     sizes: str | None,
+    microarch: str | None,
+    settings: tuple[str, ...],
     no_measure: bool,
     tier: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Make a kernel patch of a variant, or of each routine's winner.
+    """Make a kernel patch of a variant, or of each routine's winner over the cores asked for.
 
+    A variant asked for by name that is no winner is an RFC, whose message says why first.
     Exit code 1 where there is no winner to make one of, or a check of --verify fails or cannot
     prove what it is for.
 
@@ -61,7 +66,17 @@ def patch(
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
-    rows = lw.patch(spec, tree, out, sizes=sizes, quick=no_measure, tier=tier, said=_said_check)
+    rows = lw.patch(
+        spec,
+        tree,
+        out,
+        sizes=sizes,
+        quick=no_measure,
+        microarch=microarch,
+        parameters=options.parameters(settings),
+        tier=tier,
+        said=_said_check,
+    )
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

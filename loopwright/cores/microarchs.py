@@ -27,6 +27,11 @@ class Microarch:
     features: frozenset[str]
     parameters: dict[str, Any]
 
+    @property
+    def kin(self) -> tuple[str, ...]:
+        """Return the cores of the same family, the most alike first."""
+        return tuple(self.parameters.get("kin", ()))
+
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield what core.toml says of each parameter: its dotted name and its entry."""
         for table, entries in self.parameters.items():

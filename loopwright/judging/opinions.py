@@ -19,7 +19,7 @@ from loopwright.predicting.models import MODELS
 # A difference that is smaller than this no model is asked to tell.
 LEAST = 0.05
 # Models that nobody has held to measurements of a core must show more, and be at least two.
-UNVALIDATED = 0.2
+UNVALIDATED = standing.UNVALIDATED_PERCENT / 100
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.judging.basis import Gap
 from loopwright.judging.compare import HERE
 from loopwright.judging.histogram import Histogram
+from loopwright.judging.ranks import Rank
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import THRESHOLD, Case, Verdict
 from loopwright.machine import hosts
@@ -18,19 +19,36 @@ def confidence(case: Case, targets: Cores) -> str:
     """Say how sure the verdicts on a variant are, over the target cores."""
     of = {c.id: case.verdicts.get(c.id) for c in targets}
     if doubtful := case.contested(targets):
+        asked = [numbers for c in doubtful if (numbers := _unknown(of[c.id]))]
+        if len(asked) == len(doubtful):
+            return f"open on {names(doubtful)}: measure {' and '.join(dict.fromkeys(asked))} there"
         return f"models disagree: measure on {names(doubtful)}"
     if silent := case.silent(targets):
         return f"no model answers on {names(silent)}: measure there"
-    measured = [c for c in targets if (v := of[c.id]) is not None and v.measured]
+    known = [(c, v) for c in targets if (v := of[c.id]) is not None]
+    measured = [c for c, v in known if v.measured]
     if len(measured) == len(targets):
         return "measured"
-    by_models = [(c, v.opinion) for c in targets if (v := of[c.id]) is not None and v.opinion]
+    parts = [f"measured on {names(measured)}"] if measured else []
+    if held := [c for c, v in known if v.rank is Rank.SIMULATED]:
+        parts.append(f"simulated on {names(held)}")
+    if bounded := [c for c, v in known if v.rank is Rank.BOUNDED]:
+        parts.append(f"simulated on {names(bounded)} (no loop validated there)")
+    parts += [f"{v.sources[0]}, kin of {c.id}" for c, v in known if v.rank is Rank.KIN]
+    by_models = [(c, v.opinion) for c, v in known if v.opinion]
     alone = [c for c, opinion in by_models if len(opinion.ratios) == 1]
     unsure = [c for c, opinion in by_models if not opinion.validated]
     notes = [f"one model alone on {names(alone)}"] if alone else []
     notes += [f"none validated on {names(unsure)}"] if unsure else []
-    agreed = f"models agree ({', '.join(notes)})" if notes else "models agree"
-    return f"measured on {names(measured)}, {agreed}" if measured else agreed
+    if by_models:
+        parts.append(f"models agree ({', '.join(notes)})" if notes else "models agree")
+    return ", ".join(parts)
+
+
+def _unknown(verdict: Verdict | None) -> str:
+    """Name the parameters that leave a verdict open, or nothing."""
+    calls = verdict.simulated if verdict else None
+    return " and ".join(calls.unknown) if calls else ""
 
 
 def not_enough(short: list[Case], targets: Cores) -> str:
@@ -97,8 +115,11 @@ def _place(core: str, found: Study) -> str:
 
 def basis(found: Study, sizes: Histogram | None) -> str:
     """Say which sizes a judgement is about, and what was measured where."""
-    which = f"{sizes.name} from 64 B on" if sizes else "64 B to 4 KiB weighted alike"
-    models = f"models: start-up and main loop, L1 hits, sizes {which}"
+    which = sizes.name if sizes else "64 B to 4 KiB weighted alike"
+    models = f"simulated: whole calls, L1 hits, sizes {which}"
+    if found.calls is None:
+        which = f"{sizes.name} from 64 B on" if sizes else which
+        models = f"models: start-up and main loop, L1 hits, sizes {which}"
     if found.measurements.empty or not found.measurements["cycles"].notna().any():
         return f"{models}; not measured: {found.unmeasured or 'nothing came of it'}"
     weights = f"sizes weighted by {sizes.name}" if sizes else "the same sizes"

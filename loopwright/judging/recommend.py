@@ -1,17 +1,20 @@
 """Judge a kernel's variants: a winner for each routine, or none and why."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
-from loopwright.judging import reasons
+from loopwright.judging import band_words, bands, deciding, reasons
+from loopwright.judging.bands import Band
+from loopwright.judging.cases import cases, sound
 from loopwright.judging.compare import table
 from loopwright.judging.histogram import Histogram, read
 from loopwright.judging.study import Study, gather
-from loopwright.judging.verdicts import THRESHOLD, Case, cases, sound
+from loopwright.judging.verdicts import THRESHOLD, Case
 from loopwright.kernels import Routine
 
 COLUMNS = [
@@ -26,6 +29,10 @@ COLUMNS = [
     "basis",
     "models",
     "reason",
+    "bands",
+    "evidence",
+    "break_even",
+    "measure_first",
 ]
 
 
@@ -34,16 +41,42 @@ def recommend(
     *,
     sizes: str | None = None,
     quick: bool = False,
+    microarch: str | None = None,
+    parameters: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Gather a kernel's evidence and recommend a variant for each of its routines.
 
-    sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the measured costs.
-    quick leaves this host's measurement out.
+    sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the costs of calls.
+    quick leaves this host's measurement out. microarch ("ID[,ID]" or "all") names the cores to
+    judge for; left out, they are the targets. parameters set the simulator's, by dotted name: what
+    is set is no longer unknown.
     """
+    return concluded(
+        kernel_id,
+        sizes=sizes,
+        quick=quick,
+        microarch=microarch,
+        parameters=parameters,
+        progress=progress,
+    ).rows
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is concluded of a kernel: rows has one for each routine (see judge), bands one for each
+    stretch of sizes on each core (see band_words.rows), cases by routine what is known of variants.
+    """
+
+    rows: pd.DataFrame
+    bands: pd.DataFrame
+    cases: Mapping[str, list[Case]]
+
+
+def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judgement:
+    """Gather a kernel's evidence and judge it; the arguments are those of recommend."""
     histogram = read(sizes) if sizes else None
-    found = gather(kernel_id, sizes=histogram, quick=quick, progress=progress)
-    return judge(found, histogram)
+    return conclude(gather(kernel_id, sizes=histogram, **asked), histogram)
 
 
 def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
@@ -54,22 +87,40 @@ def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
     disagree: measure on X", "no model answers on X: measure there" or "not enough measured on X".
     slower_on names cores on which the winner would be slower, only_where variants that win under a
     condition alone. basis says what sizes the judgement is about, models which models count, and
-    how right they have been.
+    how right they have been. bands says which variant is best from which size to which, evidence
+    what counts on each core, break_even the numbers that would decide what is open, measure_first
+    which of them moves most and what measures it.
 
     A variant wins where nothing that is missing could change it: every point that was to be
-    measured on a target core is there, of all that can win; models that count agree on whether
-    there is a gain, and show more than they are off by.
+    measured on a target core is there, of all that can win; it is better over the whole of what is
+    not known of the core; models that count agree on whether there is a gain, and show more than
+    they are off by.
     """
-    rows = table(found)
-    judged = [_routine(found, r, rows, sizes) for r in found.kernel.routines.values()]
-    return pd.DataFrame(judged, columns=COLUMNS)
+    return conclude(found, sizes).rows
+
+
+def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
+    """Judge every routine of a study."""
+    rows, judged, drawn = table(found), [], []
+    of_routines: dict[str, list[Case]] = {}
+    for routine in found.kernel.routines.values():
+        known = of_routines[routine.name] = cases(found, routine, rows, sizes)
+        of_routine = bands.of(found, routine, known)
+        judged.append(_routine(found, routine, known, of_routine, sizes))
+        drawn.append(band_words.rows(found.kernel.id, routine.name, of_routine))
+    return Judgement(
+        pd.DataFrame(judged, columns=COLUMNS),
+        pd.concat([d for d in drawn if len(d)] or drawn[:1], ignore_index=True),
+        of_routines,
+    )
 
 
 def _routine(
-    found: Study, routine: Routine, rows: pd.DataFrame, sizes: Histogram | None
-) -> dict[str, object]:
-    targets = microarchs.targets(found.kernel.isa)
-    known = cases(found, routine, rows, sizes)
+    found: Study, routine: Routine, known: list[Case], of_routine: list[Band],
+    sizes: Histogram | None,
+) -> dict[str, object]:  # fmt: skip
+    targets = found.targets
+    numbers = deciding.numbers(found, routine, known, sizes)
     answer: dict[str, object] = {
         "kernel": found.kernel.id,
         "routine": routine.name,
@@ -81,6 +132,10 @@ def _routine(
         "only_where": _conditional(known, targets),
         "basis": reasons.basis(found, sizes),
         "models": "",
+        "bands": band_words.in_words(of_routine),
+        "evidence": band_words.evidence(found, routine, known, sizes),
+        "break_even": deciding.in_words(found, numbers),
+        "measure_first": deciding.first(found, known, numbers),
     }
     if not sound(found, routine.baseline):
         failure = str(found.checks.set_index("variant").loc[routine.baseline, "failure"])
@@ -95,7 +150,7 @@ def _routine(
         }
     scored = sorted(
         ((score, c) for c in general if (score := c.score(targets)) == score),
-        key=lambda pair: pair[0],
+        key=lambda pair: (pair[0], pair[1].likely(targets)),
         reverse=True,
     )
     if not scored:
@@ -135,6 +190,11 @@ def _no_winner(routine: Routine, scored: list[tuple[float, Case]], targets: list
     score, case = scored[0]
     name = case.variant.name
     if contested := case.contested(targets):
+        if all(case.verdicts[c.id].simulated for c in contested):
+            return (
+                f"what is not known of {reasons.names(contested)} decides whether {name} is faster "
+                f"than {routine.baseline} ({reasons.all_of(case)})"
+            )
         return (
             f"models differ on whether {name} is faster than {routine.baseline} on "
             f"{reasons.names(contested)} ({reasons.all_of(case)})"
@@ -144,11 +204,16 @@ def _no_winner(routine: Routine, scored: list[tuple[float, Case]], targets: list
             f"{name} leads ({reasons.all_of(case)}), but nothing is known of it and "
             f"{routine.baseline} on {reasons.names(case.silent(targets))}"
         )
+    doubts = [
+        f"; on {v.core} the simulator {v.simulated.trust.standing.described}"
+        for v in case.verdicts.values()
+        if v.simulated and not v.settled_either_way and v.high > 1 + THRESHOLD
+    ]
     unproven = [v for v in case.verdicts.values() if v.opinion and v.opinion.unproven]
     why = "".join(f"; on {v.core} {v.opinion.unproven}" for v in unproven if v.opinion)
     return (
         f"none is shown to beat {routine.baseline}: the best, {name}, is at "
-        f"{reasons.all_of(case)}{why}"
+        f"{reasons.all_of(case)}{why}{''.join(doubts)}"
     )
 
 

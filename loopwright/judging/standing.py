@@ -17,7 +17,14 @@ MEASUREMENT = "measurement"
 # A model that was farther off than this, on the mean, is not believed where another is.
 GOOD_PERCENT = 15.0
 LEAST_ROWS = 30  # fewer are too few to say how right a model is
-_ABOUT = {"loop": ("loops", "unrolled"), "unrolled": ("unrolled", "loops")}
+# What nobody has held to loops of a core is taken to be off by at least this.
+UNVALIDATED_PERCENT = 20.0
+_ABOUT = {
+    "call": ("calls", "loops", "unrolled"),
+    "loop": ("loops", "unrolled"),
+    "unrolled": ("unrolled", "loops"),
+}
+_WHOLE = ("calls", "loops", "speed-ups")  # what tells of more than single instructions
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,35 @@ def of(model: str, core: str, notion: str, known: pd.DataFrame) -> Standing:
                 said = f"off by {error:.0f} % over {count}{_plural(what)} there"
                 return Standing(model, core, error, said)
     return Standing(model, core, None, _otherwise(mine))
+
+
+def bounded(model: str, core: str, known: pd.DataFrame) -> Standing | None:
+    """Return a bound of how far a model is off that only knows the instructions of a core.
+
+    None where those were not held to LEAST_ROWS measurements, or were not right. The error is the
+    largest of what is known: of single instructions there; of what was measured of whole loops or
+    published of speed-ups there, however little; its mean on loops of the core that it is worst on;
+    and UNVALIDATED_PERCENT.
+    """
+    mine = known[(known["core"] == core) & (known["model"] == model)]
+    count, error = _pooled(mine[mine["what"] == "instructions"], core, known)
+    if count < LEAST_ROWS or error > GOOD_PERCENT:
+        return None
+    parts = {f"{error:.0f} % over {count:,} single instructions there": error}
+    for what in _WHOLE:
+        rows, off = _pooled(mine[(mine["what"] == what) & mine["held_out"]], core, known)
+        if rows:
+            parts[f"{off:.0f} % over {rows:,} {what} there"] = off
+    others = known[(known["model"] == model) & (known["core"] != core) & known["held_out"]]
+    for other, rows_of in others[others["what"].isin(("calls", "loops"))].groupby("core"):
+        rows, off = _pooled(rows_of, str(other), known)
+        if rows >= LEAST_ROWS:
+            parts[f"{off:.0f} % over {rows:,} loops on {other}"] = off
+    most = max(parts, key=lambda part: parts[part])
+    if parts[most] < UNVALIDATED_PERCENT:
+        most = f"{error:.0f} % over {count:,} single instructions there, but no loops"
+    taken = max(UNVALIDATED_PERCENT, *parts.values())
+    return Standing(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
 
 
 def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, float]:

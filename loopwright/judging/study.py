@@ -1,6 +1,6 @@
 """Gather all that can be known here about a kernel: predictions, contract, measurements."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -9,9 +9,11 @@ import pandas as pd
 from loopwright import kernels, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.cores import microarchs
+from loopwright.cores.microarchs import Microarch
 from loopwright.judging import basis
 from loopwright.judging.histogram import Histogram
 from loopwright.judging.recall import Source, measurements
+from loopwright.judging.whole_calls import Calls
 from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run as run_measurements
@@ -31,7 +33,8 @@ class Study:
 
     host is the core that this machine is ("" where no core.toml knows it). measurements has the
     rows of this machine and, of other cores, those of the results store, whose sources say where
-    they come from. unmeasured says why nothing was measured here, where it was so.
+    they come from. unmeasured says why nothing was measured here, where it was so. calls answers
+    for whole calls by the simulator; cores are those to judge for, all targets where none is named.
     """
 
     kernel: Kernel
@@ -41,6 +44,13 @@ class Study:
     host: str
     unmeasured: str
     sources: tuple[Source, ...] = ()
+    calls: Calls | None = None
+    cores: tuple[Microarch, ...] = ()
+
+    @property
+    def targets(self) -> list[Microarch]:
+        """Return the cores that a recommendation is made for."""
+        return list(self.cores) or microarchs.targets(self.kernel.isa)
 
     @property
     def tried(self) -> bool:
@@ -53,16 +63,20 @@ def gather(
     *,
     sizes: Histogram | None = None,
     quick: bool = False,
+    microarch: str | None = None,
+    parameters: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
     """Predict, check and measure every variant of a kernel; recall what was measured elsewhere.
 
     A variant that breaks its contract is not measured. quick measures nothing now. On the core
     that this machine is, what is measured now goes before what is stored, unless the latter has
-    more of the points that a judgement rests on, or as many and only it comes from a PMU. progress
-    is called with measured points of a routine and all of them.
+    more of the points that a judgement rests on, or as many and only it comes from a PMU.
+    microarch and parameters are as for recommend. progress is called with measured points of a
+    routine and all of them.
     """
     kernel = kernels.load(kernel_id)
+    targets = microarchs.select(microarch, kernel.isa)
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
@@ -74,17 +88,20 @@ def gather(
     elif len(now):
         stored = stored[stored["microarch"] != host]
         sources = [s for s in sources if s.core != host]
-    cores = [c.id for c in microarchs.targets(kernel.isa)]
+    cores = [c.id for c in targets]
     here = [host] if host and microarchs.load(host).isa == kernel.isa else []
     cores += dict.fromkeys(c for c in (*here, *(s.core for s in sources)) if c not in cores)
     return Study(
         kernel=kernel,
-        predictions=predict(kernel_id, microarch=",".join(cores), model="all"),
+        predictions=predict(
+            kernel_id, microarch=",".join(cores), model="all", parameters=parameters
+        ),
         checks=checks,
         measurements=pd.concat([t for t in (now, stored) if len(t)] or [now], ignore_index=True),
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
+        cores=tuple(targets),
     )
 
 

@@ -79,6 +79,7 @@ def _tables(findings: list[Finding], folder: Path) -> None:
         "measurements": [f.study.measurements for f in findings if len(f.study.measurements)],
         "compare": [f.table for f in findings],
         "recommendations": [f.recommendation for f in findings],
+        "bands": [f.bands for f in findings],
         "alignment": [f.sweep for f in findings],
         "assumptions": [f.assumed for f in findings if len(f.assumed)],
     }

@@ -6,7 +6,7 @@ import pandas as pd
 
 from loopwright.judging.compare import table
 from loopwright.judging.histogram import Histogram
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import conclude
 from loopwright.judging.study import gather
 from loopwright.kernels import Kernel
 from loopwright.predicting.models import SIMULATOR
@@ -34,15 +34,17 @@ def examine(
     simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
     rests_on = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()
+    judgement = conclude(found, sizes)
     swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
     return Finding(
         study=found,
         table=compared,
-        recommendation=judge(found, sizes),
+        recommendation=judgement.rows,
+        bands=judgement.bands,
         sweep=swept,
         boundaries=alignment.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
-        evidence=evidence(found, sizes),
+        evidence=evidence(found, judgement),
         assumed=rests_on[rests_on["least_cycles"].notna()] if cores else rests_on,
         baselines=baselines,
     )

@@ -14,6 +14,7 @@ from loopwright.tree.patch import Evidence
 class Finding:
     """A kernel's study, its comparison table, its recommendation, and what became of patches.
 
+    bands says which variant is best from which size to which, as recommend.Judgement has it.
     sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
     moments the timelines; evidence is what patches say. assumed has a row for each figure of the
     simulator and each parameter that it would follow and nobody has measured (loopwright.sources).
@@ -29,6 +30,7 @@ class Finding:
     moments: tuple[Moment, ...]
     evidence: Evidence
     assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
+    bands: pd.DataFrame = field(default_factory=pd.DataFrame)
     baselines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import pandas as pd
 
 from loopwright.judging.compare import HERE
 from loopwright.predicting.models import SIMULATOR
-from loopwright.reporting import origin
+from loopwright.reporting import origin, strips
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.layout import section, table, wrapped
 from loopwright.reporting.patches import PatchedTree
@@ -56,6 +56,10 @@ def _kernel(finding: Finding) -> str:
             ("slower_on", "Slower on"),
             ("only_where", "Faster, but only where a condition holds"),
             ("basis", "Basis"),
+            ("evidence", "Evidence"),
+            ("bands", "By size"),
+            ("break_even", "What would decide"),
+            ("measure_first", "Measure first"),
         ):
             if row[key]:
                 out += wrapped(f"{label}: {row[key]}", "  ")
@@ -67,6 +71,7 @@ def _kernel(finding: Finding) -> str:
     return "\n".join(
         [
             *out,
+            *(strips.lines(finding.bands) if len(finding.bands) else ()),
             *_checks(found.checks),
             "",
             by_core(finding.table),
@@ -162,8 +167,8 @@ def _reading() -> str:
         "loop for as many bytes of each variant; B/iter is what an iteration moves. A dash is no "
         "answer; the reasons stand below each table. A figure in brackets is a model's error "
         "against the measurement, where this host is the core.",
-        "llvm-mca and OSACA see neither the front end nor code alignment; no model here sees the "
-        "cost of a string instruction, of stac and clac, or of a cache miss.",
+        "llvm-mca and OSACA see neither the front end nor code alignment; only the simulator sees "
+        "string instructions, stac and clac; no model here sees a cache miss.",
     )
     lines = [line for text in texts for line in [*wrapped(text), ""]]
     return section("How to read this") + "\n".join(lines)

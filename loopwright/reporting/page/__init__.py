@@ -11,7 +11,7 @@ from loopwright.judging.histogram import Histogram
 from loopwright.kernels import Kernel
 from loopwright.reporting import cross_validation, origin, palette
 from loopwright.reporting.findings import Finding
-from loopwright.reporting.page import figures, kernel_tables, moments
+from loopwright.reporting.page import band_tables, figures, kernel_tables, moments
 from loopwright.reporting.page.asked import Asked
 from loopwright.reporting.page.figures import Drawing
 from loopwright.reporting.page.grid import Column, Grid, GridRow, number, text
@@ -26,6 +26,8 @@ class KernelSection:
     kernel: Kernel
     finding: Finding
     judged: list[dict[str, object]]
+    strips: list[Drawing]
+    bands: Grid | None
     throughput: list[Drawing]
     throughput_table: Grid
     silent: Grid | None
@@ -84,6 +86,8 @@ def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> KernelSe
         kernel=found.kernel,
         finding=found,
         judged=judged,
+        strips=list(band_tables.strips(found, name)),
+        bands=band_tables.bands(found, name),
         throughput=list(figures.throughput(found, name)),
         throughput_table=kernel_tables.throughput(found, asked, name),
         silent=kernel_tables.silent(found, name),

@@ -29,7 +29,7 @@ def throughput(found: Finding, name: str) -> Iterator[Drawing]:
     """Yield the cycles of each variant, for each core with figures."""
     answered = set(found.table.loc[found.table["cycles"].notna(), "microarch"])
     for core in (c for c in found.cores() if c in answered):
-        yield _drawing(
+        yield drawing(
             plots.cycles(found.table, core),
             f"{name}-{core}-throughput",
             f"{core}: cycles by variant and source, for as many bytes of each variant",
@@ -44,7 +44,7 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
         slow = ", ".join(words.loc[words["slow_offsets"] != "", "variant"])
         if not slow:
             continue
-        yield _drawing(
+        yield drawing(
             plots.heat_map(found.sweep, str(core)),
             f"{name}-{core}-heat",
             f"{core}: slowdown over code offsets. A dot marks more than 2 % above the variant's "
@@ -74,7 +74,7 @@ def curves(
         notes = "; ".join(note for note in mine["note"].unique() if note)
         what += f" {notes}" if notes else ""
         weights = f"; bars: calls in {histogram.name}" if histogram else ""
-        yield _drawing(
+        yield drawing(
             plots.size_curves(mine, kernel=found.kernel.id, histogram=histogram),
             f"{name}-{routine}-{core}-{source}-sizes",
             f"{routine} on {core}: cycles a call over its size, {what}. Vertical lines: the "
@@ -88,7 +88,7 @@ def scatters(findings: list[Finding]) -> Iterator[Drawing]:
     """Yield predicted over measured cycles for each core that something was measured on."""
     pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
     for core, mine in pairs.groupby("microarch", sort=False):
-        yield _drawing(
+        yield drawing(
             plots.scatter(mine),
             f"scatter-{core}",
             f"{core}: predicted over measured cycles; the band is 10 % to either side",
@@ -97,7 +97,6 @@ def scatters(findings: list[Finding]) -> Iterator[Drawing]:
         )
 
 
-def _drawing(
-    figure: Figure, name: str, caption: str, aside: str, facets: dict[str, str]
-) -> Drawing:
+def drawing(figure: Figure, name: str, caption: str, aside: str, facets: dict[str, str]) -> Drawing:
+    """Return a figure as the page has it; aside is for who cannot see it."""
     return Drawing(svg.inline(figure, name, f"{caption}; {aside}"), caption, facets)

@@ -11,6 +11,7 @@ from loopwright.reporting.plots.ports import ports
 from loopwright.reporting.plots.published import published_over_size
 from loopwright.reporting.plots.scatter import scatter
 from loopwright.reporting.plots.size_curves import size_curves
+from loopwright.reporting.plots.strip import strip
 from loopwright.reporting.plots.timeline import timeline
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "published_over_size",
     "scatter",
     "size_curves",
+    "strip",
     "timeline",
 ]

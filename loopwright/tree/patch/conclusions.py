@@ -1,36 +1,51 @@
 """What a study concludes of each variant, as a patch's message says it."""
 
-from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
-from loopwright.judging import standing
-from loopwright.judging.compare import MEASURED, table
-from loopwright.judging.histogram import Histogram
+from loopwright.judging import band_words, bands, break_even, standing
+from loopwright.judging.compare import MEASURED
 from loopwright.judging.reasons import names, percent
-from loopwright.judging.recommend import judge
+from loopwright.judging.recommend import Judgement
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import THRESHOLD, Case, Verdict, cases
+from loopwright.judging.verdicts import THRESHOLD, Case, Verdict
 from loopwright.kernels import Kernel
 from loopwright.tree.patch.evidence import Judged
 
 
-def of_all(found: Study, sizes: Histogram | None) -> dict[str, Judged]:
+def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
     """Return what is concluded of every variant that is not its routine's baseline."""
-    rows, judged = table(found), judge(found, sizes).set_index("routine")
-    targets = microarchs.targets(found.kernel.isa)
-    off_by = _off_by(found.kernel, sorted(set(rows["microarch"])))
+    judged, targets = concluded.rows.set_index("routine"), found.targets
+    off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
     out = {}
     for routine in found.kernel.routines.values():
         row = judged.loc[routine.name]
-        for case in cases(found, routine, rows, sizes):
+        for case in concluded.cases[routine.name]:
             known = _known(case)
+            by_size = band_words.in_words(bands.of(found, routine, [case]))
             if case.variant.name == row["winner"]:
                 said = f"Against what is there: {known} (confidence: {row['confidence']})."
                 worse = _cores([v for v in case.verdicts.values() if v.loss])
                 doubt = f"This is slower on {worse}, if faster on the whole." if worse else ""
-                out[case.variant.name] = Judged(doubt, said, off_by)
             else:
-                out[case.variant.name] = Judged(doubt=_doubt(case, targets), off_by=off_by)
+                doubt, said = _doubt(case, targets), ""
+            out[case.variant.name] = Judged(
+                doubt,
+                said,
+                off_by,
+                by_size=by_size,
+                rests_on=str(row["evidence"]) if case.simulated else "",
+                decides=_decides(found, case),
+            )
     return out
+
+
+def _decides(found: Study, case: Case) -> str:
+    """Say for each target core which number would decide, where one does."""
+    said = []
+    for core in found.targets:
+        one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
+        if one and one.unknown and verdict and verdict.simulated and core.id not in case.lacking:
+            said += [break_even.described(found) for found in break_even.of(one)[:1]]
+    return ". ".join(said)
 
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:

@@ -10,13 +10,18 @@ import pandas as pd
 class Judged:
     """What is concluded of a variant: doubt says what speaks against it, proof why it is a winner.
 
-    Both are sentences, or empty. off_by has, by core and model, how far that model has
-    been off there, in percent; those that are missing were never held to measurements of the core.
+    Both are sentences, or empty. off_by has, by core and model, how far that model has been off
+    there, in percent; those that are missing were never held to measurements of the core. by_size
+    has the bands of sizes in which it is faster, rests_on what kind of evidence that is on each
+    core, decides the numbers that would decide what is open.
     """
 
     doubt: str = ""
     proof: str = ""
     off_by: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    by_size: str = ""
+    rests_on: str = ""
+    decides: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from loopwright.tree.target import Target
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
+_RFC = "[RFC PATCH]"
 _UNSIGNED = (
     f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
     "set user.name and user.email and make the patch again, or commit --amend --reset-author -s."
@@ -30,7 +31,8 @@ _UNSIGNED = (
 class MadePatch:
     """What became of a patch.
 
-    status is "written" or "already there"; files are the patch files kept, none where the tree
+    status is "written" or "already there"; subject begins as that of the mail does where it is one
+    to talk about, not to merge; files are the patch files kept, none where the tree
     has the variant already. findings is all that the tree's checkpatch.pl said, am_ok whether git
     am took the patch on the tree's own files. notes are lines for the user: what was left out,
     what to do before sending.
@@ -99,9 +101,8 @@ def make(
             where = _keep(log, error.log.encode(), paths.build_dir())
             raise PatchError(f"{error}; all of it is in {where}", error.log) from None
         kept = _keep(patch.name, patch.read_bytes(), out)
-    return MadePatch(
-        variant.id, str(source), WRITTEN, subject, (kept,), findings, True, tuple(notes)
-    )
+    shown = f"{_RFC} {subject}" if writer.doubtful else subject
+    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, True, tuple(notes))
 
 
 def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:

@@ -65,6 +65,7 @@ class Writer:
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
         parts = self._of_each("doubt")
         parts += [*_paragraphs(why), *(_wrap(text) for text in also)]
+        parts += self._by_size()
         for one in self.variants:
             parts += self._predicted(one)
         for one in self.variants:
@@ -112,6 +113,21 @@ class Writer:
             for one in self.variants
             if (said := getattr(self._judged(one), which))
         ]
+
+    def _by_size(self) -> list[str]:
+        """Return the bands of sizes, what they rest on, and what would decide, a paragraph each."""
+        parts = []
+        several = len(self.variants) > 1
+        for one in self.variants:
+            judged = self._judged(one)
+            name = f" of {self._name(one)}" if several else ""
+            if judged.by_size:
+                parts.append(f"Speed{name} against what is there, by size: {judged.by_size}.")
+            if judged.decides:
+                parts.append(f"What would decide{name}: {judged.decides}.")
+        if rests := dict.fromkeys(filter(None, (self._judged(v).rests_on for v in self.variants))):
+            parts.append(f"This rests on: {'; '.join(rests)}.")
+        return [_wrap(part) for part in parts]
 
     def _name(self, one: Variant) -> str:
         return f"{self.names[one.routine]}()"

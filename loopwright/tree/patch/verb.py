@@ -1,6 +1,6 @@
 """The verb patch: from a kernel and a tree to patch files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +9,8 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.judging.compare import table
-from loopwright.judging.histogram import Histogram, read
-from loopwright.judging.recommend import judge
+from loopwright.judging.histogram import read
+from loopwright.judging.recommend import Judgement, conclude
 from loopwright.judging.study import Study, gather
 from loopwright.kernels import Variant
 from loopwright.tree import sources as trees
@@ -32,14 +32,17 @@ def patch(
     *,
     sizes: str | None = None,
     quick: bool = False,
+    microarch: str | None = None,
+    parameters: Mapping[str, str] | None = None,
     tier: str | None = None,
     said: Callable[[dict[str, object]], None] | None = None,
 ) -> pd.DataFrame:
     """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
 
     tree is a Linux source tree (only read), or debian:6.12; patch files go into the folder out.
-    sizes and quick are as for recommend. Returns one row a variant: status is "written", "already
-    there", or "no winner" (notes say why). Variants whose changes are the same patch are one row.
+    sizes, quick, microarch and parameters are as for recommend. Returns one row a variant: status
+    is "written", "already there", or "no winner" (notes say why). Variants whose changes are the
+    same patch are one row.
     tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
     the variant already: checks holds those rows (see tree.verify.run), which also go to said
     one by one. InputError where no patch can be made, or the variant breaks its contract.
@@ -53,9 +56,12 @@ def patch(
     if tier:
         verify.require(kernel.isa, tier)
     with against(kernel, source) as (seen, compared):
-        study = gather(seen.id, sizes=histogram, quick=quick)
+        study = gather(
+            seen.id, sizes=histogram, quick=quick, microarch=microarch, parameters=parameters
+        )
         # Both may assemble the tree's own functions, which are there for so long.
-        judged, found_out = judge(study, histogram), evidence(study, histogram)
+        concluded = conclude(study, histogram)
+        judged, found_out = concluded.rows, evidence(study, concluded)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
         judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""
@@ -108,14 +114,14 @@ def _records(rows: pd.DataFrame) -> list[dict[str, object]]:
     return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
 
 
-def evidence(study: Study, sizes: Histogram | None) -> Evidence:
+def evidence(study: Study, concluded: Judgement) -> Evidence:
     """Return what a patch's message says: of every routine, since a patch may touch several."""
     kernel = study.kernel
     return Evidence(
         table=table(study),
         measurements=study.measurements,
         checks=study.checks,
-        judged=conclusions.of_all(study, sizes),
+        judged=conclusions.of_all(study, concluded),
         unmeasured=study.unmeasured,
         baselines={r.name: r.baseline for r in kernel.routines.values()},
         words={name: variant.summary for name, variant in kernel.variants.items()},

@@ -1,0 +1,148 @@
+"""The number that would decide: where along an unknown parameter one variant overtakes another."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopwright.judging.simulated import Simulated
+from loopwright.judging.unknowns import Course, Unknown
+
+# What parameters are, in words, and what they count.
+_WORDS = {
+    "serial.stac_clac": ("stac or clac", "cycles"),
+    "string.movs_startup": ("the start of rep movs", "cycles"),
+    "string.stos_startup": ("the start of rep stos", "cycles"),
+    "string.movs_rate_unaligned": ("a misaligned rep movs", "cycles for 64 bytes"),
+    "string.stos_rate_unaligned": ("a misaligned rep stos", "cycles for 64 bytes"),
+}
+_LINE = 64  # bytes
+_SAME = 0.005  # a margin that moves by less does not move
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """How the speed of a variant against another runs along one unknown parameter of a core.
+
+    Its courses are along the range with everything else cheap and exits predicted, and with
+    everything else dear and exits mispredicted; sure are the same for the speed that is more than
+    the simulator may be off by.
+    """
+
+    simulated: Simulated
+    unknown: Unknown
+    courses: tuple[Course, Course]
+    sure: tuple[Course, Course]
+
+    @property
+    def moves(self) -> float:
+        """Return how far it moves the speed at most, as the natural logarithm of a ratio."""
+        return max(course.moves for course in self.courses)
+
+    @property
+    def turns(self) -> bool:
+        """Say whether it decides which of the two is faster."""
+        return any(course.zeros for course in self.courses)
+
+    @property
+    def settled(self) -> bool | None:
+        """Return whether the variant is faster (True) or slower (False) all along; else None."""
+        signs = {m > 0 for course in self.courses for m in course.margins}
+        return signs.pop() if len(signs) == 1 else None
+
+    @property
+    def monotone(self) -> bool:
+        """Say whether the speed only rises or only falls along the range."""
+        return all(course.monotone for course in self.courses)
+
+    def values(self, courses: Sequence[Course]) -> list[float]:
+        """Return the values of the parameter at which courses turn, ascending."""
+        return sorted({self.unknown.at(zero) for c in courses for zero in c.zeros})
+
+
+def of(one: Simulated) -> list[BreakEven]:
+    """Return how each unknown moves the speed, the one that moves it most first."""
+    out = []
+    for name in one.unknown:
+        both = []
+        for least in (1.0, 1 + one.trust.doubt):
+            both.append(
+                tuple(
+                    one.margins.course(
+                        one.variant, one.against, name, one.sizes, end=end, least=least
+                    )
+                    for end in (0.0, 1.0)
+                )
+            )
+        courses, sure = both
+        found = BreakEven(
+            one, one.margins.unknown[name], (courses[0], courses[1]), (sure[0], sure[1])
+        )
+        if found.moves > _SAME:
+            out.append(found)
+    return sorted(out, key=lambda b: (b.turns, b.moves), reverse=True)
+
+
+def described(found: BreakEven) -> str:
+    """Say in a sentence where the variant is faster.
+
+    "movsq_aligned beats movsq on zen2 where a misaligned rep movs costs more than 4.1 cycles for 64
+    bytes (of 2 to 42.7; string.movs_rate_unaligned below 15.6)".
+    """
+    one = found.simulated
+    pair = f"{one.variant} beats {one.against} on {one.margins.core.id}"
+    what, unit = _WORDS.get(found.unknown.name, (found.unknown.name, ""))
+    ends = _values(found, [found.unknown.cheap, found.unknown.dear])
+    name = f"--set {found.unknown.name}"
+    if found.settled is not None:
+        if not found.settled:
+            pair = f"{one.against} beats {one.variant} on {one.margins.core.id}"
+        sure = "" if found.settled is False else _surely(found)
+        return f"{pair} for every cost of {what} from {_span(ends, unit)}{sure} ({name}=...)"
+    dear = found.courses[0].better_at_dear
+    at = _values(found, found.values(found.courses))
+    turn = "more" if dear else "less"
+    odd = "" if found.monotone else ", though the speed does not run one way along it"
+    raw = " to ".join(f"{v:.4g}" for v in found.values(found.courses))
+    return (
+        f"{pair} where {what} costs {turn} than {_span(at, unit)}{_surely(found)}, of "
+        f"{_span(ends, unit)} that it may{odd} ({name}={raw})"
+    )
+
+
+def _surely(found: BreakEven) -> str:
+    """Say from where on the difference is more than the simulator may be off by."""
+    doubt = 100 * found.simulated.trust.doubt
+    known = _values(found, found.values(found.sure))
+    unit = _WORDS.get(found.unknown.name, ("", ""))[1]
+    if known:
+        return f" (by more than the {doubt:.0f} % it may be off, from {_span(known[-1:], unit)})"
+    if all(m > 0 for course in found.sure for m in course.margins):
+        return f", by more than the {doubt:.0f} % it may be off"
+    return f", never by more than the {doubt:.0f} % it may be off"
+
+
+def _values(found: BreakEven, values: Sequence[float]) -> list[float]:
+    """Return values of a parameter as costs, ascending: a rate as cycles for a line."""
+    known = [v for v in values if v > 0] if found.unknown.rate else values
+    return sorted(_LINE / v if found.unknown.rate else v for v in known)
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    shown = list(dict.fromkeys(f"{v:.3g}" for v in (values[0], values[-1])))
+    return f"{' to '.join(shown)} {unit}".rstrip()
+
+
+def percent(found: BreakEven) -> float:
+    """Return by how much a parameter moves the speed, in percent."""
+    return float(100 * (np.exp(found.moves) - 1))
+
+
+def first(found: Sequence[BreakEven]) -> Iterator[tuple[str, str, float]]:
+    """Yield core, parameter and how far it moves a speed in percent, the most first, each once."""
+    seen = set()
+    for one in sorted(found, key=lambda b: (b.turns, b.moves), reverse=True):
+        key = (one.simulated.margins.core.id, one.unknown.name)
+        if key not in seen:
+            seen.add(key)
+            yield (*key, percent(one))

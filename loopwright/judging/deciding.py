@@ -1,0 +1,103 @@
+"""The numbers that would decide a routine: break-evens of the pairs that are open or were asked."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from loopwright.judging import break_even
+from loopwright.judging.break_even import BreakEven
+from loopwright.judging.cases import simulations
+from loopwright.judging.histogram import Histogram
+from loopwright.judging.published import TABLE
+from loopwright.judging.simulated import Simulated
+from loopwright.judging.study import Study
+from loopwright.judging.verdicts import Case
+from loopwright.kernels import Routine
+
+_OPEN = 2  # pairs with the baseline that are followed on a core, those that may gain most
+
+
+def numbers(
+    found: Study, routine: Routine, cases: Sequence[Case], sizes: Histogram | None
+) -> list[BreakEven]:
+    """Return the break-evens of a routine: of the pairs that were published, then of open ones."""
+    out: list[BreakEven] = []
+    for core, (margins, trust) in simulations(found, routine, sizes).items():
+        pairs = [p for p in _published(found, core) if margins.answers(*p)]
+        open_ = [
+            c.simulated[core]
+            for c in cases
+            if core in c.simulated and not c.lacking.get(core) and _worth(c, core)
+        ]
+        open_.sort(key=lambda one: one.speed.high, reverse=True)
+        pairs += [(one.variant, one.against) for one in open_[:_OPEN]]
+        seen: set[frozenset[str]] = set()
+        for variant, against in pairs:
+            if frozenset((variant, against)) not in seen and margins.between(variant, against):
+                seen.add(frozenset((variant, against)))
+                of_pair = Simulated(margins, trust, variant, against, sizes)
+                out += break_even.of(of_pair)[:1]
+    return out
+
+
+def _worth(case: Case, core: str) -> bool:
+    """Say whether it may gain, and what is not known decides whether it does."""
+    one, verdict = case.simulated[core], case.verdicts.get(core)
+    decided = verdict is not None and verdict.settled_either_way
+    return not decided and bool(one.unknown) and one.speed.high > 1 + one.trust.doubt
+
+
+def _published(found: Study, core: str) -> list[tuple[str, str]]:
+    """Return the pairs of variants that somebody published a speed of on a core."""
+    rows = _rows(found, core)
+    return list(dict.fromkeys(zip(rows["variant"], rows["baseline"], strict=True)))
+
+
+def _rows(found: Study, core: str) -> pd.DataFrame:
+    rows = pd.read_csv(TABLE, keep_default_na=False)
+    rows = rows[(rows["kernel"] == found.kernel.id) & (rows["predicted_on"] == core)]
+    return rows[rows["quantity"] == "speed_percent"]
+
+
+def published(found: Study, core: str, variant: str, against: str) -> str:
+    """Say what was published of the speed of a variant against another on a core, or nothing."""
+    rows = _rows(found, core)
+    rows = rows[(rows["variant"] == variant) & (rows["baseline"] == against)]
+    said = []
+    for (scope, machine), mine in rows.groupby(["scope", "machine"], sort=False):
+        least, most = (float(v) for v in (mine["published"].min(), mine["published"].max()))
+        span = f"{least:+.1f} %" if least == most else f"{least:+.1f} to {most:+.1f} %"
+        said.append(f"{span} ({scope}, {machine})")
+    return f"published: {', '.join(said)}" if said else ""
+
+
+def in_words(found: Study, known: Sequence[BreakEven]) -> str:
+    """Return break-evens in words, each with what was published of the pair."""
+    out = []
+    for one in known:
+        pair = one.simulated
+        said = published(found, pair.margins.core.id, pair.variant, pair.against)
+        out.append("; ".join(part for part in (break_even.described(one), said) if part))
+    return ". ".join(out)
+
+
+def first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:
+    """Say which parameter to measure first on which core, and by which command."""
+    out = []
+    for core, name, moves in break_even.first(known):
+        who = next(
+            v
+            for one in known
+            if one.simulated.margins.core.id == core and one.unknown.name == name
+            for v in (one.simulated.variant, one.simulated.against)
+            if name in one.simulated.margins.rests[v]
+        )
+        partial = any(case.partial for case in cases)
+        spec = f"{found.kernel.id}/{who}"
+        how = (
+            f"loopwright kmod source {spec} -o kmod"
+            if partial
+            else f"loopwright measure {spec} --align 0:0,1:0"
+        )
+        out.append(f"{name} on {core} (moves the speed by up to {moves:.0f} %): {how}")
+    return "; ".join(out)

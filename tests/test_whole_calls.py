@@ -1,0 +1,206 @@
+"""Verdicts by simulated calls: over the whole of what is not known, or the number that decides."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import calls, held_to, predictions, simulated
+
+from loopwright.judging import standing
+from loopwright.judging.call_costs import UNWEIGHTED
+from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.judging.recommend import judge
+
+RATE = "string.movs_rate_unaligned"
+SLOW = 500  # what is out of question
+
+
+def loop(cycles, bytes_moved, start=10):
+    return lambda size, _dst, _of: start + cycles * max(size / bytes_moved, 1)
+
+
+def string(size, dst, of):
+    return 40 + size / (of(RATE) if dst else 32)
+
+
+BASE = {"movsq_aligned": loop(2, 8)}
+
+
+@pytest.fixture(autouse=True)
+def records(monkeypatch):
+    """Return what sets how the simulator was held; at first only to instructions of both cores."""
+
+    def use(new, what="instructions"):
+        monkeypatch.setattr(standing, "records", lambda: held_to(new, what))
+
+    use({("pipeline", "zen2"): (4.0, 500), ("pipeline", "sandybridge"): (4.0, 500)})
+    return use
+
+
+def row(*arguments, sizes=None, **more):
+    return judge(simulated(*arguments, **more), sizes).iloc[0]
+
+
+def test_a_loop_with_a_nop_more_that_costs_nothing_is_no_winner():
+    found = row({**BASE, "loop32": loop(2, 8)})
+    assert found["winner"] == ""
+    assert "sandybridge: all sizes movsq_aligned as it is" in found["bands"]
+    assert "zen2: all sizes movsq_aligned as it is" in found["bands"]
+
+
+def test_a_loop_over_bytes_loses_against_one_over_words_on_every_core():
+    found = row({"movsq_aligned": loop(1, 1), "loop32": loop(4, 32)})
+    assert found["winner"] == "loop32"
+    assert found["confidence"] == "simulated on sandybridge and zen2 (no loop validated there)"
+    assert found["slower_on"] == ""
+
+
+def test_a_clear_difference_is_a_verdict_and_one_within_the_error_is_not(records):
+    twice, little = {**BASE, "loop32": loop(4, 32)}, {**BASE, "loop32": loop(7, 32)}
+    assert row(twice)["winner"] == "loop32"
+    found = row(little)
+    assert found["winner"] == ""
+    assert "taken to be off by 20 %" in found["reason"]
+    records({("pipeline", c): (3.0, 400) for c in ("zen2", "sandybridge")}, "loops")
+    found = row(little)
+    assert found["winner"] == "loop32"
+    assert found["confidence"] == "simulated on sandybridge and zen2"
+
+
+def test_the_error_is_the_largest_that_is_known():
+    known = pd.concat(
+        [
+            held_to({("pipeline", "zen2"): (4.0, 500)}, "instructions"),
+            held_to({("pipeline", "zen2"): (35.0, 4)}, "speed-ups"),
+            held_to({("pipeline", "zen4"): (8.0, 700)}),
+        ]
+    )
+    assert standing.bounded("pipeline", "zen2", known).error_percent == pytest.approx(35)
+    known = known[known["what"] != "speed-ups"]
+    found = standing.bounded("pipeline", "zen2", known)
+    assert found.error_percent == standing.UNVALIDATED_PERCENT
+    assert "4 % over 500 single instructions there, but no loops" in found.described
+    assert standing.bounded("pipeline", "sandybridge", known) is None
+
+
+def test_a_simulator_that_nothing_was_held_to_makes_no_verdict(records):
+    records({})
+    found = row({**BASE, "loop32": loop(4, 32)})
+    assert found["winner"] == ""
+    assert found["bands"] == ""
+
+
+def test_the_unknown_decides_and_its_break_even_is_where_the_verdict_turns():
+    costs = {"movsq_aligned": loop(0, 8, 80), "movsq": string}
+    asked = {"cores": ("zen2",)}
+    found = row(costs, **asked)
+    assert found["winner"] == ""
+    assert found["confidence"] == f"open on zen2: measure {RATE} there"
+    rate = float(re.search(rf"{RATE}=([\d.]+)", found["break_even"]).group(1))
+    assert found["measure_first"].startswith(f"{RATE} on zen2")
+
+    def speed(rate):
+        octaves = np.array([64, 128, 256, 512, 1024, 2048, 4096])
+        mean = 40 + (octaves / 32 + octaves / rate) / 2
+        return np.exp(np.mean(np.log(80 / mean)))
+
+    assert speed(rate) == pytest.approx(1, abs=0.01)
+    ends = (row(costs, given={RATE: f"{rate * turn}"}, **asked) for turn in (0.5, 2))
+    known = [re.search(r"zen2: (\S+) %", r["reason"]).group(1) for r in ends]
+    assert float(known[0]) < 0 < float(known[1])
+
+
+def test_a_gain_over_the_whole_of_the_unknown_wins_by_the_least_of_it():
+    costs = {"movsq_aligned": loop(16, 8), "movsq": string}
+    found = row(costs, cores=("zen2",))
+    assert found["winner"] == "movsq"
+    worst = judge(simulated(costs, given={RATE: "1.5"}, cores=("zen2",))).iloc[0]
+    assert found["margin_percent"] == pytest.approx(worst["margin_percent"], rel=1e-3)
+
+
+def test_mispredicted_exits_can_keep_a_verdict_open():
+    costs = {**BASE, "loop32": loop(4, 32)}
+    assert row(costs, missed={"loop32": 5.0})["winner"] == "loop32"
+    found = row(costs, missed={"loop32": 400.0})
+    assert found["winner"] == ""
+
+
+def test_a_measurement_goes_before_the_simulator():
+    names = ("movsq_aligned", "movsq", "overlapped", "unrolled64", "negative_index")
+    costs = dict.fromkeys(names, 20)
+    measured = calls({**costs, "loop32": 25}, "zen2")
+    found = row({**BASE, "loop32": loop(4, 32)}, predictions({}), measured, host="zen2")
+    assert found["slower_on"] == "zen2 (-20.0 %, measured)"
+    assert "zen2: measured" in found["evidence"]
+    assert "zen2: all sizes movsq_aligned as it is" in found["bands"]
+
+
+KIN = {"movsq_aligned": 20, "movsq": 20, "overlapped": 20, "unrolled64": 20, "negative_index": 20}
+
+
+def test_a_kin_core_tells_where_the_simulator_does_not_and_it_is_said():
+    costs = {**BASE, "loop32": loop(7, 32)}  # within the error
+    measured = calls({**KIN, "loop32": 10}, "zen4")
+    asked = {"host": "zen4", "cores": ("zen2",)}
+    found = row(costs, predictions({}), measured, **asked)
+    assert found["winner"] == "loop32"
+    assert found["confidence"] == "measured on zen4, kin of zen2"
+    # Without a point there it is no verdict, whatever the simulator has to say.
+    found = row(costs, predictions({}), measured.iloc[:-1], **asked)
+    assert (found["winner"], found["confidence"]) == ("", "not enough measured on zen2")
+
+
+def test_a_kin_core_does_not_overrule_what_the_simulator_is_sure_of():
+    measured = calls({**KIN, "loop32": 25}, "zen4")
+    asked = {"host": "zen4", "cores": ("zen2",)}
+    found = row({**BASE, "loop32": loop(4, 32)}, predictions({}), measured, **asked)
+    assert found["winner"] == "loop32"
+    assert "simulated" in found["confidence"]
+
+
+def test_bands_have_the_crossover_between_two_that_win():
+    costs = {
+        "movsq_aligned": lambda size, _dst, _of: 1000 + size,
+        "loop32": lambda size, _dst, _of: 10 + size / 4,
+        "unrolled64": lambda size, _dst, _of: 110 + size / 8,
+    }
+    found = row(costs, cores=("sandybridge",))
+    # 10 + s / 4 = 110 + s / 8 where s = 800; within 2 % the one from below stays.
+    match = re.search(r"8 to (\d+) B loop32 .*, (\d+) to 4096 B unrolled64", found["bands"])
+    assert match
+    assert match.group(1) == match.group(2)
+    assert 768 <= int(match.group(1)) <= 1024
+
+
+def test_a_histogram_weighs_all_sizes_of_calls_small_ones_too():
+    costs = {
+        "movsq_aligned": lambda size, _dst, _of: 20 + size / 2,
+        "loop32": lambda size, _dst, _of: 60 + size / 8,
+    }
+    small = Histogram("@sizes", (Bucket(0, 32, 100),))
+    large = Histogram("@sizes", (Bucket(1024, 4096, 100),))
+    assert row(costs, sizes=small)["winner"] == ""
+    assert row(costs, sizes=large)["winner"] == "loop32"
+
+
+def test_a_core_without_an_answer_leaves_no_winner_over_all_but_its_bands_elsewhere(records):
+    records({("pipeline", "zen2"): (4.0, 500)})
+    found = row({**BASE, "loop32": loop(4, 32)})
+    assert found["winner"] == ""
+    assert "nothing" in found["evidence"]
+    assert "zen2: all sizes loop32" in found["bands"] or "B loop32" in found["bands"]
+    assert row({**BASE, "loop32": loop(4, 32)}, cores=("zen2",))["winner"] == "loop32"
+
+
+def test_lost_points_never_make_another_verdict_of_a_simulated_core():
+    costs = {**BASE, "loop32": loop(4, 32)}
+    whole = calls(dict.fromkeys((*KIN, "loop32"), 20), "zen2")
+    kept = row(costs, predictions({}), whole, host="zen2", cores=("zen2",))
+    assert kept["winner"] == ""
+    for place in range(0, len(whole), 17):
+        less = whole.drop(index=whole.index[place])
+        found = row(costs, predictions({}), less, host="zen2", cores=("zen2",))
+        assert found["winner"] == ""
+        weighs = whole["size_bytes"].iloc[place] >= UNWEIGHTED[0]
+        assert found["confidence"] == ("not enough measured on zen2" if weighs else "measured")
