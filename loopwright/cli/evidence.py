@@ -58,6 +58,9 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
 @options.sizes
 @options.microarch("Cores to judge for; the targets of the kernel's ISA where left out.")
 @options.settings
+@click.option(
+    "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
+)
 @options.no_measure
 @output.formats
 def recommend(
@@ -65,6 +68,7 @@ def recommend(
     sizes: str | None,
     microarch: str | None,
     settings: tuple[str, ...],
+    against: str | None,
     no_measure: bool,
     as_json: bool,
     as_csv: bool,
@@ -74,6 +78,7 @@ def recommend(
     \b
     loopwright recommend arm64/copy_user
     loopwright recommend x86_64/copy_user --sizes histogram.txt:memcpy
+    loopwright recommend x86_64/copy_user --against movsq --no-measure
     loopwright recommend x86_64/put_event --microarch zen2 --set serial.stac_clac=20
     """
     from loopwright.judging.recommend import concluded
@@ -86,6 +91,7 @@ def recommend(
             quick=no_measure,
             microarch=microarch,
             parameters=options.parameters(settings),
+            against=against,
             progress=step,
         )
     if as_json or as_csv:

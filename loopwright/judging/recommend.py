@@ -43,6 +43,7 @@ def recommend(
     quick: bool = False,
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
+    against: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Gather a kernel's evidence and recommend a variant for each of its routines.
@@ -50,7 +51,8 @@ def recommend(
     sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the costs of calls.
     quick leaves this host's measurement out. microarch ("ID[,ID]" or "all") names the cores to
     judge for; left out, they are the targets. parameters set the simulator's, by dotted name: what
-    is set is no longer unknown.
+    is set is no longer unknown. against names a variant to compare the others of its routine with,
+    in place of the baseline.
     """
     return concluded(
         kernel_id,
@@ -58,6 +60,7 @@ def recommend(
         quick=quick,
         microarch=microarch,
         parameters=parameters,
+        against=against,
         progress=progress,
     ).rows
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -10,10 +10,11 @@ from loopwright import kernels, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
+from loopwright.errors import unknown
 from loopwright.judging import basis
 from loopwright.judging.histogram import Histogram
 from loopwright.judging.recall import Source, measurements
-from loopwright.judging.whole_calls import Calls
+from loopwright.judging.whole_calls import Calls, simulate
 from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run as run_measurements
@@ -65,6 +66,7 @@ def gather(
     quick: bool = False,
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
+    against: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
     """Predict, check and measure every variant of a kernel; recall what was measured elsewhere.
@@ -72,10 +74,10 @@ def gather(
     A variant that breaks its contract is not measured. quick measures nothing now. On the core
     that this machine is, what is measured now goes before what is stored, unless the latter has
     more of the points that a judgement rests on, or as many and only it comes from a PMU.
-    microarch and parameters are as for recommend. progress is called with measured points of a
-    routine and all of them.
+    microarch, parameters and against are as for recommend. progress is called with measured points
+    of a routine and all of them.
     """
-    kernel = kernels.load(kernel_id)
+    kernel = _compared(kernels.load(kernel_id), against)
     targets = microarchs.select(microarch, kernel.isa)
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
@@ -101,8 +103,23 @@ def gather(
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
+        calls=Calls(simulate, dict(parameters or {})),
         cores=tuple(targets),
     )
+
+
+def _compared(kernel: Kernel, against: str | None) -> Kernel:
+    """Return a kernel of which a variant stands for the baseline of its routine.
+
+    InputError where there is no such variant.
+    """
+    if against is None:
+        return kernel
+    if against not in kernel.variants:
+        raise unknown("variant", against, kernel.variants)
+    name = kernel.variants[against].routine
+    routine = replace(kernel.routines[name], baseline=against)
+    return replace(kernel, routines={name: routine})
 
 
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:

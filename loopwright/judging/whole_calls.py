@@ -9,6 +9,8 @@ from loopwright.errors import InputError
 from loopwright.judging.call_costs import Place
 from loopwright.judging.unknowns import Unknown, of
 from loopwright.kernels import Variant
+from loopwright.predicting import calls
+from loopwright.predicting.calls import CallQuestion
 
 Setting = tuple[tuple[str, str], ...]
 """Values of parameters, by name."""
@@ -101,3 +103,8 @@ def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Cos
         {p: c.cycles for p, c in zip(places, costs, strict=True)},
         {p: max(c.cycles, c.mispredicted) for p, c in zip(places, costs, strict=True)},
     )
+
+
+def simulate(questions: Sequence[Question]) -> Answers:
+    """Ask the simulator, all questions at once."""
+    return calls.of_variants([CallQuestion(*question) for question in questions])
