@@ -1,4 +1,4 @@
-//! The rooms of the source: what may import what, no circle among files, none too long.
+//! The rooms of the source: what may import what, no circle among files; no file too long, of tests neither.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,16 @@ const ORDER: [&str; 11] = [
 ];
 const MOST_LINES: usize = 300;
 
-fn sources() -> BTreeMap<String, String> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+fn below(folder: &str) -> BTreeMap<String, String> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = BTreeMap::new();
     visit(&root, &root, &mut found);
-    assert!(found.len() > 50, "the source is in {}", root.display());
+    found
+}
+
+fn sources() -> BTreeMap<String, String> {
+    let found = below("src");
+    assert!(found.len() > 50, "the source is in src");
     found
 }
 
@@ -100,7 +105,9 @@ fn no_files_import_each_other_in_a_circle() {
 
 #[test]
 fn no_file_is_too_long() {
-    for (name, text) in sources() {
+    let tests = below("tests");
+    assert!(tests.contains_key("architecture"), "the tests are in tests");
+    for (name, text) in sources().into_iter().chain(tests) {
         let lines = text.lines().count();
         assert!(lines <= MOST_LINES, "{name}: {lines} lines");
     }

@@ -1,0 +1,10 @@
+//! What is known of the cores, from measurements and vendors' texts.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arm64;
+mod execution;
+mod front_end;
+mod redwood_cove;
+mod zen2;
