@@ -99,10 +99,7 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
         steady,
         simulated,
         ports: watch.usage.as_ref().map(|u| by_instruction(&block, ports, u)),
-        timeline: match &watch.recorder {
-            Some(recorder) => Some(Timeline::new(&block, &core.params, recorder)?),
-            None => None,
-        },
+        timeline: watch.recorder.as_ref().map(|r| Timeline::new(&block, &core.params, r)),
         names: block.names.clone(),
         caveats: block.caveats.clone(),
     })

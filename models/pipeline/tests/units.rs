@@ -78,7 +78,7 @@ fn the_predecoder_takes_a_block_of_code_or_its_width_a_cycle() {
     let core = core_with("sandybridge", &[("predecode.width", "5"), ("predecode.queue", "32")]).unwrap();
     for (hex, each) in [("90", [5, 5, 5, 1, 5]), ("4801d84801d8", [5, 5, 0, 5, 1])] {
         let block = block(&core, hex, Notion::Unrolled, 0);
-        let plan = CachePlan::new(&block, &core.params).unwrap();
+        let plan = CachePlan::new(&block, &core.params);
         let mut unit = Predecode::new(Stream { block: &block }, &core.params, &Relief::default(), &plan);
         let mut found = Vec::new();
         for now in 0..5 {
@@ -102,7 +102,7 @@ fn fetch_ends_at_a_taken_branch_and_pauses() {
     .unwrap();
     // add x0, x0, x1; b to it.
     let block = block(&core, "0000018bffffff17", Notion::Loop, 0);
-    let plan = CachePlan::new(&block, &core.params).unwrap();
+    let plan = CachePlan::new(&block, &core.params);
     let mut unit = Fetch::new(Stream { block: &block }, &core.params, &Relief::default(), &plan);
     let mut found = Vec::new();
     for now in 0..6 {
@@ -147,7 +147,7 @@ fn microcode_pays_the_switch_and_sends_its_width() {
 fn the_loop_buffer_starts_over_after_its_copies() {
     let core = core_with("haswell", &[("loop_buffer.unroll", "[[1, 4, 2]]")]).unwrap();
     let block = block(&core, "4801d8ffc975f9", Notion::Loop, 0);
-    let plan = CachePlan::new(&block, &core.params).unwrap();
+    let plan = CachePlan::new(&block, &core.params);
     assert!(LoopBuffer::holds(&block, &core.params, &plan));
     let mut unit = LoopBuffer::new(&block, &core.params, &Relief::default());
     let (mut uops, mut nobody) = (VecDeque::new(), Nobody);
@@ -195,8 +195,12 @@ fn stores_that_lie_together_reach_the_cache_in_one_cycle() {
 
 #[test]
 fn a_full_line_pauses_memory_for_its_cycles_on_average() {
-    let mut lines = Lines::new(0.625);
-    let pauses: Vec<Vec<u32>> = (0..4).map(|_| lines.write(32).collect()).collect();
+    let lines = |cycles: &str| {
+        let core = core_with("skylake", &[("memory.stream_line_cycles", cycles)]).unwrap();
+        Lines::new(&core.params.memory)
+    };
+    let mut pausing = lines("0.625");
+    let pauses: Vec<Vec<u32>> = (0..4).map(|_| pausing.write(32).collect()).collect();
     assert_eq!(pauses, [vec![], vec![0], vec![], vec![1]]);
-    assert_eq!(Lines::new(0.0).write(640).count(), 0);
+    assert_eq!(lines("0").write(640).count(), 0);
 }

@@ -7,6 +7,7 @@ use crate::block::address::{Abstract, Key};
 use crate::block::places::{self, Place};
 use crate::block::uops::Case;
 use crate::core::params::memory;
+use crate::core::value::UNLIMITED;
 use crate::isa::inst::{Decoded, Effect, Mem, Reg, NO_REG, REGS};
 
 /// Iterations that are followed; a store further back is not found.
@@ -37,6 +38,16 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
     }
 }
 
+/// What is known of the accesses of a block.
+pub struct Accesses {
+    /// For each instruction, where its loads take their data from.
+    pub cases: Vec<Case>,
+    /// Where each store writes.
+    pub stored: Vec<Place>,
+    /// Where each memory operand that is read lies; none if nothing hangs on it.
+    pub loaded: Vec<Place>,
+}
+
 /// Address, number in the block, iteration, bytes.
 type Store = (Key, u16, usize, u16);
 
@@ -63,13 +74,8 @@ fn covers(store: Key, stored: u16, load: Key, loaded: u16) -> bool {
 }
 
 /// For each instruction, where its loads take their data from and whether the
-/// base register came from a load.
-pub fn analyse(
-    code: &[Decoded],
-    moves: bool,
-    p: &memory,
-    pointer_load: impl Fn(usize) -> bool,
-) -> (Vec<Case>, Vec<Place>) {
+/// base register came from a load; where stores write, and loads read if that matters.
+pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(usize) -> bool) -> Accesses {
     let mut values = [NOTHING; REGS];
     for (n, v) in values.iter_mut().enumerate() {
         *v = Abstract {
@@ -82,9 +88,11 @@ pub fn analyse(
     let mut stores: Vec<Store> = Vec::new();
     let mut cases = vec![Case::default(); code.len()];
     let any_store = code.iter().any(|d| d.mems.iter().any(|m| m.write));
-    let mut places: Vec<Place> = Vec::new();
+    let banked = p.bank_loads != UNLIMITED;
+    let (mut stored, mut loaded) = (Vec::new(), Vec::new());
     for iteration in 0..ITERATIONS {
         let mut number: u16 = 0;
+        let mut reads = 0;
         for (at, d) in code.iter().enumerate() {
             let mut case = Case::default();
             for (n, mem) in d.mems.iter().filter(|m| m.read).enumerate().take(2) {
@@ -110,16 +118,20 @@ pub fn analyse(
                 case.failed[n] = found.is_some_and(partial);
                 case.exact[n] = found.is_some_and(exact);
             }
+            for mem in d.mems.iter().filter(|m| m.read && banked) {
+                places::note(&mut loaded, reads, key(&values, mem, 0), mem.bytes);
+                reads += 1;
+            }
             for mem in d.mems.iter().filter(|m| m.write) {
                 let at = key(&values, mem, 0);
-                places::note(&mut places, usize::from(number), at, mem.bytes);
+                places::note(&mut stored, usize::from(number), at, mem.bytes);
                 if !d.locked {
                     stores.push((at, number, iteration, mem.bytes));
                 }
                 number = number.saturating_add(1);
             }
             cases[at] = case;
-            if any_store {
+            if any_store || banked {
                 step(d, &mut values, &mut fresh);
             }
             let moved = d.effects.iter().find_map(|e| match *e {
@@ -134,10 +146,10 @@ pub fn analyse(
     }
     for case in cases.iter().flat_map(|c| c.forwards.iter().zip(c.failed)) {
         if let (Some((store, _)), true) = case {
-            places[usize::from(*store)].awaited = p.failed_forward_waits;
+            stored[usize::from(*store)].awaited = p.failed_forward_waits;
         }
     }
-    (cases, places)
+    Accesses { cases, stored, loaded }
 }
 
 fn step(d: &Decoded, values: &mut [Abstract; REGS], fresh: &mut u32) {

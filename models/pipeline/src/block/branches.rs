@@ -2,6 +2,7 @@
 
 use crate::block::builder::Builder;
 use crate::block::Notion;
+use crate::core::choice::Pairs;
 use crate::core::figures::Figures;
 use crate::isa::inst::{Branch, Decoded};
 use std::borrow::Cow;
@@ -39,11 +40,11 @@ impl Builder<'_> {
             return false;
         };
         let fusion = &self.params.macro_fusion;
-        let allowed = match fusion.pairs.as_str() {
-            "table" => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
-            "cmp_test" => d.compares,
-            "flags" => d.writes.iter().any(|w| w.0 == crate::isa::label::FLAGS) && d.mems.is_empty(),
-            _ => false,
+        let allowed = match fusion.pairs {
+            Pairs::Table => row.fuse & 1 << kind != 0 && !(d.has_immediate && d.ip_relative),
+            Pairs::CmpTest => d.compares,
+            Pairs::Flags => d.writes.iter().any(|w| w.0 == crate::isa::label::FLAGS) && d.mems.is_empty(),
+            Pairs::None => false,
         };
         let address = self.block.code_offset + next.offset;
         let boundary = fusion.boundary_bytes;

@@ -10,6 +10,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) block: Block,
     pub(crate) stack_dirty: bool,
     pub(crate) stores: u16,
+    /// Memory operands that are read, so far.
+    pub(crate) reads: u16,
     /// Registers that a loop advances by a constant, one bit each.
     pub(crate) advancing: u64,
     /// Where the pointers stand, for accesses that cross boundaries.
@@ -31,6 +33,7 @@ impl<'a> Builder<'a> {
             owner: Vec::new(),
             stores: 0,
             places: Vec::new(),
+            reads: Vec::new(),
             forwards: false,
             store_number: Vec::new(),
             inner_base: Vec::new(),
@@ -47,6 +50,7 @@ impl<'a> Builder<'a> {
             block,
             stack_dirty: false,
             stores: 0,
+            reads: 0,
             advancing: 0,
             pointers: Pointers::default(),
             access: None,

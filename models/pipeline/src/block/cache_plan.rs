@@ -5,7 +5,6 @@ use crate::block::stream::Position;
 use crate::block::{Block, Notion};
 use crate::core::choice::CacheRule;
 use crate::core::params::Params;
-use crate::error::Error;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -35,26 +34,23 @@ pub struct CachePlan {
 
 impl CachePlan {
     /// Work out the lines of a block.
-    ///
-    /// # Errors
-    /// The rule is not known.
-    pub fn new(block: &Block, params: &Params) -> Result<CachePlan, Error> {
-        let rule = params.cache_rule()?;
+    pub fn new(block: &Block, params: &Params) -> CachePlan {
+        let rule = params.uop_cache.rule;
         if block.notion == Notion::Unrolled && rule == CacheRule::Entry && params.uop_cache.unrolled {
-            return Ok(CachePlan {
+            return CachePlan {
                 decoded: vec![false; block.insts.len()],
                 lines: Vec::new(),
                 streams: true,
                 replays: Vec::new(),
-            });
+            };
         }
         if rule == CacheRule::None || block.notion == Notion::Unrolled {
-            return Ok(CachePlan {
+            return CachePlan {
                 decoded: vec![true; block.insts.len()],
                 lines: Vec::new(),
                 streams: false,
                 replays: Vec::new(),
-            });
+            };
         }
         let cached = match rule {
             CacheRule::Region if block.notion == Notion::Call => entries_rule(block, params),
@@ -82,7 +78,7 @@ impl CachePlan {
         let p = &params.uop_cache;
         let region = |i| region_of(block, i, p.region_bytes, p.branch_by_end);
         plan.replays = replay::of(block, params, &plan.decoded, region);
-        Ok(plan)
+        plan
     }
 
     /// Whether an instruction is decoded each time.

@@ -1,13 +1,14 @@
 //! From decoded instructions to the flat tables of a block: macro-fusion, stack
 //! synchronisation and what rename handles without a port.
 
-use crate::block::aliasing::analyse;
+use crate::block::aliasing::{analyse, Accesses};
 use crate::block::branches::fuse_branch;
 use crate::block::builder::Builder;
 use crate::block::caveats;
 use crate::block::uops::{Expansion, Role};
 use crate::block::{arm64, x86};
 use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
+use crate::core::choice::PopR12;
 use crate::core::figures::{FigureTable, Figures};
 use crate::error::Error;
 use crate::isa::inst::{Branch, Decoded, Effect};
@@ -27,10 +28,11 @@ impl Builder<'_> {
             }
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let (cases, places) = analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
-            let ports = &rows[i].shape.ports;
-            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
-        });
+        let Accesses { cases, stored, loaded } =
+            analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
+                let ports = &rows[i].shape.ports;
+                ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+            });
         let found = code.iter().zip(&rows).zip(&cases);
         let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
         self.block.caveats = caveats::sentences(found);
@@ -41,7 +43,8 @@ impl Builder<'_> {
                 }
             }
         }
-        self.block.places = places;
+        self.block.places = stored;
+        self.block.reads = loaded;
         if self.block.notion == Notion::Loop {
             self.pointers.step_by(code);
         }
@@ -181,8 +184,8 @@ impl Builder<'_> {
             last.last = true;
         }
         let fused = first_fused..self.block.fused.len() as u32;
-        let awkward = d.awkward_pop && self.params.decode.pop_r12 != "any";
-        let alone = awkward && self.params.decode.pop_r12 == "alone";
+        let awkward = d.awkward_pop && self.params.decode.pop_r12 != PopR12::Any;
+        let alone = awkward && self.params.decode.pop_r12 == PopR12::Alone;
         let ms = u32::from(row.ms).min(fused.end - fused.start);
         self.block.insts.push(Inst {
             offset: d.offset,
@@ -218,6 +221,9 @@ impl Builder<'_> {
         let written = d.mems.iter().filter(|m| m.write).count() as u16;
         let mut numbers = self.stores..self.stores.saturating_add(written);
         self.stores = self.stores.saturating_add(written);
+        let read = d.mems.iter().filter(|m| m.read).count() as u16;
+        let mut reads = self.reads..self.reads.saturating_add(read);
+        self.reads = reads.end;
         for uop in &expansion.uops {
             let store = if uop.role == Role::StoreData {
                 numbers.next()
@@ -232,7 +238,11 @@ impl Builder<'_> {
                     uop.streamed = std::mem::take(&mut streamed);
                     uop.split = splits.stores.pop().flatten();
                 }
-                Role::Load => uop.split = splits.loads.pop().flatten(),
+                Role::Load => {
+                    uop.split = splits.loads.pop().flatten();
+                    let read = reads.next().filter(|n| usize::from(*n) < self.block.reads.len());
+                    uop.read = read.filter(|_| !uop.forwarded());
+                }
                 _ => {}
             }
             self.block.uops.push(uop);

@@ -160,6 +160,8 @@ pub struct Block {
     pub stores: usize,
     /// Where each store writes.
     pub places: Vec<Place>,
+    /// Where each memory operand that is read lies; none if nothing hangs on it.
+    pub reads: Vec<Place>,
     /// Whether a load takes its data from a store.
     pub forwards: bool,
     /// Store number of each uop that stores data.

@@ -1,10 +1,10 @@
-//! Where the stores of a loop write, as far as one can be told from another.
+//! Where the stores of a loop write and its loads read, as far as one can be told from another.
 //!
 //! Registers are taken to start at aligned addresses; what they point to otherwise is not known.
 
 use crate::block::address::{Abstract, Key};
 
-/// The addresses of a store, by iteration.
+/// The addresses of a store or of a load, by iteration.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     first: Key,
@@ -12,13 +12,13 @@ pub struct Place {
     /// The address of an iteration has nothing to do with that of another.
     fresh: bool,
     seen: u32,
-    /// Bytes stored.
+    /// Bytes stored or loaded.
     bytes: u16,
     /// A load waits until it is in the cache.
     pub awaited: bool,
 }
 
-/// Note the address of a store in the next iteration.
+/// Note the address of an access in the next iteration.
 pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) {
     if let Some(place) = places.get_mut(number) {
         if place.seen == 1 {
@@ -74,13 +74,25 @@ impl Place {
         self.address(iteration).rem_euclid(i64::from(within)) + i64::from(self.bytes) > i64::from(within)
     }
 
-    /// Whether it and another store, each in an iteration, lie in the same aligned bytes.
+    /// Whether its address differs from that of another access, each in an iteration, by what is known.
+    pub fn comparable(&self, iteration: u32, other: &Place, then: u32) -> bool {
+        let fixed = !self.fresh && !other.fresh;
+        (fixed || iteration == then && self.fresh == other.fresh) && self.first.alike(&other.first)
+    }
+
+    /// Whether it and another access, each in an iteration, lie in the same aligned bytes.
     pub fn meets(&self, iteration: u32, other: &Place, then: u32, within: u32) -> bool {
         let block = |place: &Place, i| place.address(i).div_euclid(i64::from(within));
-        let fixed = !self.fresh && !other.fresh;
-        (fixed || iteration == then && self.fresh == other.fresh)
-            && self.first.alike(&other.first)
-            && block(self, iteration) == block(other, then)
+        self.comparable(iteration, other, then) && block(self, iteration) == block(other, then)
+    }
+
+    /// The banks of so many bytes that it touches in lines of so many, both powers of two; one bit each.
+    pub fn banks(&self, iteration: u32, bytes: u32, line: u32) -> u64 {
+        let count = (line / bytes).max(1);
+        let first = self.address(iteration).div_euclid(i64::from(bytes));
+        let last = (self.address(iteration) + i64::from(self.bytes.max(1)) - 1).div_euclid(i64::from(bytes));
+        let touched = (last - first + 1).min(i64::from(count));
+        (0..touched).fold(0, |banks, n| banks | 1 << (first + n).rem_euclid(i64::from(count)))
     }
 
     /// Iterations after which it lies at the same place of such bytes again.

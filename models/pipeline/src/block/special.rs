@@ -1,6 +1,7 @@
 //! Instructions whose cost is a parameter of the core rather than a table row.
 
 use crate::block::StringUse;
+use crate::core::choice::Sides;
 use crate::core::figures::{Figures, Shape};
 use crate::core::params::Params;
 use crate::error::Error;
@@ -77,7 +78,7 @@ fn odd(params: &Params, strings: StringUse, bytes: u8) -> bool {
     let destination = strings.destination.unwrap_or(params.string.destination);
     let source = strings
         .source
-        .filter(|_| params.string.odd_side == "either")
+        .filter(|_| params.string.odd_side == Sides::Either)
         .unwrap_or(0);
     [destination, source].iter().any(|side| side % u32::from(bytes) != 0)
 }

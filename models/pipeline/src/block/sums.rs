@@ -1,7 +1,7 @@
 //! Sums over a block, worked out once because every cycle asks for them.
 
 use crate::block::builder::Builder;
-use crate::block::uops::{From, Uop};
+use crate::block::uops::Uop;
 use crate::block::uops::{OUTPUTS, SOURCES};
 use crate::block::SlotKind;
 use crate::core::value::UNLIMITED;
@@ -44,6 +44,9 @@ impl Builder<'_> {
             let places = block.places.iter().map(|p| p.period(commit));
             block.split_period = places.max().unwrap_or(1).max(block.split_period);
         }
+        let line = self.params.memory.line_bytes;
+        let reads = block.reads.iter().map(|p| p.period(line));
+        block.split_period = reads.max().unwrap_or(1).max(block.split_period);
         for fused in &mut block.fused {
             for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
                 fused.stores += u32::from(slot.store.is_some());
@@ -59,11 +62,7 @@ impl Builder<'_> {
         for slot in &block.slots {
             block.owner[slot.uops.start as usize..slot.uops.end as usize].fill(slot.inst);
         }
-        block.forwards = block
-            .uops
-            .iter()
-            .flat_map(|u| &u.sources)
-            .any(|s| matches!(s.from, From::Store(..) | From::Stored(..) | From::Committed(..)));
+        block.forwards = block.uops.iter().any(Uop::forwarded);
         if !block.forwards {
             block.store_number.fill(None);
         }

@@ -73,6 +73,8 @@ pub struct Uop {
     pub streamed: u16,
     /// Its access, if that may cross a boundary that costs cycles.
     pub split: Option<Split>,
+    /// The memory operand that it reads from the cache, if loads share that.
+    pub read: Option<u16>,
 }
 
 impl Uop {
@@ -87,7 +89,14 @@ impl Uop {
             busy: 0,
             streamed: 0,
             split: None,
+            read: None,
         }
+    }
+
+    /// Whether it takes its data from a store.
+    pub fn forwarded(&self) -> bool {
+        let stored = |s: &Source| matches!(s.from, From::Store(..) | From::Stored(..) | From::Committed(..));
+        self.sources.iter().any(stored)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::core::choice::Choice;
 use crate::core::params::Params;
+use crate::core::value::PORTS;
 use crate::error::Error;
 
 impl Params {
@@ -24,6 +25,8 @@ impl Params {
             ("taken_branch.dense_bytes", self.taken_branch.dense_bytes),
             ("memory.split_load_bytes", self.memory.split_load_bytes),
             ("memory.split_store_bytes", self.memory.split_store_bytes),
+            ("memory.line_bytes", self.memory.line_bytes),
+            ("memory.bank_bytes", self.memory.bank_bytes),
             ("string.alignment", self.string.alignment),
         ] {
             if !bytes.is_power_of_two() {
@@ -139,6 +142,3 @@ fn twice(list: &str) -> Option<char> {
     let times = |port: &char| list.chars().filter(|c| c == port).count();
     list.chars().find(|port| times(port) > 1)
 }
-
-/// Ports that a core may have.
-const PORTS: usize = 23;

@@ -1,36 +1,124 @@
-//! What the parameters that are texts choose between.
+//! What the parameters that are words choose between.
 
 use crate::error::Error;
 
-/// How uops are given to execution ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Assign {
-    /// At rename, by the number of waiting uops of each port, two choices a cycle.
-    IssueSlots,
-    /// At rename, always the port with the fewest waiting uops.
-    LeastLoaded,
-    /// When the uop starts: any free port.
-    AtDispatch,
+/// A choice that a word of `core.toml` names.
+pub trait Word: Copy + Sized + 'static {
+    /// All words and what they stand for.
+    const WORDS: &'static [(&'static str, Self)];
 }
 
-/// Where instructions come from outside of caches of decoded uops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchKind {
-    /// Predecoder, instruction queue, one complex and several simple decoders.
-    Predecoded,
-    /// Aligned fetch blocks and equal decoders.
-    Blocks,
+macro_rules! words {
+    ($( $(#[$doc:meta])* $name:ident { $( $(#[$about:meta])* $variant:ident = $word:literal ),* $(,)? } )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $( $(#[$about])* #[doc = concat!("\n\n`", $word, "`")] $variant, )* }
+        impl Word for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[ $( ($word, $name::$variant) ),* ];
+        }
+    )* };
 }
 
-/// Rule by which decoded uops are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheRule {
-    /// A region is cached only if its uops fit its lines (Intel).
-    Region,
-    /// An entry holds uops of one line and may be followed by another (AMD).
-    Entry,
-    /// No cache of decoded uops.
-    None,
+words! {
+    /// What fills the queue in front of rename.
+    Mode {
+        /// The front end of the core.
+        Real = "real",
+        /// It is always full.
+        Ideal = "ideal",
+    }
+
+    /// Where instructions come from outside of caches of decoded uops.
+    FetchKind {
+        /// Predecoder, instruction queue, one complex and several simple decoders.
+        Predecoded = "predecoded",
+        /// Aligned fetch blocks and equal decoders.
+        Blocks = "blocks",
+    }
+
+    /// Which decoders take a pop of rsp or r12.
+    PopR12 {
+        /// Any.
+        Any = "any",
+        /// The first of a group.
+        First = "first",
+        /// The first, and no other instruction is decoded after it.
+        Alone = "alone",
+    }
+
+    /// Rule by which decoded uops are kept.
+    CacheRule {
+        /// A region is cached only if its uops fit its lines (Intel).
+        Region = "region",
+        /// An entry holds uops of one line and may be followed by another (AMD).
+        Entry = "entry",
+        /// No cache of decoded uops.
+        None = "none",
+    }
+
+    /// How uops are given to execution ports.
+    Assign {
+        /// At rename, by the number of waiting uops of each port, two choices a cycle.
+        IssueSlots = "issue_slots",
+        /// At rename, always the port with the fewest waiting uops.
+        LeastLoaded = "least_loaded",
+        /// When the uop starts: any free port.
+        AtDispatch = "at_dispatch",
+    }
+
+    /// Which of ports with as many waiting uops is taken.
+    Tie {
+        /// The one of the highest number.
+        High = "high",
+        /// The one of the lowest number.
+        Low = "low",
+    }
+
+    /// What advances the issue slot.
+    Counted {
+        /// Every slot.
+        Slots = "slots",
+        /// Computing uops alone.
+        Computing = "computing",
+    }
+
+    /// Loads that rename knows to read what a store stores.
+    Renames {
+        /// None.
+        None = "none",
+        /// Those addressed by a base register alone.
+        Base = "base",
+        /// Any.
+        Any = "any",
+    }
+
+    /// Instructions that change memory whose loads rename treats as others.
+    Updates {
+        /// Any.
+        Any = "any",
+        /// Those that change it by a constant.
+        Constant = "constant",
+    }
+
+    /// Instructions that fuse with a branch behind them.
+    Pairs {
+        /// None.
+        None = "none",
+        /// Those that the figures name.
+        Table = "table",
+        /// Compare and test.
+        CmpTest = "cmp_test",
+        /// All that set flags and access no memory.
+        Flags = "flags",
+    }
+
+    /// Sides of a copy that have to be at a multiple of the element's size.
+    Sides {
+        /// The destination.
+        Destination = "destination",
+        /// Source and destination.
+        Either = "either",
+    }
 }
 
 /// Which of several possible ports an issue slot takes.

@@ -13,7 +13,7 @@ macro_rules! params {
             /// One table of parameters.
             #[allow(non_camel_case_types)]
             #[derive(Clone, Debug)]
-            pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind), )* }
+            pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind $([ $($range)* ])?), )* }
         )*
         impl Params {
             pub(crate) fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
@@ -26,17 +26,19 @@ macro_rules! params {
             pub const NAMES: &'static [&'static str] = &[ $( $( concat!(stringify!($table), ".", stringify!($field)), )* )* ];
         }
     };
-    (@type int) => { u32 };
-    (@type limit) => { u32 };
-    (@type real) => { f64 };
+    (@type int $range:tt) => { u32 };
+    (@type limit $range:tt) => { u32 };
+    (@type real $range:tt) => { f64 };
     (@type flag) => { bool };
+    (@type word [$choice:ident]) => { $choice };
     (@type text) => { String };
     (@type triples) => { Vec<[u32; 3]> };
     (@read int, $at:expr, $default:expr, [$range:expr]) => { $at.int($default, $range) };
     (@read limit, $at:expr, $default:expr, [$range:expr]) => { $at.limit($default, $range) };
     (@read real, $at:expr, $default:expr, [$range:expr]) => { $at.real($default, $range) };
     (@read flag, $at:expr, $default:expr) => { $at.flag($default) };
-    (@read text, $at:expr, $default:expr, [$($choice:expr),*]) => { $at.text($default, &[$($choice),*]) };
+    (@read word, $at:expr, $default:expr, [$choice:ident]) => { $at.word::<$choice>($default) };
+    (@read text, $at:expr, $default:expr) => { $at.text($default) };
     (@read triples, $at:expr, $default:expr) => { $at.triples($default) };
 }
 

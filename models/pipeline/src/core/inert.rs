@@ -1,7 +1,8 @@
 //! Which parameters can do nothing on a core, given its others: an override of one is a mistake.
 
-use crate::core::choice::{Assign, CacheRule, FetchKind};
+use crate::core::choice::{Assign, CacheRule, FetchKind, Renames};
 use crate::core::params::Params;
+use crate::core::value::UNLIMITED;
 use crate::isa::Isa;
 
 impl Params {
@@ -12,8 +13,11 @@ impl Params {
         self.inert_by_isa(table, key)
             .or_else(|| self.inert_front_end(table, key))
             .or_else(|| match (table, key) {
-                ("ports", "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age") => because(
-                    self.assign() != Ok(Assign::IssueSlots),
+                (
+                    "ports",
+                    "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age" | "load_turns",
+                ) => because(
+                    self.ports.assign != Assign::IssueSlots,
                     "ports.assign is not issue_slots",
                 ),
                 ("memory", "split_load_bytes") => {
@@ -45,17 +49,22 @@ impl Params {
                     "pointer_chase_gain"
                         | "pointer_chase_reach"
                         | "renamed_forward_cycles"
+                        | "renamed_updates"
                         | "port_cycles_256"
                         | "port_cycles_512"
                         | "load_256_cycles"
                 )
         );
-        (x86 && self.isa == Isa::Arm64).then(|| "it concerns x86-64 alone".to_string())
+        match self.isa {
+            Isa::Arm64 if x86 => Some("it concerns x86-64 alone".to_string()),
+            Isa::X86 if (table, key) == ("memory", "element_cycles") => Some("it concerns AArch64 alone".to_string()),
+            _ => None,
+        }
     }
 
     fn inert_front_end(&self, table: &str, key: &str) -> Option<String> {
-        let (fetch, rule) = (self.fetch_kind().ok()?, self.cache_rule().ok()?);
-        let predecoded = fetch == FetchKind::Predecoded;
+        let rule = self.uop_cache.rule;
+        let predecoded = self.front_end.fetch == FetchKind::Predecoded;
         // All code comes from the cache: nothing is ever fetched or decoded.
         let all_cached = rule == CacheRule::Entry && self.uop_cache.unrolled;
         let why = match (table, key) {
@@ -86,12 +95,18 @@ impl Params {
     fn inert_memory(&self, key: &str) -> Option<String> {
         let p = &self.memory;
         let why = match key {
-            "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" if p.renames == "none" => {
+            "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" | "renamed_updates"
+                if p.renames == Renames::None =>
+            {
                 "memory.renames is none"
             }
             "pointer_chase_reach" if p.pointer_chase_gain == 0 => "memory.pointer_chase_gain is 0",
             "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",
+            "line_bytes" if p.bank_loads == UNLIMITED && p.stream_line_cycles == 0.0 => {
+                "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"
+            }
+            "bank_bytes" if p.bank_loads == UNLIMITED => "memory.bank_loads is unlimited",
             "store_queue" | "commit_middle" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
             _ => return None,
         };

@@ -1,9 +1,10 @@
 //! Pipeline parameters of a core: their names, meanings, units and defaults.
 //!
 //! `core.toml` holds each of them as a table `{ value, source, confidence }`. After its kind stands
-//! the range of its values, or the words that it chooses among; after that its default, if it has one.
+//! the range of its values, or what its words choose between; after that its default, if it has one.
 //! A `limit` is a number in that range or the word `unlimited`.
 
+use crate::core::choice::{Assign, CacheRule, Counted, FetchKind, Mode, Pairs, PopR12, Renames, Sides, Tie, Updates};
 use crate::core::declare::params;
 use crate::core::value::{Place, UNLIMITED};
 use crate::error::Error;
@@ -13,9 +14,9 @@ use toml::Table;
 params! {
     front_end {
         /// `real`, or `ideal`: the queue in front of rename is always full.
-        mode: text["real", "ideal"] = Some("real"),
+        mode: word[Mode] = Some(Mode::Real),
         /// `predecoded` or `blocks`.
-        fetch: text["predecoded", "blocks"] = None,
+        fetch: word[FetchKind] = None,
     }
     predecode {
         /// Bytes of an aligned block handled per cycle.
@@ -45,7 +46,7 @@ params! {
         /// Whether an instruction that could fuse may use the last decoder.
         fusible_last: flag = Some(false),
         /// Pop of rsp or r12: `any` decoder, the `first` of a group, or it is `alone` from there on.
-        pop_r12: text["any", "first", "alone"] = Some("any"),
+        pop_r12: word[PopR12] = Some(PopR12::Any),
         /// Whether a branch ends the group of a cycle.
         branch_ends: flag = Some(true),
         /// Cycles lost to switch to the microcode sequencer and back.
@@ -55,7 +56,7 @@ params! {
     }
     uop_cache {
         /// `region`, `entry` or `none`.
-        rule: text["region", "entry", "none"] = None,
+        rule: word[CacheRule] = None,
         /// Bytes of the aligned region that an entry covers.
         region_bytes: int[4..=64] = Some(32),
         /// Lines per region.
@@ -123,37 +124,41 @@ params! {
     }
     ports {
         /// One character a port.
-        names: text[] = None,
+        names: text = None,
         /// `issue_slots`, `least_loaded` or `at_dispatch`.
-        assign: text["issue_slots", "least_loaded", "at_dispatch"] = None,
+        assign: word[Assign] = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int[0..=1000] = Some(3),
         /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third;
         /// of those but the least loaded `h` the one of the highest number, `l` of the lowest.
-        slots: text[] = Some("0101"),
+        slots: text = Some("0101"),
         /// The same where there are two ports to choose from.
-        slots_of_two: text[] = Some("0101"),
+        slots_of_two: text = Some("0101"),
         /// `high` or `low`: which port wins a tie.
-        tie: text["high", "low"] = Some("high"),
+        tie: word[Tie] = Some(Tie::High),
         /// What advances the issue slot: `slots`, or `computing` uops only.
-        position: text["slots", "computing"] = Some("slots"),
+        position: word[Counted] = Some(Counted::Slots),
         /// Cycles by which what rename knows of uops that started is old.
         counts_age: int[0..=2] = Some(0),
         /// Ports that load.
-        load: text[] = None,
+        load: text = None,
         /// Ports that compute store addresses.
-        store_address: text[] = None,
+        store_address: text = None,
         /// Ports that store data.
-        store_data: text[] = None,
+        store_data: text = None,
+        /// Whether uops for one of two load ports take them in turn.
+        load_turns: flag = Some(false),
         /// Ports of a stack-pointer update.
-        alu: text[] = None,
+        alu: text = None,
         /// Those of a branch's ports that take it if it is taken; empty: all of them.
-        taken_branch: text[] = Some(""),
+        taken_branch: text = Some(""),
     }
     memory {
         /// Load latency, general-purpose, where the table lists none from the address; where it does, and the
         /// instruction computes too, the part of it that is the load's.
         load_cycles: int[1..=1000] = Some(5),
+        /// Cycles of putting what a load of an element loads into its vector, AArch64.
+        element_cycles: int[1..=100] = Some(2),
         /// The same of vectors.
         load_vector_cycles: int[1..=1000] = Some(6),
         /// The same of 256 bits.
@@ -169,7 +174,9 @@ params! {
         /// The same if the load reads more than the store wrote, or from when the store is in the cache if it waits for that; 0: as if they had not met.
         failed_forward_cycles: int[0..=1000] = Some(0),
         /// Loads that rename knows to read what a store stores: `none`, those addressed by `base` alone, `any`.
-        renames: text["none", "base", "any"] = Some("none"),
+        renames: word[Renames] = Some(Renames::None),
+        /// Of instructions that change memory, those whose load is one of them: `any`, or by a `constant`.
+        renamed_updates: word[Updates] = Some(Updates::Any),
         /// Cycles of such a load; 0: as an eliminated move.
         renamed_forward_cycles: int[0..=1000] = Some(0),
         /// Their displacement at most, from 0; 0: any, below 0 too.
@@ -192,12 +199,18 @@ params! {
         commit_middle: flag = Some(true),
         /// Stores from rename until they are in the cache, if those cycles are modelled.
         store_queue: int[2..=1024] = Some(64),
-        /// Cycles that loads and stores pause for each 64 bytes written to new addresses.
+        /// Bytes of a line of the cache.
+        line_bytes: int[16..=128] = Some(64),
+        /// Cycles that loads and stores pause for each line written to new addresses.
         stream_line_cycles: real[0.0..=1000.0] = Some(0.0),
         /// Cycles that a 256-bit access keeps its port.
         port_cycles_256: int[1..=100] = Some(1),
         /// The same of a 512-bit access.
         port_cycles_512: int[1..=100] = Some(1),
+        /// Loads of a cycle that may read the same bank of the cache, unless they take a store's data.
+        bank_loads: limit[1..=1000] = Some(UNLIMITED),
+        /// Bytes of a bank; what lies a multiple of a line apart is in the same one.
+        bank_bytes: int[2..=64] = Some(4),
         /// Bytes that base registers are taken to be off an aligned address.
         misaligned_by: int[0..=63] = Some(0),
         /// Aligned bytes that a load must not cross to keep its port for one cycle.
@@ -217,7 +230,7 @@ params! {
     }
     macro_fusion {
         /// Branches fused by whole class, `cmp_test` for compare and test only, `table` for the figures' own.
-        pairs: text["none", "table", "cmp_test", "flags"] = Some("none"),
+        pairs: word[Pairs] = Some(Pairs::None),
         /// Aligned bytes at whose start a branch does not fuse; 0: no limit.
         boundary_bytes: int[0..=64] = Some(0),
         /// Whether a nop shares the place of the instruction before it.
@@ -277,7 +290,7 @@ params! {
         /// The same of fills.
         stos_odd_line_cycles: real[0.0..=200.0] = Some(0.0),
         /// Which sides of a copy count for that, and for movsq_odd_cycles.
-        odd_side: text["destination", "either"] = Some("destination"),
+        odd_side: word[Sides] = Some(Sides::Destination),
         /// Alignment of the destination that the plain rates need, bytes.
         alignment: int[1..=64] = Some(32),
         /// Repetitions assumed where the call gives none.

@@ -1,5 +1,6 @@
 //! Reading a parameter's value from `core.toml`, within its range.
 
+use crate::core::choice::Word;
 use crate::error::Error;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,6 +8,9 @@ use toml::{Table, Value};
 
 /// A limit that there is not.
 pub const UNLIMITED: u32 = u32::MAX;
+
+/// Ports that a core may have: their letters and their places in what the choice of a port sorts.
+pub const PORTS: usize = 24;
 
 /// Where a parameter stands: root, table and key.
 pub(crate) struct Place<'a>(pub &'a Table, pub &'a str, pub &'a str);
@@ -71,22 +75,28 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// One of the choices, or any text if there are none.
-    pub(crate) fn text(&self, default: Option<&str>, choices: &[&str]) -> Result<String, Error> {
-        let text = match self.find() {
+    /// Any text.
+    pub(crate) fn text(&self, default: Option<&str>) -> Result<String, Error> {
+        match self.find() {
             // A list of ports may be a number to TOML.
-            Some(Value::Integer(i)) => i.to_string(),
-            Some(v) => v.as_str().ok_or_else(|| self.wrong("must be text"))?.to_string(),
-            None => return default.map(str::to_string).ok_or_else(|| self.missing()),
-        };
-        if choices.is_empty() || choices.contains(&text.as_str()) {
-            return Ok(text);
+            Some(Value::Integer(i)) => Ok(i.to_string()),
+            Some(v) => Ok(v.as_str().ok_or_else(|| self.wrong("must be text"))?.to_string()),
+            None => default.map(str::to_string).ok_or_else(|| self.missing()),
         }
-        let (name, key) = (self.1, self.2);
-        Err(Error::Parameter(format!(
-            "{name}.{key} = {text}: must be {}",
-            choices.join(" or ")
-        )))
+    }
+
+    /// What one of some words stands for.
+    pub(crate) fn word<W: Word>(&self, default: Option<W>) -> Result<W, Error> {
+        if self.find().is_none() {
+            return default.ok_or_else(|| self.missing());
+        }
+        let text = self.text(None)?;
+        let known = W::WORDS.iter().find(|(word, _)| *word == text);
+        known.map(|(_, meant)| *meant).ok_or_else(|| {
+            let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
+            let (name, key) = (self.1, self.2);
+            Error::Parameter(format!("{name}.{key} = {text}: must be {}", words.join(" or ")))
+        })
     }
 
     pub(crate) fn triples(&self, _: Option<&[[u32; 3]]>) -> Result<Vec<[u32; 3]>, Error> {

@@ -1,13 +1,13 @@
 //! Lines of the cache that are written at new addresses.
 
+use crate::core::params::memory;
 use crate::engine::fingerprint::Fingerprint;
-
-/// Bytes of a line.
-const LINE: u32 = 64;
 
 /// What loads and stores pause for lines that fill.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
+    /// Bytes of a line.
+    bytes: u32,
     /// Thousandths of a cycle for each line.
     each: u32,
     /// Bytes written to a line that is not full yet.
@@ -17,10 +17,11 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines that each take some cycles, 0: they are not followed.
-    pub fn new(cycles: f64) -> Lines {
+    /// Lines of a core; they are not followed where they take no cycles.
+    pub fn new(p: &memory) -> Lines {
         Lines {
-            each: (1000.0 * cycles).round() as u32,
+            bytes: p.line_bytes,
+            each: (1000.0 * p.stream_line_cycles).round() as u32,
             written: 0,
             owed: 0,
         }
@@ -30,7 +31,7 @@ impl Lines {
     pub fn write(&mut self, bytes: u32) -> impl Iterator<Item = u32> + '_ {
         self.written += if self.each > 0 { bytes } else { 0 };
         std::iter::from_fn(move || {
-            self.written = self.written.checked_sub(LINE)?;
+            self.written = self.written.checked_sub(self.bytes)?;
             self.owed += self.each;
             let pause = self.owed / 1000;
             self.owed %= 1000;

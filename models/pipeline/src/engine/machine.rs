@@ -50,23 +50,25 @@ impl<'a> Machine<'a> {
     /// A machine without some limits, about to run `block`.
     ///
     /// # Errors
-    /// A parameter is not understood.
+    /// The block has no uops.
     pub fn new(block: &'a Block, params: &'a Params, relief: &Relief) -> Result<Machine<'a>, Error> {
+        if block.slots.is_empty() {
+            return Err(Error::Block("no uops".into()));
+        }
         let mut scratch = SCRATCH.take().unwrap_or_default();
         scratch.results.clear();
         scratch.queue.clear();
         scratch.uops.clear();
-        let assign = params.assign()?;
         Ok(Machine {
             block,
             now: 0,
-            front: FrontEnd::new(block, params, relief, scratch.queue)?,
+            front: FrontEnd::new(block, params, relief, scratch.queue),
             uops: scratch.uops,
             rename: Rename::new(block, params, relief),
             behind: Behind {
                 block,
                 results: scratch.results,
-                schedule: Schedule::new(block, params, assign, relief, scratch.flights, scratch.ready),
+                schedule: Schedule::new(block, params, relief, scratch.flights, scratch.ready),
                 memory: Memory::new(block, params),
                 retire: Retire::new(block, params, scratch.entries),
             },

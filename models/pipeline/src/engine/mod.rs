@@ -1,5 +1,6 @@
 //! The machine that runs a block cycle by cycle.
 
+pub mod banks;
 pub mod behind;
 pub mod events;
 pub mod fingerprint;

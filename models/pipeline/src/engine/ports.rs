@@ -1,12 +1,10 @@
 //! The choice of an execution port.
 
 use crate::block::Block;
-use crate::core::choice::{Assign, Choice};
+use crate::core::choice::{Assign, Choice, Tie};
 use crate::core::params::{ports, Params};
+use crate::core::value::PORTS;
 use crate::engine::fingerprint::Fingerprint;
-
-/// Ports at most.
-pub const PORTS: usize = 24;
 
 /// No port yet.
 pub const NO_PORT: u8 = 255;
@@ -32,7 +30,6 @@ pub fn order(block: &Block, ports: usize) -> Vec<u8> {
 #[derive(Debug)]
 pub struct PortChoice<'a> {
     p: &'a ports,
-    assign: Assign,
     /// Uops given to each port that have not started.
     load: [u32; PORTS],
     /// The same as rename sees it.
@@ -51,25 +48,24 @@ pub struct PortChoice<'a> {
 
 impl<'a> PortChoice<'a> {
     /// Nothing waits.
-    pub fn new(params: &'a Params, assign: Assign) -> PortChoice<'a> {
+    pub fn new(params: &'a Params) -> PortChoice<'a> {
         let p = &params.ports;
         PortChoice {
             p,
-            assign,
             load: [0; PORTS],
             seen: [0; PORTS],
             started: [0; PORTS],
             load_mask: params.mask(&p.load).unwrap_or(0),
             choices: [&p.slots, &p.slots_of_two]
                 .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
-            high: p.tie == "high",
+            high: p.tie == Tie::High,
             turn: false,
         }
     }
 
     /// Give a uop its port, or leave the choice to dispatch.
     pub fn choose(&mut self, ports: u32, position: u32) -> u8 {
-        let port = match self.assign {
+        let port = match self.p.assign {
             Assign::AtDispatch => return NO_PORT,
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             Assign::LeastLoaded => self.least(ports),
@@ -113,8 +109,7 @@ impl<'a> PortChoice<'a> {
     }
 
     fn by_issue_slot(&mut self, ports: u32, position: u32) -> u8 {
-        if ports & !self.load_mask == 0 && ports.count_ones() == 2 {
-            // The two load ports take turns.
+        if self.p.load_turns && ports & !self.load_mask == 0 && ports.count_ones() == 2 {
             self.turn = !self.turn;
             let low = ports.trailing_zeros() as u8;
             let high = 31 - ports.leading_zeros() as u8;

@@ -1,5 +1,6 @@
 //! Uops with all inputs known: each waits for its cycle, then in a queue for a port.
 
+use crate::block::uops::Uop;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -28,6 +29,11 @@ impl Queue {
     /// Number of the oldest uop.
     pub fn oldest(&self) -> Option<u32> {
         self.waiting.peek().map(|id| id.0)
+    }
+
+    /// Put a uop in.
+    pub fn put(&mut self, id: u32) {
+        self.waiting.push(Reverse(id));
     }
 
     /// Take the oldest uop out.
@@ -63,6 +69,36 @@ impl Ready {
         self.queues.truncate(count);
     }
 
+    /// Forget all uops and make a queue for each kind of uop of a block, by ports and units; the queue
+    /// of each uop.
+    pub fn reset_by_kind(&mut self, uops: &[Uop]) -> Vec<u16> {
+        let mut kinds: Vec<(u32, bool)> = Vec::new();
+        let mut queue_of = Vec::with_capacity(uops.len());
+        for uop in uops {
+            let kind = (uop.ports, uop.busy > 1);
+            let known = kinds.iter().position(|k| *k == kind);
+            queue_of.push(known.unwrap_or(kinds.len()) as u16);
+            if known.is_none() {
+                kinds.push(kind);
+            }
+        }
+        self.reset(kinds.into_iter());
+        queue_of
+    }
+
+    /// Of the two queues of a port the one whose uop is older, of those that need no busy unit unless
+    /// that is idle; `None` if nothing waits.
+    pub fn of_port(&self, port: usize, idle: bool) -> Option<usize> {
+        let first = 2 * port;
+        let slow = if idle { self.queues[first + 1].oldest() } else { None };
+        match (self.queues[first].oldest(), slow) {
+            (None, None) => None,
+            (Some(_), None) => Some(first),
+            (Some(id), Some(other)) if id < other => Some(first),
+            (_, Some(_)) => Some(first + 1),
+        }
+    }
+
     /// A uop may start at a cycle, from the next one on.
     pub fn push(&mut self, now: i32, id: u32, at: i32, queue: u16) {
         let cycle = at.clamp(now + 1, now + HORIZON as i32 - 1);
@@ -76,7 +112,7 @@ impl Ready {
             if uop.at > now {
                 self.push(now, uop.id, uop.at, uop.queue);
             } else {
-                self.queues[usize::from(uop.queue)].waiting.push(Reverse(uop.id));
+                self.queues[usize::from(uop.queue)].put(uop.id);
             }
         }
         self.coming[now as usize % HORIZON] = due;

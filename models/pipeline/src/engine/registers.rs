@@ -79,18 +79,18 @@ impl<'a> Registers<'a> {
 
     /// The instruction is renamed: the registers that it writes change hands.
     pub fn apply(&mut self, results: &mut Results) {
-        let mut writes = std::mem::take(&mut self.writes);
-        for (reg, value) in writes.drain(..) {
+        for n in 0..self.writes.len() {
+            let (reg, value) = self.writes[n];
             self.overwrite(reg, Held::Value(value), results);
             results.count(Held::Value(value), -1);
         }
-        self.writes = writes;
-        let mut mirrored = std::mem::take(&mut self.mirrored);
-        for (reg, held) in mirrored.drain(..) {
+        self.writes.clear();
+        for n in 0..self.mirrored.len() {
+            let (reg, held) = self.mirrored[n];
             self.overwrite(reg, held, results);
             results.count(held, -1);
         }
-        self.mirrored = mirrored;
+        self.mirrored.clear();
     }
 
     /// Do a slot's work without a port, where that is possible.

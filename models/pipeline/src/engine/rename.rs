@@ -3,6 +3,7 @@
 use crate::block::uops::OUTPUTS;
 use crate::block::uops::{From, Role, Uop};
 use crate::block::{Block, Fused};
+use crate::core::choice::Counted;
 use crate::core::params::Params;
 use crate::engine::behind::Behind;
 use crate::engine::events::{Event, Hold, Observer};
@@ -45,7 +46,7 @@ impl<'a> Rename<'a> {
             params,
             registers: Registers::new(params),
             chains: relief.chains.clone(),
-            counts_computing: params.ports.position == "computing",
+            counts_computing: params.ports.position == Counted::Computing,
             computing: 0,
             stall: 0,
             why: Hold::Serial,

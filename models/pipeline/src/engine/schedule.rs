@@ -3,11 +3,13 @@
 use crate::block::Block;
 use crate::core::choice::Assign;
 use crate::core::params::Params;
+use crate::core::value::PORTS;
+use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::in_flight::{Flight, InFlight};
 use crate::engine::lines::Lines;
-use crate::engine::ports::{order, PortChoice, PORTS};
+use crate::engine::ports::{order, PortChoice};
 use crate::engine::ready::Ready;
 use crate::engine::relief::Relief;
 use crate::engine::results::Results;
@@ -39,6 +41,8 @@ pub struct Schedule<'a> {
     /// Ports that load or store.
     memory_mask: u32,
     lines: Lines,
+    /// What loads of a cycle share, where that limits them.
+    banks: Option<Banks<'a>>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,
 }
@@ -48,34 +52,23 @@ impl<'a> Schedule<'a> {
     pub fn new(
         block: &'a Block,
         params: &'a Params,
-        assign: Assign,
         relief: &Relief,
         mut flights: InFlight,
         mut ready: Ready,
     ) -> Schedule<'a> {
         let ports = params.ports.names.chars().count();
-        let mut queue_of = Vec::new();
-        if assign == Assign::AtDispatch {
-            let mut kinds: Vec<(u32, bool)> = Vec::new();
-            for uop in &block.uops {
-                let kind = (uop.ports, uop.busy > 1);
-                let known = kinds.iter().position(|k| *k == kind);
-                queue_of.push(known.unwrap_or(kinds.len()) as u16);
-                if known.is_none() {
-                    kinds.push(kind);
-                }
-            }
-            ready.reset(kinds.into_iter());
+        let at_dispatch = params.ports.assign == Assign::AtDispatch;
+        let queue_of = if at_dispatch {
+            ready.reset_by_kind(&block.uops)
         } else {
             ready.reset((0..2 * ports as u32).map(|n| (1 << (n / 2), n % 2 == 1)));
-        }
+            Vec::new()
+        };
         flights.clear();
-        let p = &params.ports;
-        let memory = [&p.load, &p.store_address, &p.store_data];
         Schedule {
             block,
             params,
-            choice: (assign != Assign::AtDispatch).then(|| PortChoice::new(params, assign)),
+            choice: (!at_dispatch).then(|| PortChoice::new(params)),
             flights,
             waiting: 0,
             ready,
@@ -84,10 +77,9 @@ impl<'a> Schedule<'a> {
             unit_free: [0; PORTS],
             ports,
             order: order(block, ports),
-            memory_mask: memory
-                .iter()
-                .fold(0, |mask, list| mask | params.mask(list).unwrap_or(0)),
-            lines: Lines::new(params.memory.stream_line_cycles),
+            memory_mask: params.memory_ports(),
+            lines: Lines::new(&params.memory),
+            banks: Banks::new(block, params),
             unlimited: relief.ports,
         }
     }
@@ -161,9 +153,20 @@ impl<'a> Schedule<'a> {
     /// Start uops for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         self.ready.arrive(now);
-        if self.choice.is_none() {
+        if self.choice.is_some() {
+            self.dispatch_chosen(now, results, retire, observer);
+        } else {
             self.dispatch_any(now, results, retire, observer);
-            return;
+        }
+        if let Some(banks) = &mut self.banks {
+            banks.release(&mut self.ready);
+        }
+    }
+
+    /// Oldest first, each on the port that rename chose.
+    fn dispatch_chosen<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
+        if let Some(banks) = &mut self.banks {
+            banks.arbitrate(now, &self.port_free[..self.ports], &mut self.ready, &mut self.flights);
         }
         self.choice.as_mut().into_iter().for_each(PortChoice::before_dispatch);
         for port in 0..self.ports {
@@ -179,21 +182,8 @@ impl<'a> Schedule<'a> {
 
     /// The queue that a port takes its next uop from in this cycle.
     fn next_queue(&self, now: i32, port: usize) -> Option<usize> {
-        if self.port_free[port] > now {
-            return None;
-        }
-        let first = 2 * port;
-        let slow = if self.unit_free[port] > now {
-            None
-        } else {
-            self.ready.queues[first + 1].oldest()
-        };
-        match (self.ready.queues[first].oldest(), slow) {
-            (None, None) => None,
-            (Some(_), None) => Some(first),
-            (Some(id), Some(other)) if id < other => Some(first),
-            (_, Some(_)) => Some(first + 1),
-        }
+        let free = self.port_free[port] <= now;
+        free.then(|| self.ready.of_port(port, self.unit_free[port] <= now))?
     }
 
     /// Oldest first, each on the first free port that can take it.
@@ -216,6 +206,13 @@ impl<'a> Schedule<'a> {
             let Some((id, n)) = best else { break };
             let queue = &mut self.ready.queues[n];
             queue.pop();
+            if self
+                .banks
+                .as_mut()
+                .is_some_and(|b| b.holds(n, id, self.flights.get(id)))
+            {
+                continue;
+            }
             let possible = can(queue.ports, queue.slow);
             let wanted = self.order.iter().find(|p| possible & 1 << **p != 0);
             let port = wanted.map_or(possible.trailing_zeros() as usize, |p| usize::from(*p));

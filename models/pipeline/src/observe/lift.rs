@@ -1,6 +1,7 @@
 //! What a block takes on a core of which a part is ideal: it has no limit.
 
 use crate::block::Block;
+use crate::core::choice::Mode;
 use crate::core::params::Params;
 use crate::core::value::UNLIMITED;
 use crate::engine::events::Nobody;
@@ -149,6 +150,6 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
             params.taken_branch.cycles = 1;
             params.fetch.taken_bubble = 0;
         }
-        _ => params.front_end.mode = "ideal".into(),
+        _ => params.front_end.mode = Mode::Ideal,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::block::uops::Role;
 use crate::block::{Block, Notion};
+use crate::core::choice::{CacheRule, FetchKind, Mode};
 use crate::core::params::Params;
 use crate::engine::flight::Source;
 use crate::engine::machine::Machine;
@@ -55,7 +56,7 @@ impl Observed {
         add(Limit::Chains(numbers), chained);
         let ports = block.uops.iter().fold(0, |all, u| all | u.ports);
         add(Limit::Ports(ports), ports != 0);
-        add(Limit::FrontEnd, params.front_end.mode != "ideal");
+        add(Limit::FrontEnd, params.front_end.mode != Mode::Ideal);
         add(Limit::Issue, true);
         add(Limit::Splits, block.uops.iter().any(|u| u.split.is_some()));
         let stores = params.memory.commit_bytes != 0 && block.stores > 0;
@@ -75,7 +76,10 @@ impl Observed {
         let mut add = |limit, there: bool| out.extend(there.then_some(limit));
         let (cached, decoded) = (self.cached && !self.buffered, self.decoded && !self.buffered);
         add(Limit::LoopBuffer, self.buffered);
-        add(Limit::UopCache, cached || decoded && params.uop_cache.rule != "none");
+        add(
+            Limit::UopCache,
+            cached || decoded && params.uop_cache.rule != CacheRule::None,
+        );
         add(Limit::Predecode, decoded);
         add(Limit::Decode, decoded);
         add(Limit::Microcode, block.insts.iter().any(|i| i.ms > 0));
@@ -134,7 +138,7 @@ fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> Strin
         Limit::Scheduler => "scheduler".into(),
         Limit::ReorderBuffer => "reorder buffer".into(),
         Limit::Retire => "retirement".into(),
-        Limit::Predecode if params.front_end.fetch == "blocks" => "fetch".into(),
+        Limit::Predecode if params.front_end.fetch == FetchKind::Blocks => "fetch".into(),
         Limit::Predecode => "predecode".into(),
         Limit::Decode => "decode".into(),
         Limit::Microcode => "microcode".into(),

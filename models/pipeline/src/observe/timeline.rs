@@ -6,7 +6,6 @@ use crate::core::choice::Assign;
 use crate::core::params::Params;
 use crate::engine::events::{Event, Hold};
 use crate::engine::flight::Source;
-use crate::error::Error;
 use crate::observe::recorder::Recorder;
 use std::ops::Range;
 
@@ -124,11 +123,7 @@ impl Timeline {
     }
 
     /// Make rows of recorded events.
-    ///
-    /// # Errors
-    /// A parameter is not understood.
-    pub fn new(block: &Block, params: &Params, recorder: &Recorder) -> Result<Timeline, Error> {
-        let assign = params.assign()?;
+    pub fn new(block: &Block, params: &Params, recorder: &Recorder) -> Timeline {
         let plan = Plan::new(block);
         let names: Vec<char> = params.ports.names.chars().collect();
         let count = plan.rows.len();
@@ -180,7 +175,7 @@ impl Timeline {
                     let issued = rows[at].issued.unwrap_or(0);
                     rows[at].ready = Some(ready);
                     if cycle > ready {
-                        rows[at].waited_for = busy(block, params, assign, uop, port, &names);
+                        rows[at].waited_for = busy(block, params, uop, port, &names);
                     } else if ready > issued + params.scheduler.delay as i32 {
                         rows[at].waited_for = operand(&rows, at, u32::from(critical), block, uop);
                     }
@@ -202,7 +197,7 @@ impl Timeline {
             }
         }
         eliminated(&mut rows, block, &plan);
-        Ok(Timeline { rows })
+        Timeline { rows }
     }
 }
 
@@ -216,9 +211,9 @@ fn role(role: Role) -> &'static str {
 }
 
 /// Which ports were busy: the one it was given, or all that could have run it.
-fn busy(block: &Block, params: &Params, assign: Assign, uop: u32, port: u8, names: &[char]) -> String {
+fn busy(block: &Block, params: &Params, uop: u32, port: u8, names: &[char]) -> String {
     let uop = &block.uops[uop as usize];
-    let ports: String = if assign == Assign::AtDispatch {
+    let ports: String = if params.ports.assign == Assign::AtDispatch {
         let can = (0..names.len()).filter(|p| uop.ports & 1 << p != 0);
         can.map(|p| names[p]).collect()
     } else {

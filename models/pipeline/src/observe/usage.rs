@@ -1,8 +1,8 @@
 //! Which ports the uops of each instruction use.
 
 use crate::block::Block;
+use crate::core::value::PORTS;
 use crate::engine::events::{Event, Observer};
-use crate::engine::ports::PORTS;
 
 /// What became of each uop since the start.
 #[derive(Clone, Debug)]

@@ -12,9 +12,6 @@ use crate::core::params::Params;
 use crate::isa::arm64::work::BASE;
 use crate::isa::inst::{Decoded, Mem, Reg, NO_REG, VECTOR};
 
-/// Cycles of putting an element into a vector, of those that loading one takes.
-const MERGE: u32 = 2;
-
 pub(crate) struct Builder<'a> {
     pub(crate) d: &'a Decoded,
     pub(crate) figures: &'a Figures,
@@ -142,16 +139,17 @@ impl Builder<'_> {
             return;
         };
         if let (Some(kept), false) = (kept, others.is_empty()) {
+            let merge = self.params.memory.element_cycles;
             let total = self.uops[load].outputs[0].latency;
             let regs = std::mem::take(&mut self.uops[load].outputs[0].regs);
-            self.uops[load].outputs[0].latency = total.saturating_sub(MERGE).max(1);
+            self.uops[load].outputs[0].latency = total.saturating_sub(merge).max(1);
             let sources = vec![now(From::Inner(load as u16)), now(From::Reg(kept))];
             let ports = others.remove(0);
             self.push(Uop::new(
                 ports,
                 Role::Compute,
                 sources,
-                vec![Output { latency: MERGE, regs }],
+                vec![Output { latency: merge, regs }],
             ));
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::block::uops::{Case, From, Output, Role, Source, Uop};
 use crate::block::x86::{Builder, Roles};
+use crate::core::choice::{Renames, Updates};
 use crate::isa::inst::{Mem, Reg, NO_REG, VECTOR};
+use crate::isa::label::FLAGS;
 
 impl Builder<'_> {
     pub(crate) fn address_sources(mem: &Mem) -> Vec<Source> {
@@ -96,14 +98,15 @@ impl Builder<'_> {
     /// The store that a load is renamed to, on cores that do so.
     pub(crate) fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
         let m = &self.params.memory;
-        let known = match m.renames.as_str() {
-            "any" => true,
-            "base" => mem.index == NO_REG,
-            _ => false,
+        let known = match m.renames {
+            Renames::Any => true,
+            Renames::Base => mem.index == NO_REG,
+            Renames::None => false,
         };
+        let alike = !mem.write || m.renamed_updates == Updates::Any || self.d.has_immediate;
         let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
         let whole = mem.disp % i64::from(m.renamed_step) == 0 && u32::from(mem.bytes) >= m.renamed_bytes;
-        forward.filter(|_| known && near && whole && !self.vector())
+        forward.filter(|_| known && alike && near && whole && !self.vector())
     }
 
     /// Whether the result comes straight from the load ports.
@@ -163,7 +166,7 @@ impl Builder<'_> {
         self.d
             .reads
             .iter()
-            .filter(|r| r.1 != mem.base && r.1 != mem.index || r.0 < 8)
+            .filter(|r| r.1 != mem.base && r.1 != mem.index || r.0 < FLAGS)
             .map(|r| Source {
                 from: From::Reg(r.1),
                 extra: 0,

@@ -43,7 +43,7 @@ impl<'a> Code<'a> {
         queue: VecDeque<Queued>,
     ) -> Code<'a> {
         Code {
-            finder: if params.fetch_kind() == Ok(FetchKind::Predecoded) {
+            finder: if params.front_end.fetch == FetchKind::Predecoded {
                 Finder::Predecode(Predecode::new(stream, params, relief, plan))
             } else {
                 Finder::Fetch(Fetch::new(stream, params, relief, plan))

@@ -34,7 +34,7 @@ impl<'a> Decode<'a> {
         Decode {
             stream,
             p: &params.decode,
-            unequal: params.fetch_kind() == Ok(FetchKind::Predecoded),
+            unequal: params.front_end.fetch == FetchKind::Predecoded,
         }
     }
 

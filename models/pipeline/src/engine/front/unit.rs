@@ -3,7 +3,7 @@
 use crate::block::cache_plan::CachePlan;
 use crate::block::stream::Stream;
 use crate::block::{Block, Notion};
-use crate::core::choice::FetchKind;
+use crate::core::choice::{FetchKind, Mode};
 use crate::core::params::Params;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
@@ -13,7 +13,6 @@ use crate::engine::front::ideal::Ideal;
 use crate::engine::front::loop_buffer::LoopBuffer;
 use crate::engine::front::sink::Sink;
 use crate::engine::relief::Relief;
-use crate::error::Error;
 use std::collections::VecDeque;
 
 /// The way that uops take.
@@ -41,16 +40,8 @@ pub struct FrontEnd<'a> {
 
 impl<'a> FrontEnd<'a> {
     /// A front end about to deliver a block; `queue` is an empty one.
-    ///
-    /// # Errors
-    /// A parameter is not understood.
-    pub fn new(
-        block: &'a Block,
-        params: &'a Params,
-        relief: &Relief,
-        queue: VecDeque<Queued>,
-    ) -> Result<FrontEnd<'a>, Error> {
-        let plan = CachePlan::new(block, params)?;
+    pub fn new(block: &'a Block, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> FrontEnd<'a> {
+        let plan = CachePlan::new(block, params);
         let buffered = LoopBuffer::holds(block, params, &plan);
         let feeding = if buffered {
             Source::LoopBuffer
@@ -59,14 +50,14 @@ impl<'a> FrontEnd<'a> {
         } else {
             Source::Predecode
         };
-        let way = if params.front_end.mode == "ideal" {
+        let way = if params.front_end.mode == Mode::Ideal {
             Way::Ideal(Ideal::new(block.fused.len()))
         } else if buffered {
             Way::LoopBuffer(LoopBuffer::new(block, params, relief))
         } else {
             Way::Code(Code::new(Stream { block }, params, relief, &plan, queue))
         };
-        Ok(FrontEnd {
+        FrontEnd {
             block,
             params,
             plan,
@@ -75,7 +66,7 @@ impl<'a> FrontEnd<'a> {
             buffered,
             mispredicted: if relief.mispredicts { &[] } else { &block.mispredicted },
             waits: false,
-        })
+        }
     }
 
     /// Fill the queue in front of rename for a cycle.
@@ -131,7 +122,7 @@ impl<'a> FrontEnd<'a> {
         if self.block.notion != Notion::Unrolled {
             return 1;
         }
-        let modulus = if self.params.fetch_kind() == Ok(FetchKind::Predecoded) {
+        let modulus = if self.params.front_end.fetch == FetchKind::Predecoded {
             self.params.predecode.block_bytes
         } else if self.plan.streams {
             self.params.uop_cache.region_bytes
