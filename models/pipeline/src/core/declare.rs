@@ -1,4 +1,7 @@
 //! How parameters are declared: for each a field, and how it is read.
+//!
+//! After the kind of each stands the range of its values, or what its words choose between; after
+//! that its default, if it has one. A `limit` is a number in that range or the word `unlimited`.
 
 macro_rules! params {
     ($( $table:ident { $( $(#[$doc:meta])* $field:ident : $kind:ident $([ $($range:tt)* ])? = $default:expr ),* $(,)? } )*) => {
@@ -6,7 +9,7 @@ macro_rules! params {
         #[derive(Clone, Debug)]
         pub struct Params {
             /// Instruction set.
-            pub isa: Isa,
+            pub isa: crate::isa::Isa,
             $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
         }
         $(
@@ -16,7 +19,7 @@ macro_rules! params {
             pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind $([ $($range)* ])?), )* }
         )*
         impl Params {
-            pub(crate) fn read(isa: Isa, root: &Table) -> Result<Params, Error> {
+            pub(crate) fn read(isa: crate::isa::Isa, root: &toml::Table) -> Result<Params, crate::error::Error> {
                 Ok(Params { isa, $( $table: $table { $(
                     $field: params!(@read $kind, Place(root, stringify!($table), stringify!($field)), $default
                         $(, [ $($range)* ])?)?,

@@ -1,15 +1,8 @@
 //! Pipeline parameters of a core: their names, meanings, units and defaults.
-//!
-//! `core.toml` holds each of them as a table `{ value, source, confidence }`. After its kind stands
-//! the range of its values, or what its words choose between; after that its default, if it has one.
-//! A `limit` is a number in that range or the word `unlimited`.
 
 use crate::core::choice::{Assign, CacheRule, Counted, FetchKind, Mode, Pairs, PopR12, Renames, Sides, Tie, Updates};
 use crate::core::declare::params;
 use crate::core::value::{Place, UNLIMITED};
-use crate::error::Error;
-use crate::isa::Isa;
-use toml::Table;
 
 params! {
     front_end {
@@ -129,8 +122,7 @@ params! {
         assign: word[Assign] = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int[0..=1000] = Some(3),
-        /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third;
-        /// of those but the least loaded `h` the one of the highest number, `l` of the lowest.
+        /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
         slots: text = Some("0101"),
         /// The same where there are two ports to choose from.
         slots_of_two: text = Some("0101"),
@@ -154,8 +146,7 @@ params! {
         taken_branch: text = Some(""),
     }
     memory {
-        /// Load latency, general-purpose, where the table lists none from the address; where it does, and the
-        /// instruction computes too, the part of it that is the load's.
+        /// Load latency, general-purpose, where the table lists none from the address; where it does, and the instruction computes too, the part of it that is the load's.
         load_cycles: int[1..=1000] = Some(5),
         /// Cycles of putting what a load of an element loads into its vector, AArch64.
         element_cycles: int[1..=100] = Some(2),
