@@ -6,5 +6,6 @@ mod common;
 mod arm64;
 mod execution;
 mod front_end;
+mod golden_cove;
 mod redwood_cove;
 mod zen2;

@@ -1,0 +1,73 @@
+//! What was measured of Golden Cove on an Emerald Rapids guest, unrolled, calibrated TSC.
+
+use crate::common::{core, core_with, run};
+use loopwright_pipeline::block::Notion::Unrolled;
+
+/// Within 3 %, or what a measurement is sure of.
+#[track_caller]
+fn takes(hex: &str, measured: f64) {
+    let found = run(&core("goldencove"), hex, 0, Unrolled).unwrap().cycles;
+    assert!(
+        (found / measured - 1.0).abs() < 0.03,
+        "{found} cycles, not {measured}: {hex}"
+    );
+}
+
+#[test]
+fn two_loads_a_cycle_read_one_word() {
+    // What set the parameters: six loads of one word, of six, of two in triples; of six lines.
+    takes(
+        "8b86000000008b8e000000008b96000000008b9e000000008b86000000008b8e00000000",
+        3.02,
+    );
+    takes(
+        "8b86000000008b8e040000008b96080000008b9e0c0000008b86100000008b8e14000000",
+        2.01,
+    );
+    takes(
+        "8b86000000008b8e000000008b96000000008b9e040000008b86040000008b8e04000000",
+        2.01,
+    );
+    takes(
+        "8b86000000008b8e400000008b96800000008b9ec00000008b86000100008b8e40010000",
+        3.02,
+    );
+    // What did not: mov rax, ecx and movzx edx of [rsi], [rsi+4] and [rsi+7].
+    takes("488b068b4e040fb65607", 1.51);
+    // Three of one word among six; five of three words; nine of three.
+    takes("8b068b0e8b168b5e04448b4608448b4e0c", 2.0);
+    takes("8b068b0e8b56048b5e04448b4608", 1.67);
+    takes("8b068b068b068b46048b46048b46048b46088b46088b4608", 3.0);
+    // Loads of instructions that compute: three add of one word, three cmp.
+    takes("31c031c931d20306030e0316", 1.51);
+    takes("3906390e3916", 1.51);
+    takes("488b0424488b0c24488b1424", 1.51);
+    // Six loads 20 bytes apart.
+    takes("8b068b4e148b56288b5e3c448b4650448b4e64", 2.0);
+}
+
+#[test]
+fn loads_that_take_a_stores_data_read_no_bank() {
+    // A store and three loads of it, by a base and by an index.
+    takes("89068b0e8b168b1e", 1.0);
+    takes("8904ce8b1cce8b14ce448b04ce", 1.0);
+}
+
+#[test]
+fn without_the_limit_three_loads_start_a_cycle() {
+    let core = core_with("goldencove", &[("memory.bank_loads", "unlimited")]).unwrap();
+    let found = run(&core, "3906390e3916", 0, Unrolled).unwrap().cycles;
+    assert!((found - 1.0).abs() < 0.01, "{found} cycles");
+}
+
+#[test]
+fn memory_is_renamed_for_updates_by_constants_alone() {
+    // add, xor and sub of a register to [rsp+8], [rsp+24] and [rsi+24].
+    for hex in ["01442408", "314c2418", "48294e18"] {
+        let found = run(&core("goldencove"), hex, 0, Unrolled).unwrap().cycles;
+        assert!((6.5..8.0).contains(&found), "{found} cycles, measured 7.37: {hex}");
+    }
+    // add dword [rsp+8], 1 was of no one speed, 1 to 2 cycles.
+    let found = run(&core("goldencove"), "8344240801", 0, Unrolled).unwrap().cycles;
+    assert!((1.0..2.0).contains(&found), "{found} cycles");
+}
