@@ -9,6 +9,7 @@ import pandas as pd
 from loopwright.judging.call_costs import curve
 from loopwright.judging.compare import MEASURED
 from loopwright.judging.histogram import Histogram
+from loopwright.predicting.predict import predict
 
 SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
@@ -71,6 +72,24 @@ def predicted(
         for size in sizes
     ]
     return pd.DataFrame(out, columns=COLUMNS)
+
+
+def called(
+    spec: str,
+    microarch: str,
+    sizes: Sequence[int] = SIZES,
+    *,
+    dst_align: int = 0,
+    src_align: int = 0,
+) -> pd.DataFrame:
+    """Return what whole calls are predicted to cost on one core, in the columns of measured.
+
+    Calls that are not predicted are left out; `loopwright predict --sizes` says why.
+    """
+    rows = predict(spec, microarch=microarch, sizes=sizes, align=[(dst_align, src_align)])
+    rows = rows.rename(columns={"cycles": "cost_cycles", "model": "source"})
+    known = rows[rows["cost_cycles"].notna()]
+    return known.assign(uncertainty_cycles=np.nan, clock="", machine="")[COLUMNS]
 
 
 def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
