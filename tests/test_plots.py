@@ -25,6 +25,15 @@ def test_a_sweep_covers_every_offset_of_every_variant(swept):
     assert (swept["slowdown_percent"].dropna() >= 0).all()
 
 
+def test_predicted_calls_are_drawn_as_measured_ones_are():
+    found = sizes.called("x86_64/csum", "sandybridge", [64, 512], src_align=1)
+    assert list(found.columns) == sizes.COLUMNS
+    said = lw.predict("x86_64/csum", microarch="sandybridge", sizes=[64, 512], align="0:1")
+    assert list(found["cost_cycles"]) == list(said["cycles"].dropna())
+    assert "adcx_adox" not in set(found["variant"])
+    assert sizes.crossovers(found)["cheapest"].ne("").all()
+
+
 def test_arm64_code_is_swept_where_it_can_stand():
     rows = alignment.sweep("arm64/copy_user/to_user_pairs", "neoverse-n1")
     assert sorted(rows["offset_bytes"]) == list(range(0, 64, 4))
