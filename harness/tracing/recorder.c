@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HOOK  __attribute__((visibility("default")))
+#define HOOK __attribute__((visibility("default")))
 #define WRITE 17 /* of Unicorn's uc_mem_type: any other here is a read */
 
 /* An instruction as it was executed: of its accesses the first address and all bytes. */
