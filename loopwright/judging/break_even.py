@@ -13,6 +13,9 @@ _WORDS = {
     "serial.stac_clac": ("stac or clac", "cycles"),
     "string.movs_startup": ("the start of rep movs", "cycles"),
     "string.stos_startup": ("the start of rep stos", "cycles"),
+    "memory.stream_line_cycles": ("a stream through the L1 cache, for each 64 bytes,", "cycles"),
+    "string.movs_odd_line_cycles": ("a rep movs off its words", "more cycles for 64 bytes"),
+    "string.stos_odd_line_cycles": ("a rep stos off its words", "more cycles for 64 bytes"),
     "string.movs_rate_unaligned": ("a misaligned rep movs", "cycles for 64 bytes"),
     "string.stos_rate_unaligned": ("a misaligned rep stos", "cycles for 64 bytes"),
 }

@@ -9,6 +9,7 @@ from loopwright.judging.break_even import BreakEven
 from loopwright.judging.cases import simulations
 from loopwright.judging.histogram import Histogram
 from loopwright.judging.published import TABLE
+from loopwright.judging.reasons import percent
 from loopwright.judging.simulated import Simulated
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import Case
@@ -68,7 +69,7 @@ def published(found: Study, core: str, variant: str, against: str) -> str:
         least, most = (float(v) for v in (mine["published"].min(), mine["published"].max()))
         span = f"{least:+.1f} %" if least == most else f"{least:+.1f} to {most:+.1f} %"
         said.append(f"{span} ({scope}, {machine})")
-    return f"published: {', '.join(said)}" if said else ""
+    return f"published of {variant} against {against}: {', '.join(said)}" if said else ""
 
 
 def in_words(found: Study, known: Sequence[BreakEven]) -> str:
@@ -78,6 +79,22 @@ def in_words(found: Study, known: Sequence[BreakEven]) -> str:
         pair = one.simulated
         said = published(found, pair.margins.core.id, pair.variant, pair.against)
         out.append("; ".join(part for part in (break_even.described(one), said) if part))
+    return ". ".join(out)
+
+
+def decided(found: Study, routine: Routine, sizes: Histogram | None) -> str:
+    """Say what is answered of the pairs that were published and rest on nothing unknown."""
+    out = []
+    for core, (margins, trust) in simulations(found, routine, sizes).items():
+        for variant, against in _published(found, core):
+            if margins.answers(variant, against) and not margins.between(variant, against):
+                of_pair = Simulated(margins, trust, variant, against, sizes)
+                ends = (percent(of_pair.speed.low), percent(of_pair.speed.high))
+                said = published(found, core, variant, against)
+                out.append(
+                    f"{variant} is {' to '.join(dict.fromkeys(ends))} against {against} on {core}, "
+                    f"which rests on nothing unknown; {said}"
+                )
     return ". ".join(out)
 
 

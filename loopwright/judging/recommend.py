@@ -137,7 +137,12 @@ def _routine(
         "models": "",
         "bands": band_words.in_words(of_routine),
         "evidence": band_words.evidence(found, routine, known, sizes),
-        "break_even": deciding.in_words(found, numbers),
+        "break_even": ". ".join(
+            filter(
+                None,
+                (deciding.in_words(found, numbers), deciding.decided(found, routine, sizes)),
+            )
+        ),
         "measure_first": deciding.first(found, known, numbers),
     }
     if not sound(found, routine.baseline):

@@ -77,7 +77,7 @@ def gather(
     microarch, parameters and against are as for recommend. progress is called with measured points
     of a routine and all of them.
     """
-    kernel = _compared(kernels.load(kernel_id), against)
+    kernel = compared(kernels.load(kernel_id), against)
     targets = microarchs.select(microarch, kernel.isa)
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
@@ -108,7 +108,7 @@ def gather(
     )
 
 
-def _compared(kernel: Kernel, against: str | None) -> Kernel:
+def compared(kernel: Kernel, against: str | None) -> Kernel:
     """Return a kernel of which a variant stands for the baseline of its routine.
 
     InputError where there is no such variant.

@@ -1,0 +1,89 @@
+"""The five threads of the kernel's lists: each ends in a winner by bands, or in a break-even."""
+
+import re
+
+import pandas as pd
+import pytest
+from checkout import ROOT
+from made_up import predictions
+
+from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.judging import study
+from loopwright.judging.recommend import conclude
+from loopwright.judging.study import Study
+from loopwright.judging.whole_calls import Calls, simulate
+
+THREADS = {
+    "x86-copy-user-align-writes": ("x86_64/copy_user", "copy_user", "movsq", "zen2"),
+    "x86-rep-movsq-user-access": ("x86_64/copy_user", "copy_user", "unrolled64", "zen2"),
+    "x86-clear-user-loop-alignment": ("x86_64/clear_user", "clear_user", "immediates", "zen2"),
+    "epoll-put-uevent-stac-clac": ("x86_64/put_event", "put_event", "put_user_twice", "zen2"),
+    "arm64-copy-user-nopan": ("arm64/copy_user", "copy_to_user", "to_user_pairs", "tsv110"),
+}
+
+
+def asked(thread, parameters=None):
+    """Judge a thread's routine by the simulator alone, against what the tree had then."""
+    kernel_id, routine, against, core = THREADS[thread]
+    kernel = study.compared(kernels.load(kernel_id), against)
+    sound = pd.DataFrame([{"variant": name, "passed": True} for name in kernel.variants])
+    found = Study(
+        kernel,
+        predictions({}).iloc[:0],
+        sound,
+        pd.DataFrame(),
+        "",
+        "measuring was left out",
+        calls=Calls(simulate, parameters or {}),
+        cores=(microarchs.load(core),),
+    )
+    judged = conclude(found)
+    [row] = [r for r in judged.rows.to_dict("records") if r["routine"] == routine]
+    return row, judged.bands[judged.bands["microarch"] == core]
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_every_thread_ends_in_a_winner_by_bands_or_in_a_break_even_with_numbers(thread):
+    row, bands = asked(thread)
+    assert "no model answers" not in row["confidence"]
+    assert len(bands), row["evidence"]
+    wins = bands[bands["status"] == "wins"]
+    assert row["winner"] or len(wins) or re.search(r"\d", row["break_even"]), row
+
+
+def test_the_loop_that_was_aligned_beats_the_one_across_a_line():
+    row, bands = asked("x86-clear-user-loop-alignment")
+    large = bands[(bands["to_bytes"] >= 4096) & (bands["status"] == "wins")]
+    assert len(large), row["bands"]
+    assert row["winner"]
+    found = re.search(
+        r"aligned16 is ([+-][\d.]+) % .*against immediates on zen2", row["break_even"]
+    )
+    assert float(found.group(1)) > 26
+    assert "+16.5 to +65.5 % (system call, EPYC Naples)" in row["break_even"]
+
+
+def test_one_pair_of_stac_and_clac_is_weighed_by_what_they_cost():
+    row, _ = asked("epoll-put-uevent-stac-clac")
+    assert "serial.stac_clac" in row["break_even"]
+    assert "write_begin" in row["break_even"]
+    assert "against put_user_twice: +2.2 % (workload, EPYC 7B12)" in row["break_even"]
+    assert "loopwright kmod source" in row["measure_first"]
+    row, bands = asked("epoll-put-uevent-stac-clac", parameters={"serial.stac_clac": "225"})
+    assert (bands["status"] == "wins").all(), row["bands"]
+
+
+def test_pairs_without_pan_win_on_tsv110_where_pan_is_off():
+    row, bands = asked("arm64-copy-user-nopan")
+    off = bands[bands["condition"] == "pan is off"]
+    large = off[off["to_bytes"] >= 4096].iloc[-1]
+    assert (large["variant"], large["status"]) == ("to_user_nopan", "wins")
+    assert "to_user_nopan" in row["only_where"]
+
+
+def test_the_page_has_every_thread_and_what_it_would_merge():
+    text = (ROOT / "docs" / "threads.md").read_text()
+    for thread, (kernel, _, against, core) in THREADS.items():
+        assert f"## {thread}" in text
+        assert re.search(rf"recommend {kernel} .*--microarch {core} --against {against}", text)
