@@ -8,6 +8,7 @@ import pytest
 
 from loopwright import kernels
 from loopwright.code import assemble
+from loopwright.tree.verify import register_use
 
 FOLDER = Path(__file__).parent.parent / "validation" / "mutants"
 KINDS = {
@@ -45,6 +46,34 @@ def test_what_is_put_in_twice_does_something_the_second_time(search):
     words = {name.split()[2] for name in made}
     assert words >= {"add", "subs", "ldp", "ldrb"}  # pointers move on
     assert not words & {"sttr", "b.ge", "tbz", "ret", "cmp", "mov"}
+
+
+def test_what_cpus_with_another_feature_run_is_held_too(search):
+    """The loop for CPUs with PAN, behind the branch of those without: no user code runs it."""
+    variant = kernels.select("arm64/copy_user/from_user_nopan")[1][0]
+    code = assemble.user_code(variant)
+    (own, _), (form, taken) = search._forms(variant, code)
+    assert (own, taken) == (code, "with ARM64_HAS_PAN: ")
+    [name] = [
+        n
+        for n, _ in search.OPERATORS["arm64"](code)
+        if "+0x1d8 add x6, x6, #0x40 -> add x6, x6, #0x3f" in n
+    ]
+    contract = kernels.contract_of(variant)
+    mutants = [
+        (n, dict(search.OPERATORS["arm64"](one))[name], False) for n, one in enumerate((own, form))
+    ]
+    assert [n for n, _ in search._failures("arm64", contract, mutants)] == [1]
+
+
+def test_a_branch_that_only_kernels_without_bti_take_is_found(search):
+    code = assemble.user_code(kernels.select("arm64/copy_user/from_user_pairs")[1][0])
+    made = dict(search.OPERATORS["arm64"](code))
+    [wrong] = [
+        one for name, one in made.items() if name.endswith("ret -> br x30") and "+0x214" in name
+    ]
+    assert register_use.branches(wrong.text) == ["br x30"]
+    assert register_use.branches(code.text) == []
 
 
 def test_a_sample_is_found_or_argued(search):

@@ -14,7 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import mutate_arm64
@@ -32,6 +32,8 @@ from loopwright.tree.verify import register_use
 
 HERE = Path(__file__).resolve().parent
 OPERATORS = {"x86_64": mutate_x86.mutants, "arm64": mutate_arm64.mutants}
+# By which code is patched, and which user space can run both with and without.
+FEATURES = {"x86_64": ("X86_FEATURE_ERMS", "X86_FEATURE_ADX"), "arm64": ("ARM64_HAS_PAN",)}
 _GATE = re.compile(r"\b(?:stac|clac)\b")
 _LFENCE = bytes.fromhex("0faee8")
 REGISTERS, CONTRACT, PASSED = "registers", "contract", "passed"
@@ -58,21 +60,45 @@ def run(variant: Variant, share: int = 1, first: int = 0) -> list[Found]:
         wanted += [(f"gate: {name}", one, True) for name, one in gates]
     wanted = wanted[first :: max(1, share)]
     out = [_by_registers(variant, contract, name, one) for name, one, _ in wanted]
-    left = [n for n, found in enumerate(out) if found.by == PASSED]
-    parts = [left[n :: cpus()] for n in range(cpus())]
+    for form, taken in _forms(variant, code):
+        made = {name: one for name, one, _ in wanted}
+        if form.sha256 != code.sha256:
+            made = dict(OPERATORS[code.isa](form))
+        left = [n for n, found in enumerate(out) if found.by == PASSED]
+        given = [(n, made[wanted[n][0]], wanted[n][2]) for n in left if wanted[n][0] in made]
+        for n, failure in _failures(code.isa, contract, given):
+            out[n] = Found(variant.id, wanted[n][0], CONTRACT, taken + failure)
+    return out
 
-    def hold(part: Sequence[int]) -> Iterator[tuple[int, str]]:
-        given = ((str(n), *wanted[n][1:]) for n in part)
-        text = "".join(jobs.check(n, one, contract, gated=gated) for n, one, gated in given)
-        for record in harness.run(code.isa, text) if part else ():
-            yield int(record["id"]), "" if record["passed"] else str(record["failure"])
+
+def _forms(variant: Variant, own: Code) -> Iterator[tuple[Code, str]]:
+    """Yield a variant's code, then what it is on CPUs with and without a feature."""
+    yield own, ""
+    seen = {own.sha256}
+    for feature in FEATURES[own.isa]:
+        has = feature in variant.alternatives
+        rest = tuple(name for name in variant.alternatives if name != feature)
+        form = assemble.user_code(
+            replace(variant, alternatives=rest if has else (*rest, feature)),
+        )
+        if form.sha256 not in seen:
+            seen.add(form.sha256)
+            yield form, f"{'without' if has else 'with'} {feature}: "
+
+
+def _failures(
+    isa: str, contract: Contract, given: Sequence[tuple[int, Code, bool]]
+) -> Iterator[tuple[int, str]]:
+    """Hold codes to a contract, as many at a time as there are CPUs; yield those that fail."""
+
+    def hold(part: Sequence[tuple[int, Code, bool]]) -> list[tuple[int, str]]:
+        text = "".join(jobs.check(str(n), one, contract, gated=gated) for n, one, gated in part)
+        records = harness.run(isa, text) if part else ()
+        return [(int(r["id"]), str(r["failure"])) for r in records if not r["passed"]]
 
     with ThreadPoolExecutor(cpus()) as pool:
-        for part in pool.map(lambda p: list(hold(p)), parts):
-            for n, failure in part:
-                if failure:
-                    out[n] = Found(variant.id, wanted[n][0], CONTRACT, failure)
-    return out
+        for found in pool.map(hold, (given[n :: cpus()] for n in range(cpus()))):
+            yield from found
 
 
 def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -> Found:
@@ -93,6 +119,8 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
         said = "it lacks an lfence, which an alternative of the variant has"
     elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(_own(variant)):
         said = "an access has the kernel's permissions"
+    elif code.isa == "arm64" and register_use.branches(body):
+        said = "it branches through a register and does not return"
     return Found(variant.id, name, REGISTERS if said else PASSED, said)
 
 

@@ -211,6 +211,11 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
             raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
         if found.isa == "x86_64" and register_use.direction_flag(code) > 0:
             raise CheckError("it sets the direction flag and does not clear it")
+        if found.isa == "arm64" and (jumps := register_use.branches(code, address)):
+            raise CheckError(
+                f"it has {', '.join(jumps)}: a kernel that checks branch targets (BTI) faults "
+                "where one leads to a caller; ret is let through"
+            )
     return "no callee-saved register is lost, none of the vectors is used"
 
 

@@ -41,6 +41,12 @@ def direction_flag(code: bytes) -> int:
     return names.count(iced.Mnemonic.STD) - names.count(iced.Mnemonic.CLD)
 
 
+def branches(code: bytes, address: int = 0) -> list[str]:
+    """Return the branches through registers that are no returns (arm64; objtool sees x86's)."""
+    found = _arm64_decoded(code, address)
+    return [f"{i.mnemonic} {i.op_str}" for i in found if i.mnemonic in ("br", "braa", "brab")]
+
+
 def wide(register: str) -> str:
     """Return the 64-bit name of a register that may be called by its 32-bit name."""
     if re.fullmatch(r"e\w\w", register):
