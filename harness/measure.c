@@ -15,7 +15,7 @@
 #define SECONDS 30
 #define TURNS 4 /* in which the samples of a point are taken, those of others between them */
 #define LEAST_GAP 50000 /* us, between turns: few points wait, since speeds may change slowly */
-#define GAPS 300000	 /* us: how far gaps differ */
+#define GAPS 300000	/* us: how far gaps differ */
 
 struct work {
 	const struct job *job;
