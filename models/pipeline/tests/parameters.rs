@@ -154,7 +154,7 @@ const ACTS: &[Case] = &[
 #[test]
 fn every_parameter_acts() {
     for name in Params::NAMES {
-        // Names of ports are letters alone; what acts on calls alone is in tests/calls.rs.
+        // Names of ports are letters alone; what acts on calls alone is in tests/calls.
         const ELSEWHERE: [&str; 5] = [
             "ports.names",
             "mispredict.cycles",

@@ -1,0 +1,167 @@
+//! Mispredicted exits, one call alone, long calls, errors.
+
+use crate::calling::{ask, step, turns};
+use crate::common::{bytes, close, core, core_with, cycles};
+use loopwright_pipeline::block::Notion::Loop;
+use loopwright_pipeline::calls::{run_all, Request};
+use loopwright_pipeline::isa::Isa;
+
+#[test]
+fn what_no_history_knows_costs_the_penalty_once() {
+    let loops = |set: &[(&str, &str)], count| {
+        let core = core_with("zen2", set).expect("a core");
+        let (code, steps) = turns(Isa::X86, "48ffc975fb", count);
+        ask(&core, &code, 0, steps).expect("a prediction")
+    };
+    let short = loops(&[], 20);
+    close(short.mispredicted, short.cycles);
+    let long = loops(&[], 300);
+    let more = long.mispredicted - long.cycles;
+    assert!((13.0..=19.0).contains(&more), "{more} cycles more, not some 16");
+    let dear = loops(&[("mispredict.cycles", "116")], 300);
+    close(dear.cycles, long.cycles);
+    close(dear.mispredicted - long.mispredicted, 100.0);
+    let known = loops(&[("mispredict.history", "301")], 300);
+    close(known.mispredicted, known.cycles);
+    let forgotten = loops(&[("mispredict.history", "3")], 20);
+    assert!(forgotten.mispredicted >= short.cycles + 10.0);
+}
+
+#[test]
+fn leaving_a_loop_costs_the_bubble_of_the_core() {
+    let loops = |bubble: &str| {
+        let core = core_with("skylake", &[("taken_branch.exit_bubble", bubble)]).expect("a core");
+        let (code, steps) = turns(Isa::X86, "48ffc975fb", 20);
+        ask(&core, &code, 0, steps).expect("a prediction").cycles
+    };
+    close(loops("7") - loops("2"), 5.0);
+}
+
+#[test]
+fn a_microcoded_return_goes_on_in_what_is_cached() {
+    // The caller's counter is in the uop cache, what follows rep movsq up to the return is decoded.
+    let code = bytes("4889d1f348a54889c831c0c39090909048ffcdebeb");
+    let at = |n: u32, load, store| step(n, 8, load, store);
+    let steps = [
+        at(0, -1, -1),
+        at(3, 0x1000, 0x2000),
+        at(6, -1, -1),
+        at(9, -1, -1),
+        at(11, 0x3000, -1),
+        at(16, -1, -1),
+        at(19, -1, -1),
+    ];
+    for name in ["sandybridge", "skylake", "goldencove", "zen2"] {
+        let call = ask(&core(name), &code, 0, steps.concat()).expect("a prediction");
+        assert!((10.0..120.0).contains(&call.cycles), "{name}: {}", call.cycles);
+    }
+}
+
+#[test]
+fn one_call_alone_takes_its_latency() {
+    let core = core("zen2");
+    // Ten multiplications that depend on each other, and ten that do not.
+    let call = |body: &str| {
+        let code = bytes(&format!("{}ebd6", body.repeat(10)));
+        let steps = (0..11).flat_map(|n| step(4 * n, 1, -1, -1)).collect();
+        ask(&core, &code, 0, steps).expect("a prediction")
+    };
+    let (chain, free) = (call("480fafc0"), call("480fafc3"));
+    assert!((30.0..45.0).contains(&chain.alone), "{}", chain.alone);
+    assert_eq!(chain.instructions, 11);
+    let apart = call("480faf07");
+    assert!(apart.cycles < apart.alone, "calls overlap");
+    close(free.cycles, chain.cycles);
+}
+
+#[test]
+fn long_calls_are_shortened_and_say_so() {
+    for (name, hex) in [
+        ("zen2", "4889074883c70848ffc975f4"),
+        ("sandybridge", "488b040e4889040f4883c1084839d175ef"),
+    ] {
+        let core = core(name);
+        let (code, steps) = turns(Isa::X86, hex, 40_000);
+        let call = ask(&core, &code, 0, steps).expect("a prediction");
+        let wanted = 40_000.0 * cycles(name, hex, 0, Loop);
+        assert!(
+            (call.cycles - wanted).abs() <= 0.005 * wanted,
+            "{name}: {} not {wanted}",
+            call.cycles
+        );
+        assert!(call.mispredicted >= call.cycles);
+        assert!(call
+            .caveats
+            .iter()
+            .any(|c| c.contains("iterations of loops are not simulated")));
+        let (code, steps) = turns(Isa::X86, hex, 100);
+        let short = ask(&core, &code, 0, steps).expect("a prediction");
+        assert_eq!(short.caveats, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn damaged_steps_are_errors_that_say_where() {
+    let core = core("zen2");
+    // add rax,rbx; jne -5; jmp -7
+    let code = bytes("4801d875fbebf9");
+    let steps = |places: &[u32]| places.iter().flat_map(|at| step(*at, 1, -1, -1)).collect();
+    let said = |steps: Vec<u8>| ask(&core, &code, 0, steps).unwrap_err().to_string();
+    assert!(ask(&core, &code, 0, steps(&[0, 3, 0, 3, 5])).is_ok());
+    for (places, words) in [
+        (&[][..], "a call without steps"),
+        (
+            &[0, 5],
+            "step 0: control cannot go from add r64,r64 at byte 0 to byte 5",
+        ),
+        (
+            &[0, 3, 5, 3],
+            "step 2: control cannot go from jmp rel at byte 5 to byte 3",
+        ),
+        (&[0], "to byte 0, the first step"),
+        (&[0, 3, 99], "a step at byte 99, beyond the 7 bytes of code"),
+    ] {
+        let error = said(steps(places));
+        assert!(error.contains(words), "{places:?}: {error}");
+    }
+    assert!(said(vec![0; 25]).contains("25 bytes of steps"));
+    let invalid = ask(&core, &bytes("06ebfd"), 0, steps(&[0, 1])).unwrap_err();
+    assert_eq!(invalid.to_string(), "invalid code at byte 0");
+    // An instruction within another.
+    let within = bytes("66b890c3eb00ebf8");
+    let odd = [step(0, 1, -1, -1), step(4, 1, -1, -1), step(6, 1, -1, -1)].concat();
+    assert!(ask(&core, &within, 0, odd).is_ok());
+    // An instruction without figures.
+    let unknown = ask(&core, &bytes("0f05ebfc"), 0, steps(&[0, 2]))
+        .unwrap_err()
+        .to_string();
+    assert!(unknown.contains("syscall") || unknown.contains("control"), "{unknown}");
+    // Too much that does not repeat.
+    let mut places = Vec::new();
+    for n in 0..200_000u32 {
+        places.extend(if n % 3 == 0 || n % 7 == 0 || n % 11 == 0 {
+            &[0, 3, 5][..]
+        } else {
+            &[0, 3][..]
+        });
+    }
+    places.extend([0, 3, 5]);
+    assert!(said(steps(&places)).contains("at most 20000"));
+}
+
+#[test]
+fn calls_are_answered_in_order_by_any_number_of_threads() {
+    let core = core("goldencove");
+    let requests: Vec<Request> = (1..40)
+        .map(|count| {
+            let (code, steps) = turns(Isa::X86, "48ffc975fb", count);
+            Request { code, offset: 0, steps }
+        })
+        .collect();
+    let all = |threads| -> Vec<f64> {
+        let answers = run_all(&core, &requests, threads).into_iter();
+        answers.map(|a| a.expect("a prediction").cycles).collect()
+    };
+    assert_eq!(all(1), all(2));
+    assert!(all(2).windows(2).all(|pair| pair[0] <= pair[1] + 1.0));
+}
