@@ -24,7 +24,7 @@ from functools import cache
 import loopwright as lw
 from loopwright import kernels
 from loopwright.cores import microarchs
-from loopwright.judging.histogram import parse
+from loopwright.histogram import parse
 from loopwright.reporting import plots, sizes
 from loopwright.reporting.dropdowns import Choices
 from loopwright.toolchain import host_isa

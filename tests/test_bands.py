@@ -12,7 +12,7 @@ RATE = "string.movs_rate_unaligned"
 COSTS = {
     "movsq_aligned": lambda size, _dst, _of: 10 + size / 4,
     "loop32": lambda size, _dst, _of: 10 + size / (4 if size < 256 else 16),
-    "movsq": lambda size, dst, of: 40 + size / (of(RATE) if dst else 32),
+    "movsq": lambda size, dst, of: 90 + size / (of(RATE) if dst else 32),
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.judging.histogram import Bucket, read
+from loopwright.histogram import Bucket, read
 
 LHIST = """\
 some mail says that

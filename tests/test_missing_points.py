@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from made_up import RECORDS, calls, held_to, predictions, study
 
 from loopwright import kernels
+from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import basis, standing
 from loopwright.judging.compare import HERE
-from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import REFUSED
 from loopwright.measuring import bootstrap

@@ -8,9 +8,9 @@ from made_up import RECORDS, held_to
 
 from loopwright import kernels
 from loopwright.checking.check import user_space_note
+from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import basis, standing
 from loopwright.judging.compare import MEASURED, table
-from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.judging.recommend import conclude, judge
 from loopwright.judging.study import gather
 from loopwright.kernels import contract_of

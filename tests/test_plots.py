@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.judging.histogram import Bucket, Histogram
+from loopwright.histogram import Bucket, Histogram
 from loopwright.reporting import alignment, cross_validation, palette, plots, sizes
 
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from loopwright import kernels
+from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import basis, call_costs
-from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.measuring import bootstrap, ratios
 
 PROCESSES = 3

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from made_up import RECORDS, calls, held_to, predictions, study
 
+from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import basis, standing
-from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.judging.recommend import judge
 
 

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from made_up import calls, held_to, predictions, simulated
 
+from loopwright.cores import microarchs
+from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import standing
 from loopwright.judging.call_costs import UNWEIGHTED
-from loopwright.judging.histogram import Bucket, Histogram
 from loopwright.judging.recommend import judge
+from loopwright.predicting import ranges
 
 RATE = "string.movs_rate_unaligned"
 SLOW = 500  # what is out of question
@@ -115,7 +117,8 @@ def test_a_gain_over_the_whole_of_the_unknown_wins_by_the_least_of_it():
     costs = {"movsq_aligned": loop(16, 8), "movsq": string}
     found = row(costs, cores=("zen2",))
     assert found["winner"] == "movsq"
-    worst = judge(simulated(costs, given={RATE: "1.5"}, cores=("zen2",))).iloc[0]
+    _, dear = ranges.of(microarchs.load("zen2"), {})[RATE]
+    worst = judge(simulated(costs, given={RATE: dear}, cores=("zen2",))).iloc[0]
     assert found["margin_percent"] == pytest.approx(worst["margin_percent"], rel=1e-3)
 
 

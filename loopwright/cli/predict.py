@@ -118,10 +118,12 @@ def predict(
         rows, view = answer_ports(Question(**asked)), inside.ports
     elif sources:
         rows, view = answer_sources(Question(**asked)), inside.sources
-    else:
+    elif asked["sizes"] is not None:
         with output.progress("predicting") as step:
-            rows = answer(Question(**asked, progress=step if asked["sizes"] else None))
-        view = predicted.calls if asked["sizes"] else predicted.show
+            rows = answer(Question(**asked, progress=step))
+        view = predicted.calls
+    else:
+        rows, view = answer(Question(**asked)), predicted.show
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

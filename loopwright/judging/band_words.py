@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from loopwright.histogram import Histogram
 from loopwright.judging.bands import KEEPS, WINS, Band
 from loopwright.judging.cases import simulations
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.ranks import WORDS, Rank
 from loopwright.judging.reasons import percent
 from loopwright.judging.study import Study

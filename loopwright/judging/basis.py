@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from loopwright.histogram import Histogram
 from loopwright.judging.call_costs import UNWEIGHTED, Place, Row, weights
-from loopwright.judging.histogram import Histogram
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from loopwright.judging.histogram import Histogram
+from loopwright.histogram import Histogram
 from loopwright.measuring import bootstrap
 from loopwright.measuring.ratios import FLOOR
 

@@ -9,9 +9,9 @@ from loopwright.checking.check import user_space_note
 from loopwright.cores import microarchs
 from loopwright.cores.features import provides
 from loopwright.cores.microarchs import Microarch
+from loopwright.histogram import Histogram
 from loopwright.judging import basis, measured, opinions, simulated, standing
 from loopwright.judging.call_costs import Place
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.margins import SIZES, Margins
 from loopwright.judging.measured import Measured
 from loopwright.judging.opinions import UNVALIDATED, Opinion

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from loopwright.histogram import Histogram
 from loopwright.judging import break_even
 from loopwright.judging.break_even import BreakEven
 from loopwright.judging.cases import simulations
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.published import TABLE
 from loopwright.judging.reasons import percent
 from loopwright.judging.simulated import Simulated

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopwright.cores.microarchs import Microarch
+from loopwright.histogram import Histogram
 from loopwright.judging import unknowns
 from loopwright.judging.call_costs import UNWEIGHTED, Place, weights
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.unknowns import Course
 from loopwright.judging.whole_calls import Calls, Costs, Setting
 from loopwright.kernels import Variant

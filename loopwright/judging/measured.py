@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from loopwright.histogram import Histogram
 from loopwright.judging import basis, call_costs
 from loopwright.judging.basis import Gap
 from loopwright.judging.call_costs import Place, Row
 from loopwright.judging.compare import HERE, MEASURED
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.margins import Speed
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import THRESHOLD, Verdict

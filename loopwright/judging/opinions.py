@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from loopwright.cores import bounds
+from loopwright.histogram import Histogram
 from loopwright.judging import call_costs, standing
 from loopwright.judging.call_costs import Row
 from loopwright.judging.compare import MEASURED
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.standing import Standing
 from loopwright.kernels import Routine
 from loopwright.predicting.models import MODELS

@@ -3,9 +3,9 @@
 from collections import defaultdict
 
 from loopwright.cores.microarchs import Microarch
+from loopwright.histogram import Histogram
 from loopwright.judging.basis import Gap
 from loopwright.judging.compare import HERE
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.ranks import Rank
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import THRESHOLD, Case, Verdict

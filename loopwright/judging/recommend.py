@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from loopwright.cores.microarchs import Microarch
+from loopwright.histogram import Histogram, read
 from loopwright.judging import band_words, bands, deciding, reasons
 from loopwright.judging.bands import Band
 from loopwright.judging.cases import cases, sound
 from loopwright.judging.compare import table
-from loopwright.judging.histogram import Histogram, read
 from loopwright.judging.study import Study, gather
 from loopwright.judging.verdicts import THRESHOLD, Case
 from loopwright.kernels import Routine

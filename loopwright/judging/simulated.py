@@ -6,8 +6,8 @@ from functools import cached_property
 import pandas as pd
 
 from loopwright.cores.microarchs import Microarch
+from loopwright.histogram import Histogram
 from loopwright.judging import standing
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.margins import Margins, Speed
 from loopwright.judging.opinions import LEAST
 from loopwright.judging.ranks import Rank

@@ -11,8 +11,8 @@ from loopwright.checking.check import run as run_checks
 from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import unknown
+from loopwright.histogram import Histogram
 from loopwright.judging import basis
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.recall import Source, measurements
 from loopwright.judging.whole_calls import Calls, simulate
 from loopwright.kernels import Kernel, Routine, Variant
@@ -93,11 +93,10 @@ def gather(
     cores = [c.id for c in targets]
     here = [host] if host and microarchs.load(host).isa == kernel.isa else []
     cores += dict.fromkeys(c for c in (*here, *(s.core for s in sources)) if c not in cores)
+    predictions = predict(kernel_id, microarch=",".join(cores), model="all", parameters=parameters)
     return Study(
         kernel=kernel,
-        predictions=predict(
-            kernel_id, microarch=",".join(cores), model="all", parameters=parameters
-        ),
+        predictions=predictions[predictions["variant"].isin(kernel.variants)],
         checks=checks,
         measurements=pd.concat([t for t in (now, stored) if len(t)] or [now], ignore_index=True),
         host=host,
@@ -109,7 +108,7 @@ def gather(
 
 
 def compared(kernel: Kernel, against: str | None) -> Kernel:
-    """Return a kernel of which a variant stands for the baseline of its routine.
+    """Return a kernel with one routine alone, of which a variant stands for the baseline.
 
     InputError where there is no such variant.
     """
@@ -119,7 +118,11 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
         raise unknown("variant", against, kernel.variants)
     name = kernel.variants[against].routine
     routine = replace(kernel.routines[name], baseline=against)
-    return replace(kernel, routines={name: routine})
+    return replace(
+        kernel,
+        routines={name: routine},
+        variants={n: v for n, v in kernel.variants.items() if v.routine == name},
+    )
 
 
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:

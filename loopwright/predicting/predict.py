@@ -5,7 +5,7 @@ from typing import Any
 
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
-from loopwright.predicting import call_rows, models
+from loopwright.predicting import models
 from loopwright.predicting.model import Answer, Model
 from loopwright.predicting.question import Question
 from loopwright.predicting.subjects import Subject
@@ -63,6 +63,8 @@ def answer(asked: Question) -> Rows:
     chosen = models.select(asked.model or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
     if wanted := asked.calls:
+        from loopwright.predicting import call_rows
+
         spec, given = asked.spec or "", asked.parameters or {}
         return call_rows.answer(
             spec, wanted, asked.microarch, chosen, offsets, given, asked.progress

@@ -10,11 +10,11 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.predicting import subjects
 from loopwright.predicting.call_sizes import Alignments, Calls, Sizes
-from loopwright.predicting.calls import Progress
 from loopwright.predicting.subjects import Subject
 
 if TYPE_CHECKING:
     from loopwright.code.pieces import Piece
+    from loopwright.predicting.calls import Progress
 
 NOTIONS = ("loop", "unrolled")
 CALL = "call"
@@ -41,7 +41,7 @@ class Question:
     parameters: Mapping[str, str] | None = None
     sizes: Sizes | None = None
     align: Alignments | None = None
-    progress: Progress | None = None
+    progress: "Progress | None" = None
 
     @property
     def calls(self) -> Calls | None:

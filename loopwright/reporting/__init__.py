@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.judging.histogram import Histogram, read
+from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel
 from loopwright.machine import hosts
 from loopwright.reporting import files, page, patches, plain

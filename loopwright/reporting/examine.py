@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from loopwright.histogram import Histogram
 from loopwright.judging.compare import table
-from loopwright.judging.histogram import Histogram
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import gather
 from loopwright.kernels import Kernel

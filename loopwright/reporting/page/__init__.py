@@ -7,7 +7,7 @@ import jinja2
 import pandas as pd
 
 from loopwright.cores import microarchs
-from loopwright.judging.histogram import Histogram
+from loopwright.histogram import Histogram
 from loopwright.kernels import Kernel
 from loopwright.reporting import cross_validation, origin, palette
 from loopwright.reporting.findings import Finding

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from loopwright.judging.histogram import Histogram
+from loopwright.histogram import Histogram
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 from loopwright.reporting.sizes import crossovers

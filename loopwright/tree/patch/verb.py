@@ -8,8 +8,8 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.errors import InputError
+from loopwright.histogram import read
 from loopwright.judging.compare import table
-from loopwright.judging.histogram import read
 from loopwright.judging.recommend import Judgement, conclude
 from loopwright.judging.study import Study, gather
 from loopwright.kernels import Variant
