@@ -13,7 +13,7 @@ KINDS = (".py", ".rs", ".c", ".h", ".js", ".css", ".S")
 
 def tracked() -> Iterator[Path]:
     """Yield the source files that git knows of."""
-    command = ["git", "-C", ROOT, "ls-files", "-z"]
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"this is no checkout that git knows of: {done.stderr.strip()}")
