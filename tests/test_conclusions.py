@@ -70,6 +70,12 @@ def test_no_difference_is_no_gain():
     assert found.doubt.startswith("This is not shown to be faster.")
 
 
+def test_what_is_faster_but_not_fastest_says_so():
+    found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 4.0}))
+    assert found.doubt.startswith("This is faster, but another way is faster still: ")
+    assert "+100.0 % (predicted)" in found.doubt
+
+
 def test_a_variant_for_some_cpus_says_for_which():
     found = of("movsb", predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
     assert found.doubt.startswith("This is faster only where there is erms.")

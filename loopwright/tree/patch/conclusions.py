@@ -7,7 +7,7 @@ from loopwright.judging.reasons import names, percent
 from loopwright.judging.recommend import Judgement
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import THRESHOLD, Case, Verdict
-from loopwright.kernels import Kernel
+from loopwright.kernels import Kernel, Variant
 from loopwright.tree.patch.evidence import Judged
 
 
@@ -26,7 +26,8 @@ def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
                 worse = _cores([v for v in case.verdicts.values() if v.loss])
                 doubt = f"This is slower on {worse}, if faster on the whole." if worse else ""
             else:
-                doubt, said = _doubt(case, targets), ""
+                best = found.kernel.variants.get(str(row["winner"]))
+                doubt, said = _doubt(case, targets, best), ""
             out[case.variant.name] = Judged(
                 doubt,
                 said,
@@ -62,8 +63,8 @@ def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
     return {pair: error for pair, error in errors.items() if error is not None}
 
 
-def _doubt(case: Case, targets: list[Microarch]) -> str:
-    """Say why a variant is no winner, the worst first."""
+def _doubt(case: Case, targets: list[Microarch], best: Variant | None) -> str:
+    """Say why a variant is no winner, the worst first; best is the one that is."""
     slower = [v for v in case.verdicts.values() if v.loss]
     some = [v for v in case.verdicts.values() if v.low < 1 - THRESHOLD and v not in slower]
     where = ", ".join(sorted(set(case.lacking.values())))
@@ -87,6 +88,8 @@ def _doubt(case: Case, targets: list[Microarch]) -> str:
         first = f"This is faster only where {where}."
     elif silent:
         first = f"Nothing is known of the speed of this on {names(silent)}."
+    elif best and case.score(targets) > 1 + THRESHOLD:
+        first = f"This is faster, but another way is faster still: {best.summary}."
     else:
         first = "This is not shown to be faster."
     if where and not first.endswith(f"where {where}."):

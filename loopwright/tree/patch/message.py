@@ -152,7 +152,10 @@ class Writer:
         base, ours = self._pair(one, self.evidence.table)
         if base.empty and ours.empty:
             return []
-        table = message_tables.predictions(base, ours, self._judged(one).off_by)
+        judged = self._judged(one)
+        table = message_tables.predictions(base, ours, judged.off_by)
+        if not table and judged.by_size:
+            return []  # said of whole calls
         if not table:
             return [_wrap(f"No model has a figure for {self._name(one)} before and after.")]
         head = (
