@@ -23,6 +23,9 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 # What begins as a script of sh or bash does.
 SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/dev/null)
 
+# Tests wait for the programs that they start half of their time: two a CPU.
+WORKERS = $(shell echo $$((2 * $$(nproc))))
+
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
 .PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate \
@@ -44,7 +47,7 @@ browser: setup
 
 test: setup browser
 	$(call CARGO,test) --profile tests --quiet
-	.venv/bin/python -m pytest -m 'not slow and not measures' -n auto --dist loadfile
+	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile
 	.venv/bin/python -m pytest -m 'measures and not slow'
 
 test-slow: setup browser
