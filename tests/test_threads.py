@@ -12,7 +12,8 @@ from loopwright.cores import microarchs
 from loopwright.judging import study
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study
-from loopwright.judging.whole_calls import Calls, simulate
+from loopwright.judging.whole_calls import Calls
+from loopwright.predicting.calls import of_variants
 
 THREADS = {
     "x86-copy-user-align-writes": ("x86_64/copy_user", "copy_user", "movsq", "zen2"),
@@ -35,7 +36,7 @@ def asked(thread, parameters=None):
         pd.DataFrame(),
         "",
         "measuring was left out",
-        calls=Calls(simulate, parameters or {}),
+        calls=Calls(of_variants, parameters or {}),
         cores=(microarchs.load(core),),
     )
     judged = conclude(found)

@@ -52,7 +52,7 @@ def keep(rows: pd.DataFrame, date: str) -> pd.DataFrame:
     rows = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")].copy()
     variants = [_variant(*key) for key in zip(rows["kernel"], rows["variant"], strict=True)]
     rows["sha256"] = [_sha256(v) for v in variants]
-    of_records = [_record(v) for v in variants]
+    of_records = [kernels.contract_of(v).count_bytes for v in variants]
     rows["count"] = [s // r for s, r in zip(rows["size_bytes"], of_records, strict=True)]
     rows["date"] = date
     return rows[KEPT].round({"cycles": 3, "uncertainty": 3})
@@ -64,11 +64,6 @@ def _variant(kernel: str, name: str) -> Variant:
 
 def _sha256(variant: Variant) -> str:
     return assemble.user_code(variant).sha256[:16]
-
-
-def _record(variant: Variant) -> int:
-    contract = kernels.contract_of(variant)
-    return contract.dst_record if contract.effect == "store_fields" else 1
 
 
 def compare(rows: pd.DataFrame, core: str) -> pd.DataFrame:

@@ -3,7 +3,8 @@
 usage: python validation/record.py [TEXT]   (part of make validate)
 TEXT: only sources whose origin has it. Rows of sources whose data is here are made anew with
 today's models; those of others stay as they are. Public data is in $LOOPWRIGHT_SHARED/data
-(default: ../shared/data). loopwright/judging/standing.py says what the columns mean and what follows.
+(default: ../shared/data). loopwright/judging/standing.py says what the columns mean and what
+follows.
 """
 
 import hashlib

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from loopwright.histogram import Histogram
 from loopwright.judging.bands import KEEPS, WINS, Band
-from loopwright.judging.cases import simulations
+from loopwright.judging.cases import Simulations
 from loopwright.judging.ranks import WORDS, Rank
 from loopwright.judging.reasons import percent
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import Case
-from loopwright.kernels import Routine
 
 COLUMNS = [
     "kernel", "routine", "microarch", "condition", "from_bytes", "to_bytes", "variant", "status",
@@ -58,9 +56,8 @@ def _speed(band: Band) -> str:
     return " to ".join(ends)
 
 
-def evidence(found: Study, routine: Routine, cases: Sequence[Case], sizes: Histogram | None) -> str:
+def evidence(found: Study, cases: Sequence[Case], calls: Simulations) -> str:
     """Say for each target core what the verdicts there rest on."""
-    calls = simulations(found, routine, sizes)
     out = []
     for core in found.targets:
         general = [c for c in cases if core.id not in c.lacking]

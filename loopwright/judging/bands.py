@@ -6,8 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from loopwright.judging import basis, measured
+from loopwright.judging import basis
 from loopwright.judging.margins import Speed
+from loopwright.judging.measured import Measured
 from loopwright.judging.opinions import LEAST
 from loopwright.judging.ranks import Rank
 from loopwright.judging.study import Study
@@ -69,8 +70,12 @@ class AtSizes:
         return baseline, KEEPS
 
 
-def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
+def of(
+    found: Study, routine: Routine, cases: Sequence[Case], there: Sequence[Measured]
+) -> list[Band]:
     """Return the bands of each target core, then those over all of them, ascending.
+
+    there is what was measured.
 
     Conditions come apart: with what a variant needs that the cores as they are have not.
     """
@@ -78,7 +83,7 @@ def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
     conditions = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
     for condition in conditions:
         mine = [c for c in cases if not c.lacking or condition in c.lacking.values()]
-        of_core = {core.id: at_sizes(found, routine, mine, core.id) for core in found.targets}
+        of_core = {core.id: at_sizes(routine, mine, core.id, there) for core in found.targets}
         known = {core: at for core, at in of_core.items() if at.speeds}
         if condition and not any(
             case.variant.name in at.speeds for at in known.values() for case in mine if case.lacking
@@ -91,20 +96,22 @@ def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
     return out
 
 
-def at_sizes(found: Study, routine: Routine, cases: Sequence[Case], core: str) -> AtSizes:
+def at_sizes(
+    routine: Routine, cases: Sequence[Case], core: str, there: Sequence[Measured]
+) -> AtSizes:
     """Return what is known by size on a core, by evidence of the first rank that has it."""
     baseline = routine.baseline
     whole = [c for c in cases if not c.partial]
-    for one in measured.of_cores(found) if whole else ():
+    for one in there if whole else ():
         if one.core == core:
             asked = basis.places(routine.contract, None)
             known = {c.variant.name: one.at_sizes(baseline, c.variant.name, asked) for c in whole}
-            there = {name: speeds for name, speeds in known.items() if speeds}
+            shown = {name: speeds for name, speeds in known.items() if speeds}
             # What was to be measured there is not replaced by what is not.
-            if not there or len(there) < len(known):
+            if not shown or len(shown) < len(known):
                 return AtSizes({}, 1, 1 + THRESHOLD, Rank.MEASURED)
-            shared = set.intersection(*map(set, there.values()))
-            every = {name: {s: of[s] for s in of if s in shared} for name, of in there.items()}
+            shared = set.intersection(*map(set, shown.values()))
+            every = {name: {s: of[s] for s in of if s in shared} for name, of in shown.items()}
             return AtSizes(every, 1, 1 + THRESHOLD, Rank.MEASURED)
     calls = {c.variant.name: c.simulated[core] for c in cases if core in c.simulated}
     if not calls:

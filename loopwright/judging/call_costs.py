@@ -12,9 +12,9 @@ from loopwright.histogram import Histogram
 from loopwright.measuring import bootstrap
 from loopwright.measuring.ratios import FLOOR
 
-# Without a histogram, sizes in this range (bytes) count alike.
+# Without a histogram, sizes in this range (bytes) count alike; where costs are simulated, these.
 UNWEIGHTED = (64, 4096)
-_OCTAVES = (64, 128, 256, 512, 1024, 2048, 4096)
+OCTAVES = (64, 128, 256, 512, 1024, 2048, 4096)
 
 Row = Mapping[Any, Any]
 """A row of measure.run, or of the comparison table."""
@@ -109,7 +109,7 @@ def predicted_speedup(base: Row, other: Row, sizes: Histogram | None, fixed: int
     if sizes and any(b.count for b in large):
         kept = Histogram(sizes.name, large)
         return kept.mean(slow) / kept.mean(fast)
-    return float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in _OCTAVES])))
+    return float(np.exp(np.mean([np.log(slow(s) / fast(s)) for s in OCTAVES])))
 
 
 def _line(row: Row) -> Callable[[float], float]:

@@ -1,6 +1,6 @@
 """What is known of each variant of a routine: evidence of all ranks put together, core by core."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -10,7 +10,7 @@ from loopwright.cores import microarchs
 from loopwright.cores.features import provides
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
-from loopwright.judging import basis, measured, opinions, simulated, standing
+from loopwright.judging import basis, opinions, simulated, standing
 from loopwright.judging.call_costs import Place
 from loopwright.judging.margins import SIZES, Margins
 from loopwright.judging.measured import Measured
@@ -24,6 +24,9 @@ from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 
+Simulations = Mapping[str, tuple[Margins, simulated.Trust]]
+"""Simulated calls of a routine by core, with the trust in them."""
+
 
 def sound(found: Study, variant: str) -> bool:
     """Say whether a variant honours its contract."""
@@ -31,18 +34,23 @@ def sound(found: Study, variant: str) -> bool:
 
 
 def cases(
-    found: Study, routine: Routine, rows: pd.DataFrame, sizes: Histogram | None
+    found: Study,
+    routine: Routine,
+    rows: pd.DataFrame,
+    sizes: Histogram | None,
+    there: Sequence[Measured],
+    calls: Simulations,
 ) -> list[Case]:
-    """Return the candidates of a routine with what the comparison table rows says of each.
+    """Return the candidates of a routine with what is known of each.
+
+    rows is the comparison table, there what was measured, calls what was simulated.
 
     On each core evidence of the first rank that there is counts. Where that is the simulator's with
     a bound alone, or with what nobody knows, and it tells neither a gain nor a loss, models that
     were right there and then what was measured on a kin core may tell one instead.
     """
     panel = opinions.Panel.of(rows, routine, sizes)
-    of_cores = {one.core: one for one in measured.of_cores(found)}
     asked = basis.places(routine.contract, sizes)
-    calls = simulations(found, routine, sizes)
     cores = [core.id for core in found.targets]
     cores += [c for c in map(str, rows["microarch"].unique()) if c not in cores]
     out = []
@@ -54,7 +62,7 @@ def cases(
             unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
             if unmet:
                 case.lacking[core.id] = " and ".join(map(_condition, unmet))
-        for one in of_cores.values():
+        for one in there:
             _add_measured(case, one, routine.baseline, asked, sizes)
         for core_id in cores:
             whole = _simulated(calls.get(core_id), variant.name, routine.baseline, sizes)
@@ -70,16 +78,14 @@ def cases(
     return out
 
 
-def simulations(
-    found: Study, routine: Routine, sizes: Histogram | None
-) -> dict[str, tuple[Margins, simulated.Trust]]:
+def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simulations:
     """Return the simulated calls of a routine's sound variants, by core, with the trust in them."""
     if found.calls is None:
         return {}
     variants = [v for v in found.kernel.of_routine(routine.name) if sound(found, v.name)]
     places = simulated_places(routine.contract, sizes)
-    record = routine.contract.dst_record if routine.contract.effect == "store_fields" else 1
     known = standing.records()
+    record = routine.contract.count_bytes
     out = {}
     for core in found.targets:
         if trust := simulated.trust(core, known):

@@ -1,29 +1,29 @@
 """The numbers that would decide a routine: break-evens of the pairs that are open or were asked."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import pandas as pd
 
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even
 from loopwright.judging.break_even import BreakEven
-from loopwright.judging.cases import simulations
+from loopwright.judging.cases import Simulations
 from loopwright.judging.published import TABLE
 from loopwright.judging.reasons import percent
 from loopwright.judging.simulated import Simulated
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import Case
-from loopwright.kernels import Routine
 
 _OPEN = 2  # pairs with the baseline that are followed on a core, those that may gain most
 
 
 def numbers(
-    found: Study, routine: Routine, cases: Sequence[Case], sizes: Histogram | None
+    found: Study, cases: Sequence[Case], calls: Simulations, sizes: Histogram | None
 ) -> list[BreakEven]:
     """Return the break-evens of a routine: of the pairs that were published, then of open ones."""
     out: list[BreakEven] = []
-    for core, (margins, trust) in simulations(found, routine, sizes).items():
+    for core, (margins, trust) in calls.items():
         pairs = [p for p in _published(found, core) if margins.answers(*p)]
         open_ = [
             c.simulated[core]
@@ -54,8 +54,13 @@ def _published(found: Study, core: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(zip(rows["variant"], rows["baseline"], strict=True)))
 
 
+@cache
+def _table() -> pd.DataFrame:
+    return pd.read_csv(TABLE, keep_default_na=False)
+
+
 def _rows(found: Study, core: str) -> pd.DataFrame:
-    rows = pd.read_csv(TABLE, keep_default_na=False)
+    rows = _table()
     rows = rows[(rows["kernel"] == found.kernel.id) & (rows["predicted_on"] == core)]
     return rows[rows["quantity"] == "speed_percent"]
 
@@ -82,10 +87,10 @@ def in_words(found: Study, known: Sequence[BreakEven]) -> str:
     return ". ".join(out)
 
 
-def decided(found: Study, routine: Routine, sizes: Histogram | None) -> str:
+def decided(found: Study, calls: Simulations, sizes: Histogram | None) -> str:
     """Say what is answered of the pairs that were published and rest on nothing unknown."""
     out = []
-    for core, (margins, trust) in simulations(found, routine, sizes).items():
+    for core, (margins, trust) in calls.items():
         for variant, against in _published(found, core):
             if margins.answers(variant, against) and not margins.between(variant, against):
                 of_pair = Simulated(margins, trust, variant, against, sizes)

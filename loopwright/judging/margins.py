@@ -8,7 +8,7 @@ import numpy as np
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
 from loopwright.judging import unknowns
-from loopwright.judging.call_costs import UNWEIGHTED, Place, weights
+from loopwright.judging.call_costs import OCTAVES, Place, weights
 from loopwright.judging.unknowns import Course
 from loopwright.judging.whole_calls import Calls, Costs, Setting
 from loopwright.kernels import Variant
@@ -16,8 +16,7 @@ from loopwright.kernels import Variant
 Stand = tuple[Mapping[str, float], bool]
 """Where parameters stand in their ranges (0 cheap, 1 dear), and whether exits are mispredicted."""
 
-# Sizes that count alike without a histogram, and those that bands are drawn at, in bytes.
-OCTAVES = (64, 128, 256, 512, 1024, 2048, 4096)
+# Sizes that bands are drawn at, in bytes.
 SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 
@@ -131,8 +130,7 @@ class Margins:
             of_each = weights([*mine], sizes)
             base, other = (np.dot(of_each, [*of.values()]) for of in (theirs, mine))
             return float(base / other)
-        low, high = UNWEIGHTED
-        some = [s for s in mine if s in OCTAVES and low <= s <= high] or [*mine]
+        some = [s for s in mine if s in OCTAVES] or [*mine]
         return float(np.exp(np.mean([np.log(theirs[s] / mine[s]) for s in some])))
 
     def stands(self, name: str, against: str) -> list[Stand]:

@@ -9,9 +9,9 @@ import pandas as pd
 
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram, read
-from loopwright.judging import band_words, bands, deciding, reasons
+from loopwright.judging import band_words, bands, deciding, measured, reasons
 from loopwright.judging.bands import Band
-from loopwright.judging.cases import cases, sound
+from loopwright.judging.cases import Simulations, cases, simulations, sound
 from loopwright.judging.compare import table
 from loopwright.judging.study import Study, gather
 from loopwright.judging.verdicts import THRESHOLD, Case
@@ -105,11 +105,13 @@ def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
 def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
     rows, judged, drawn = table(found), [], []
+    there = measured.of_cores(found)
     of_routines: dict[str, list[Case]] = {}
     for routine in found.kernel.routines.values():
-        known = of_routines[routine.name] = cases(found, routine, rows, sizes)
-        of_routine = bands.of(found, routine, known)
-        judged.append(_routine(found, routine, known, of_routine, sizes))
+        calls = simulations(found, routine, sizes)
+        known = of_routines[routine.name] = cases(found, routine, rows, sizes, there, calls)
+        of_routine = bands.of(found, routine, known, there)
+        judged.append(_routine(found, routine, known, of_routine, calls, sizes))
         drawn.append(band_words.rows(found.kernel.id, routine.name, of_routine))
     return Judgement(
         pd.DataFrame(judged, columns=COLUMNS),
@@ -120,10 +122,10 @@ def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
 
 def _routine(
     found: Study, routine: Routine, known: list[Case], of_routine: list[Band],
-    sizes: Histogram | None,
+    calls: Simulations, sizes: Histogram | None,
 ) -> dict[str, object]:  # fmt: skip
     targets = found.targets
-    numbers = deciding.numbers(found, routine, known, sizes)
+    numbers = deciding.numbers(found, known, calls, sizes)
     answer: dict[str, object] = {
         "kernel": found.kernel.id,
         "routine": routine.name,
@@ -136,11 +138,11 @@ def _routine(
         "basis": reasons.basis(found, sizes),
         "models": "",
         "bands": band_words.in_words(of_routine),
-        "evidence": band_words.evidence(found, routine, known, sizes),
+        "evidence": band_words.evidence(found, known, calls),
         "break_even": ". ".join(
             filter(
                 None,
-                (deciding.in_words(found, numbers), deciding.decided(found, routine, sizes)),
+                (deciding.in_words(found, numbers), deciding.decided(found, calls, sizes)),
             )
         ),
         "measure_first": deciding.first(found, known, numbers),

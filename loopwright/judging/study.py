@@ -14,11 +14,12 @@ from loopwright.errors import unknown
 from loopwright.histogram import Histogram
 from loopwright.judging import basis
 from loopwright.judging.recall import Source, measurements
-from loopwright.judging.whole_calls import Calls, simulate
+from loopwright.judging.whole_calls import Calls
 from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run as run_measurements
 from loopwright.measuring.table import COLUMNS
+from loopwright.predicting.calls import of_variants
 from loopwright.predicting.predict import predict
 from loopwright.store.recorder import Recorder
 from loopwright.store.runs import Store
@@ -102,7 +103,7 @@ def gather(
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
-        calls=Calls(simulate, dict(parameters or {})),
+        calls=Calls(of_variants, dict(parameters or {})),
         cores=tuple(targets),
     )
 

@@ -5,8 +5,7 @@ samples between them; a change of its sign is narrowed down by halving. So each 
 repeated by setting the parameter to it.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -124,10 +123,3 @@ def _zero(margin: Margin, low: float, high: float, better: bool) -> float:
         else:
             high = middle
     return (low + high) / 2
-
-
-def span(margins: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the largest of some margins; nan where one of them is."""
-    if any(math.isnan(m) for m in margins):
-        return math.nan, math.nan
-    return min(margins), max(margins)

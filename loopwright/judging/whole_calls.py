@@ -9,7 +9,6 @@ from loopwright.errors import InputError
 from loopwright.judging.call_costs import Place
 from loopwright.judging.unknowns import Unknown, of
 from loopwright.kernels import Variant
-from loopwright.predicting import calls
 from loopwright.predicting.calls import CallQuestion
 
 Setting = tuple[tuple[str, str], ...]
@@ -28,20 +27,8 @@ class Cost(Protocol):
         """Cycles with those exits mispredicted that a history predictor cannot know."""
 
 
-class Question(NamedTuple):
-    """Which calls of a variant on which core, with which parameters set.
-
-    places are (size, destination, source), the size as the contract counts: bytes or records.
-    """
-
-    variant: Variant
-    core: Microarch
-    places: tuple[tuple[int, int, int], ...]
-    overrides: Mapping[str, str]
-
-
 Answers = Sequence[Sequence[Cost | InputError]]
-Simulator = Callable[[Sequence[Question]], Answers]
+Simulator = Callable[[Sequence[CallQuestion]], Answers]
 
 
 class Costs(NamedTuple):
@@ -83,7 +70,7 @@ class Calls:
         new = {key: one for key, one in zip(keys, wanted, strict=True) if key not in self._known}
         spots = tuple((p.size // record, p.dst, p.src) for p in places)
         asked = [
-            Question(variant, core, spots, {**self.given, **dict(setting)})
+            CallQuestion(variant, core, spots, {**self.given, **dict(setting)})
             for variant, setting in new.values()
         ]
         if asked:
@@ -103,8 +90,3 @@ def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Cos
         {p: c.cycles for p, c in zip(places, costs, strict=True)},
         {p: max(c.cycles, c.mispredicted) for p, c in zip(places, costs, strict=True)},
     )
-
-
-def simulate(questions: Sequence[Question]) -> Answers:
-    """Ask the simulator, all questions at once."""
-    return calls.of_variants([CallQuestion(*question) for question in questions])

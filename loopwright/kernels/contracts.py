@@ -63,6 +63,11 @@ class Contract:
         return "count" in self.inputs
 
     @property
+    def count_bytes(self) -> int:
+        """Return the bytes that each one of a call's count is: a record's, or one."""
+        return self.dst_record if self.effect == "store_fields" else 1
+
+    @property
     def unit_bytes(self) -> int:
         """Return the bytes for which figures of its variants are compared.
 

@@ -162,16 +162,11 @@ def _counts(contract: Contract, sizes: Sequence[int] | None) -> Sequence[int]:
 
 def call_bytes(contract: Contract, sizes: Sequence[int] | None) -> list[int]:
     """Return the size in bytes of each call that is measured where these sizes are wanted."""
-    return [_bytes(contract, count) for count in _counts(contract, sizes)]
-
-
-def _bytes(contract: Contract, count: int) -> int:
-    """Return the size of a call: bytes at the destination, or at the source of a checksum."""
-    return count * contract.dst_record if contract.effect == "store_fields" else count
+    return [count * contract.count_bytes for count in _counts(contract, sizes)]
 
 
 def _call(contract: Contract, point: Point) -> Goal:
-    size = _bytes(contract, point.count)
+    size = point.count * contract.count_bytes
     return Goal("call", "cycles/call", (point,), size, 1.0, both_sides(contract))
 
 
@@ -180,7 +175,7 @@ def _slope(contract: Contract, moved: int, string: bool, place: tuple[int, int, 
 
     Both calls are whole numbers of iterations and of lines, so that their tails are alike.
     """
-    one = _bytes(contract, 1)
+    one = contract.count_bytes
     step = math.lcm(moved, _LINE * one) // one
     short = math.ceil(_SHORT / one / step) * step
     counts = (short, 3 * short)

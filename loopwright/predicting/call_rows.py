@@ -13,7 +13,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.predicting import calls, ranges
 from loopwright.predicting.call_cache import Place
-from loopwright.predicting.call_sizes import Calls, size_bytes
+from loopwright.predicting.call_sizes import Calls
 from loopwright.predicting.calls import CallCost, CallQuestion
 from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
@@ -116,9 +116,7 @@ def _simulated(
     open_ = [n for n, one in enumerate(asked) if _rests_on(one, overrides)]
     for end in (0, 1):
         for n in open_:
-            known = ranges.of(asked[n].core, overrides)
-            ends = {**{name: both[end] for name, both in known.items()}, **overrides}
-            questions.append(asked[n].question(ends))
+            questions.append(asked[n].question(ranges.ends(asked[n].core, overrides)[end]))
     found = calls.of_variants(questions, progress)
     cheap = dict(zip(open_, found[len(asked) :], strict=False))
     dear = dict(zip(open_, found[len(asked) + len(open_) :], strict=True))
@@ -150,7 +148,7 @@ def _rows(
     offset = Placement.of(code, contract, one.offset).offset
     for place, answer, *ends in zip(one.places, *found, strict=True):
         size, dst, src = place
-        at = (*where, "call", offset, size_bytes(contract, size), dst, src)
+        at = (*where, "call", offset, size * contract.count_bytes, dst, src)
         weight = wanted.weight(place)
         if model.id != Pipeline.id:
             yield (*at, *(None,) * 5, weight, _SEES_LOOPS, "")

@@ -60,11 +60,6 @@ class Calls:
         return None if self.weights is None else self.weights.get(place[0])
 
 
-def size_bytes(contract: Contract, size: int) -> int:
-    """Return the bytes of a call: what it stores, or what a checksum reads."""
-    return size * contract.dst_record if contract.effect == "store_fields" else size
-
-
 def shares(found: Histogram) -> dict[int, float]:
     """Return the share of a histogram's calls that sizes stand for: those that its mean is of."""
     out: dict[int, float] = {}

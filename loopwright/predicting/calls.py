@@ -97,11 +97,11 @@ def of_variants(
     out: list[list[CallCost | InputError]] = [[] for _ in questions]
     alike: dict[str, tuple[Routine, list[int]]] = {}
     for n, question in enumerate(questions):
-        if refusal := _refusal(question):
-            out[n] = [InputError(refusal) for _ in question.places]
+        routine = _routine(question)
+        if isinstance(routine, str):
+            out[n] = [InputError(routine) for _ in question.places]
             tick(len(question.places))
         else:
-            routine = _routine(question)
             alike.setdefault(routine.key, (routine, []))[1].append(n)
     for routine, numbers in alike.values():
         asked = [questions[n] for n in numbers]
@@ -117,23 +117,19 @@ def _cost(place: Place, found: Found) -> CallCost | InputError:
     return CallCost(*place, found.cycles, found.mispredicted, found.alone, found.note)
 
 
-def _routine(question: CallQuestion) -> Routine:
-    left = features.alternatives_left(question.variant, question.core)
-    left |= assemble.PRIVILEGED if question.in_user_space else frozenset()
-    code = assemble.variant_code(question.variant, left)
-    contract = kernels.contract_of(question.variant)
-    return Routine(code, contract, Placement.of(code, contract, question.offset).shift)
-
-
-def _refusal(question: CallQuestion) -> str:
-    """Say why no call can be predicted, or nothing."""
+def _routine(question: CallQuestion) -> Routine | str:
+    """Return what is called, or why no call of it can be predicted."""
     variant, core = question.variant, question.core
     if lacks := Pipeline(question.overrides).lacks(core):
         return lacks
     if missing := [n for n in variant.needs if not features.provides(core, n)]:
         return f"needs {', '.join(missing)}, which {core.id} lacks"
-    code = _routine(question).code
+    left = features.alternatives_left(variant, core)
+    left |= assemble.PRIVILEGED if question.in_user_space else frozenset()
+    code = assemble.variant_code(variant, left)
+    contract = kernels.contract_of(variant)
+    routine = Routine(code, contract, Placement.of(code, contract, question.offset).shift)
     body = b"".join(i.code for i in code.instructions)
     if short := lacking(code.isa, body, outline(code.isa, body).needs, core.features):
         return f"{short}, which {core.id} lacks"
-    return ""
+    return routine

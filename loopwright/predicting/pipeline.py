@@ -71,10 +71,10 @@ class Pipeline:
         if not open_:
             return answers
         some = [blocks[n] for n in open_]
-        ends = []
-        for end in (0, 1):
-            values = {**{name: both[end] for name, both in known.items()}, **self.overrides}
-            ends.append(Pipeline(values)._answers(some, core, straight))
+        ends = [
+            Pipeline(values)._answers(some, core, straight)
+            for values in ranges.ends(core, self.overrides)
+        ]
         for n, cheap, dear in zip(open_, *ends, strict=True):
             answers[n] = _between(answers[n], cheap, dear)
         return answers

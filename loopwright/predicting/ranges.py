@@ -26,6 +26,13 @@ def of(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     return out
 
 
+def ends(core: Microarch, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what is given with every range at its cheap end, and the same at the dear one."""
+    known = of(core, given)
+    cheap, dear = ({name: both[end] for name, both in known.items()} for end in (0, 1))
+    return {**cheap, **given}, {**dear, **given}
+
+
 def rests_on(block: Block, name: str, *, straight: bool) -> bool:
     """Say whether the prediction of a block can depend on a parameter.
 

@@ -1,7 +1,7 @@
 """What a study concludes of each variant, as a patch's message says it."""
 
 from loopwright.cores.microarchs import Microarch
-from loopwright.judging import band_words, bands, break_even, standing
+from loopwright.judging import band_words, bands, break_even, measured, standing
 from loopwright.judging.compare import MEASURED
 from loopwright.judging.reasons import names, percent
 from loopwright.judging.recommend import Judgement
@@ -15,12 +15,13 @@ def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
     """Return what is concluded of every variant that is not its routine's baseline."""
     judged, targets = concluded.rows.set_index("routine"), found.targets
     off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
+    there = measured.of_cores(found)
     out = {}
     for routine in found.kernel.routines.values():
         row = judged.loc[routine.name]
         for case in concluded.cases[routine.name]:
             known = _known(case)
-            by_size = band_words.in_words(bands.of(found, routine, [case]))
+            by_size = band_words.in_words(bands.of(found, routine, [case], there))
             if case.variant.name == row["winner"]:
                 said = f"Against what is there: {known} (confidence: {row['confidence']})."
                 worse = _cores([v for v in case.verdicts.values() if v.loss])
