@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loopwright.judging.recommend import recommend
     from loopwright.machine.tune import tune
     from loopwright.measuring.blocks.verb import measure_blocks
+    from loopwright.measuring.fleet import measure_fleet
     from loopwright.measuring.measure import measure
     from loopwright.portable.kit import kit
     from loopwright.predicting.inside import ports, timeline
@@ -43,6 +44,7 @@ _VERBS = {
     "kit": "portable.kit",
     "measure": "measuring.measure",
     "measure_blocks": "measuring.blocks.verb",
+    "measure_fleet": "measuring.fleet",
     "patch": "tree.patch.verb",
     "ports": "predicting.inside",
     "predict": "predicting.predict",
@@ -66,6 +68,7 @@ __all__ = [
     "kit",
     "measure",
     "measure_blocks",
+    "measure_fleet",
     "patch",
     "ports",
     "predict",

@@ -1,7 +1,9 @@
 """The verb measure."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +60,9 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
     type=int,
     help="Of --blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
 )
+@options.dask(
+    "Measure on one worker of each distinct core of a Dask cluster, and keep it here.", "--fleet"
+)
 @output.formats
 def measure(
     spec: str | None,
@@ -73,6 +78,7 @@ def measure(
     notion: str | None,
     isa: str | None,
     processes: int | None,
+    fleet: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
@@ -89,6 +95,7 @@ def measure(
     loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
     loopwright measure x86_64/clear_user/immediates --against plain
     loopwright measure --blocks blocks.csv --notion all --csv
+    loopwright measure x86_64/copy_user --sizes 64,4096 --fleet 10.0.0.7:8786
     """
     from loopwright.measuring.blocks import slopes
     from loopwright.measuring.sweeps import CACHES
@@ -97,7 +104,8 @@ def measure(
     if blocks is not None:
         if spec is not None:
             raise InputError("KERNEL and --blocks exclude each other")
-        if resume or raw or any(x is not None for x in (sizes, align, skew, cache, against)):
+        others = (sizes, align, skew, cache, against, fleet)
+        if resume or raw or any(x is not None for x in others):
             raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
         with output.progress("measuring") as step:
             found = lw.measure_blocks(
@@ -114,18 +122,25 @@ def measure(
         raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
     if notion is not None or isa is not None or processes is not None:
         raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
+    if fleet is not None and resume:
+        raise InputError("--resume goes on with a run of this machine; leave it or --fleet out")
+    how = (
+        partial(lw.measure, spec, resume=resume)
+        if fleet is None
+        else partial(lw.measure_fleet, fleet, spec)
+    )
     with _kept(), output.progress("measuring") as step:
-        rows = lw.measure(
-            spec,
+        rows = how(
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
             alignments=None if align is None else options.alignments(align),
             skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
             against=against,
-            resume=resume,
             progress=step,
         )
+    for line in rows.attrs.get("left_out", ()):
+        print(f"loopwright: {line}", file=sys.stderr)
     if as_json or as_csv:
         output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
     else:

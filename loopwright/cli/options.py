@@ -46,6 +46,11 @@ def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
     )
 
 
+def dask(text: str, name: str = "--dask") -> Callable[[F], F]:
+    """Return the option that names a Dask cluster."""
+    return click.option(name, metavar="HOST:PORT|local", help=text)
+
+
 def tree(
     text: str = "A Linux source tree, or debian:6.12 for Debian's package.",
     *,

@@ -70,6 +70,7 @@ from loopwright.errors import InputError
     is_flag=True,
     help="Show where each figure comes from, and which assumptions the cycles would follow.",
 )
+@options.dask("Have the workers of a Dask scheduler predict, or processes started here.")
 @output.formats
 def predict(
     asm: TextIO | None,
@@ -90,6 +91,7 @@ def predict(
     loopwright predict arm64/copy_user/to_user_batched --microarch tsv110
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
+    loopwright predict --blocks blocks.csv --model all --dask 10.0.0.7:8786 --csv
     loopwright predict --asm loop.s --microarch zen2,sandybridge
     loopwright predict x86_64/copy_user --sizes 64,256,4096 --align 0:0,1:0
     loopwright predict --obj lib/string.o:memcpy --microarch zen2
@@ -108,6 +110,8 @@ def predict(
 
     if sum((iterations is not None, ports, sources)) > 1:
         raise InputError("--timeline, --ports and --sources exclude each other")
+    if asked["dask"] is not None and (iterations is not None or ports or sources):
+        raise InputError("--timeline, --ports and --sources are predicted here: leave --dask out")
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
     asked |= {"asm": asm.read() if asm else None, "parameters": options.parameters(settings)}

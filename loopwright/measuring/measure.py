@@ -6,6 +6,7 @@ The protocol, its acceptance rules and what it refuses are described in harness/
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 
@@ -120,13 +121,14 @@ def measure(
     against: str | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    store: Path | None = None,
 ) -> pd.DataFrame:
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see run).
 
     against names a variant of the kernel to compare with, which is measured, too. A variant that
     breaks its contract is never measured; InputError where none honours it. Every point is kept in
-    the results store; resume goes on with the newest run of this machine and measures what it
-    lacks.
+    the results store, at store or where it usually is; resume goes on with the newest run of this
+    machine and measures what it lacks.
     """
     kernel, variants = kernels.select(spec)
     if against is not None:
@@ -138,7 +140,7 @@ def measure(
     if not sound:
         failure = checks["failure"].iloc[0]
         raise InputError(f"{spec} breaks its contract and is not measured: {failure}")
-    with closing(Store.open()) as store:
+    with closing(Store.open(store)) as kept:
         return run(
             sound,
             sizes=sizes,
@@ -148,7 +150,7 @@ def measure(
             caches=caches,
             against=against,
             progress=progress,
-            recorder=Recorder(store, resume=resume),
+            recorder=Recorder(kept, resume=resume),
         )
 
 

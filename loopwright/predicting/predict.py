@@ -6,6 +6,7 @@ from typing import Any
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.predicting import models
+from loopwright.predicting.asking import Ask, asking
 from loopwright.predicting.model import Answer, Model
 from loopwright.predicting.question import Question
 from loopwright.predicting.subjects import Subject
@@ -59,6 +60,9 @@ def answer(asked: Question) -> Rows:
     with those exits mispredicted that the core's branch history cannot know), alone (of one call
     on an empty machine), low and high as above, weight (the share of a histogram's calls that the
     size stands for), error and note. progress is called with calls done and all calls.
+
+    dask has parts of many loops and blocks predicted by the workers of a Dask cluster: HOST:PORT of
+    its scheduler, or "local" for processes here. Rows are those that there would be without.
     """
     chosen = models.select(asked.model or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
@@ -70,9 +74,10 @@ def answer(asked: Question) -> Rows:
             spec, wanted, asked.microarch, chosen, offsets, given, asked.progress
         )
     rows: list[tuple[Any, ...]] = []
-    for core, subjects in asked.select():
-        for one in chosen:
-            rows += _ask(one, core, subjects, offsets, required=asked.model != "all")
+    with asking(asked.dask) as ask:
+        for core, subjects in asked.select():
+            for one in chosen:
+                rows += _ask(ask, one, core, subjects, offsets, required=asked.model != "all")
     return Rows((*asked.key, *COLUMNS), rows, _TYPES)
 
 
@@ -80,6 +85,7 @@ predict = as_frame("predict", Question, answer)
 
 
 def _ask(
+    ask: Ask,
     model: Model,
     core: Microarch,
     about: Sequence[Subject],
@@ -94,7 +100,7 @@ def _ask(
     pairs = [(s, offset) for s in about for offset in offsets]
     asked = [(s, offset) for s, offset in pairs if not s.error]
     try:
-        found = model.predict([s.block(offset) for s, offset in asked], core)
+        found = ask(model, [s.block(offset) for s, offset in asked], core)
     except InputError as error:
         if required:
             raise

@@ -42,6 +42,7 @@ class Question:
     sizes: Sizes | None = None
     align: Alignments | None = None
     progress: "Progress | None" = None
+    dask: str | None = None
 
     @property
     def calls(self) -> Calls | None:
@@ -54,6 +55,8 @@ class Question:
             return None
         if self.spec is None:
             raise InputError("--sizes is of whole calls: give it with KERNEL[/VARIANT]")
+        if self.dask is not None:
+            raise InputError("--dask is for loops and blocks, not for whole calls; leave it out")
         if self.notion not in (None, CALL):
             raise InputError(f"--sizes is of the notion call, not {self.notion}; leave one out")
         return Calls.of(self.sizes, self.align)
