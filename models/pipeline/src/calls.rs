@@ -5,6 +5,7 @@ use crate::block::call::code::Code;
 use crate::block::call::history::mark;
 use crate::block::call::shorten::Plan;
 use crate::block::call::steps::{parse, Step};
+use crate::block::cut::Cut;
 use crate::block::Block;
 use crate::core::Core;
 use crate::engine::events::Nobody;
@@ -120,12 +121,13 @@ impl Times {
 
 fn times(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<Times, Error> {
     let block = Block::of_call(code, offset, steps, &core.params, &core.table)?;
+    let cut = Cut::new(&block, &core.params);
     let simulate = |mispredicts: bool| -> Result<(f64, bool, f64), Error> {
         let relief = Relief {
             mispredicts: !mispredicts,
             ..Relief::default()
         };
-        let mut machine = Machine::new(&block, &core.params, &relief)?;
+        let mut machine = Machine::new(&block, &cut, &core.params, &relief)?;
         let (cycles, steady) = settle(&mut machine, &mut Nobody)?;
         let first = machine.retire().completed().first().copied();
         machine.recycle();

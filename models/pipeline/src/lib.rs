@@ -15,6 +15,7 @@ pub mod engine;
 pub mod error;
 pub mod isa;
 pub mod observe;
+pub mod places;
 pub mod predict;
 #[cfg(feature = "python")]
 mod python;

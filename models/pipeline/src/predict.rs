@@ -1,5 +1,6 @@
 //! One block on one core: from bytes to cycles per iteration.
 
+use crate::block::cut::Cut;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::Core;
 use crate::engine::events::Nobody;
@@ -73,7 +74,8 @@ pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
             return Err(Error::Block(format!("a timeline of {rows} rows: at most {ROWS}")));
         }
     }
-    let mut machine = Machine::new(&block, &core.params, &Relief::default())?;
+    let cut = Cut::new(&block, &core.params);
+    let mut machine = Machine::new(&block, &cut, &core.params, &Relief::default())?;
     let mut watch = Watch::new(
         &block,
         request.ports.then(|| Usage::new(block.uops.len(), block.slots.len())),

@@ -10,9 +10,11 @@ use crate::core::params::Params;
 use crate::core::Core as Model;
 use crate::isa::Isa;
 use crate::observe::timeline::Row;
+use crate::places::{self, Loop, Stretch};
 use crate::predict::Prediction;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 /// A core: `Core(core_toml, instructions_csv, overrides)`, all of them texts and a
@@ -128,6 +130,41 @@ impl Core {
         }
         Ok(list)
     }
+
+    /// Predict many loops at every code offset; see the crate's README.
+    #[pyo3(signature = (loops, threads=0))]
+    fn places<'py>(
+        &self,
+        py: Python<'py>,
+        loops: Vec<(PyBackedBytes, Option<Vec<Stretch>>)>,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyDict>)> {
+        let loops: Vec<Loop> = loops
+            .into_iter()
+            .map(|(code, path)| Loop {
+                code: code.to_vec(),
+                path,
+            })
+            .collect();
+        let results = py.detach(|| places::run_all(&self.model, &loops, threads));
+        let errors = PyDict::new(py);
+        for (n, result) in results.iter().enumerate() {
+            if let Err(error) = result {
+                errors.set_item(n, error.to_string())?;
+            }
+        }
+        let row = size_of::<places::Cycles>();
+        let cycles = PyBytes::new_with(py, results.len() * row, |bytes| {
+            for (into, result) in bytes.chunks_exact_mut(row).zip(&results) {
+                let found = result.as_ref().unwrap_or(&[f64::NAN; places::OFFSETS]);
+                for (place, cycles) in into.chunks_exact_mut(size_of::<f64>()).zip(found) {
+                    place.copy_from_slice(&cycles.to_ne_bytes());
+                }
+            }
+            Ok(())
+        })?;
+        Ok((cycles, errors))
+    }
 }
 
 /// A parameter's value as TOML spells it.
@@ -212,7 +249,7 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
 }
 
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// A simulator of processor pipelines.
 #[pymodule]

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Rooms and single files, each of which imports only what stands before it, and itself.
-const ORDER: [&str; 11] = [
-    "error", "isa", "core", "block", "engine", "observe", "predict", "batch", "calls", "python", "lib",
+const ORDER: [&str; 12] = [
+    "error", "isa", "core", "block", "engine", "observe", "predict", "batch", "calls", "places", "python", "lib",
 ];
 const MOST_LINES: usize = 300;
 

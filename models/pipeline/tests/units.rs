@@ -3,8 +3,9 @@
 mod common;
 
 use common::{bytes, core_with};
-use loopwright_pipeline::block::cache_plan::CachePlan;
-use loopwright_pipeline::block::stream::{Position, Stream};
+use loopwright_pipeline::block::cut::Cut;
+use loopwright_pipeline::block::position::Position;
+use loopwright_pipeline::block::stream::Stream;
 use loopwright_pipeline::block::{Block, Notion, StringUse};
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::engine::events::Nobody;
@@ -37,12 +38,20 @@ fn sink<'q>(uops: &'q mut VecDeque<Waiting>, observer: &'q mut Nobody, places: u
 
 #[test]
 fn a_stream_follows_copies_in_memory_and_stays_in_a_loop() {
-    let core = core_with("skylake", &[]).unwrap();
     let second = Position { iteration: 3, inst: 1 };
-    for (notion, address) in [(Notion::Unrolled, 10 + 3 * 5 + 3), (Notion::Loop, 10 + 3)] {
-        let block = block(&core, "4801d875fb", notion, 10);
-        let stream = Stream { block: &block };
-        assert_eq!(stream.address(second), address);
+    let core = core_with("skylake", &[("uop_cache.rule", "none")]).unwrap();
+    // Blocks of code of 16 bytes; those of a loop are counted from its first instruction's.
+    for (notion, start) in [
+        (Notion::Unrolled, (26 + 3 * 5 + 3) / 16),
+        (Notion::Loop, (26 + 3) / 16 - 1),
+    ] {
+        let block = block(&core, "4801d875fb", notion, 26);
+        let cut = Cut::new(&block, &core.params);
+        let stream = Stream {
+            block: &block,
+            cut: &cut,
+        };
+        assert_eq!(stream.start(second), start);
         assert_eq!(stream.after(second), Position { iteration: 4, inst: 0 });
     }
 }
@@ -78,12 +87,20 @@ fn the_predecoder_takes_a_block_of_code_or_its_width_a_cycle() {
     let core = core_with("sandybridge", &[("predecode.width", "5"), ("predecode.queue", "32")]).unwrap();
     for (hex, each) in [("90", [5, 5, 5, 1, 5]), ("4801d84801d8", [5, 5, 0, 5, 1])] {
         let block = block(&core, hex, Notion::Unrolled, 0);
-        let plan = CachePlan::new(&block, &core.params);
-        let mut unit = Predecode::new(Stream { block: &block }, &core.params, &Relief::default(), &plan);
+        let cut = Cut::new(&block, &core.params);
+        let mut unit = Predecode::new(
+            Stream {
+                block: &block,
+                cut: &cut,
+            },
+            &core.params,
+            &Relief::default(),
+            &cut.plan,
+        );
         let mut found = Vec::new();
         for now in 0..5 {
             let mut queue: VecDeque<Queued> = VecDeque::new();
-            unit.cycle(&plan, now, &mut queue, &mut Nobody);
+            unit.cycle(&cut.plan, now, &mut queue, &mut Nobody);
             found.push(queue.len());
             assert!(queue
                 .iter()
@@ -102,12 +119,20 @@ fn fetch_ends_at_a_taken_branch_and_pauses() {
     .unwrap();
     // add x0, x0, x1; b to it.
     let block = block(&core, "0000018bffffff17", Notion::Loop, 0);
-    let plan = CachePlan::new(&block, &core.params);
-    let mut unit = Fetch::new(Stream { block: &block }, &core.params, &Relief::default(), &plan);
+    let cut = Cut::new(&block, &core.params);
+    let mut unit = Fetch::new(
+        Stream {
+            block: &block,
+            cut: &cut,
+        },
+        &core.params,
+        &Relief::default(),
+        &cut.plan,
+    );
     let mut found = Vec::new();
     for now in 0..6 {
         let mut queue = VecDeque::new();
-        unit.cycle(&plan, now, &mut queue, &mut Nobody);
+        unit.cycle(&cut.plan, now, &mut queue, &mut Nobody);
         found.push(queue.len());
     }
     assert_eq!(found, [2, 0, 0, 2, 0, 0]);
@@ -147,8 +172,8 @@ fn microcode_pays_the_switch_and_sends_its_width() {
 fn the_loop_buffer_starts_over_after_its_copies() {
     let core = core_with("haswell", &[("loop_buffer.unroll", "[[1, 4, 2]]")]).unwrap();
     let block = block(&core, "4801d8ffc975f9", Notion::Loop, 0);
-    let plan = CachePlan::new(&block, &core.params);
-    assert!(LoopBuffer::holds(&block, &core.params, &plan));
+    let cut = Cut::new(&block, &core.params);
+    assert!(cut.buffered);
     let mut unit = LoopBuffer::new(&block, &core.params, &Relief::default());
     let (mut uops, mut nobody) = (VecDeque::new(), Nobody);
     unit.cycle(&mut sink(&mut uops, &mut nobody, 8));

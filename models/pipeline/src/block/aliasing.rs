@@ -39,6 +39,7 @@ fn key(values: &[Abstract; REGS], mem: &Mem, stack: i64) -> Key {
 }
 
 /// What is known of the accesses of a block.
+#[derive(Debug)]
 pub struct Accesses {
     /// For each instruction, where its loads take their data from.
     pub cases: Vec<Case>,

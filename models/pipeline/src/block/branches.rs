@@ -8,12 +8,6 @@ use crate::isa::inst::{Branch, Decoded};
 use std::borrow::Cow;
 
 impl Builder<'_> {
-    /// Whether an instruction is a branch that is taken: the last one of a loop, or one that always is.
-    pub(crate) fn taken(&self, d: &Decoded) -> bool {
-        let last = self.block.notion == Notion::Loop && d.offset + u32::from(d.len) == self.block.len;
-        d.branch == Branch::Always || last && d.branch != Branch::No
-    }
-
     /// Leave a taken branch only the ports that take one.
     pub(crate) fn taken_ports(&self, row: &mut Cow<'_, Figures>) {
         let taken = self.params.mask(&self.params.ports.taken_branch).unwrap_or(0);

@@ -1,12 +1,11 @@
 //! From bytes to a block.
 
-use crate::block::builder::Builder;
+use crate::block::path::Path;
+use crate::block::source::Source;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::figures::FigureTable;
 use crate::core::params::Params;
 use crate::error::Error;
-use crate::isa;
-use crate::isa::inst::Branch;
 
 impl Block {
     /// Decode and prepare a block.
@@ -22,16 +21,7 @@ impl Block {
         table: &FigureTable,
         strings: StringUse,
     ) -> Result<Block, Error> {
-        if code.is_empty() {
-            return Err(Error::Block("no code".into()));
-        }
-        if code.len() > 1 << 16 {
-            return Err(Error::Block("more than 64 KiB of code".into()));
-        }
-        let decoded = isa::decode(params.isa, code)?;
-        if notion == Notion::Loop && decoded.last().is_none_or(|d| d.branch == Branch::No) {
-            return Err(Error::Block("a loop must end in a branch".into()));
-        }
-        Builder::new(code.len() as u32, code_offset, notion, params).build(&decoded, table, strings)
+        let path = Path::whole(params.isa, code, notion)?;
+        Source::new(path, code.len(), notion, params, table, strings)?.at(code_offset)
     }
 }

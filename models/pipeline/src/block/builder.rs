@@ -38,7 +38,6 @@ impl<'a> Builder<'a> {
             store_number: Vec::new(),
             inner_base: Vec::new(),
             names: Vec::new(),
-            target_bubble: 0,
             split_period: 1,
             caveats: Vec::new(),
             mispredicted: Vec::new(),

@@ -1,26 +1,25 @@
 //! What of a block the cache of decoded uops holds, and in which lines.
 
+use crate::block::position::Position;
+use crate::block::regions::{enters_within, entries_rule, places, region_of, region_rule};
 use crate::block::replay::{self, Replay};
-use crate::block::stream::Position;
 use crate::block::{Block, Notion};
 use crate::core::choice::CacheRule;
 use crate::core::params::Params;
-use std::collections::HashMap;
-use std::ops::Range;
 
 /// A line or entry: consecutive fused uops read together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// First fused uop.
     pub start: u32,
     /// One past the last.
     pub end: u32,
-    /// Region of code, counted from the start of the loop.
+    /// Region of code.
     pub region: u32,
 }
 
 /// What of a block comes from the uop cache.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CachePlan {
     /// For each instruction whether it is decoded each time.
     decoded: Vec<bool>,
@@ -53,7 +52,7 @@ impl CachePlan {
             };
         }
         let cached = match rule {
-            CacheRule::Region if block.notion == Notion::Call => entries_rule(block, params),
+            CacheRule::Region if enters_within(block) => entries_rule(block, params),
             CacheRule::Region => region_rule(block, params),
             _ => vec![true; block.insts.len()],
         };
@@ -118,134 +117,35 @@ impl CachePlan {
         self.lines.partition_point(|l| l.end <= fused)
     }
 
-    /// Regions of code that its lines lie in.
+    /// Regions of code that its lines lie in, and those between.
     pub fn regions(&self) -> u32 {
-        let ends = self.lines.first().zip(self.lines.last());
-        ends.map_or(0, |(first, last)| last.region - first.region + 1)
+        let places = || self.lines.iter().map(|l| l.region);
+        places()
+            .max()
+            .zip(places().min())
+            .map_or(0, |(last, first)| last - first + 1)
+    }
+
+    /// The same with regions counted from the first line's, or not told apart where none has to be read alone.
+    pub(crate) fn counted(mut self, params: &Params) -> CachePlan {
+        let first = self.lines.first().map_or(0, |l| l.region);
+        let apart = u32::from(params.uop_cache.one_region);
+        for line in &mut self.lines {
+            line.region = apart * line.region.wrapping_sub(first);
+        }
+        self
+    }
+
+    /// The same without lines, for a loop that is not read from the cache.
+    pub(crate) fn without_lines(mut self) -> CachePlan {
+        self.lines.clear();
+        self
     }
 
     /// Whether all of it is cached.
     pub fn complete(&self) -> bool {
         self.decoded.iter().all(|d| !d)
     }
-}
-
-fn region_of(block: &Block, i: usize, bytes: u32, by_end: bool) -> u32 {
-    let inst = &block.insts[i];
-    let place = if by_end && inst.branch {
-        end_of(block, i) - 1
-    } else {
-        block.code_offset + inst.offset
-    };
-    place / bytes
-}
-
-/// One past the last byte of an instruction, or of the pair that it is fused in.
-fn end_of(block: &Block, i: usize) -> u32 {
-    let inst = &block.insts[i];
-    let tail = block.insts.get(i + 1).filter(|_| inst.head);
-    block.code_offset + inst.offset + inst.len + tail.map_or(0, |t| t.len)
-}
-
-/// Places in a line: two for a 64-bit immediate.
-fn places(block: &Block, inst: usize) -> u32 {
-    let i = &block.insts[inst];
-    i.fused.end - i.fused.start + u32::from(i.wide)
-}
-
-/// Intel: a region is cached only if its uops fit its lines.
-fn region_rule(block: &Block, params: &Params) -> Vec<bool> {
-    let p = &params.uop_cache;
-    let mut cached = vec![true; block.insts.len()];
-    let mut start = 0;
-    while start < block.insts.len() {
-        let region = region_of(block, start, p.region_bytes, p.branch_by_end);
-        let end = (start..block.insts.len())
-            .find(|i| region_of(block, *i, p.region_bytes, p.branch_by_end) != region)
-            .unwrap_or(block.insts.len());
-        let (lines, erratum) = needed(block, params, start..end);
-        if lines > p.lines || erratum {
-            cached[start..end].fill(false);
-        }
-        start = end;
-    }
-    if p.pairs {
-        let both: Vec<bool> = (0..block.insts.len())
-            .map(|i| {
-                let pair = region_of(block, i, p.region_bytes * 2, p.branch_by_end);
-                (0..block.insts.len())
-                    .all(|j| region_of(block, j, p.region_bytes * 2, p.branch_by_end) != pair || cached[j])
-            })
-            .collect();
-        return both;
-    }
-    cached
-}
-
-/// The lines that instructions of a region need, and whether a branch keeps them out.
-fn needed(block: &Block, params: &Params, insts: Range<usize>) -> (u32, bool) {
-    let p = &params.uop_cache;
-    let (mut lines, mut room, mut erratum) = (0, 0, false);
-    for i in insts {
-        let inst = &block.insts[i];
-        let need = places(block, i);
-        if inst.ms > 0 {
-            lines += 1;
-            room = 0;
-        } else if need > room && need > 0 {
-            lines += 1;
-            room = p.line_uops.saturating_sub(need);
-        } else {
-            room -= need;
-        }
-        erratum |= p.branch_erratum && touches_boundary(block, i, p.region_bytes);
-    }
-    (lines, erratum)
-}
-
-/// The same of a call, which enters a region at several places: lines are made from each of them on.
-fn entries_rule(block: &Block, params: &Params) -> Vec<bool> {
-    let p = &params.uop_cache;
-    let place = |i: usize| region_of(block, i, p.region_bytes, p.branch_by_end);
-    let mut visits: Vec<(Range<usize>, u32)> = Vec::new();
-    for i in 0..block.insts.len() {
-        let jumped = i > 0 && block.insts[i - 1].taken && !block.insts[i - 1].head;
-        match visits.last_mut() {
-            Some((visit, region)) if *region == place(i) && !jumped => visit.end = i + 1,
-            _ => visits.push((i..i + 1, place(i))),
-        }
-    }
-    // Of several visits that enter at the same place the longest counts.
-    let mut entries: HashMap<(u32, u32), (u32, bool)> = HashMap::new();
-    for (visit, region) in &visits {
-        let (lines, erratum) = needed(block, params, visit.clone());
-        let known = entries.entry((*region, block.insts[visit.start].offset)).or_default();
-        *known = (known.0.max(lines), known.1 | erratum);
-    }
-    let mut full: HashMap<u32, (u32, bool)> = HashMap::new();
-    for ((region, _), (lines, erratum)) in entries {
-        let sum = full.entry(region).or_default();
-        *sum = (sum.0 + lines, sum.1 | erratum);
-    }
-    let fits = |region: u32| {
-        full.get(&region)
-            .is_none_or(|(lines, erratum)| *lines <= p.lines && !erratum)
-    };
-    let cached = |region: u32| fits(region) && (!p.pairs || fits(region ^ 1));
-    let of = visits.iter();
-    of.flat_map(|(visit, region)| visit.clone().map(|_| cached(*region)))
-        .collect()
-}
-
-/// A branch, or the pair that it is fused in, that crosses or ends at a boundary.
-fn touches_boundary(block: &Block, i: usize, bytes: u32) -> bool {
-    let inst = &block.insts[i];
-    if !inst.branch || inst.tail {
-        return false;
-    }
-    let start = block.code_offset + inst.offset;
-    let end = end_of(block, i);
-    start / bytes != (end - 1) / bytes || end % bytes == 0
 }
 
 fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {

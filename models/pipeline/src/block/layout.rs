@@ -1,10 +1,10 @@
 //! From decoded instructions to the flat tables of a block: macro-fusion, stack
 //! synchronisation and what rename handles without a port.
 
-use crate::block::aliasing::{analyse, Accesses};
 use crate::block::branches::fuse_branch;
 use crate::block::builder::Builder;
 use crate::block::caveats;
+use crate::block::source::Source;
 use crate::block::uops::{Expansion, Role};
 use crate::block::{arm64, x86};
 use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
@@ -17,35 +17,18 @@ use crate::isa::Isa;
 use std::borrow::Cow;
 
 impl Builder<'_> {
-    pub(crate) fn build(mut self, code: &[Decoded], table: &FigureTable, strings: StringUse) -> Result<Block, Error> {
-        let mut rows = Vec::with_capacity(code.len());
-        for d in code {
-            rows.push(self.figures(d, table, strings)?);
-        }
-        for (row, d) in rows.iter_mut().zip(code) {
-            if self.taken(d) {
-                self.taken_ports(row);
-            }
-        }
+    pub(crate) fn build(mut self, source: &Source<'_>) -> Result<Block, Error> {
+        let (code, rows) = (&source.path.code, &source.rows);
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
-        let Accesses { cases, stored, loaded } =
-            analyse(code, self.params.rename.move_slots_gpr > 0, &self.params.memory, |i| {
-                let ports = &rows[i].shape.ports;
-                ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
-            });
-        let found = code.iter().zip(&rows).zip(&cases);
-        let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
-        self.block.caveats = caveats::sentences(found);
+        self.block.caveats.clone_from(&source.caveats);
+        self.block.places.clone_from(&source.accesses.stored);
+        self.block.reads.clone_from(&source.accesses.loaded);
         if self.block.notion == Notion::Loop {
             for effect in code.iter().flat_map(|d| &d.effects) {
                 if let Effect::Offset { to, from, .. } = *effect {
                     self.advancing |= u64::from(to == from && to < 63) << to.min(63);
                 }
             }
-        }
-        self.block.places = stored;
-        self.block.reads = loaded;
-        if self.block.notion == Notion::Loop {
             self.pointers.step_by(code);
         }
         self.block.stack = code.iter().map(|d| d.stack).sum();
@@ -55,7 +38,8 @@ impl Builder<'_> {
         }
         let mut at = 0;
         while at < code.len() {
-            let pair = code.get(at + 1).filter(|next| self.fuses(&code[at], &rows[at], next));
+            let next = source.behind(at);
+            let pair = next.filter(|next| source.fuse(&self, at, next));
             let fused;
             let row: &Figures = if pair.is_some() {
                 let mut copy = rows[at].clone().into_owned();
@@ -66,36 +50,31 @@ impl Builder<'_> {
                 &rows[at]
             };
             let sync = self.track_stack(&code[at]);
+            let case = source.accesses.cases[at];
             let expansion = match self.params.isa {
-                Isa::X86 => x86::expand(&code[at], row, cases[at], self.params),
-                Isa::Arm64 => arm64::expand(&code[at], row, cases[at], self.params),
+                Isa::X86 => x86::expand(&code[at], row, case, self.params),
+                Isa::Arm64 => arm64::expand(&code[at], row, case, self.params),
             };
             self.instruction(&code[at], row, &expansion, sync);
-            if pair.is_some() {
-                let head = self.block.insts.len() - 1;
+            let head = self.block.insts.len() - 1;
+            self.block.insts[head].taken = source.path.jumps[at];
+            if let Some(branch) = pair {
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
                 // Rename adds no constant of a pair: its branch needs a port.
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;
                 }
-                self.tail(&code[at + 1], true);
+                self.tail(branch, true);
                 at += 1;
-            } else if let Some(nop) = code.get(at + 1).filter(|next| self.takes_nop(next)) {
-                self.block.insts.last_mut().into_iter().for_each(|i| i.head = true);
+                self.block.insts[head].taken = source.path.jumps[at];
+                self.block.insts[head + 1].taken = source.path.jumps[at];
+            } else if let Some(nop) = next.filter(|next| self.takes_nop(next)) {
+                self.block.insts[head].head = true;
                 self.tail(nop, false);
                 at += 1;
             }
             at += 1;
-        }
-        if self.block.notion == Notion::Loop {
-            if let Some(last) = self.block.insts.last_mut() {
-                last.taken = true;
-            }
-            let count = self.block.insts.len();
-            if count >= 2 && self.block.insts[count - 2].head {
-                self.block.insts[count - 2].taken = true;
-            }
         }
         self.block.stores = usize::from(self.stores);
         if self.block.fused.len() > 20_000 {

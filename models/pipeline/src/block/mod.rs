@@ -9,12 +9,17 @@ mod builder;
 pub mod cache_plan;
 pub mod call;
 pub mod caveats;
+pub mod cut;
 mod forwarding;
 mod fusion;
 pub mod layout;
+pub mod path;
 pub mod places;
+pub mod position;
+mod regions;
 pub mod replay;
 mod slots;
+pub mod source;
 pub mod special;
 pub mod split;
 pub mod stream;
@@ -170,8 +175,6 @@ pub struct Block {
     pub inner_base: Vec<u32>,
     /// Names of the forms.
     pub names: Vec<String>,
-    /// Cycles that the taken branch of a loop loses by the target buffers.
-    pub target_bubble: u32,
     /// Iterations after which accesses cross the same boundaries again.
     pub split_period: u32,
     /// What is not simulated, in sentences.

@@ -9,7 +9,7 @@ use std::ops::Range;
 const UNTIL: usize = 4;
 
 /// Iterations of a loop that are replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replay {
     /// Their fused uops.
     pub fused: Range<u32>,

@@ -25,7 +25,6 @@ impl Builder<'_> {
 
     /// Fill in what follows from the uops and the layout of the whole block.
     pub(crate) fn sum_up(&mut self) {
-        self.block.target_bubble = crate::block::targets::bubble(&self.block, self.params);
         let block = &mut self.block;
         let periods = block.uops.iter().filter_map(|u| Some(u.split?.period()));
         block.split_period = periods.max().unwrap_or(1);

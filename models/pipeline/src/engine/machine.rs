@@ -1,5 +1,7 @@
 //! The machine: its units, and their order within a cycle.
 
+use crate::block::cut::Cut;
+use crate::block::stream::Stream;
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::engine::behind::Behind;
@@ -47,11 +49,11 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// A machine without some limits, about to run `block`.
+    /// A machine without some limits, about to run `block`, whose code it cuts as `cut` says.
     ///
     /// # Errors
     /// The block has no uops.
-    pub fn new(block: &'a Block, params: &'a Params, relief: &Relief) -> Result<Machine<'a>, Error> {
+    pub fn new(block: &'a Block, cut: &'a Cut, params: &'a Params, relief: &Relief) -> Result<Machine<'a>, Error> {
         if block.slots.is_empty() {
             return Err(Error::Block("no uops".into()));
         }
@@ -62,7 +64,7 @@ impl<'a> Machine<'a> {
         Ok(Machine {
             block,
             now: 0,
-            front: FrontEnd::new(block, params, relief, scratch.queue),
+            front: FrontEnd::new(Stream { block, cut }, params, relief, scratch.queue),
             uops: scratch.uops,
             rename: Rename::new(block, params, relief),
             behind: Behind {

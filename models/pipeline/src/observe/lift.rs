@@ -1,5 +1,6 @@
 //! What a block takes on a core of which a part is ideal: it has no limit.
 
+use crate::block::cut::Cut;
 use crate::block::Block;
 use crate::core::choice::Mode;
 use crate::core::params::Params;
@@ -63,7 +64,8 @@ pub fn cycles(block: &Block, params: &Params, lifted: &[Limit]) -> Option<f64> {
     for limit in lifted {
         lift(limit, &mut block, &mut params, &mut relief);
     }
-    let mut machine = Machine::new(&block, &params, &relief).ok()?;
+    let cut = Cut::new(&block, &params);
+    let mut machine = Machine::new(&block, &cut, &params, &relief).ok()?;
     let found = run(&mut machine, &mut Nobody, 0).ok();
     machine.recycle();
     found.map(|(cycles, _)| cycles)
@@ -144,7 +146,6 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
         Limit::LoopBuffer => relief.loop_buffer = true,
         Limit::TakenBranch => {
             relief.taken_branch = true;
-            block.target_bubble = 0;
             cache.joins_iterations = true;
             decode.branch_ends = false;
             params.taken_branch.cycles = 1;

@@ -35,13 +35,8 @@ pub struct Code<'a> {
 
 impl<'a> Code<'a> {
     /// About to deliver the first instruction; `queue` is an empty one.
-    pub fn new(
-        stream: Stream<'a>,
-        params: &'a Params,
-        relief: &Relief,
-        plan: &CachePlan,
-        queue: VecDeque<Queued>,
-    ) -> Code<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> Code<'a> {
+        let plan = &stream.cut.plan;
         Code {
             finder: if params.front_end.fetch == FetchKind::Predecoded {
                 Finder::Predecode(Predecode::new(stream, params, relief, plan))

@@ -1,7 +1,7 @@
 //! Where the unit that finds instructions in code stands.
 
 use crate::block::cache_plan::CachePlan;
-use crate::block::stream::Position;
+use crate::block::position::Position;
 use crate::engine::fingerprint::Fingerprint;
 
 /// The next instruction that has to be found, and when.

@@ -1,7 +1,8 @@
 //! The decoders.
 
 use crate::block::cache_plan::CachePlan;
-use crate::block::stream::{Position, Stream};
+use crate::block::position::Position;
+use crate::block::stream::Stream;
 use crate::core::choice::FetchKind;
 use crate::core::params::{decode, Params};
 use crate::engine::events::Observer;

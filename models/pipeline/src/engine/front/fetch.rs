@@ -31,7 +31,7 @@ impl<'a> Fetch<'a> {
         Fetch {
             stream,
             p: &params.fetch,
-            bubble: params.fetch.taken_bubble + params.taken_branch.cycles - 1 + stream.block.target_bubble,
+            bubble: params.fetch.taken_bubble + params.taken_branch.cycles - 1 + stream.cut.bubble,
             seamless: relief.predecode,
             joins: relief.taken_branch,
             cursor: Cursor::new(plan),
@@ -43,17 +43,15 @@ impl<'a> Fetch<'a> {
         if !self.cursor.running() || self.cursor.stalled() {
             return;
         }
-        let bytes = self.p.block_bytes;
-        let first = self.stream.address(self.cursor.next) / bytes;
+        let first = self.stream.start(self.cursor.next);
         while queue.len() < self.p.queue as usize {
             let at = self.cursor.next;
             let inst = self.stream.inst(at);
-            let start = self.stream.address(at);
-            if start / bytes != first && !self.seamless {
+            if self.stream.start(at) != first && !self.seamless {
                 return;
             }
             // An instruction that runs into the next block is complete a cycle later.
-            let crosses = (start + inst.len - 1) / bytes != first;
+            let crosses = self.stream.end(at) != first;
             let (inst_number, iteration) = (at.inst, at.iteration);
             queue.push_back(Queued {
                 inst: inst_number,

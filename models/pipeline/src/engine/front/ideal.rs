@@ -1,6 +1,6 @@
 //! An ideal front end: the queue in front of rename is always full.
 
-use crate::block::stream::Position;
+use crate::block::position::Position;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Waiting;
 use std::collections::VecDeque;

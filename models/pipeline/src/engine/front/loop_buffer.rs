@@ -1,8 +1,7 @@
 //! The loop buffer: a small loop is replayed from the queue in front of rename.
 
-use crate::block::cache_plan::CachePlan;
-use crate::block::stream::Position;
-use crate::block::{Block, Notion};
+use crate::block::position::Position;
+use crate::block::Block;
 use crate::core::params::Params;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
@@ -29,20 +28,6 @@ pub struct LoopBuffer {
 }
 
 impl LoopBuffer {
-    /// Whether a core's loop buffer holds a loop.
-    pub fn holds(block: &Block, params: &Params, plan: &CachePlan) -> bool {
-        let uops = block.fused.len() as u32;
-        let p = &params.loop_buffer;
-        // Unbalanced pushes and pops keep a loop out.
-        p.enabled
-            && block.notion == Notion::Loop
-            && plan.complete()
-            && (1..=p.uops).contains(&uops)
-            && (uops <= p.crossing_uops || plan.regions() <= 1)
-            && block.insts.iter().all(|i| i.ms == 0)
-            && block.stack == 0
-    }
-
     /// A loop buffer that holds a loop, in as many copies as fit.
     pub fn new(block: &Block, params: &Params, relief: &Relief) -> LoopBuffer {
         let uops = block.fused.len() as u32;

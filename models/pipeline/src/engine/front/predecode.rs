@@ -1,7 +1,8 @@
 //! The predecoder: finds instructions in aligned blocks of code.
 
 use crate::block::cache_plan::CachePlan;
-use crate::block::stream::{Position, Stream};
+use crate::block::position::Position;
+use crate::block::stream::Stream;
 use crate::block::Notion;
 use crate::core::params::{predecode, Params};
 use crate::engine::events::{Event, Observer};
@@ -38,17 +39,6 @@ impl<'a> Predecode<'a> {
         }
     }
 
-    /// Block of code that a byte lies in.
-    fn block_of(&self, address: u32) -> u32 {
-        address >> self.p.block_bytes.trailing_zeros()
-    }
-
-    /// Block of code in which an instruction ends.
-    fn end_block(&self, at: Position) -> u32 {
-        let last = self.stream.inst(at).len - 1;
-        self.block_of(self.stream.address(at).wrapping_add(last))
-    }
-
     /// Find instructions for a cycle.
     pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, now: i32, queue: &mut VecDeque<Queued>, observer: &mut O) {
         // A stall passes only while there is room, as if it were a group of its own.
@@ -57,7 +47,7 @@ impl<'a> Predecode<'a> {
             return;
         }
         let first = self.cursor.next;
-        let block = self.end_block(first);
+        let block = self.stream.end(first);
         if self.paid != Some((block, first.iteration)) {
             self.paid = Some((block, first.iteration));
             let prefixes = self.count_prefixes(plan, first, block);
@@ -68,7 +58,7 @@ impl<'a> Predecode<'a> {
         }
         for _ in 0..self.p.width {
             let at = self.cursor.next;
-            if self.end_block(at) != block && !self.seamless {
+            if self.stream.end(at) != block && !self.seamless {
                 return;
             }
             let (inst, iteration) = (at.inst, at.iteration);
@@ -84,7 +74,7 @@ impl<'a> Predecode<'a> {
             self.cursor.next = next;
             let copied = self.stream.block.notion == Notion::Unrolled && next.iteration != iteration;
             // The next copy continues in the same block of code.
-            if copied && self.end_block(next) == block {
+            if copied && self.stream.end(next) == block {
                 self.paid = Some((block, next.iteration));
             }
             if jumps || !plan.decoded(next.inst) {
@@ -96,8 +86,7 @@ impl<'a> Predecode<'a> {
             }
         }
         let next = self.cursor.next;
-        let opcode = self.stream.address(next).wrapping_add(self.stream.inst(next).opcode_at);
-        if self.end_block(next) != block && self.block_of(opcode) == block {
+        if self.stream.end(next) != block && self.stream.opcode(next) == block {
             self.cursor.stall = self.p.cross_cycles;
         }
     }
@@ -105,7 +94,7 @@ impl<'a> Predecode<'a> {
     fn count_prefixes(&self, plan: &CachePlan, first: Position, block: u32) -> u32 {
         let mut at = first;
         let mut count = 0;
-        while self.end_block(at) == block {
+        while self.stream.end(at) == block {
             let inst = self.stream.inst(at);
             count += u32::from(inst.lcp);
             at = self.stream.after(at);

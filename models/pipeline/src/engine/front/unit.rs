@@ -1,6 +1,6 @@
 //! The front end as a whole: which of its ways uops take to rename.
 
-use crate::block::cache_plan::CachePlan;
+use crate::block::cut::Cut;
 use crate::block::stream::Stream;
 use crate::block::{Block, Notion};
 use crate::core::choice::{FetchKind, Mode};
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 enum Way<'a> {
     Ideal(Ideal),
     LoopBuffer(LoopBuffer),
-    Code(Code<'a>),
+    Code(Box<Code<'a>>),
 }
 
 /// The front end.
@@ -28,10 +28,9 @@ enum Way<'a> {
 pub struct FrontEnd<'a> {
     block: &'a Block,
     params: &'a Params,
-    plan: CachePlan,
+    cut: &'a Cut,
     way: Way<'a>,
     feeding: Source,
-    buffered: bool,
     /// Instructions whose branches are mispredicted.
     mispredicted: &'a [bool],
     /// What follows a mispredicted branch is not known yet.
@@ -40,30 +39,28 @@ pub struct FrontEnd<'a> {
 
 impl<'a> FrontEnd<'a> {
     /// A front end about to deliver a block; `queue` is an empty one.
-    pub fn new(block: &'a Block, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> FrontEnd<'a> {
-        let plan = CachePlan::new(block, params);
-        let buffered = LoopBuffer::holds(block, params, &plan);
-        let feeding = if buffered {
+    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> FrontEnd<'a> {
+        let Stream { block, cut } = stream;
+        let feeding = if cut.buffered {
             Source::LoopBuffer
-        } else if plan.starts_cached() {
+        } else if cut.plan.starts_cached() {
             Source::UopCache
         } else {
             Source::Predecode
         };
         let way = if params.front_end.mode == Mode::Ideal {
             Way::Ideal(Ideal::new(block.fused.len()))
-        } else if buffered {
+        } else if cut.buffered {
             Way::LoopBuffer(LoopBuffer::new(block, params, relief))
         } else {
-            Way::Code(Code::new(Stream { block }, params, relief, &plan, queue))
+            Way::Code(Box::new(Code::new(stream, params, relief, queue)))
         };
         FrontEnd {
             block,
             params,
-            plan,
+            cut,
             way,
             feeding,
-            buffered,
             mispredicted: if relief.mispredicts { &[] } else { &block.mispredicted },
             waits: false,
         }
@@ -85,7 +82,7 @@ impl<'a> FrontEnd<'a> {
             Way::Ideal(ideal) => ideal.cycle(sink.places, sink.uops),
             Way::LoopBuffer(buffer) => buffer.cycle(&mut sink),
             Way::Code(code) => {
-                if let Some(unit) = code.cycle(&self.plan, &mut sink) {
+                if let Some(unit) = code.cycle(&self.cut.plan, &mut sink) {
                     self.feeding = unit;
                 }
             }
@@ -109,12 +106,12 @@ impl<'a> FrontEnd<'a> {
 
     /// Whether the loop buffer holds the block.
     pub fn buffered(&self) -> bool {
-        self.buffered
+        self.cut.buffered
     }
 
     /// Whether an instruction is decoded each time.
     pub fn decodes(&self, inst: u32) -> bool {
-        self.plan.decoded(inst)
+        self.cut.plan.decoded(inst)
     }
 
     /// Iterations after which the code lies at the same place in its blocks again.
@@ -122,12 +119,10 @@ impl<'a> FrontEnd<'a> {
         if self.block.notion != Notion::Unrolled {
             return 1;
         }
-        let modulus = if self.params.front_end.fetch == FetchKind::Predecoded {
-            self.params.predecode.block_bytes
-        } else if self.plan.streams {
+        let modulus = if self.cut.plan.streams && self.params.front_end.fetch != FetchKind::Predecoded {
             self.params.uop_cache.region_bytes
         } else {
-            self.params.fetch.block_bytes
+            self.cut.bytes
         };
         modulus >> self.block.len.trailing_zeros().min(modulus.trailing_zeros())
     }
@@ -138,7 +133,7 @@ impl<'a> FrontEnd<'a> {
         match &self.way {
             Way::Ideal(ideal) => ideal.fingerprint(into),
             Way::LoopBuffer(buffer) => buffer.fingerprint(into),
-            Way::Code(code) => code.fingerprint(&self.plan, into),
+            Way::Code(code) => code.fingerprint(&self.cut.plan, into),
         }
     }
 

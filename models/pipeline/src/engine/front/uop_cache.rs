@@ -1,8 +1,9 @@
 //! The cache of decoded uops: what it delivers to rename.
 
 use crate::block::cache_plan::CachePlan;
+use crate::block::position::Position;
 use crate::block::replay::Replay;
-use crate::block::stream::{Position, Stream};
+use crate::block::stream::Stream;
 use crate::core::params::{uop_cache, Params};
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
@@ -41,7 +42,8 @@ impl<'a> UopCache<'a> {
         let mut cache = UopCache {
             stream,
             p: &params.uop_cache,
-            bubble: params.taken_branch.cycles.saturating_sub(1) + stream.block.target_bubble,
+            bubble: params.taken_branch.cycles.saturating_sub(1)
+                + if relief.taken_branch { 0 } else { stream.cut.bubble },
             late: params.taken_branch.exit_bubble,
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: relief.uop_cache,

@@ -1,0 +1,85 @@
+//! The instructions that an iteration executes: all of the code, or stretches of it that jumps join.
+
+use crate::block::Notion;
+use crate::error::Error;
+use crate::isa::flow::Next;
+use crate::isa::inst::{Branch, Decoded};
+use crate::isa::{self, Isa};
+
+/// Bytes of code at most.
+const MOST: usize = 1 << 16;
+
+/// Instructions in the order in which they are executed.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// The instructions, each at its place in the code.
+    pub(crate) code: Vec<Decoded>,
+    /// Whether control goes on elsewhere than behind it.
+    pub(crate) jumps: Vec<bool>,
+}
+
+impl Path {
+    /// All of a block's instructions; of a loop the last one jumps.
+    ///
+    /// # Errors
+    /// The bytes do not decode, or a loop does not end in a branch.
+    pub fn whole(isa: Isa, bytes: &[u8], notion: Notion) -> Result<Path, Error> {
+        fits(bytes)?;
+        let code = isa::decode(isa, bytes)?;
+        let mut jumps = vec![false; code.len()];
+        if notion == Notion::Loop {
+            let branch = code.last().is_some_and(|d| d.branch != Branch::No);
+            let last = jumps.last_mut().filter(|_| branch);
+            *last.ok_or_else(|| Error::Block("a loop must end in a branch".into()))? = true;
+        }
+        Ok(Path { code, jumps })
+    }
+
+    /// The instructions of stretches, each from its first byte to one past its last, in the order in
+    /// which a loop executes them.
+    ///
+    /// # Errors
+    /// A stretch is not of whole instructions of the code, or control cannot go from one to the next.
+    pub fn of(isa: Isa, bytes: &[u8], stretches: &[(u32, u32)]) -> Result<Path, Error> {
+        fits(bytes)?;
+        let (mut code, mut next) = (Vec::new(), Vec::new());
+        for &(start, end) in stretches {
+            if start >= end || end as usize > bytes.len() {
+                let why = format!("no stretch of {} bytes of code: {start} to {end}", bytes.len());
+                return Err(Error::Block(why));
+            }
+            let mut at = start;
+            while at < end {
+                let (d, follows) = isa::decode_at(isa, &bytes[..end as usize], at as usize)?;
+                at += u32::from(d.len);
+                code.push(d);
+                next.push(follows);
+            }
+        }
+        let jumps = (0..code.len()).map(|n| step(&code, &next, n));
+        let jumps = jumps.collect::<Result<Vec<bool>, Error>>()?;
+        if jumps.last() != Some(&true) {
+            return Err(Error::Block("a loop must end in a branch".into()));
+        }
+        Ok(Path { code, jumps })
+    }
+}
+
+fn fits(bytes: &[u8]) -> Result<(), Error> {
+    match bytes.len() {
+        0 => Err(Error::Block("no code".into())),
+        len if len > MOST => Err(Error::Block("more than 64 KiB of code".into())),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an instruction jumps to the one that is executed after it, the first one after the last.
+fn step(code: &[Decoded], next: &[Next], n: usize) -> Result<bool, Error> {
+    let d = &code[n];
+    let (to, behind) = (code[(n + 1) % code.len()].offset, d.offset + u32::from(d.len));
+    if next[n].reaches(to, behind) {
+        return Ok(d.branch == Branch::Always || to != behind);
+    }
+    let why = format!("control cannot go from {} at byte {} to byte {to}", d.form, d.offset);
+    Err(Error::Block(why))
+}

@@ -1,0 +1,31 @@
+//! Positions in the endless stream of a block's instructions.
+
+/// Position in the endless stream of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    /// Iteration.
+    pub iteration: u32,
+    /// Instruction of the block.
+    pub inst: u32,
+}
+
+impl Position {
+    /// The first one.
+    pub const START: Position = Position { iteration: 0, inst: 0 };
+
+    /// The next of so many in an iteration.
+    #[inline]
+    pub fn step(self, count: usize) -> Position {
+        if self.inst as usize + 1 == count {
+            Position {
+                iteration: self.iteration + 1,
+                inst: 0,
+            }
+        } else {
+            Position {
+                inst: self.inst + 1,
+                ..self
+            }
+        }
+    }
+}

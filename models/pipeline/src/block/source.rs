@@ -1,0 +1,98 @@
+//! What a block is made of, wherever its code lies: instructions, their figures, what they access.
+
+use crate::block::aliasing::{analyse, Accesses};
+use crate::block::builder::Builder;
+use crate::block::caveats;
+use crate::block::path::Path;
+use crate::block::{Block, Notion, StringUse};
+use crate::core::figures::{FigureTable, Figures};
+use crate::core::params::Params;
+use crate::error::Error;
+use crate::isa::inst::{Branch, Decoded};
+use std::borrow::Cow;
+
+/// A block that lies nowhere yet.
+#[derive(Debug)]
+pub struct Source<'a> {
+    params: &'a Params,
+    notion: Notion,
+    /// Bytes of code.
+    len: u32,
+    pub(crate) path: Path,
+    pub(crate) rows: Vec<Cow<'a, Figures>>,
+    pub(crate) accesses: Accesses,
+    pub(crate) caveats: Vec<String>,
+}
+
+impl<'a> Source<'a> {
+    /// Look up the figures of the instructions of so many bytes, and follow what they access.
+    ///
+    /// # Errors
+    /// An instruction has no figures.
+    pub fn new(
+        path: Path,
+        len: usize,
+        notion: Notion,
+        params: &'a Params,
+        table: &'a FigureTable,
+        strings: StringUse,
+    ) -> Result<Source<'a>, Error> {
+        let builder = Builder::new(len as u32, 0, notion, params);
+        let code = &path.code;
+        let mut rows = Vec::with_capacity(code.len());
+        for (d, jumps) in code.iter().zip(&path.jumps) {
+            let mut row = builder.figures(d, table, strings)?;
+            if *jumps || d.branch == Branch::Always {
+                builder.taken_ports(&mut row);
+            }
+            rows.push(row);
+        }
+        let load = params.mask(&params.ports.load).unwrap_or(0);
+        let accesses = analyse(code, params.rename.move_slots_gpr > 0, &params.memory, |i| {
+            let ports = &rows[i].shape.ports;
+            ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
+        });
+        let found = code.iter().zip(&rows).zip(&accesses.cases);
+        let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
+        let caveats = caveats::sentences(found);
+        Ok(Source {
+            params,
+            notion,
+            len: len as u32,
+            path,
+            rows,
+            accesses,
+            caveats,
+        })
+    }
+
+    /// The block at a code offset.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn at(&self, code_offset: u32) -> Result<Block, Error> {
+        self.builder(code_offset).build(self)
+    }
+
+    /// Which instructions fuse with the one behind them at a code offset: where these are the same,
+    /// blocks differ in nothing but their offset.
+    pub fn pairs(&self, code_offset: u32) -> Vec<bool> {
+        let builder = self.builder(code_offset);
+        let fuses = |n| self.behind(n).is_some_and(|next| self.fuse(&builder, n, next));
+        (0..self.path.code.len()).map(fuses).collect()
+    }
+
+    /// The instruction that is executed after another and lies behind it.
+    pub(crate) fn behind(&self, n: usize) -> Option<&Decoded> {
+        self.path.code.get(n + 1).filter(|_| !self.path.jumps[n])
+    }
+
+    /// Whether an instruction fuses with the branch behind it.
+    pub(crate) fn fuse(&self, builder: &Builder<'_>, n: usize, next: &Decoded) -> bool {
+        builder.fuses(&self.path.code[n], &self.rows[n], next)
+    }
+
+    fn builder(&self, code_offset: u32) -> Builder<'a> {
+        Builder::new(self.len, code_offset, self.notion, self.params)
+    }
+}

@@ -1,0 +1,113 @@
+//! Loops at every code offset: what a core cuts alike at several of them is simulated once.
+
+use crate::block::cut::Cut;
+use crate::block::path::Path;
+use crate::block::source::Source;
+use crate::block::{Block, Notion, StringUse};
+use crate::core::Core;
+use crate::engine::events::Nobody;
+use crate::engine::machine::Machine;
+use crate::engine::relief::Relief;
+use crate::engine::steady::run;
+use crate::error::Error;
+use crate::isa::Isa;
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// Code offsets of a line.
+pub const OFFSETS: usize = 64;
+
+/// Cycles per iteration at each code offset; not a number where no code can lie.
+pub type Cycles = [f64; OFFSETS];
+
+/// Bytes of code from the first to one past the last, that are executed in a row.
+pub type Stretch = (u32, u32);
+
+/// A loop, wherever it lies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Loop {
+    /// Machine code, of which the first byte lies at the code offset.
+    pub code: Vec<u8>,
+    /// Stretches of it that an iteration executes, in order; `None`: all of it.
+    pub path: Option<Vec<Stretch>>,
+}
+
+/// Predict all loops, in the order given, equal ones once. `threads` 0 means one per processor.
+pub fn run_all(core: &Core, loops: &[Loop], threads: usize) -> Vec<Result<Cycles, Error>> {
+    let mut known: HashMap<&Loop, usize> = HashMap::new();
+    let mut distinct: Vec<&Loop> = Vec::new();
+    let mut numbers = Vec::with_capacity(loops.len());
+    for one in loops {
+        numbers.push(*known.entry(one).or_insert(distinct.len()));
+        if numbers.last() == Some(&distinct.len()) {
+            distinct.push(one);
+        }
+    }
+    let each = |one: &&Loop| at_all(core, one);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let found: Vec<_> = match pool {
+        Ok(pool) if threads != 1 && distinct.len() > 1 => pool.install(|| distinct.par_iter().map(each).collect()),
+        _ => distinct.iter().map(each).collect(),
+    };
+    numbers.into_iter().map(|n| found[n].clone()).collect()
+}
+
+/// Blocks whose instructions fuse in the same way, and the cycles of their cuts.
+struct Alike {
+    pairs: Vec<bool>,
+    block: Block,
+    known: HashMap<Cut, f64>,
+}
+
+/// Cycles of a loop at each code offset.
+///
+/// # Errors
+/// The bytes do not decode, control does not go the way that is given, or an instruction has no figures.
+fn at_all(core: &Core, one: &Loop) -> Result<Cycles, Error> {
+    let params = &core.params;
+    let path = match &one.path {
+        Some(stretches) => Path::of(params.isa, &one.code, stretches)?,
+        None => Path::whole(params.isa, &one.code, Notion::Loop)?,
+    };
+    let strings = StringUse::default();
+    let source = Source::new(path, one.code.len(), Notion::Loop, params, &core.table, strings)?;
+    let apart = match params.isa {
+        Isa::X86 => 1,
+        Isa::Arm64 => 4,
+    };
+    let mut found = [f64::NAN; OFFSETS];
+    let mut blocks: Vec<Alike> = Vec::new();
+    for (offset, cycles) in (0..).zip(&mut found).step_by(apart) {
+        let pairs = source.pairs(offset);
+        let n = match blocks.iter().position(|b| b.pairs == pairs) {
+            Some(n) => n,
+            None => {
+                blocks.push(Alike {
+                    pairs,
+                    block: source.at(offset)?,
+                    known: HashMap::new(),
+                });
+                blocks.len() - 1
+            }
+        };
+        let Alike { block, known, .. } = &mut blocks[n];
+        block.code_offset = offset;
+        let cut = Cut::new(block, params);
+        *cycles = match known.get(&cut) {
+            Some(cycles) => *cycles,
+            None => {
+                let cycles = simulate(core, block, &cut)?;
+                known.insert(cut, cycles);
+                cycles
+            }
+        };
+    }
+    Ok(found)
+}
+
+fn simulate(core: &Core, block: &Block, cut: &Cut) -> Result<f64, Error> {
+    let mut machine = Machine::new(block, cut, &core.params, &Relief::default())?;
+    let (cycles, _) = run(&mut machine, &mut Nobody, 0)?;
+    machine.recycle();
+    Ok(cycles)
+}
