@@ -1,0 +1,78 @@
+"""What a scan finds in a binary: its innermost loops, and how many it leaves out and why."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedLoop:
+    """A loop that holds no other, as its likely path runs.
+
+    file is the member of an archive, else "". address is that of its first byte, the lowest of its
+    path; code all bytes from there to the end of the path's last stretch in memory. path are the
+    stretches that an iteration executes, in order, as (start, end) in code: the first begins at 0,
+    the last ends in the branch that goes back there; a loop without jumps in it has one, all of
+    code. function is the routine that it lies in ("" where none is known) and into how many bytes
+    behind its start. line is "file:line" of its first byte, or "". exits are the addresses of the
+    conditional branches on the path, but for the last, that leave the path when they go the other
+    way: forward ones are taken to fall through. kind is "block" (no other branch), "exits" (one
+    stretch with exits) or "path" (several stretches).
+    """
+
+    file: str
+    section: str
+    isa: str
+    address: int
+    code: bytes
+    path: tuple[tuple[int, int], ...]
+    function: str = ""
+    into: int = 0
+    line: str = ""
+    exits: tuple[int, ...] = ()
+    kind: str = "block"
+
+    @property
+    def offset(self) -> int:
+        """Return its code offset: the address of its first byte, mod 64."""
+        return self.address % 64
+
+    @property
+    def executed(self) -> bytes:
+        """Return the instructions of an iteration, one behind another, without what lies between.
+
+        Branches in it keep their distances: of several stretches it shows what runs, not where.
+        """
+        return b"".join(self.code[start:end] for start, end in self.path)
+
+    @property
+    def end(self) -> int:
+        """Return the address behind its last byte."""
+        return self.address + len(self.code)
+
+    @property
+    def where(self) -> str:
+        """Return function and offset in it, or else the address."""
+        if not self.function:
+            return f"{self.address:#x}"
+        return f"{self.function}+{self.into:#x}" if self.into else self.function
+
+
+@dataclass
+class Found:
+    """The loops of a file, and counts of what was left out.
+
+    outer are loops that hold others, calling those whose likely path calls. refused counts the
+    others that no block can be made of, by the reason. lost are bytes of code that are no
+    instructions.
+    """
+
+    loops: list[ScannedLoop] = field(default_factory=list)
+    outer: int = 0
+    calling: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+
+    @property
+    def innermost(self) -> int:
+        """Return how many loops hold no other."""
+        return len(self.loops) + self.calling + self.refused.total()
