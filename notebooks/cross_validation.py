@@ -18,10 +18,16 @@
 # from what others have published about the same loops?
 
 # %%
+import pandas as pd
+
 import loopwright as lw
+from loopwright import kernels
+from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.reporting import cross_validation, plots
-from loopwright.reporting.dropdowns import Page
+from loopwright.machine import hosts
+from loopwright.reporting import call_pairs, cross_validation, plots, sizes
+from loopwright.reporting.dropdowns import Choices, Page
+from loopwright.toolchain import host_isa
 
 # %% [markdown]
 # ## Predicted against measured
@@ -49,6 +55,67 @@ Page(
         ["kernel", "variant", "source", "predicted_cycles", "measured_cycles", "error_percent"]
     ]
 )
+
+# %% [markdown]
+# ## Whole calls
+# Calls of every variant that this machine can run, of a few sizes, with the destination aligned and
+# a byte off: measured, and predicted by the simulator for the core that it is.
+
+# %%
+try:
+    measured = call_pairs.calls_here()
+    calls = call_pairs.paired(measured, hosts.microarch())
+except InputError as error:
+    print(f"{error}.")
+    measured = calls = call_pairs.NONE
+plots.scatter(calls, of="calls")
+
+# %% [markdown]
+# Errors by variant. `median_in_range_percent` is of how far a call lies outside of the range that
+# mispredicted exits of loops leave, `bias_percent` the median error with its sign.
+
+# %%
+Page(call_pairs.summary(calls))
+
+# %% [markdown]
+# ## The calls that the simulator misses most
+
+# %%
+Page(
+    call_pairs.worst(calls, 10)[
+        [
+            "kernel",
+            "variant",
+            "size_bytes",
+            "dst_align",
+            "src_align",
+            "measured_cycles",
+            "predicted_cycles",
+            "mispredicted_cycles",
+        ]
+    ]
+)
+
+# %% [markdown]
+# ## Size curves: measured here, predicted for every target core
+# The aligned calls of above, then what is predicted of them for this machine's core and for every
+# core that recommendations are made for. A band is as far as what nobody has measured of a core
+# can move a line; vertical lines are where the cheapest variant changes.
+
+# %%
+ISA = host_isa()
+pick = Choices(kernel=[kernel.id for kernel in kernels.every() if kernel.isa == ISA])
+
+
+def curves(kernel):
+    """Return costs of calls: measured on this machine, then predicted for it and the targets."""
+    targets = [core.id for core in microarchs.targets(ISA)]
+    cores = dict.fromkeys([hosts.microarch() or targets[0], *targets])
+    said = sizes.called(kernel, ",".join(cores), call_pairs.sizes_of(kernel))
+    return pd.concat([sizes.measured(measured[measured["kernel"] == kernel]), said])
+
+
+pick.show(lambda kernel: plots.size_curves(curves(kernel), kernel=kernel))
 
 # %% [markdown]
 # ## Published figures beside predictions
@@ -99,6 +166,8 @@ plots.published_over_size(published[published["microarch"] == "tsv110"])
 # %% [markdown]
 # ## What to change
 # - `lw.published(model="all")` asks every model.
-# - `accuracy.pairs(lw.compare(kernel))` pairs one kernel's, whole calls too.
+# - `cross_validation.pairs(lw.compare(kernel))` pairs one kernel's loops.
+# - `call_pairs.calls_here(sizes=..., alignments=...)` measures other calls. `make cross-validate`
+#   measures all variants at 25 sizes and seven alignments, and keeps them in `validation/calls`.
 # - More figures: add rows to `validation/published.csv`, each with its source.
 # - `make validate` holds the simulator against public measurements of thousands of blocks.

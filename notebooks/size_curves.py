@@ -14,17 +14,20 @@
 # %% [markdown]
 # # Size and alignment curves
 #
-# **What this answers:** what does a call of a given size cost with each variant, from which size
-# on is which variant the cheapest, and which is the cheapest for the sizes that a workload really
-# has?
+# **What this answers:** what does a call of a given size cost with each variant, here and on the
+# cores that recommendations are made for; from which size on is which variant the cheapest, and
+# which is the cheapest for the sizes that a workload really has?
 
 # %%
 from functools import cache
+
+import pandas as pd
 
 import loopwright as lw
 from loopwright import kernels
 from loopwright.cores import microarchs
 from loopwright.histogram import parse
+from loopwright.machine import hosts
 from loopwright.reporting import plots, sizes
 from loopwright.reporting.dropdowns import Choices
 from loopwright.toolchain import host_isa
@@ -64,34 +67,51 @@ def measured(kernel):
 
 
 def costs(kernel, destination):
-    """Return measured costs of a call; where this machine cannot run it, predicted ones."""
-    if kernels.load(kernel).isa == host_isa():
-        return [sizes.measured(measured(kernel), dst_align=int(destination != "aligned"))]
-    table = lw.compare(kernel, quick=True)
-    cores = microarchs.targets(kernels.load(kernel).isa)
-    return [sizes.predicted(table, core.id, "pipeline") for core in cores]
+    """Return costs of a call: measured here where that can be, and predicted.
+
+    Whole calls are predicted for this machine's core, if it is known, and for every target.
+    """
+    isa, dst = kernels.load(kernel).isa, int(destination != "aligned")
+    here = isa == host_isa()
+    cores = [core.id for core in microarchs.targets(isa)]
+    if here and hosts.microarch():
+        cores = list(dict.fromkeys([hosts.microarch(), *cores]))
+    said = sizes.called(kernel, ",".join(cores), SIZES, dst_align=dst)
+    return pd.concat([sizes.measured(measured(kernel), dst_align=dst), said] if here else [said])
+
+
+def each(rows):
+    """Return the rows of each core and source, by its name."""
+    return {", ".join(key): mine for key, mine in rows.groupby(["microarch", "source"], sort=False)}
 
 
 # %% [markdown]
 # ## Cost of a call over its size
-# Measured on this machine where it can run the kernel, else predicted (start-up and main loop
-# alone, and so from 64 bytes on). Grey lines are crossover points; the bars beneath are the
-# workload.
+# Measured on this machine where it can run the kernel, and beside it what is predicted of whole
+# calls: for this machine's core, and for every core that recommendations are made for. A band is
+# as far as what nobody has measured of a core can move a line. Vertical lines are crossover
+# points; the bars beneath are the workload.
 
 # %%
 pick.show(
-    lambda kernel, destination: [
-        plots.size_curves(one, kernel=kernel, histogram=HISTOGRAM)
-        for one in costs(kernel, destination)
-    ]
+    lambda kernel, destination: plots.size_curves(
+        costs(kernel, destination), kernel=kernel, histogram=HISTOGRAM
+    )
 )
 
 # %% [markdown]
 # ## Which variant is the cheapest where
-# Variants that do not differ by more than their uncertainty share a stretch.
+# Variants that may all be the cheapest, by their uncertainty or by what nobody has measured of the
+# core, share a stretch.
 
 # %%
-pick.show(lambda kernel, destination: [sizes.crossovers(one) for one in costs(kernel, destination)])
+pick.show(
+    lambda kernel, destination: [
+        part
+        for name, rows in each(costs(kernel, destination)).items()
+        for part in (name, sizes.crossovers(rows))
+    ]
+)
 
 # %% [markdown]
 # ## Which variant is the cheapest for the workload
@@ -100,7 +120,9 @@ pick.show(lambda kernel, destination: [sizes.crossovers(one) for one in costs(ke
 # %%
 pick.show(
     lambda kernel, destination: [
-        sizes.weighted(one, HISTOGRAM) for one in costs(kernel, destination)
+        part
+        for name, rows in each(costs(kernel, destination)).items()
+        for part in (name, sizes.weighted(rows, HISTOGRAM))
     ]
 )
 
@@ -108,5 +130,6 @@ pick.show(
 # ## What to change
 # - `HISTOGRAM`: paste your own; `hist` and `lhist` are both read. `loopwright recommend
 #   x86_64/copy_user --sizes FILE` weighs a recommendation by it.
-# - `SIZES`: the bytes of the calls that are measured.
+# - `SIZES`: the bytes of the calls that are measured and predicted.
+# - `sizes.called(kernel, "zen4,haswell", SIZES)`: other cores.
 # - Choose the kernel and whether the destination is aligned above.

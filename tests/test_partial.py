@@ -132,7 +132,7 @@ def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
 
 
 def test_the_page_says_it_at_every_figure_and_curve(study):
-    found, asked = finding(study), Asked((KERNEL,), None, False, "", None)
+    found, asked = finding(study), Asked((KERNEL,), None, False, None, "", None)
     for grid in (
         grids.throughput(found, asked, "x"),
         grids.calls(found, asked, "x"),

@@ -78,6 +78,57 @@ def test_a_difference_within_the_uncertainty_is_no_crossover():
     assert list(found["cheapest"]) == ["a = b"]
 
 
+def ranges(**lines):
+    rows = [
+        {"variant": name, "microarch": "zen2", "source": "pipeline", "size_bytes": size,
+         "cost_cycles": cost, "low_cycles": low, "high_cycles": high}
+        for name, points in lines.items() for size, (low, cost, high) in points.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_what_is_not_known_of_a_core_leaves_open_who_is_the_cheapest():
+    known, open_ = {64: (10, 10, 10), 512: (80, 80, 80)}, {64: (20, 40, 50), 512: (50, 60, 90)}
+    found = sizes.crossovers(ranges(a=known, b=open_))
+    assert list(found["cheapest"]) == ["a", "a = b"]
+    # Where only the range is known it counts all the same.
+    found = sizes.crossovers(ranges(a=known, b=open_ | {512: (50, None, 60)}))
+    assert list(found["cheapest"]) == ["a", "b"]
+
+
+def test_a_mean_of_costs_that_are_not_known_is_a_range():
+    calls = Histogram("@sizes", (Bucket(64, 65, 1), Bucket(512, 513, 1)))
+    known, open_ = {64: (10, 10, 10), 512: (80, 80, 80)}, {64: (20, None, 40), 512: (50, 60, 90)}
+    found = sizes.weighted(ranges(a=known, b=open_), calls).set_index("variant")
+    assert found.loc["a", "mean_cost_cycles"] == pytest.approx(45, rel=0.01)
+    assert pd.isna(found.loc["b", "mean_cost_cycles"])
+    assert found.loc["b", "low_cycles"] == pytest.approx(35, rel=0.01)
+    assert found.loc["b", "high_cycles"] == pytest.approx(65, rel=0.01)
+
+
+def test_calls_that_rest_on_what_nobody_measured_have_bands():
+    found = sizes.called("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
+    said = lw.predict("x86_64/copy_user/movsq", microarch="zen2", sizes=[64, 512], align="1:0")
+    assert said["cycles"].isna().all()  # nobody knows what it costs; between what it does
+    assert list(found["low_cycles"]) == list(said["low"])
+    assert found["note"].str.contains("movs_rate_unaligned").all()
+    figure = plots.size_curves(found, kernel="x86_64/copy_user")
+    [band] = [c for c in figure.axes[0].collections if len(c.get_paths()) and c.get_alpha()]
+    top = band.get_paths()[0].vertices[:, 1].max()
+    assert top == pytest.approx(said["high"].max())
+
+
+def test_measured_and_predicted_calls_stand_beside_each_other():
+    measured = costs(plain={8: 9, 64: 60, 512: 1400})
+    said = sizes.called("x86_64/clear_user/plain", "zen2,sandybridge", [8, 64, 512])
+    figure = plots.size_curves(pd.concat([measured, said]), kernel="x86_64/clear_user")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["zen2, measured", "zen2, pipeline", "sandybridge, pipeline"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1
+    assert len({axes.get_xlim() for axes in figure.axes}) == 1
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["plain"]
+
+
 def test_where_a_variant_was_refused_none_is_called_the_cheapest():
     # b is the cheapest everywhere, but for the sizes at which it was refused.
     found = sizes.crossovers(costs(a={0: 20, 64: 60, 128: 90, 256: 99}, b={0: 10, 256: 50}))

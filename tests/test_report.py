@@ -48,6 +48,56 @@ def test_the_tables_are_beside_it(written):
     assert json.loads((out / "host.json").read_text())["isa"]
 
 
+def test_whole_calls_are_drawn_for_every_target_core(written):
+    out, _ = written
+    calls = pd.read_csv(out / "calls.csv")
+    assert set(calls["microarch"]) >= {"zen2", "sandybridge"}
+    page = (out / "index.html").read_text()
+    for core in ("zen2", "sandybridge"):
+        assert f"csum on {core}: cycles a call over its size, whole calls predicted" in page
+    assert "Not predicted: adcx_adox (needs adx, which sandybridge lacks)" in page
+    assert "start-up and main loop" not in page
+
+
+def test_a_report_judges_for_the_cores_asked_for(tmp_path):
+    asked = ["report", "x86_64/csum", "arm64/copy_user", "--microarch", "zen2,tsv110"]
+    run = subprocess.run(
+        [LOOPWRIGHT, *asked, "--no-measure", "-o", tmp_path], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    bands = pd.read_csv(tmp_path / "bands.csv")
+    assert set(bands["microarch"]) == {"zen2", "tsv110"}
+    text = (tmp_path / "report.txt").read_text()
+    assert "zen2: whole calls simulated" in " ".join(text.split())
+    assert "neoverse-n1: whole calls" not in " ".join(text.split())
+    page = (tmp_path / "index.html").read_text()
+    assert "loopwright recommend x86_64/csum --microarch zen2 --no-measure" in page
+    assert "loopwright recommend arm64/copy_user --microarch tsv110 --no-measure" in page
+
+
+@pytest.mark.parametrize(
+    ("kernels", "cores", "word"),
+    [
+        (["x86_64/csum"], "zen9", "nearest: zen4"),
+        (["x86_64/csum"], "tsv110", "tsv110 is arm64 and the code is x86_64"),
+        (["x86_64/csum"], "zen2,tsv110", "no kernel named is"),
+        (["x86_64/csum"], ",", "no microarchitecture named"),
+        (["x86_64/csum", "arm64/copy_user"], "zen2", "zen2 is x86_64 and the code is arm64"),
+    ],
+)
+def test_cores_that_fit_no_kernel_are_one_line(tmp_path, kernels, cores, word):
+    out = tmp_path / "out"
+    run = subprocess.run(
+        [LOOPWRIGHT, "report", *kernels, "--microarch", cores, "-o", out],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 2
+    [line] = run.stderr.splitlines()
+    assert word in line
+    assert not out.exists()
+
+
 def test_an_unknown_kernel_writes_nothing(tmp_path):
     with pytest.raises(InputError, match="x86_64/csum"):
         report(["x86_64/csum", "x86_64/cusm"], tmp_path / "out", said=lambda _: None)

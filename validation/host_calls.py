@@ -14,15 +14,13 @@ from typing import Any
 
 import pandas as pd
 
-import loopwright as lw
-from loopwright import kernels, toolchain
+from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.machine import hosts
-from loopwright.predicting import calls
-from loopwright.predicting.calls import CallCost, CallQuestion
+from loopwright.reporting import call_pairs
 
 FOLDER = Path(__file__).resolve().parent / "calls"
 SIZES = (0, 1, 7, 8, 15, 16, 24, 31, 32, 48, 63, 64, 65, 100, 128, 200, 256, 333, 512, 777, 1024,
@@ -31,25 +29,18 @@ RECORDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 64)
 ALIGNMENTS = ((0, 0), (1, 0), (0, 1), (5, 3), (8, 8), (32, 16), (63, 62))
 KEPT = ["kernel", "variant", "sha256", "count", "dst_align", "src_align", "cycles", "uncertainty",
         "status", "clock", "date"]  # fmt: skip
-NEAR = 0.15
 WORST = 20
 
 
 def measure() -> pd.DataFrame:
     """Return a row for each call measured here that gave a figure."""
-    parts = []
-    for kernel in kernels.every():
-        if kernel.isa != toolchain.host_isa():
-            continue
-        records = any(r.contract.effect == "store_fields" for r in kernel.routines.values())
-        sizes = RECORDS if records else SIZES
-        parts.append(lw.measure(kernel.id, sizes=sizes, alignments=ALIGNMENTS))
-    return keep(pd.concat(parts, ignore_index=True), datetime.now(UTC).strftime("%Y-%m-%d"))
+    rows = call_pairs.calls_here(SIZES, RECORDS, ALIGNMENTS)
+    return keep(rows, datetime.now(UTC).strftime("%Y-%m-%d"))
 
 
 def keep(rows: pd.DataFrame, date: str) -> pd.DataFrame:
-    """Return rows of measure as they are kept: calls that gave a figure, named by their code."""
-    rows = rows[(rows["quantity"] == "call") & (rows["status"] != "refused")].copy()
+    """Return measured calls as they are kept: named by their code."""
+    rows = rows.copy()
     variants = [_variant(*key) for key in zip(rows["kernel"], rows["variant"], strict=True)]
     rows["sha256"] = [_sha256(v) for v in variants]
     of_records = [kernels.contract_of(v).count_bytes for v in variants]
@@ -67,46 +58,30 @@ def _sha256(variant: Variant) -> str:
 
 
 def compare(rows: pd.DataFrame, core: str) -> pd.DataFrame:
-    """Return the rows of code that is still the same, with what is predicted of them.
-
-    error is relative. outside is how far measured lies from what is between cycles, where all
-    branches are predicted, and mispredicted: 0 where it lies between them. why says why nothing is
-    predicted.
-    """
-    groups, questions = [], []
+    """Return the rows of code that is still the same as call_pairs.paired has them."""
+    same = []
     for (kernel, name), mine in rows.groupby(["kernel", "variant"], sort=False):
         known = kernels.load(str(kernel)).variants.get(str(name))
         if known and (mine["sha256"] == _sha256(known)).all():
-            places = list(zip(mine["count"], mine["dst_align"], mine["src_align"], strict=True))
-            groups.append(mine)
-            questions.append(
-                CallQuestion(known, microarchs.load(core), places, {}, in_user_space=True)
-            )
-    found = [one for answers in calls.of_variants(questions) for one in answers]
-    out = pd.concat(groups, ignore_index=True)
-    out["predicted"] = [one.cycles if isinstance(one, CallCost) else None for one in found]
-    out["mispredicted"] = [one.mispredicted if isinstance(one, CallCost) else None for one in found]
-    out["why"] = ["" if isinstance(one, CallCost) else str(one) for one in found]
-    out = out.astype({"predicted": "float64", "mispredicted": "float64"})
-    out["error"] = out["predicted"] / out["cycles"] - 1
-    nearest = out["cycles"].clip(lower=out["predicted"], upper=out["mispredicted"])
-    out["outside"] = nearest / out["cycles"] - 1
-    return out
+            size = mine["count"] * kernels.contract_of(known).count_bytes
+            same.append(mine.assign(size_bytes=size))
+    return call_pairs.paired(pd.concat(same, ignore_index=True), core)
 
 
 def summary(rows: pd.DataFrame) -> Iterator[str]:
     """Yield what can be said of all rows, in sentences."""
     known = rows[rows["why"] == ""]
-    error, outside = known["error"].abs(), known["outside"].abs()
-    between = (outside == 0) & (error > 0)
+    found, outside = call_pairs.of_all(known), known["outside_percent"].abs()
+    between = (outside == 0) & (known["error_percent"] != 0)
+    near = 100 * (outside <= call_pairs.NEAR_PERCENT).mean()
     yield f"{len(known)} calls predicted and measured; {len(rows) - len(known)} have no prediction."
     yield (
-        f"Median error {100 * error.median():.1f} %; within 15 %: "
-        f"{100 * (error <= NEAR).mean():.1f} %; all branches predicted."
+        f"Median error {found['median_percent']:.1f} %; within 15 %: "
+        f"{found['within_15_percent']:.1f} %; all branches predicted."
     )
     yield (
-        f"With mispredicted exits as a range: median {100 * outside.median():.1f} %, within 15 %: "
-        f"{100 * (outside <= NEAR).mean():.1f} %; {between.sum()} calls lie inside of it."
+        f"With mispredicted exits as a range: median {found['median_in_range_percent']:.1f} %, "
+        f"within 15 %: {near:.1f} %; {between.sum()} calls lie inside of it."
     )
 
 
@@ -122,12 +97,12 @@ def report(rows: pd.DataFrame, core: str) -> str:
         "## By variant, percent",
         _table(
             ["variant", "calls", "median", "within 15 %", "median with range", "bias"],
-            (_row(f"{k}/{v}", mine) for (k, v), mine in known.groupby(["kernel", "variant"])),
+            (_row(row) for row in call_pairs.summary(known).to_dict("records")),
         ),
         "## The largest errors, with mispredicted exits as a range",
         _table(
             ["variant", "count", "dst", "src", "measured", "predicted", "mispredicted"],
-            (_call(row) for row in _worst(known).to_dict("records")),
+            (_call(row) for row in call_pairs.worst(known, WORST).to_dict("records")),
         ),
     ]
     if reasons := sorted(set(rows["why"]) - {""}):
@@ -135,24 +110,16 @@ def report(rows: pd.DataFrame, core: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _worst(known: pd.DataFrame) -> pd.DataFrame:
-    order = known["outside"].abs().sort_values(ascending=False).index
-    return known.loc[order[:WORST]]
-
-
-def _row(name: str, mine: pd.DataFrame) -> list[str]:
-    outside = mine["outside"].abs()
-    figures = (
-        mine["error"].abs().median(), (outside <= NEAR).mean(), outside.median(),
-        mine["error"].median(),
-    )  # fmt: skip
-    return [name, str(len(mine)), *(f"{100 * f:.1f}" for f in figures)]
+def _row(row: dict[Any, Any]) -> list[str]:
+    figures = (row[name] for name in call_pairs.SUMMARY[3:])
+    name = f"{row['kernel']}/{row['variant']}"
+    return [name, str(row["calls"]), *(f"{figure:.1f}" for figure in figures)]
 
 
 def _call(row: dict[Any, Any]) -> list[str]:
-    cycles = (f"{row[name]:.1f}" for name in ("cycles", "predicted", "mispredicted"))
+    names = ("measured_cycles", "predicted_cycles", "mispredicted_cycles")
     place = (str(row[name]) for name in ("count", "dst_align", "src_align"))
-    return [f"{row['kernel']}/{row['variant']}", *place, *cycles]
+    return [f"{row['kernel']}/{row['variant']}", *place, *(f"{row[n]:.1f}" for n in names)]
 
 
 def _table(heads: list[str], rows: Iterator[list[str]]) -> str:

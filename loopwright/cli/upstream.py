@@ -123,6 +123,7 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
 @options.spec("[KERNEL ...]", name="kernel_ids", nargs=-1)
 @options.out("Where index.html, report.txt and the tables go.")
 @options.sizes
+@options.microarch("Cores to judge for; the targets of each kernel's ISA where left out.")
 @options.no_measure
 @click.option("--patch", "with_patch", is_flag=True, help="Make a patch of each winner, too.")
 @options.tree("The tree to compare with and to patch; with --patch, else Debian's 6.12.")
@@ -131,6 +132,7 @@ def report(
     kernel_ids: tuple[str, ...],
     out: Path,
     sizes: str | None,
+    microarch: str | None,
     no_measure: bool,
     with_patch: bool,
     tree: str | None,
@@ -145,6 +147,7 @@ def report(
     \b
     loopwright report -o out
     loopwright report x86_64/copy_user arm64/copy_user -o out --no-measure
+    loopwright report -o out --microarch zen2
     loopwright report -o out --tree ~/src/linux
     """
     import pandas as pd
@@ -157,6 +160,7 @@ def report(
             out,
             sizes=sizes,
             quick=no_measure,
+            microarch=microarch,
             patch=with_patch or tree is not None,
             tree=tree,
             said=_said,

@@ -7,13 +7,15 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
+from loopwright.cores import microarchs
+from loopwright.errors import InputError
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel
 from loopwright.machine import hosts
 from loopwright.reporting import files, page, patches, plain
 from loopwright.reporting.examine import examine
 from loopwright.reporting.findings import Finding
-from loopwright.reporting.page.asked import Asked
+from loopwright.reporting.page.asked import Asked, cores_of
 from loopwright.tree import sources as trees
 from loopwright.tree.against import against
 
@@ -24,6 +26,7 @@ def report(
     *,
     sizes: str | None = None,
     quick: bool = False,
+    microarch: str | None = None,
     patch: bool = False,
     tree: str | None = None,
     said: Callable[[str], None] = print,
@@ -31,20 +34,23 @@ def report(
 ) -> list[Finding]:
     """Study kernels (all where none is named); write a report, tables and the host's record.
 
+    microarch ("ID[,ID]" or "all") names the cores to judge for, as recommend's does: each kernel by
+    those of its ISA, and where no kernel is named those that have one. Left out: all targets.
+
     All goes into the folder out: index.html, the same as report.txt, the tables as CSV. With
     patch, the baselines are what tree has (a path; Debian's package where None), and each winner
     is made into a patch against it, below out/patches. said gets a line about each step, progress
     the points measured of a routine and all of them. Files appear whole or not at all.
     """
     histogram = read(sizes) if sizes else None
-    ids = list(dict.fromkeys(kernel_ids)) or kernels.ids()
-    every = [kernels.load(kernel_id) for kernel_id in ids]
+    every = _selected(kernel_ids, microarch)
     linux = patches.find_tree(tree, said) if patch else None
     findings = []
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
             said(f"[{number}/{len(every)}] {kernel.id}: predict, check, measure")
-            finding = _examine(kernel, histogram, quick, linux, progress)
+            cores = cores_of(kernel, microarch)
+            finding = _examine(kernel, histogram, quick, cores, linux, progress)
             if linux is not None:
                 finding = patches.add(finding, linux, folder, said)
             findings.append(finding)
@@ -53,23 +59,46 @@ def report(
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
         (folder / "report.txt").write_text(plain.render(findings, host, linux))
         said("drawing the page")
-        asked = Asked(tuple(kernel_ids), sizes, quick, linux.name if linux else "", tree)
+        asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.name if linux else "", tree)
         (folder / "index.html").write_text(page.render(findings, host, asked, histogram))
     said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
+
+
+def _selected(kernel_ids: Sequence[str], microarch: str | None) -> list[Kernel]:
+    """Return the kernels that are named, or all that a core is asked for.
+
+    InputError for a kernel or a core that is not known, and where they do not belong together.
+    """
+    cores = microarchs.select(microarch)
+    if not kernel_ids:
+        isas = {core.isa for core in cores}
+        return [kernel for kernel in kernels.every() if kernel.isa in isas]
+    every = [kernels.load(kernel_id) for kernel_id in dict.fromkeys(kernel_ids)]
+    for kernel in every:
+        microarchs.select(cores_of(kernel, microarch), kernel.isa)
+    for core in cores if microarch not in (None, "all") else ():
+        if core.isa not in {kernel.isa for kernel in every}:
+            raise InputError(f"{core.id} is {core.isa}, and no kernel named is; leave it out")
+    return every
 
 
 def _examine(
     kernel: Kernel,
     sizes: Histogram | None,
     quick: bool,
+    microarch: str | None,
     linux: patches.PatchedTree | None,
     progress: Callable[[int, int], None] | None,
 ) -> Finding:
     if linux is None or linux.root is None:
-        return examine(kernel, sizes, quick=quick, baselines={}, progress=progress)
+        return examine(
+            kernel, sizes, quick=quick, baselines={}, microarch=microarch, progress=progress
+        )
     with against(kernel, trees.read(linux.root)) as (seen, baselines):
-        return examine(seen, sizes, quick=quick, baselines=baselines, progress=progress)
+        return examine(
+            seen, sizes, quick=quick, baselines=baselines, microarch=microarch, progress=progress
+        )
 
 
 def _tables(findings: list[Finding], folder: Path) -> None:
@@ -80,6 +109,7 @@ def _tables(findings: list[Finding], folder: Path) -> None:
         "compare": [f.table for f in findings],
         "recommendations": [f.recommendation for f in findings],
         "bands": [f.bands for f in findings],
+        "calls": [f.calls for f in findings],
         "alignment": [f.sweep for f in findings],
         "assumptions": [f.assumed for f in findings if len(f.assumed)],
     }

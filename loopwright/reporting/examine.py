@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from loopwright.cores import microarchs
 from loopwright.histogram import Histogram
+from loopwright.judging.cases import simulated_places
 from loopwright.judging.compare import table
 from loopwright.judging.recommend import conclude
-from loopwright.judging.study import gather
+from loopwright.judging.study import Study, gather
 from loopwright.kernels import Kernel
 from loopwright.predicting.models import SIMULATOR
+from loopwright.predicting.predict import predict
 from loopwright.predicting.sources import sources
 from loopwright.reporting import alignment
 from loopwright.reporting.findings import Finding
@@ -23,13 +26,15 @@ def examine(
     *,
     quick: bool,
     baselines: dict[str, str],
+    microarch: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Finding:
     """Study a kernel, judge its variants, sweep their offsets and look inside the cores.
 
-    quick measures nothing now; baselines says by routine what a tree has. progress is gather's.
+    quick measures nothing now; baselines says by routine what a tree has. microarch and progress
+    are gather's.
     """
-    found = gather(kernel.id, sizes=sizes, quick=quick, progress=progress)
+    found = gather(kernel.id, sizes=sizes, quick=quick, microarch=microarch, progress=progress)
     compared = table(found)
     simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
@@ -41,10 +46,30 @@ def examine(
         table=compared,
         recommendation=judgement.rows,
         bands=judgement.bands,
+        calls=_calls(found, sizes),
         sweep=swept,
         boundaries=alignment.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
         evidence=evidence(found, judgement),
         assumed=rests_on[rests_on["least_cycles"].notna()] if cores else rests_on,
         baselines=baselines,
+    )
+
+
+def _calls(found: Study, sizes: Histogram | None) -> pd.DataFrame:
+    """Return what aligned calls are predicted to cost, at the sizes that a judgement looks at.
+
+    On the cores judged for, and on the one that this machine is.
+    """
+    cores = [core.id for core in found.targets]
+    if found.host and microarchs.load(found.host).isa == found.kernel.isa:
+        cores.insert(0, found.host)
+    counts = {
+        place.size // contract.count_bytes
+        for contract in (routine.contract for routine in found.kernel.routines.values())
+        if contract.counted
+        for place in simulated_places(contract, sizes)
+    }
+    return predict(
+        found.kernel.id, microarch=",".join(dict.fromkeys(cores)), sizes=sorted(counts) or [1]
     )

@@ -18,6 +18,7 @@ class Finding:
     sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
     moments the timelines; evidence is what patches say. assumed has a row for each figure of the
     simulator and each parameter that it would follow and nobody has measured (loopwright.sources).
+    calls has what whole calls are predicted to cost on each core judged for and on this one.
     baselines says by routine what the baseline is in the tree; patches maps a routine to one line:
     the patch files, or why there is none; texts holds the patch files by name.
     """
@@ -31,6 +32,7 @@ class Finding:
     evidence: Evidence
     assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
     bands: pd.DataFrame = field(default_factory=pd.DataFrame)
+    calls: pd.DataFrame = field(default_factory=pd.DataFrame)
     baselines: dict[str, str] = field(default_factory=dict)
     patches: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)

@@ -14,10 +14,15 @@ from loopwright.predicting.predict import predict
 SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
 COLUMNS = [
-    "variant", "microarch", "source", "size_bytes", "cost_cycles", "uncertainty_cycles", "clock",
-    "machine", "note",
+    "variant", "microarch", "source", "size_bytes", "cost_cycles", "uncertainty_cycles",
+    "low_cycles", "high_cycles", "clock", "machine", "note",
 ]  # fmt: skip
-_CURVE = {"cost_cycles": "cycles"}  # what costs.curve calls it
+_PREDICTED = {
+    "cycles": "cost_cycles", "model": "source", "low": "low_cycles", "high": "high_cycles"
+}  # fmt: skip
+_MEANS = {
+    "cost_cycles": "mean_cost_cycles", "low_cycles": "low_cycles", "high_cycles": "high_cycles"
+}  # fmt: skip
 
 
 def measured(
@@ -27,7 +32,8 @@ def measured(
 
     cache is "hot" or "cold"; measurements is what measure returns. One row a variant and size:
     size_bytes, cost_cycles a call, uncertainty_cycles, and where they come from: source,
-    microarch, clock, machine; note says what was left out of what was measured.
+    microarch, clock, machine; note says what was left out of what was measured. low_cycles and
+    high_cycles are of predictions that rest on what nobody has measured.
     """
     if measurements.empty:
         return pd.DataFrame(columns=COLUMNS)
@@ -40,38 +46,8 @@ def measured(
     ]
     rows = rows.rename(columns={"cycles": "cost_cycles", "uncertainty": "uncertainty_cycles"})
     rows = rows.assign(source=MEASURED, microarch=rows["microarch"].replace("", "this host"))
-    return rows[COLUMNS].sort_values(["variant", "size_bytes"], kind="stable", key=_as_they_come)
-
-
-def predicted(
-    table: pd.DataFrame, microarch: str, source: str, sizes: Sequence[int] = SIZES
-) -> pd.DataFrame:
-    """Return a model's costs of a call on one core, in the columns of measured.
-
-    table is what compare returns. The cost is the start-up and the main loop, which is all that a
-    model of the main loop knows: call, entry and tail are not in it, so nothing is said of sizes
-    below 64 bytes. Variants without a figure for either that counts are left out.
-    """
-    wanted = (table["microarch"] == microarch) & (table["source"] == source)
-    known = table["cycles"].notna() & table["startup_cycles"].notna()
-    rows = table[wanted & known & table["notion"].eq("loop") & table["excluded"].eq("")]
-    out = [
-        {
-            "variant": row["variant"],
-            "microarch": microarch,
-            "source": source,
-            "size_bytes": size,
-            "cost_cycles": row["startup_cycles"]
-            + row["cycles"] * size / row["bytes_per_iteration"],
-            "uncertainty_cycles": np.nan,
-            "clock": "",
-            "machine": "",
-            "note": "",
-        }
-        for row in rows.to_dict("records")
-        for size in sizes
-    ]
-    return pd.DataFrame(out, columns=COLUMNS)
+    known = rows.reindex(columns=COLUMNS)
+    return known.sort_values(["variant", "size_bytes"], kind="stable", key=_as_they_come)
 
 
 def called(
@@ -82,42 +58,61 @@ def called(
     dst_align: int = 0,
     src_align: int = 0,
 ) -> pd.DataFrame:
-    """Return what whole calls are predicted to cost on one core, in the columns of measured.
+    """Return what whole calls are predicted to cost on cores, in the columns of measured.
 
-    Calls that are not predicted are left out; `loopwright predict --sizes` says why.
+    microarch is "ID[,ID]". Calls that are not predicted are left out; `loopwright predict --sizes`
+    says why.
     """
     rows = predict(spec, microarch=microarch, sizes=sizes, align=[(dst_align, src_align)])
-    rows = rows.rename(columns={"cycles": "cost_cycles", "model": "source"})
-    known = rows[rows["cost_cycles"].notna()]
-    return known.assign(uncertainty_cycles=np.nan, clock="", machine="")[COLUMNS]
+    return of_calls(rows)
+
+
+def of_calls(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what predict says of whole calls in the columns of measured.
+
+    low_cycles to high_cycles is what the cost is between by what nobody has measured of the core;
+    neither is there where it does not depend on that. Where the simulator has no figure for such a
+    parameter there is a range alone, and note says why. Rows without either are left out.
+    """
+    known = rows[rows["cycles"].notna() | rows["low"].notna()].rename(columns=_PREDICTED)
+    why = known["note"].where(known["cost_cycles"].notna(), known["error"])
+    known = known.assign(uncertainty_cycles=np.nan, clock="", machine="", note=why)
+    return known[COLUMNS]
 
 
 def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
     """Return where the cheapest variant changes: one row for each stretch of sizes.
 
-    costs is what measured or predicted returns, of one routine, core and source. from_bytes and
+    costs is what measured or called returns, of one routine, core and source. from_bytes and
     to_bytes bound the stretch (the crossover points, between the sizes that are known, by straight
-    lines); cheapest is the variant, or those that differ in it by no more than their uncertainty.
+    lines); cheapest is the variant, or those that may be it: within their uncertainty, or within
+    what is not known of the core.
     Sizes of which a variant has no cost are stretches of their own, without a cheapest: lacking
     names who it is.
     """
     columns = ["from_bytes", "to_bytes", "cheapest", "lacking"]
-    grid = costs.pivot_table(index="size_bytes", columns="variant", values="cost_cycles")
-    grid = grid.sort_index()
-    if grid.empty:
+    ends = between(costs)
+    if ends.empty:
         return pd.DataFrame(columns=columns)
-    error = costs.pivot_table(index="size_bytes", columns="variant", values="uncertainty_cycles")
-    error = error.reindex(index=grid.index, columns=grid.columns).fillna(0.0)
+    lowest, grid, highest = (
+        ends.pivot_table(index="size_bytes", columns="variant", values=column).sort_index()
+        for column in ("low_cycles", "cost_cycles", "high_cycles")
+    )
+    may_be = lowest.le(highest.min(axis=1), axis=0)
+    # Noise is drawn anew at each size: who may be the cheapest at all of them, is. What is not
+    # known is the same at all sizes, and has a stretch of its own where it decides.
+    known_in_part = costs.reindex(columns=COLUMNS)["low_cycles"].notna().any()
     stretches: list[_Stretch] = []
-    for (label, row), (_, spread) in zip(grid.iterrows(), error.iterrows(), strict=True):
+    for (label, row), (_, open_) in zip(grid.iterrows(), may_be.iterrows(), strict=True):
         size = float(str(label))
         lacking = [str(name) for name in row.index[row.isna()]]
         last = stretches[-1] if stretches else None
         names: list[str] = []
         if not lacking:
-            gap, doubt = row - row.min(), spread + spread.iloc[int(row.argmin())]
-            names = [str(name) for name in row.index[gap <= doubt]]
+            names = [str(name) for name in row.index[open_.astype(bool)]]
         kept = [name for name in last.names if name in names] if last else []
+        if last and known_in_part and last.names != names:
+            kept = []
         if last and last.lacking == lacking and (kept or lacking):
             stretches[-1] = _Stretch(last.low, size, kept, lacking)
         else:
@@ -129,9 +124,23 @@ def crossovers(costs: pd.DataFrame) -> pd.DataFrame:
         if following and one.names and following.names:
             high = _crossing(grid[one.names[0]] - grid[following.names[0]], high, following.low)
         rows.append([low, high, " = ".join(one.names), ", ".join(one.lacking)])
-        between = following is not None and one.names and following.names
-        low = high if between else following.low if following else high
+        meet = following is not None and one.names and following.names
+        low = high if meet else following.low if following else high
     return pd.DataFrame(rows, columns=columns)
+
+
+def between(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return costs with what each is between as low_cycles and high_cycles, in every row.
+
+    That is by the uncertainty of a measurement, by what is not known of a core, or the cost itself.
+    A cost of which the range alone is known is put in its middle, as ratios go.
+    """
+    known = costs.reindex(columns=COLUMNS)
+    low, high = (known[end].astype(float) for end in ("low_cycles", "high_cycles"))
+    cost = known["cost_cycles"].astype(float).fillna((low * high) ** 0.5)
+    spread = known["uncertainty_cycles"].fillna(0.0)
+    low, high = low.fillna(cost - spread), high.fillna(cost + spread)
+    return known.assign(cost_cycles=cost, low_cycles=low, high_cycles=high)
 
 
 @dataclass(frozen=True)
@@ -155,9 +164,10 @@ def _crossing(gap: pd.Series, low: float, high: float) -> float:
 def weighted(costs: pd.DataFrame, histogram: Histogram) -> pd.DataFrame:
     """Return the mean cost of a call under a histogram of sizes, by variant, cheapest first.
 
-    Columns: variant, mean_cost_cycles, sizes_known_percent (the share of calls whose size lies
-    within the sizes of costs; beyond them the cost goes on as between the last two), lacking: the
-    sizes of others that a variant has no cost for, so that it has no mean to compare with theirs.
+    Columns: variant, mean_cost_cycles, low_cycles and high_cycles (what it is between, as between
+    has it), sizes_known_percent (the share of calls whose size lies within the sizes of costs;
+    beyond them the cost goes on as between the last two), lacking: the sizes of others that a
+    variant has no cost for, so that it has no mean to compare with theirs.
     """
     sizes = costs["size_bytes"]
     known = sum(
@@ -166,18 +176,23 @@ def weighted(costs: pd.DataFrame, histogram: Histogram) -> pd.DataFrame:
         if b.high is not None and b.low >= sizes.min() and b.high <= sizes.max() + 1
     )
     rows = []
-    for name, mine in costs.groupby("variant", sort=False):
+    for name, mine in between(costs).groupby("variant", sort=False):
         lacking = sorted({*sizes} - {*mine["size_bytes"]})
-        mean = histogram.mean(curve(mine.rename(columns=_CURVE)))
+        means = {
+            as_: np.nan if lacking else histogram.mean(curve(mine.assign(cycles=mine[column])))
+            for column, as_ in _MEANS.items()
+        }
+        if costs.loc[mine.index, "cost_cycles"].isna().any():  # only a range is known
+            means["mean_cost_cycles"] = np.nan
         rows.append(
             {
                 "variant": name,
-                "mean_cost_cycles": np.nan if lacking else mean,
+                **means,
                 "sizes_known_percent": 100 * known / histogram.total,
                 "lacking": ", ".join(f"{size:.0f} B" for size in lacking),
             }
         )
-    columns = ["variant", "mean_cost_cycles", "sizes_known_percent", "lacking"]
+    columns = ["variant", *_MEANS.values(), "sizes_known_percent", "lacking"]
     return pd.DataFrame(rows, columns=columns).sort_values("mean_cost_cycles", ignore_index=True)
 
 

@@ -3,7 +3,18 @@
 import shlex
 from dataclasses import dataclass
 
+from loopwright import kernels
+from loopwright.cores import microarchs
 from loopwright.judging.compare import MEASURED
+from loopwright.kernels import Kernel
+
+
+def cores_of(kernel: Kernel, microarch: str | None) -> str | None:
+    """Return the cores of a kernel's ISA among those asked for; all where none is of it."""
+    if microarch in (None, "all"):
+        return microarch
+    mine = [core.id for core in microarchs.select(microarch) if core.isa == kernel.isa]
+    return ",".join(mine) or microarch
 
 
 @dataclass(frozen=True)
@@ -13,6 +24,7 @@ class Asked:
     kernels: tuple[str, ...]
     sizes: str | None
     quick: bool
+    microarch: str | None
     linux: str
     tree: str | None
 
@@ -26,8 +38,9 @@ class Asked:
     def recommend(self, kernel: str) -> str:
         """Return the command for a recommendation."""
         if self.linux:
-            return f"loopwright report {kernel} -o out --patch{self._tree()}"
-        return " ".join([f"loopwright recommend {kernel}", *self._common()])
+            parts = [f"loopwright report {kernel} -o out", *self._common(kernel), "--patch"]
+            return " ".join(parts) + self._tree()
+        return " ".join([f"loopwright recommend {kernel}", *self._common(kernel)])
 
     def figure(self, kernel: str, variant: str, core: str, source: str, place: str = "") -> str:
         """Return the command for cycles of a variant by a source; place is its code offset."""
@@ -39,8 +52,10 @@ class Asked:
         where = f" --offset {place}" if place else ""
         return f"loopwright predict {kernel}/{variant} --microarch {core} --model {source}{where}"
 
-    def _common(self) -> list[str]:
+    def _common(self, kernel: str = "") -> list[str]:
         out = [f"--sizes {shlex.quote(self.sizes)}"] if self.sizes else []
+        cores = cores_of(kernels.load(kernel), self.microarch) if kernel else self.microarch
+        out += [f"--microarch {shlex.quote(cores)}"] if cores else []
         return [*out, "--no-measure"] if self.quick else out
 
     def _tree(self) -> str:

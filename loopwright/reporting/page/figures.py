@@ -55,33 +55,54 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
 
 
 def costs(found: Finding) -> pd.DataFrame:
-    """Return costs of calls by size and routine: measured where they were, else simulated."""
+    """Return costs of calls by size and routine: what was measured, then what is simulated."""
     measured = sizes.measured(found.study.measurements)
-    parts = [measured] if len(measured) else []
-    for core in found.cores():
-        if core not in set(measured["microarch"]):
-            parts.append(sizes.predicted(found.table, core, SIMULATOR))
-    rows = pd.concat([p for p in parts if len(p)] or [measured], ignore_index=True)
+    said = sizes.of_calls(found.calls) if len(found.calls) else measured
+    parts = [part for part in (measured, said) if len(part)]
+    rows = pd.concat(parts or [measured], ignore_index=True)
     return rows.assign(routine=[found.kernel.variants[name].routine for name in rows["variant"]])
 
 
 def curves(
     found: Finding, known: pd.DataFrame, histogram: Histogram | None, name: str
 ) -> Iterator[Drawing]:
-    """Yield the cost of a call over its size, for each routine and core."""
-    for (routine, core, source), mine in known.groupby(CURVE, sort=False):
-        what = "measured" if source == MEASURED else "start-up and main loop, predicted"
+    """Yield the cost of a call over its size, for each routine, core and source.
+
+    Those of a routine have the same axis of cycles.
+    """
+    most = sizes.between(known).groupby(known["routine"])["high_cycles"].max().to_dict()
+    for key, mine in known.groupby(CURVE, sort=False):
+        routine, core, source = map(str, key)
+        what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
         notes = "; ".join(note for note in mine["note"].unique() if note)
-        what += f" {notes}" if notes else ""
+        what += f" ({notes})" if notes else ""
+        bands = bool(mine["low_cycles"].notna().any())
+        parts = [
+            f"{routine} on {core}: cycles a call over its size, {what}",
+            *(["Bands: as far as what nobody has measured of the core can move it"] * bands),
+            f"Vertical lines: the cheapest variant changes{_silent(found, routine, core, source)}",
+        ]
         weights = f"; bars: calls in {histogram.name}" if histogram else ""
         yield drawing(
-            plots.size_curves(mine, kernel=found.kernel.id, histogram=histogram),
+            plots.size_curves(
+                mine, kernel=found.kernel.id, histogram=histogram, most=float(most[routine])
+            ),
             f"{name}-{routine}-{core}-{source}-sizes",
-            f"{routine} on {core}: cycles a call over its size, {what}. Vertical lines: the "
-            f"cheapest variant changes{weights}",
+            f"{'. '.join(parts)}{weights}",
             "the table below names the cheapest variant by size",
             {"core": str(core), "model": str(source)},
         )
+
+
+def _silent(found: Finding, routine: str, core: str, source: str) -> str:
+    """Return which variants of a routine have no cost at all on a core, and why."""
+    rows = found.calls
+    if source == MEASURED or rows.empty:
+        return ""
+    mine = rows[(rows["routine"] == routine) & (rows["microarch"] == core)]
+    mine = mine[mine["cycles"].isna() & mine["low"].isna()].drop_duplicates("variant")
+    why = [f"{row['variant']} ({row['error']})" for row in mine.to_dict("records")]
+    return f". Not predicted: {', '.join(why)}" if why else ""
 
 
 def scatters(findings: list[Finding]) -> Iterator[Drawing]:

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import ParamSpec
 
 import matplotlib.pyplot as plt
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -55,18 +56,38 @@ def axes(width: float, height: float) -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(width, height), layout="constrained")
 
 
-def stacked(width: float, height: float, ratios: tuple[float, ...]) -> tuple[Figure, list[Axes]]:
-    """Return a figure whose axes stand on top of each other and share the horizontal one."""
-    figure, rows = plt.subplots(
-        len(ratios),
-        1,
-        figsize=(width, height),
-        sharex=True,
+def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes], list[Axes]]:
+    """Return a figure of count panels with the same axes, so many abreast, and the panels.
+
+    With feet each has a lower one below it, which shares its horizontal axis: the last list.
+    """
+    columns = min(count, abreast)
+    lines = -(-count // columns)
+    heights = (4.0, 1.0) if feet else (4.0,)
+    figure, grid = plt.subplots(
+        lines * len(heights),
+        columns,
+        figsize=(6.4 if columns == 1 else 5.0 * columns, (sum(heights) + 0.2) * lines),
+        sharex="all",
         squeeze=False,
-        height_ratios=ratios,
+        height_ratios=heights * lines,
         layout="constrained",
     )
-    return figure, [row[0] for row in rows]
+    every = [
+        [grid[len(heights) * line + part][column] for part in range(len(heights))]
+        for line in range(lines)
+        for column in range(columns)
+    ]
+    for unused in every[count:]:
+        for axes in unused:
+            axes.remove()
+    tops, lower = ([parts[n] for parts in every[:count]] for n in (0, -1))
+    for alike in (tops, lower):
+        for axes in alike[1:]:
+            axes.sharey(alike[0])
+    for axes in lower:
+        axes.tick_params(labelbottom=True)
+    return figure, tops, lower if feet else []
 
 
 def apart(width: float, height: float, ratios: tuple[int, ...]) -> tuple[Figure, list[Axes]]:
@@ -87,10 +108,13 @@ def beside(axes: Axes) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def beneath(figure: Figure, axes: Axes) -> None:
-    """Put the legend of the axes below the figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+def beneath(figure: Figure, *every: Axes) -> None:
+    """Put the legend of axes below the figure, what several of them have once."""
+    shown: dict[str, Artist] = {}
+    for axes in every:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend([*shown.values()], [*shown], loc="outside lower center", ncols=3)
 
 
 def nothing(why: str) -> Figure:

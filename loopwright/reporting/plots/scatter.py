@@ -11,17 +11,20 @@ from loopwright.reporting.plots import canvas
 
 _NAMED = 3  # loops farthest off that are named in the figure
 _APART = 10.0  # per cent from which on a loop is far off
+_OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
 
 
 @canvas.drawn
-def scatter(pairs: pd.DataFrame) -> Figure:
+def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     """Draw predicted over measured cycles of one core, a colour and a marker for each model.
 
-    pairs is what accuracy.pairs returns. The line is where both are the same, the band 10 % to
-    either side; the legend has each model's MAPE and Kendall's tau; the worst loops are named.
+    pairs is what cross_validation.pairs returns of loops, or call_pairs.paired of calls; of says
+    which. The line is where both are the same, the band 10 % to either side; the legend has each
+    model's MAPE and Kendall's tau; the variants that the first model misses most are named.
     """
+    pairs = pairs[pairs["predicted_cycles"].notna()]
     if pairs.empty:
-        return canvas.nothing("no loop has both a prediction and a measurement here")
+        return canvas.nothing(f"no {of} have both a prediction and a measurement here")
     figure, axes = canvas.axes(5.4, 5)
     every = pairs[["predicted_cycles", "measured_cycles"]].to_numpy(float)
     edge = np.array([every.min() / 1.3, every.max() * 1.3])
@@ -39,14 +42,16 @@ def scatter(pairs: pd.DataFrame) -> Figure:
             mine["measured_cycles"],
             mine["predicted_cycles"],
             xerr=mine["uncertainty_cycles"],
-            label=f"{model.id}: {row['loops']} loops, MAPE {row['mape_percent']:.1f} %{tau}",
+            label=f"{model.id}: {row['loops']} {of}, MAPE {row['mape_percent']:.1f} %{tau}",
             color=style.colour,
             marker=style.marker,
             linestyle="none",
             markersize=5,
             markerfacecolor="none",
         )
-    for row in worst(pairs.drop_duplicates("variant"), _NAMED).to_dict("records"):
+    first = pairs[pairs["source"] == pairs["source"].iloc[0]]
+    farthest = worst(first, len(first)).drop_duplicates("variant")
+    for row in farthest.head(_NAMED).to_dict("records"):
         if abs(row["error_percent"]) >= _APART:
             axes.annotate(
                 f"{row['variant']} ({row['error_percent']:+.0f} %)",
@@ -60,8 +65,8 @@ def scatter(pairs: pd.DataFrame) -> Figure:
     axes.set_xlim(*edge)
     axes.set_ylim(*edge)
     axes.set_aspect("equal")
-    axes.set_xlabel("measured cycles an iteration")
-    axes.set_ylabel("predicted cycles an iteration")
+    axes.set_xlabel(f"measured {_OF[of]}")
+    axes.set_ylabel(f"predicted {_OF[of]}")
     axes.set_title(", ".join(pairs["microarch"].unique()))
     axes.legend(loc="upper left")
     return figure

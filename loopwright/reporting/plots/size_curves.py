@@ -7,29 +7,55 @@ from matplotlib.figure import Figure
 from loopwright.histogram import Histogram
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
-from loopwright.reporting.sizes import crossovers
+from loopwright.reporting.sizes import between, crossovers
 
-_LINEAR = 8  # bytes below which the axis is linear, since it starts at a size of 0
+_LINEAR = 8  # bytes below which the axis is linear: a call may be of 0
+_ABREAST = 2  # panels in a row, at most
 
 
 @canvas.drawn
 def size_curves(
-    costs: pd.DataFrame, *, kernel: str | None = None, histogram: Histogram | None = None
+    costs: pd.DataFrame,
+    *,
+    kernel: str | None = None,
+    histogram: Histogram | None = None,
+    most: float | None = None,
 ) -> Figure:
-    """Draw the cost of a call over its size, a line for each variant, of one core and source.
+    """Draw the cost of a call over its size, a line for each variant.
 
-    costs is what sizes.measured or sizes.predicted returns; kernel gives the variants the colours
-    that they have elsewhere. Grey lines mark the crossover points, where the cheapest variant
-    changes; bars beneath show how many calls of a histogram fall on each size.
+    costs is what sizes.measured or sizes.called returns, or several of them one below the other:
+    each core and source has a panel, with the same axes. kernel gives the variants the colours that
+    they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said). A
+    line has a band where what nobody has measured of a core can move it. Grey lines mark the
+    crossover points, where the cheapest variant changes; bars beneath show how many calls of a
+    histogram fall on each size.
     """
     if costs.empty:
         return canvas.nothing("no costs of calls: nothing was measured, or no model has a figure")
-    if histogram:
-        figure, rows = canvas.stacked(6.4, 5.2, (4, 1))
-    else:
-        figure, only = canvas.axes(6.4, 4.2)
-        rows = [only]
-    axes = rows[0]
+    groups = list(costs.groupby(["microarch", "source"], sort=False))
+    figure, tops, feet = canvas.panels(len(groups), _ABREAST, feet=histogram is not None)
+    for axes, ((core, source), mine) in zip(tops, groups, strict=True):
+        _curves(axes, mine, kernel)
+        axes.set_title(f"{core}, {source}")
+        axes.set_ylabel("cycles a call")
+        axes.set_yscale("symlog", base=2, linthresh=16)
+        axes.yaxis.set_major_formatter("{x:.0f}")
+        axes.set_ylim(bottom=0, top=None if most is None else 1.05 * most)
+        axes.grid(axis="y")
+    canvas.beneath(figure, *tops)
+    for axes in feet:
+        if histogram:
+            _weights(axes, histogram)
+    for axes in feet or tops:
+        axes.set_xscale("symlog", base=2, linthresh=_LINEAR)
+        axes.set_xlim(left=-1)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_xlabel("size of the call, bytes")
+    return figure
+
+
+def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
+    """Draw the lines of one core and source, and where they cross."""
     for name, mine in costs.groupby("variant", sort=False):
         style = palette.variant(str(name), kernel)
         axes.errorbar(
@@ -43,6 +69,12 @@ def size_curves(
             markersize=4,
             linewidth=1.2,
         )
+        if "low_cycles" in mine and mine["low_cycles"].notna().any():
+            ends = between(mine).sort_values("size_bytes")
+            axes.fill_between(
+                ends["size_bytes"], ends["low_cycles"], ends["high_cycles"], color=style.colour,
+                alpha=0.2, lw=0,
+            )  # fmt: skip
     stretches = crossovers(costs)
     changes = stretches["cheapest"].ne("") & stretches["cheapest"].shift().fillna("").ne("")
     for at in sorted(set(stretches.loc[changes, "from_bytes"])):
@@ -51,25 +83,6 @@ def size_curves(
             f"{at:.0f} B", (at, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90,
             ha="right", va="top",
         )  # fmt: skip
-    where = costs[["microarch", "source"]].drop_duplicates().agg(", ".join, axis=1)
-    axes.set_title("; ".join(where))
-    axes.set_ylabel("cycles a call")
-    axes.set_yscale("symlog", base=2, linthresh=16)
-    axes.yaxis.set_major_formatter("{x:.0f}")
-    axes.set_ylim(bottom=0)
-    axes.grid(axis="y")
-    canvas.beneath(figure, axes)
-    if histogram:
-        _weights(rows[1], histogram)
-    bottom = rows[-1]
-    if costs["size_bytes"].min() > 0 and not histogram:
-        bottom.set_xscale("log", base=2)
-    else:
-        bottom.set_xscale("symlog", base=2, linthresh=_LINEAR)
-        bottom.set_xlim(left=-1)
-    bottom.xaxis.set_major_formatter("{x:.0f}")
-    bottom.set_xlabel("size of the call, bytes")
-    return figure
 
 
 def _weights(axes: Axes, histogram: Histogram) -> None:
