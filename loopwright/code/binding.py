@@ -48,6 +48,22 @@ def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, li
     return loopwright_pipeline.outline(isa, codes)
 
 
+def loops(
+    isa: str,
+    code: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    entries: Sequence[int],
+    data: Sequence[tuple[int, int]],
+    address: int,
+) -> tuple[list[tuple[list[tuple[int, int]], list[int], str]], int, int]:
+    """Return the innermost loops of a section: see models/pipeline/loopwright_pipeline.pyi."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.loops(isa, code, starts, ends, entries, data, address)
+
+
 def file() -> Path:
     """Return the file that the simulator is in."""
     _require()

@@ -1,22 +1,26 @@
 """Read the code of ELF files: objects, archives of them, kernel modules, whole programs."""
 
 import bisect
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO
 
 import arpy
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from loopwright.code import relocations
+from loopwright.code import relocations, unwinding
 from loopwright.errors import InputError
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "arm64"}
 _CODE = 4  # SHF_EXECINSTR
+_SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
+
+# What to write over code before it is looked at: for each section by its number, where and what.
+Edits = Mapping[int, Sequence[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Symbol:
 class Section:
     """A section of code: where it lies (0 in an object), its symbols by address.
 
-    data are the stretches of it that hold no code, as mapping symbols say.
+    data are the stretches of it that hold no code, as mapping symbols say; starts the addresses
+    of routines (or parts of them) as unwind tables say; entries those where a program begins.
     """
 
     file: str
@@ -43,6 +48,8 @@ class Section:
     code: bytes
     symbols: tuple[Symbol, ...]
     data: tuple[range, ...]
+    starts: tuple[int, ...] = ()
+    entries: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
@@ -74,55 +81,83 @@ class Section:
 def read(path: Path) -> list[Section]:
     """Return all sections of code; InputError where the file is none for our ISAs."""
     try:
-        with path.open("rb") as file:
-            magic = file.read(8)
-            file.seek(0)
-            if magic == b"!<thin>\n":
-                raise InputError(f"{path} is a thin archive, which holds no code: name its members")
-            if magic == b"!<arch>\n":
-                return list(_archive(file))
-            return list(_sections(file, ""))
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+    return sections(content, str(path))
+
+
+def sections(
+    content: bytes, name: str, edits: Callable[[ELFFile], Edits] | None = None
+) -> list[Section]:
+    """Return all sections of code of a file's content; errors call it by name.
+
+    edits says of each ELF file in it what is written over its code first. InputError where it is
+    no ELF file (or archive of some) for our ISAs.
+    """
+    try:
+        if content.startswith(b"!<thin>\n"):
+            raise InputError(f"{name} is a thin archive, which holds no code: name its members")
+        if content.startswith(b"!<arch>\n"):
+            return list(_archive(content, edits))
+        return list(_sections(content, "", edits))
     except _OtherMachineError as error:
-        raise InputError(f"{path} is for {error}; give one for x86-64 or 64-bit Arm") from None
+        raise InputError(f"{name} is for {error}; give one for x86-64 or 64-bit Arm") from None
     except InputError:
         raise
     except Exception as error:  # a damaged file leads its readers to errors of any kind
         said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} is no ELF file that can be read: {said}") from None
+        raise InputError(f"{name} is no ELF file that can be read: {said}") from None
 
 
 class _OtherMachineError(Exception):
     """A file is for another machine."""
 
 
-def _archive(file: BinaryIO) -> Iterator[Section]:
-    with arpy.Archive(fileobj=file) as archive:
+def _archive(content: bytes, edits: Callable[[ELFFile], Edits] | None) -> Iterator[Section]:
+    with arpy.Archive(fileobj=BytesIO(content)) as archive:
         for header in archive.infolist():
-            content = archive.open(header).read()
-            if content[:4] == b"\x7fELF":
-                yield from _sections(BytesIO(content), header.name.decode(errors="replace"))
+            member = archive.open(header).read()
+            if member[:4] == b"\x7fELF":
+                yield from _sections(member, header.name.decode(errors="replace"), edits)
 
 
-def _sections(file: BinaryIO, name: str) -> Iterator[Section]:
-    image = ELFFile(file)
+def _sections(
+    content: bytes, name: str, edits: Callable[[ELFFile], Edits] | None
+) -> Iterator[Section]:
+    image = ELFFile(BytesIO(content))
     isa = _MACHINES.get(image["e_machine"])
     if isa is None or image.elfclass != 64 or not image.little_endian:
         order = "" if image.little_endian else ", big-endian"
         raise _OtherMachineError(f"{image.get_machine_arch()} ({image.elfclass}-bit{order})")
     symbols = _symbols(image)
     places = relocations.Places(image) if image["e_type"] == "ET_REL" else None
+    unwound = () if places else unwinding.starts(image)
+    entry = () if places else (image["e_entry"],)
+    written = edits(image) if edits else {}
     for number, section in enumerate(image.iter_sections()):
         if not section["sh_flags"] & _CODE or section["sh_type"] != "SHT_PROGBITS":
             continue
         code = relocations.applied(image, places, number) if places else section.data()
+        code = _edited(code, written.get(number, ()))
         if code:
-            own = sorted(symbols.get(number, []), key=_order)
+            listed = sorted(symbols.get(number, []), key=_order)
             start = section["sh_addr"]
-            kept = tuple(s for s in own if not s.name.startswith("$"))
-            data = tuple(_data(own, start + len(code)))
-            yield Section(name, isa, section.name, start, code, kept, data)
+            kept = tuple(s for s in listed if not s.name.startswith("$"))
+            data = tuple(_data(listed, start + len(code)))
+            end = start + len(code)
+            parts, begins = ([a for a in some if start <= a < end] for some in (unwound, entry))
+            own = (kept, data, tuple(parts), tuple(begins))
+            yield Section(name, isa, section.name, start, code, *own)
+
+
+def _edited(code: bytes, edits: Sequence[tuple[int, bytes]]) -> bytes:
+    if not edits:
+        return code
+    out = bytearray(code)
+    for at, new in edits:
+        out[at : at + len(new)] = new
+    return bytes(out)
 
 
 def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
@@ -131,12 +166,15 @@ def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
     found: dict[int, list[Symbol]] = {}
     if not isinstance(table, SymbolTableSection):
         return found
-    for entry in table.iter_symbols():
-        index, info = entry["st_shndx"], entry["st_info"]
-        if entry.name and isinstance(index, int) and info["type"] in _KINDS:
-            function = info["type"] != "STT_NOTYPE"
-            routine = function or info["bind"] != "STB_LOCAL"
-            one = Symbol(entry["st_value"], entry["st_size"], entry.name, routine)
+    content, names = table.data(), image.get_section(table["sh_link"]).data()
+    whole = len(content) - len(content) % _SYMBOL.size
+    for name, info, _, index, value, size in _SYMBOL.iter_unpack(content[:whole]):
+        kind = info & 15
+        if not name or index == 0 or index >= _RESERVED or kind not in _KINDS:
+            continue
+        if text := names[name : names.find(b"\0", name)]:
+            routine = kind != _NOTYPE or info >> 4 != _LOCAL
+            one = Symbol(value, size, text.decode(errors="replace"), routine)
             found.setdefault(index, []).append(one)
     return found
 
@@ -146,7 +184,9 @@ def _order(symbol: Symbol) -> tuple[int, bool, int]:
     return symbol.address, not symbol.routine, -symbol.size
 
 
-_KINDS = ("STT_FUNC", "STT_NOTYPE", "STT_GNU_IFUNC", "STT_LOOS")
+_RESERVED = 0xFF00  # SHN_LORESERVE
+_NOTYPE, _LOCAL = 0, 0  # STT_NOTYPE, STB_LOCAL
+_KINDS = {_NOTYPE, 2, 10}  # and STT_FUNC, STT_GNU_IFUNC
 
 
 def _data(symbols: list[Symbol], end: int) -> Iterator[range]:

@@ -1,54 +1,98 @@
 """Find the innermost loops of a binary by its control flow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from loopwright.code import binding
 from loopwright.code.elf import Section
-from loopwright.code.instructions import Flow
-from loopwright.code.pieces import Piece, of_loops
 from loopwright.scanning.found import Found, ScannedLoop
 from loopwright.scanning.images import Image
 
+# Why a loop makes no block, as the simulator's crate says it and as a user reads it.
+_REFUSED = {
+    "repeats": "a string instruction repeats in it",
+    "indirect": "it goes on by an indirect jump",
+    "irreducible": "it can be entered at several places",
+    "doubtful": "it lies among bytes that are no instructions",
+}
 
-def find(image: Image) -> Found:
-    """Return all innermost loops of a file that do not call, by address, and what was left out."""
+
+def find(image: Image, progress: Callable[[int, int], None] | None = None) -> Found:
+    """Return all innermost loops of a file that do not call, by address, and what was left out.
+
+    progress is called with bytes done and all bytes of code.
+    """
     found = Found()
+    total = sum(len(section.code) for section in image.sections)
+    done = 0
     for section in image.sections:
-        for piece in of_loops(section, range(section.address, section.end)):
-            _sort(found, section, piece)
+        _search(found, section)
+        done += len(section.code)
+        if progress:
+            progress(done, total)
     return found
 
 
-def _sort(found: Found, section: Section, piece: Piece) -> None:
-    flows = {i.flow for i in piece.instructions}
-    if piece.error:
-        found.lost += 1
-    elif any(i.string for i in piece.instructions):
-        found.refused["a string instruction repeats in it"] += 1
-    elif Flow.CALL in flows:
-        found.calling += 1
-    elif flows & {Flow.INDIRECT, Flow.RETURN} or any(_inside(piece)):
-        found.refused["control does not go straight through it"] += 1
-    else:
-        found.loops.append(_loop(section, piece))
+def _search(found: Found, section: Section) -> None:
+    rows, outer, lost = binding.loops(
+        section.isa,
+        section.code,
+        sorted(set(_starts(section))),
+        sorted(set(_ends(section))),
+        sorted(set(_entries(section))),
+        [(gap.start - section.address, gap.stop - section.address) for gap in section.data],
+        section.address,
+    )
+    found.outer += outer
+    found.lost += lost
+    for path, exits, refused in rows:
+        if refused == "calls":
+            found.calling += 1
+        elif refused:
+            found.refused[_REFUSED[refused]] += 1
+        else:
+            found.loops.append(_loop(section, path, exits))
 
 
-def _inside(piece: Piece) -> Iterator[bool]:
-    """Yield for each branch but the last whether it is one that always goes elsewhere."""
-    return (i.flow is Flow.JUMP for i in piece.instructions[:-1])
+def _starts(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines begin, or parts of them."""
+    named = (symbol.address for symbol in section.routines)
+    for address in (*named, *section.starts, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
 
 
-def _loop(section: Section, piece: Piece) -> ScannedLoop:
-    routine = section.routine(piece.address)
-    exits = tuple(i.address for i in piece.instructions[:-1] if i.flow is Flow.BRANCH)
+def _ends(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines end that have a size."""
+    for symbol in section.routines:
+        end = symbol.address + symbol.size
+        if symbol.size and section.address <= symbol.address and end < section.end:
+            yield end - section.address
+
+
+def _entries(section: Section) -> Iterator[int]:
+    """Yield the offsets where control comes in from outside.
+
+    What a compiler moved out of a routine, since it is seldom run, is a part of that one.
+    """
+    whole = (s.address for s in section.routines if ".cold" not in s.name)
+    for address in (*whole, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
+
+
+def _loop(section: Section, path: list[tuple[int, int]], exits: list[int]) -> ScannedLoop:
+    first = path[0][0]
+    address = section.address + first
+    routine = section.routine(address)
     return ScannedLoop(
         file=section.file,
         section=section.name,
         isa=section.isa,
-        address=piece.address,
-        code=piece.code,
-        path=((0, len(piece.code)),),
+        address=address,
+        code=section.code[first : max(end for _, end in path)],
+        path=tuple((start - first, end - first) for start, end in path),
         function=routine.name if routine else "",
-        into=piece.address - routine.address if routine else 0,
-        exits=exits,
-        kind="exits" if exits else "block",
+        into=address - routine.address if routine else 0,
+        exits=tuple(section.address + at for at in exits),
+        kind="path" if len(path) > 1 else "exits" if exits else "block",
     )

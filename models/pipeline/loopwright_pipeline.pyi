@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["INTERFACE", "Core", "__version__", "outline", "parameters"]
+__all__ = ["INTERFACE", "Core", "__version__", "loops", "outline", "parameters"]
 
 INTERFACE: int  # counts the changes of what the module takes and returns
 __version__: str
@@ -62,4 +62,24 @@ def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, l
 
     That is whether it ends in a direct branch, whether control stays straight in it, and the names
     of the extensions that it needs.
+    """
+
+def loops(
+    isa: str,
+    code: bytes,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    entries: Sequence[int],
+    data: Sequence[tuple[int, int]],
+    address: int,
+) -> tuple[list[tuple[list[tuple[int, int]], list[int], str]], int, int]:
+    """Find the innermost loops of a section of code by its control flow; offsets count from it.
+
+    All are sorted: starts are where routines begin, and parts of them that were moved elsewhere;
+    ends where they end; entries where control may come in; data the stretches that hold no
+    instructions. address is the section's. Returns for each loop the stretches
+    of its likely path, the lowest first, the conditional branches on it that may leave it, and why
+    it cannot be predicted: "" (it can), "calls", "repeats" (a string instruction), "indirect" (a
+    jump), "irreducible" (several ways in), "doubtful" (nothing leads there, beside bytes that are
+    no instructions). Then how many loops hold another, and how many bytes start no instruction.
     """

@@ -14,6 +14,7 @@ pub mod core;
 pub mod engine;
 pub mod error;
 pub mod isa;
+pub mod loops;
 pub mod observe;
 pub mod places;
 pub mod predict;

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Rooms and single files, each of which imports only what stands before it, and itself.
-const ORDER: [&str; 12] = [
-    "error", "isa", "core", "block", "engine", "observe", "predict", "batch", "calls", "places", "python", "lib",
+const ORDER: [&str; 13] = [
+    "error", "isa", "loops", "core", "block", "engine", "observe", "predict", "batch", "calls", "places", "python",
+    "lib",
 ];
 const MOST_LINES: usize = 300;
 

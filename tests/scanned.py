@@ -1,0 +1,36 @@
+"""Small files to scan, made with the compiler's own tools."""
+
+import subprocess
+from pathlib import Path
+
+from loopwright import toolchain
+from loopwright.scanning import find, images
+from loopwright.scanning.found import Found, ScannedLoop
+
+
+def built(folder: Path, text: str, isa: str = "x86_64", name: str = "code.o") -> Path:
+    """Return an object of assembly text."""
+    (folder / f"{name}.s").write_text(text)
+    target = folder / name
+    command = [toolchain.find(isa).gcc, "-c", str(folder / f"{name}.s"), "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def linked(folder: Path, text: str, *options: str, name: str = "program") -> Path:
+    """Return a program of assembly text, without a library."""
+    target = folder / name
+    obj = built(folder, text, name=f"{name}.o")
+    tools = toolchain.find("x86_64")
+    subprocess.run([tools.ld, obj, "-o", target, "-e", "0", *options], check=True)
+    return target
+
+
+def found(path: Path) -> Found:
+    """Return what is found in a file."""
+    return find.find(images.read(path))
+
+
+def by_name(path: Path) -> dict[str, ScannedLoop]:
+    """Return the loops of a file by where they lie."""
+    return {loop.where: loop for loop in found(path).loops}
