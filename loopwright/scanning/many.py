@@ -1,0 +1,102 @@
+"""Scan a folder of files, one after another or on a Dask cluster, into one table."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from loopwright.cluster import tasks
+from loopwright.cluster.workers import connected
+from loopwright.errors import InputError
+from loopwright.rows import Rows
+from loopwright.scanning import folders, tables
+
+Scan = Callable[[Path], Rows]
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Scanned:
+    """What became of a folder: files scanned, rows written, files left out with the reason.
+
+    same are files with the content of another one, whose rows stand for both.
+    """
+
+    files: int = 0
+    rows: int = 0
+    same: dict[Path, Path] = field(default_factory=dict)
+    refused: dict[Path, str] = field(default_factory=dict)
+
+
+def scan_folder(
+    folder: Path,
+    out: Path,
+    scan: Scan,
+    columns: dict[str, str],
+    *,
+    dask: str | None = None,
+    progress: Progress | None = None,
+) -> Scanned:
+    """Scan every file with code below a folder into out, a CSV or Parquet file, as they are done.
+
+    Rows are those of scan of each file, with its path in the folder before them, in the order of
+    paths whoever is done first; columns are scan's, with their Arrow types. A file that scan
+    refuses has no rows. With dask, HOST:PORT or "local", workers scan; the folder has to be theirs
+    by the same name. progress is called with files done and all of them. InputError where the
+    folder holds no code or out cannot be written.
+    """
+    files, same = folders.listed(folder)
+    found = Scanned(same=same)
+    with (
+        tables.written(out, {"path": "string", **columns}) as write,
+        _scanning(scan, dask) as scanned,
+    ):
+        for number, result in _in_order(scanned(files)):
+            name = files[number].relative_to(folder)
+            if isinstance(result, str):
+                found.refused[name] = result
+            else:
+                write([(str(name), *row) for row in result.only(columns).values])
+                found.files += 1
+                found.rows += len(result.values)
+            if progress:
+                progress(number + 1, len(files))
+    return found
+
+
+@contextmanager
+def _scanning(
+    scan: Scan, dask: str | None
+) -> Iterator[Callable[[Sequence[Path]], Iterator[tuple[int, Rows | str]]]]:
+    """Yield what scans files: numbers with rows, or why there are none, in any order."""
+    one = partial(_one, scan)
+    if dask is None:
+        yield lambda files: enumerate(map(one, files))
+        return
+    with connected(dask) as client:
+
+        def there(files: Sequence[Path]) -> Iterator[tuple[int, Rows | str]]:
+            for done in tasks.each(client, one, [path.absolute() for path in files]):
+                yield done.number, done.lost if done.result is None else done.result
+
+        yield there
+
+
+def _one(scan: Scan, path: Path) -> Rows | str:
+    try:
+        return scan(path)
+    except InputError as error:
+        return str(error)
+
+
+def _in_order(results: Iterator[tuple[int, Rows | str]]) -> Iterator[tuple[int, Rows | str]]:
+    """Yield results by number, each as soon as all before it are there."""
+    waiting: list[tuple[int, Rows | str]] = []
+    following = 0
+    for result in results:
+        heapq.heappush(waiting, result)
+        while waiting and waiting[0][0] == following:
+            yield heapq.heappop(waiting)
+            following += 1

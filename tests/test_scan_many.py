@@ -1,0 +1,116 @@
+"""A folder of files into one table: each file once, in order, and the table whole or not there."""
+
+import csv
+import gzip
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from loopwright.errors import InputError
+from loopwright.rows import Rows
+from loopwright.scanning import folders, many, tables
+
+COLUMNS = {"name": "string", "size": "int64", "share": "float64"}
+
+
+def scan(path):
+    """Return two rows a file; a file that says "bad" is refused."""
+    content = path.read_bytes()
+    if b"bad" in content:
+        raise InputError(f"{path} is bad")
+    return Rows(("size", "name", "share"), [(len(content), path.name, n / 2) for n in (0, 1)])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = {
+        "b/one.o": b"\x7fELF one",
+        "a/lib.a": b"!<arch>\nlib",
+        "a/two.so": b"\x7fELF two",
+        "same.so": b"\x7fELF two",
+        "notes.txt": b"text",
+        "page.1.gz": gzip.compress(b"a manual page"),
+        "x.ko.gz": gzip.compress(b"\x7fELF module"),
+        "vmlinuz-6.1": b"\0" * 510 + b"\x55\xaa",
+        "c/bad.o": b"\x7fELF bad",
+    }
+    for name, content in files.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(content)
+    (tmp_path / "in" / "link.o").symlink_to("b/one.o")
+    return tmp_path / "in"
+
+
+def relative(folder, paths):
+    return [str(path.relative_to(folder)) for path in paths]
+
+
+def test_files_with_code_are_listed_once_each(folder):
+    found, same = folders.listed(folder)
+    assert relative(folder, found) == [
+        "a/lib.a", "a/two.so", "b/one.o", "c/bad.o", "vmlinuz-6.1", "x.ko.gz"
+    ]  # fmt: skip
+    assert relative(folder, same) == ["same.so"]
+    assert relative(folder, same.values()) == ["a/two.so"]
+
+
+def test_a_folder_without_code_is_one_line(tmp_path):
+    (tmp_path / "readme").write_text("no code")
+    with pytest.raises(InputError, match="holds no file with code"):
+        folders.listed(tmp_path)
+
+
+@pytest.mark.parametrize("dask", [None, "local"])
+def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
+    out = tmp_path / "loops.csv"
+    found = many.scan_folder(folder, out, scan, COLUMNS, dask=dask)
+    rows = list(csv.reader(out.open()))
+    assert rows[0] == ["path", *COLUMNS]
+    assert [row[0] for row in rows[1::2]] == [
+        "a/lib.a", "a/two.so", "b/one.o", "vmlinuz-6.1", "x.ko.gz"
+    ]  # fmt: skip
+    assert [row[0] for row in rows[1::2]] == [row[0] for row in rows[2::2]]
+    assert rows[1][1:] == ["lib.a", "11", "0.0"]
+    assert (found.files, found.rows) == (5, 10)
+    assert list(found.refused) == [Path("c/bad.o")]
+    assert "is bad" in found.refused[Path("c/bad.o")]
+
+
+def test_parquet_has_the_types_of_the_columns(folder, tmp_path):
+    out = tmp_path / "loops.parquet"
+    many.scan_folder(folder, out, scan, COLUMNS)
+    table = pq.read_table(out)
+    assert [str(field.type) for field in table.schema] == ["string", "string", "int64", "double"]
+    assert table.num_rows == 10
+    assert table.column("share").to_pylist() == [0.0, 0.5] * 5
+
+
+def test_results_come_in_order_whoever_is_first():
+    order = [(2, "c"), (0, "a"), (1, "b"), (4, "e"), (3, "d")]
+    assert list(many._in_order(iter(order))) == sorted(order)
+
+
+@pytest.mark.parametrize("name", ["loops.csv", "loops.parquet"])
+def test_a_table_that_is_interrupted_leaves_the_one_before(tmp_path, name):
+    out = tmp_path / name
+    out.write_text("before")
+
+    def interrupted():
+        with tables.written(out, {"n": "int64"}) as write:
+            write([(1,), (2,)])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert out.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("loops.xlsx", "does not end in .csv or .parquet"), ("no/loops.csv", "cannot be written")],
+)
+def test_a_table_that_cannot_be_written_is_one_line(tmp_path, name, said):
+    with pytest.raises(InputError, match=said), tables.written(tmp_path / name, {"n": "int64"}):
+        pass
