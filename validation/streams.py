@@ -17,7 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 import loopwright as lw
-from loopwright import hosts, selftest
+from loopwright.machine import hosts
+from loopwright.measuring import selftest
 
 LEAST = 95.0  # percent of the figures that their uncertainty has to cover
 BUSY_BYTES = 32 << 20  # that a busy process goes through
