@@ -27,6 +27,7 @@
 struct outcome {
 	struct workspace room;
 	uint64_t times[BOTH];
+	int64_t stopped; /* where the last signal found it, in bytes from its entry */
 	int pages;
 	bool misaligned;
 	bool unsealed;
@@ -115,8 +116,8 @@ static void work(void *data)
 	/* A process must open its own counter. */
 	if (w->meter->clock && w->meter->clock->open(why, size))
 		return;
-	if (block_machine_init(why, size) || block_memory_open(why, size) ||
-	    !block_place(w->job, w->times, w->step, why, size))
+	if (block_machine_init(why, size) || block_memory_open(w->job, why, size) ||
+	    !block_place(w->job, w->times, w->step, &(struct block_end){why, size, &o->stopped}))
 		return;
 	sealed = block_seal(why, size);
 	if (sealed < 0)
@@ -197,6 +198,7 @@ static void print(const struct work *w, const char *refused)
 	json_integer("pages", o->pages);
 	json_integer("shared", o->pages > BLOCK_DISTINCT);
 	json_integer("misaligned", o->misaligned);
+	json_integer("stopped", o->stopped);
 	json_integer("unsealed", o->unsealed);
 	json_integer("disturbed", o->disturbed);
 	json_integer("core_hz", r->core_hz);

@@ -25,7 +25,7 @@
 struct block_frame {
 	uint64_t flags; /* at the start of every repetition */
 	uint64_t repetitions;
-	uint64_t trips; /* what the counter of a loop starts with */
+	uint64_t counter; /* what the counter of a loop starts with */
 	uintptr_t entry;
 };
 extern struct block_frame block_frame;
@@ -41,11 +41,24 @@ extern const uint32_t block_steps[BLOCK_STEPS];
 int block_machine_init(char *why, size_t size);
 
 /*
- * Write code that sets all registers, a step apart, runs so many copies of the job's code, the
- * first one at offset behind a 64-byte boundary of into, goes back to the start while repetitions
- * are left, and ends at block_leave. Returns the bytes used.
+ * Write code that sets all registers, a step apart or as the job says, runs so many copies of the
+ * job's code, the entry of the first one at offset behind a 64-byte boundary of into, goes back to
+ * the start while repetitions are left, and ends at block_leave. Returns where that entry is, in
+ * bytes from the start.
  */
 size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t step);
+
+/* Where the job's code stands behind so many bytes, so that it is entered at its offset. */
+static inline size_t block_first(size_t used, const struct job *job)
+{
+	return (used + 63) / 64 * 64 + (job->offset - job->entry) % 64;
+}
+
+/* What a register starts with, but for the counter. */
+static inline uint64_t block_value(const struct job *job, int reg, uint32_t step)
+{
+	return job->set >> reg & 1 ? job->value[reg] : BLOCK_POINTER + (uint64_t)reg * step;
+}
 
 /* Run the code at the frame's entry so many times. */
 void block_call(uint64_t repetitions);

@@ -21,7 +21,7 @@ static int memory = -1;
 static int pages;
 static size_t page_bytes;
 
-int block_memory_open(char *why, size_t size)
+int block_memory_open(const struct job *job, char *why, size_t size)
 {
 	uint64_t *words;
 
@@ -39,7 +39,7 @@ int block_memory_open(char *why, size_t size)
 		return -1;
 	}
 	for (size_t i = 0; i < BLOCK_DISTINCT * page_bytes / sizeof(*words); i++)
-		words[i] = BLOCK_MEMORY;
+		words[i] = job->memory ? job->memory[i % JOB_WORDS] : BLOCK_MEMORY;
 	munmap(words, BLOCK_DISTINCT * page_bytes);
 	return 0;
 }

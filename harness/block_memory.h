@@ -4,6 +4,8 @@
 #ifndef HARNESS_BLOCK_MEMORY_H
 #define HARNESS_BLOCK_MEMORY_H
 
+#include "job.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +19,8 @@
  */
 #define BLOCK_DISTINCT 6
 
-/* Make the pages; -1 and why where the system refuses. */
-int block_memory_open(char *why, size_t size);
+/* Make the pages, which hold what a job says; -1 and why where the system refuses. */
+int block_memory_open(const struct job *job, char *why, size_t size);
 
 /* Map one of them at the page that an address lies in; NULL, or why not. For signal handlers. */
 const char *block_memory_map(uintptr_t address);

@@ -16,10 +16,9 @@
 
 #define STACK (1 << 17)
 
-static uintptr_t code;
+static uintptr_t code, entry;
 static size_t code_bytes;
-static char *reason;
-static size_t reason_size;
+static struct block_end end;
 static double seconds_allowed;
 static bool lenient;
 static volatile bool overflowed, misaligned;
@@ -27,9 +26,9 @@ static volatile bool overflowed, misaligned;
 static _Noreturn void give_up(const char *what, uintptr_t at)
 {
 	if (at)
-		snprintf(reason, reason_size, "%s (%#lx)", what, (unsigned long)at);
+		snprintf(end.why, end.size, "%s (%#lx)", what, (unsigned long)at);
 	else
-		snprintf(reason, reason_size, "%s", what);
+		snprintf(end.why, end.size, "%s", what);
 	_exit(0);
 }
 
@@ -62,10 +61,11 @@ void block_signal(int number, siginfo_t *info, void *context)
 {
 	uintptr_t pc = machine_pc(context), address = (uintptr_t)info->si_addr;
 
+	*end.stopped = pc - entry;
 	if (number == SIGSYS)
 		give_up("makes a system call", 0);
 	if (number == SIGVTALRM) {
-		snprintf(reason, reason_size, "does not end within %g s", seconds_allowed);
+		snprintf(end.why, end.size, "does not end within %g s", seconds_allowed);
 		_exit(0);
 	}
 	if ((number == SIGBUS || (number == SIGSEGV && !is_page_fault(info))) &&
@@ -95,7 +95,8 @@ void block_signal(int number, siginfo_t *info, void *context)
 	map_or_leave(address, context);
 }
 
-void block_signal_open(const uint8_t *start, size_t bytes, char *why, size_t size)
+void block_signal_open(const uint8_t *start, size_t bytes, const uint8_t *at,
+		       const struct block_end *of)
 {
 	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGVTALRM};
 	struct sigaction action = {.sa_sigaction = block_on_signal,
@@ -104,8 +105,8 @@ void block_signal_open(const uint8_t *start, size_t bytes, char *why, size_t siz
 
 	code = (uintptr_t)start;
 	code_bytes = bytes;
-	reason = why;
-	reason_size = size;
+	entry = (uintptr_t)at;
+	end = *of;
 	stack.ss_sp = malloc(stack.ss_size);
 	sigaltstack(&stack, NULL);
 	sigfillset(&action.sa_mask);

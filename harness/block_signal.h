@@ -7,11 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Where it goes why a block ended before its time, and the byte from its entry at which it stood.
+ */
+struct block_end {
+	char *why;
+	size_t size;
+	int64_t *stopped;
+};
+
 /*
  * Catch every signal that the code at start can raise, on a stack of its own. One that ends the
- * block ends the process, with the reason in why.
+ * block, which is entered at entry, ends the process.
  */
-void block_signal_open(const uint8_t *start, size_t bytes, char *why, size_t size);
+void block_signal_open(const uint8_t *start, size_t bytes, const uint8_t *entry,
+		       const struct block_end *end);
 
 /* End the process after so much CPU time from now, in seconds. */
 void block_signal_within(double seconds);

@@ -28,10 +28,12 @@ static struct {
 	uint64_t trips;
 } subject[BOTH];
 
+static const struct job *job;
+
 static void run_subject(int which, uint64_t repetitions)
 {
 	block_frame.entry = subject[which].entry;
-	block_frame.trips = subject[which].trips;
+	block_frame.counter = job->counter_base + job->counter_step * subject[which].trips;
 	block_call(repetitions);
 }
 
@@ -45,9 +47,9 @@ void block_run_long(uint64_t repetitions)
 	run_subject(LONG, repetitions);
 }
 
-bool block_is_loop(const struct job *job)
+bool block_is_loop(const struct job *of)
 {
-	return job->counter >= 0;
+	return of->counter >= 0;
 }
 
 uint64_t block_trips(int which)
@@ -55,12 +57,13 @@ uint64_t block_trips(int which)
 	return subject[which].trips;
 }
 
-bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t step, char *why,
-		 size_t size)
+bool block_place(const struct job *of, const uint64_t times[BOTH], uint32_t step,
+		 const struct block_end *end)
 {
-	size_t bytes[BOTH], all = 0;
+	size_t bytes[BOTH], all = 0, first = 0;
 	uint8_t *buffer, *code;
 
+	job = of;
 	for (int i = 0; i < BOTH; i++) {
 		bytes[i] = BLOCK_GLUE + (block_is_loop(job) ? 1 : times[i]) * job->code_size;
 		bytes[i] = (bytes[i] + PAGE - 1) / PAGE * PAGE;
@@ -68,12 +71,13 @@ bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t ste
 		subject[i].trips = 1;
 	}
 	buffer = calloc(1, all);
-	for (int i = 0; i < BOTH; i++)
-		block_emit(buffer + i * bytes[SHORT], job, block_is_loop(job) ? 1 : times[i], step);
-	code = block_memory_code(buffer, all, why, size);
+	for (int i = BOTH; i--;)
+		first = block_emit(buffer + i * bytes[SHORT], job,
+				   block_is_loop(job) ? 1 : times[i], step);
+	code = block_memory_code(buffer, all, end->why, end->size);
 	if (!code)
 		return false;
-	block_signal_open(code, all, why, size);
+	block_signal_open(code, all, code + first, end);
 	for (int i = 0; i < BOTH; i++)
 		subject[i].entry = (uintptr_t)code + (block_is_loop(job) ? 0 : i * bytes[SHORT]);
 	free(buffer);

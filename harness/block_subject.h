@@ -3,6 +3,7 @@
 #ifndef HARNESS_BLOCK_SUBJECT_H
 #define HARNESS_BLOCK_SUBJECT_H
 
+#include "block_signal.h"
 #include "job.h"
 
 enum { SHORT, LONG, BOTH };
@@ -13,8 +14,8 @@ bool block_is_loop(const struct job *job);
  * Make both codes, of so many copies; a loop is one, with two trip counts. Registers point a step
  * apart. Returns false with the reason.
  */
-bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t step, char *why,
-		 size_t size);
+bool block_place(const struct job *job, const uint64_t times[BOTH], uint32_t step,
+		 const struct block_end *end);
 
 /* Run one of them so many times. */
 void block_run_short(uint64_t repetitions);

@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include "common/replay.h"
+#include "job_words.h"
 #include "machine.h"
 
 #include <stdlib.h>
@@ -28,16 +29,6 @@ static int index_of(const char *const *names, int count, const char *name)
 }
 
 #define INDEX_OF(names, name) index_of(names, sizeof(names) / sizeof(*(names)), name)
-
-static bool number(const char *text, size_t *value)
-{
-	char *end;
-
-	if (!text || *text < '0' || *text > '9')
-		return false;
-	*value = strtoull(text, &end, 0);
-	return !*end;
-}
 
 static int nibble(char c)
 {
@@ -80,21 +71,11 @@ static bool read_mask(uint64_t *mask, const char *name)
 	return name && !machine_register(name, &reg) && (*mask |= 1ull << reg.index);
 }
 
-static bool read_counter(struct job *job, const char *name)
-{
-	struct operand reg;
-
-	if (!name || machine_register(name, &reg) || reg.bits != 64)
-		return false;
-	job->counter = reg.index;
-	return true;
-}
-
 static bool read_exception(struct job *job, char **word)
 {
 	struct exception entry;
 
-	if (!number(word[1], &entry.insn) || !number(word[2], &entry.fixup))
+	if (!job_number(word[1], &entry.insn) || !job_number(word[2], &entry.fixup))
 		return false;
 	job->table = realloc(job->table, (job->entries + 1) * sizeof(entry));
 	job->table[job->entries++] = entry;
@@ -105,10 +86,10 @@ static bool read_field(struct job *job, char **word)
 {
 	struct field field = {0};
 
-	if (!number(word[1], &field.dst) || !number(word[2], &field.size) || !word[3])
+	if (!job_number(word[1], &field.dst) || !job_number(word[2], &field.size) || !word[3])
 		return false;
 	field.zero = !strcmp(word[3], "-");
-	if (!field.zero && !number(word[3], &field.src))
+	if (!field.zero && !job_number(word[3], &field.src))
 		return false;
 	job->fields = realloc(job->fields, (job->nfields + 1) * sizeof(field));
 	job->fields[job->nfields++] = field;
@@ -119,8 +100,8 @@ static bool read_point(struct job *job, char **word)
 {
 	struct point point = {0};
 
-	if (!number(word[1], &point.count) || !number(word[2], &point.dst_align) ||
-	    !number(word[3], &point.src_align) || !number(word[4], &point.skew) || !word[5])
+	if (!job_number(word[1], &point.count) || !job_number(word[2], &point.dst_align) ||
+	    !job_number(word[3], &point.src_align) || !job_number(word[4], &point.skew) || !word[5])
 		return false;
 	point.cold = !strcmp(word[5], "cold");
 	/* The skew places the source: it must say the same of a line as its alignment. */
@@ -178,9 +159,9 @@ static bool read_line(struct job *job, char **word)
 	if (!strcmp(key, "code"))
 		return value && read_code(job, value);
 	if (!strcmp(key, "entry"))
-		return number(value, &job->entry);
+		return job_number(value, &job->entry);
 	if (!strcmp(key, "offset"))
-		return number(value, &job->offset);
+		return job_number(value, &job->offset);
 	if (!strcmp(key, "exception"))
 		return read_exception(job, word);
 	if (!strcmp(key, "effect"))
@@ -198,28 +179,24 @@ static bool read_line(struct job *job, char **word)
 	if (!strcmp(key, "faulting"))
 		return read_side(job->faulting, value);
 	if (!strcmp(key, "align"))
-		return number(value, &job->align) && job->align;
+		return job_number(value, &job->align) && job->align;
 	if (!strcmp(key, "overread"))
-		return number(value, &job->overread);
+		return job_number(value, &job->overread);
 	if (!strcmp(key, "uncopied"))
 		return value &&
 		       ((job->exact = !strcmp(value, "exact")) || !strcmp(value, "at_least"));
 	if (!strcmp(key, "record"))
-		return number(word[1], &job->record[SIDE_DST]) &&
-		       number(word[2], &job->record[SIDE_SRC]);
+		return job_number(word[1], &job->record[SIDE_DST]) &&
+		       job_number(word[2], &job->record[SIDE_SRC]);
 	if (!strcmp(key, "field"))
 		return read_field(job, word);
 	if (!strcmp(key, "max_size"))
-		return number(value, &job->max_size);
+		return job_number(value, &job->max_size);
 	if (!strcmp(key, "point"))
 		return read_point(job, word);
-	if (!strcmp(key, "times"))
-		return number(word[1], &job->times[0]) && number(word[2], &job->times[1]);
-	if (!strcmp(key, "counter"))
-		return read_counter(job, value);
 	if (!strcmp(key, "file"))
 		return read_file(job, value);
-	return read_flag(job, key);
+	return read_flag(job, key) || job_block_line(job, word);
 }
 
 static bool take_recorded(struct job *job, const char *line)
@@ -240,6 +217,7 @@ int job_read(FILE *from, struct job *job, char *why, size_t size)
 	job->max_size = 512;
 	job->align = 1;
 	job->counter = -1;
+	job->counter_step = 1;
 	while (getline(&line, &room, from) > 0) {
 		char *word[WORDS] = {0}, *rest = line;
 
@@ -292,6 +270,7 @@ void job_free(struct job *job)
 	free(job->points);
 	free(job->object);
 	free(job->recorded);
+	free(job->memory);
 	for (size_t i = 0; i < job->nfiles; i++)
 		free(job->files[i]);
 	free(job->files);

@@ -23,6 +23,8 @@ enum role { ROLE_DST, ROLE_SRC, ROLE_COUNT, ROLE_SUM, ROLE_UNCOPIED, ROLE_STORED
 
 struct series;
 
+#define JOB_WORDS 512 /* of memory that a job says */
+
 /* A general-purpose register as a contract names it; bits is 0 where the role has none. */
 struct operand {
 	int index;
@@ -83,6 +85,11 @@ struct job {
 	struct point *points;
 	size_t npoints;
 	int counter;		 /* the register that a block's loop counts in, by index, or -1 */
+	uint64_t counter_base;	 /* it starts with this */
+	uint64_t counter_step;	 /* and so much for each trip */
+	uint64_t set;		 /* registers that start with a value of their own, by index */
+	uint64_t value[32];	 /* these values, by index */
+	uint64_t *memory;	 /* what each 4096 bytes hold, in words of 64 bits, or NULL */
 	size_t times[2];	 /* copies of a block, or trips of its loop: a few, and more */
 	bool wide;		 /* a block accesses vectors: pointers are to be aligned */
 	bool x87;		 /* a block uses the x87 or MMX registers */

@@ -3,7 +3,7 @@
 #include "common/replay.h"
 #include "job.h"
 
-#define MOST_BLOCK 1024	      /* bytes */
+#define MOST_BLOCK 2048	      /* bytes */
 #define MOST_COPIES (1 << 16) /* bytes of them */
 #define MOST_CHECKED 4096     /* bytes a call, or a record: what the checking memory has room for */
 
@@ -12,7 +12,9 @@ static const char *block_lacks(const struct job *job)
 	if (!job->id || !job->code)
 		return "a job needs an id and code";
 	if (job->code_size > MOST_BLOCK)
-		return "a block has 1024 bytes at most";
+		return "a block has 2048 bytes at most";
+	if (job->entry >= job->code_size)
+		return "the entry lies outside the code";
 	if (job->offset >= 64)
 		return "a block's offset is from 0 to 63";
 	if (!job->times[0] || job->times[0] >= job->times[1])

@@ -8,7 +8,8 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.cli import run as run_cli
-from loopwright.measuring.blocks.verb import COLUMNS, measure_blocks
+from loopwright.measuring.blocks.turns import COLUMNS
+from loopwright.measuring.blocks.verb import measure_blocks
 
 pytestmark = pytest.mark.measures
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")

@@ -41,13 +41,13 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	load(&e, 0, BLOCK_POINTER + machine_stack_pointer * step);
 	word(&e, 0x9100001f); /* mov sp, x0 */
 	for (int reg = 0; reg < machine_stack_pointer; reg++)
-		load(&e, reg, BLOCK_POINTER + reg * step);
+		load(&e, reg, block_value(job, reg, step));
 	if (job->counter >= 0) {
-		load(&e, job->counter, (uintptr_t)&block_frame.trips);
+		load(&e, job->counter, (uintptr_t)&block_frame.counter);
 		word(&e, 0xf9400000 | job->counter << 5 | job->counter); /* ldr */
 	}
-	first = into + (e.at - into + 4 + 63) / 64 * 64 + job->offset;
-	word(&e, 0x14000000 | (first - e.at) / 4); /* b first */
+	first = into + block_first(e.at - into + 4, job);
+	word(&e, 0x14000000 | (first + job->entry - e.at) / 4); /* b to the entry */
 	memset(e.at, machine_padding, first - e.at);
 	e.at = first;
 	for (size_t i = 0; i < copies; i++) {
@@ -61,7 +61,7 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	word(&e, 0x54000001 | ((into - e.at) >> 2 & 0x7ffff) << 5); /* b.ne into */
 	load(&e, 0, (uintptr_t)block_leave);
 	word(&e, 0xd61f0000); /* br x0 */
-	return e.at - into;
+	return first + job->entry - into;
 }
 
 bool block_calls_system(const uint8_t *code, size_t size)

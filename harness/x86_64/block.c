@@ -125,15 +125,15 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	if (job->x87)
 		bytes(&e, fninit, sizeof(fninit));
 	for (int reg = 0; reg < machine_registers; reg++)
-		load(&e, reg, BLOCK_POINTER + reg * step);
+		load(&e, reg, block_value(job, reg, step));
 	if (job->counter >= 0) {
-		load(&e, job->counter, (uintptr_t)&block_frame.trips);
+		load(&e, job->counter, (uintptr_t)&block_frame.counter);
 		load_from_itself(&e, job->counter);
 	}
 	bytes(&e, fence, sizeof(fence));
-	first = into + (e.at - into + 5 + 63) / 64 * 64 + job->offset;
+	first = into + block_first(e.at - into + 5, job);
 	*e.at++ = 0xe9;
-	word(&e, first - (e.at + 4));
+	word(&e, first + job->entry - (e.at + 4));
 	memset(e.at, machine_padding, first - e.at);
 	e.at = first;
 	for (size_t i = 0; i < copies; i++)
@@ -144,7 +144,7 @@ size_t block_emit(uint8_t *into, const struct job *job, size_t copies, uint32_t 
 	word(&e, into - (e.at + 4));
 	load(&e, 0, (uintptr_t)block_leave);
 	bytes(&e, leave, sizeof(leave));
-	return e.at - into;
+	return first + job->entry - into;
 }
 
 /* Instructions stand at any byte: only the system can tell. */

@@ -185,15 +185,16 @@ def of_piece(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
 
 
 class BlockRow(NamedTuple):
-    """One row of a blocks file."""
+    """One row of a blocks file; path are the stretches of a loop that run, from byte to byte."""
 
     id: str
     hex: str
     offset: int
+    path: tuple[tuple[int, int], ...] = ()
 
 
 def read_csv(path: Path) -> Iterator[BlockRow]:
-    """Yield the rows of a CSV with the columns id, hex and optionally offset."""
+    """Yield the rows of a CSV with the columns id, hex and optionally offset and path."""
     try:
         file = path.open(newline="", encoding="utf-8-sig")
     except OSError as error:
@@ -210,12 +211,22 @@ def read_csv(path: Path) -> Iterator[BlockRow]:
             columns = [at.get(name, len(at)) for name in BlockRow._fields]
             for row in filter(None, rows):
                 row += [""] * (len(at) + 1 - len(row))
-                key, code, given = (row[n] for n in columns)
+                key, code, given, path_of = (row[n] for n in columns)
                 given = given.strip() or "0"
                 if not given.isdecimal() or int(given) not in OFFSETS:
                     raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
-                yield BlockRow(key, code, int(given))
+                yield BlockRow(
+                    key, code, int(given), _stretches(path_of, f"{path}:{rows.line_num}")
+                )
         except UnicodeDecodeError:
             raise InputError(f"{path} is no UTF-8 text") from None
         except csv.Error as error:
             raise InputError(f"{path}:{rows.line_num}: {error}") from None
+
+
+def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
+    """Read a path, such as "0-18 24-40"."""
+    ends = [stretch.split("-") for stretch in text.split()]
+    if not all(len(one) == 2 and all(n.isdecimal() for n in one) for one in ends):
+        raise InputError(f"{where}: path {text!r} is none; it is like 0-18 24-40, in bytes")
+    return tuple((int(start), int(end)) for start, end in ends)

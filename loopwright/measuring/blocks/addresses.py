@@ -27,6 +27,11 @@ def wide(isa: str, code: bytes) -> bool:
     return isa == "x86_64" and any(size >= _VECTOR for _, size, _ in _accesses(code))
 
 
+def unaligned(isa: str, code: bytes) -> bool:
+    """Say whether the pointers of code are to be aligned to lines."""
+    return wide(isa, code) or misaligned(isa, code)
+
+
 def misaligned(isa: str, code: bytes) -> bool:
     """Say whether an access through registers that code has not written yet is misaligned."""
     if isa != "x86_64":

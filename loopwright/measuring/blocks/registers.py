@@ -5,19 +5,20 @@ from functools import cache
 import capstone
 import iced_x86 as iced
 
-_X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
+_OLD = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
+EVERY_X86 = (*_OLD, *(f"r{n}" for n in range(8, 16)))  # in the order of their numbers
 _ARM64_NAMES = {"fp": "x29", "lr": "x30"}
 
 
 def number(name: str) -> int:
     """Return the number by which instructions name a 64-bit register."""
-    return _X86.index(name) if name in _X86 else int(name[1:])
+    return EVERY_X86.index(name) if name in EVERY_X86 else int(name[1:])
 
 
 def counters(isa: str) -> tuple[str, ...]:
     """Return the registers that may count trips, first those that blocks use least."""
     if isa == "x86_64":
-        return tuple(name for name in reversed(_X86) if name != "rsp")
+        return tuple(name for name in reversed(EVERY_X86) if name != "rsp")
     # x18 belongs to the platform, x29 and x30 are frame and return address.
     return tuple(f"x{n}" for n in range(28, -1, -1) if n != 18)
 
@@ -29,7 +30,7 @@ def used(isa: str, code: bytes) -> frozenset[str]:
 
 @cache
 def _full_names() -> dict[int, str]:
-    return {getattr(iced.Register, name.upper()): name for name in _X86}
+    return {getattr(iced.Register, name.upper()): name for name in EVERY_X86}
 
 
 def full_name(register: "iced.Register_") -> str:

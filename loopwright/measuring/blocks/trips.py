@@ -1,6 +1,7 @@
 """Make a loop of a block: count its trips in a register that it leaves alone."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwright.code import decode
@@ -45,7 +46,13 @@ def of_block(isa: str, code: bytes) -> Trip:
     return Trip(code + _closing(isa, free[0], len(code)), free[0])
 
 
-def _own_counter(isa: str, body: tuple[Instruction, ...]) -> str | None:
+def counts(isa: str, body: Sequence[Instruction]) -> bool:
+    """Say whether a loop counts its trips down in a register that it uses for nothing else."""
+    own = _own_counter(isa, body)
+    return own is not None and own not in registers.used(isa, b"".join(i.code for i in body[:-2]))
+
+
+def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
     """Return the register that a block counts its own trips in, if that is how it ends."""
     if len(body) < 2 or body[-1].target != 0:
         return None

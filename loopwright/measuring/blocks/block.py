@@ -1,0 +1,182 @@
+"""A block that is to be measured: what is run of it, and the job that has it run."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from loopwright.code import decode
+from loopwright.code.instructions import Flow, Instruction
+from loopwright.errors import InputError
+from loopwright.measuring.blocks import addresses, path, starts, trips
+from loopwright.measuring.blocks.path import Stretch
+from loopwright.measuring.blocks.starts import Settled
+
+MOST_BYTES = 1024
+_COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
+_LEAST_COPIES = 8
+_TRIPS = 20000  # of the shorter loop, at most
+_PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with the length
+_X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
+_TRAPPED = "trap"  # what the harness says of code that runs into one
+
+
+@dataclass(frozen=True)
+class Block:
+    """One row to measure: its code as one copy or one trip, or why it is not run.
+
+    settled says of a loop that ends by a condition of its own how it is run.
+    """
+
+    id: str
+    notion: str
+    offset: int
+    code: bytes
+    counter: str = ""
+    x87: bool = False
+    wide: bool = False
+    misaligned: bool = False
+    settled: Settled | None = None
+    refused: str = ""
+
+    @property
+    def repeated(self) -> bytes:
+        """Return the code that is run again and again: of a loop, with its branch."""
+        if self.settled is None:
+            return self.code
+        image = self.settled.image
+        return image.code[image.entry : image.entry + len(self.code)]
+
+    @property
+    def note(self) -> str:
+        """Return what a reader of its figure must know of it."""
+        return self.settled.said if self.settled else ""
+
+    def why(self, refused: str, stopped: int) -> str:
+        """Return why the harness refused it; it was stopped so many bytes from its entry."""
+        if self.settled is None or refused != _TRAPPED:
+            return refused
+        step = self.settled.image.leaves.get(stopped - 1)
+        return refused if step is None else self.settled.left(step)
+
+
+def of_hex(
+    name: str,
+    text: str,
+    offset: int,
+    isa: str,
+    notion: str | None,
+    stretches: Sequence[Stretch] = (),
+) -> Block:
+    """Return a row's block; one that cannot be measured says why."""
+    try:
+        code = decode.parse_hex(text)
+    except InputError as error:
+        return Block(name, notion or "unrolled", offset, b"", refused=str(error))
+    return of_code(name, code, offset, isa, notion, stretches)
+
+
+def of_code(
+    name: str,
+    code: bytes,
+    offset: int,
+    isa: str,
+    notion: str | None,
+    stretches: Sequence[Stretch] = (),
+) -> Block:
+    """Return the block that code is, which as a loop executes these stretches, or all of it."""
+    block = Block(name, notion or "unrolled", offset, code)
+    try:
+        if len(code) > MOST_BYTES:
+            raise InputError(f"{len(code)} bytes are too long for a block; it has {MOST_BYTES}")
+        if isa == "arm64" and offset % 4:
+            raise InputError("arm64 code stands at multiples of 4")
+        if len(stretches) > 1:
+            return _settled(block, isa, stretches)
+        body = decode.decode(isa, code)
+        closed = body[-1].target == 0 and body[-1].flow is Flow.BRANCH
+        block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
+        looping = block.notion == "loop" and body[-1].target == 0
+        inside = body[:-1] if looping else body
+        if looping and isa == "x86_64" and not (_stays(inside, code) and trips.counts(isa, body)):
+            return _settled(block, isa, stretches)
+        _stay_inside(inside, len(code))
+        if block.notion == "unrolled":
+            return block
+        trip = trips.of_block(isa, code)
+        return replace(block, code=trip.code, counter=trip.counter)
+    except InputError as error:
+        return replace(block, refused=str(error))
+
+
+def _described(block: Block, isa: str) -> Block:
+    """Return it with what the harness has to know of its straight code."""
+    return replace(
+        block,
+        x87=any(_X87.search(ins.text) for ins in decode.decode(isa, block.code)),
+        wide=addresses.wide(isa, block.code),
+        misaligned=addresses.misaligned(isa, block.code),
+    )
+
+
+def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
+    """Return a loop that ends by a condition of its own, or that has exits."""
+    if isa != "x86_64":
+        raise InputError("loops with exits, or of several stretches, run on x86-64 alone")
+    way = path.of_loop(block.code, stretches)
+    return replace(
+        block,
+        notion="loop",
+        x87=any(_X87.search(step.text) for step in way.steps),
+        wide=addresses.unaligned(isa, way.executed),
+        misaligned=addresses.misaligned(isa, way.executed),
+        settled=starts.find(way),
+    )
+
+
+def _stays(body: Sequence[Instruction], code: bytes) -> bool:
+    try:
+        _stay_inside(body, len(code))
+    except InputError:
+        return False
+    return True
+
+
+def _stay_inside(body: Sequence[Instruction], size: int) -> None:
+    """Refuse code whose copies would not all run, each as a whole: control has to go forwards."""
+    starts_at = {ins.address for ins in body} | {size}
+    for ins in body:
+        if ins.flow is Flow.NEXT:
+            continue
+        shown = " ".join(ins.text.split())
+        if ins.flow not in (Flow.JUMP, Flow.BRANCH):
+            raise InputError(f"it leaves the block: {shown}")
+        if ins.target not in starts_at or ins.target < ins.end:
+            raise InputError(f"it branches out of the block, or back: {shown}")
+
+
+def job(isa: str, name: str, block: Block, turn: int) -> str:
+    """Return a block's job for the harness; turns have other numbers of copies, or of trips."""
+    part = _PARTS[turn % len(_PARTS)]
+    code, entry, lines = block.code, 0, []
+    if block.settled:
+        short = round(starts.MOST_TRIPS / 3 * part)
+        code, entry = block.settled.image.code, block.settled.image.entry
+        lines = block.settled.lines()
+    elif block.counter:
+        short, lines = round(_TRIPS * part), [f"counter {block.counter}"]
+    else:
+        short = round(max(_LEAST_COPIES, -(-_COPIES_BYTES // len(code))) * part)
+    lines = [
+        "job block",
+        f"id {name}",
+        f"isa {isa}",
+        f"code {code.hex()}",
+        f"entry {entry}",
+        f"offset {block.offset}",
+        f"times {short} {2 * short}",
+        *lines,
+        *(["x87"] if block.x87 else []),
+        *(["wide"] if block.wide else []),
+        "end",
+    ]
+    return "\n".join([*lines, ""])

@@ -1,0 +1,196 @@
+"""Ways in which a loop can be made to end after a number of trips that is known."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import iced_x86 as iced
+
+from loopwright.measuring.blocks import registers
+from loopwright.measuring.blocks.path import Path, Step
+
+_STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
+_ADDS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
+_COMPARES = {iced.Mnemonic.CMP, iced.Mnemonic.TEST}
+_EQUAL, _UNEQUAL = 0x4, 0x5  # condition codes of jumps
+
+
+@dataclass(frozen=True)
+class End:
+    """A step of the path that ends the loop, by a register that counts.
+
+    The counter starts with the value that the register base has (nothing: 0), with constant and so
+    many bits of memory, and with step for each trip. code is the loop's, in which said is what was
+    replaced, or nothing.
+    """
+
+    step_of_path: int
+    code: bytes
+    counter: str
+    step: int
+    base: str = ""
+    constant: int = 0
+    memory_bits: int = 0
+    said: str = ""
+
+    def start(self, values: Mapping[str, int], word: int) -> int:
+        """Return what the counter starts with before no trip at all."""
+        held = word & (1 << self.memory_bits) - 1
+        return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
+
+
+def of_path(path: Path) -> Iterator[End]:
+    """Yield the ways to end a loop: first those that leave its code as it is."""
+    branches = [n for n, step in enumerate(path.steps) if step.branches]
+    branches.sort(key=lambda n: n != len(path.steps) - 1)
+    setters = [(n, found) for n in branches if (found := setter(path, n)) is not None]
+    for n, at in setters:
+        yield from _own(path, n, path.steps[at])
+    for n, at in setters:
+        if found_way := _replaced(path, n, path.steps[at]):
+            yield found_way
+
+
+def setter(path: Path, branch: int) -> int | None:
+    """Return the step that sets the flags which a branch goes by."""
+    wanted = path.steps[branch].ins.rflags_read
+    if not wanted:
+        return None
+    for n in range(branch - 1, -1, -1):
+        if path.steps[n].ins.rflags_modified & wanted:
+            return n
+    return None
+
+
+@cache
+def _change(path: Path, name: str) -> int | None:
+    """Return by how much an iteration changes a register; None where that is not one constant."""
+    writers = [step for step in path.steps if name in step.written]
+    if not writers:
+        return 0
+    ins = writers[0].ins
+    if len(writers) > 1 or iced.RegisterExt.size(ins.op0_register) < 4:
+        return None
+    if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
+        return _STEPS[ins.mnemonic]
+    if ins.mnemonic in _ADDS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
+        return _ADDS[ins.mnemonic] * _signed(ins.immediate(1))
+    if ins.mnemonic == iced.Mnemonic.LEA and ins.memory_index == iced.Register.NONE:
+        same = registers.full_name(ins.memory_base) == name
+        return _signed(ins.memory_displacement) if same else None
+    return None
+
+
+def _is_immediate(kind: int) -> bool:
+    return kind not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What a comparison compares: a register, a constant, or so many bits of memory."""
+
+    name: str = ""
+    constant: int = 0
+    bits: int = 0
+
+
+def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
+    """Yield how a loop's own comparison of what changes evenly can be met after so many trips."""
+    ins = setter.ins
+    sides = _sides(setter)
+    if sides is None:
+        return
+    changes = []
+    for side in sides:
+        change = _change(path, side.name) if side.name else 0
+        if change is None:
+            return
+        changes.append(change)
+    relative = changes[0] - changes[1]
+    if relative == 0:
+        return
+    for mine, other in ((1, 0), (0, 1)):
+        counter, against = sides[mine], sides[other]
+        if not counter.name:
+            continue
+        if changes[mine] and against.name and not changes[other]:
+            continue  # the bound is to be set, not what runs up to it
+        step = changes[other] - changes[mine]
+        if ins.mnemonic == iced.Mnemonic.TEST or ins.mnemonic in _STEPS or ins.mnemonic in _ADDS:
+            yield End(branch, path.code, counter.name, step)
+        else:
+            yield End(
+                branch, path.code, counter.name, step, against.name, against.constant, against.bits
+            )
+
+
+def _sides(setter: Step) -> tuple[_Side, _Side] | None:
+    """Return what a step compares, None where it is something else."""
+    ins = setter.ins
+    if ins.mnemonic == iced.Mnemonic.TEST:
+        if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
+            return None
+        return _Side(registers.full_name(ins.op0_register)), _Side()
+    if ins.mnemonic in _STEPS or (ins.mnemonic in _ADDS and _is_immediate(ins.op1_kind)):
+        if ins.op0_kind != iced.OpKind.REGISTER:
+            return None
+        return _Side(registers.full_name(ins.op0_register)), _Side()
+    if ins.mnemonic != iced.Mnemonic.CMP:
+        return None
+    sides = []
+    for n, kind in enumerate((ins.op0_kind, ins.op1_kind)):
+        if kind == iced.OpKind.REGISTER:
+            sides.append(_Side(registers.full_name(ins.op_register(n))))
+        elif kind == iced.OpKind.MEMORY:
+            sides.append(_Side(bits=8 * iced.MemorySizeExt.size(ins.memory_size)))
+        else:
+            sides.append(_Side(constant=_signed(ins.immediate(n))))
+    return sides[0], sides[1]
+
+
+def _replaced(path: Path, branch: int, setter: Step) -> End | None:
+    """Return the loop with a count in the place of a comparison, as long and where it was."""
+    if setter.ins.mnemonic not in _COMPARES or setter.memory:
+        return None
+    step = path.steps[branch]
+    if step.ins.is_loop or step.ins.is_loopcc or step.ins.is_jcx_short:
+        return None
+    free = [name for name in registers.counters("x86_64") if name not in path.used]
+    length = len(setter.ins)
+    name = next((one for one in free if _count(one, length)), None)
+    if name is None:
+        return None
+    code = bytearray(path.code)
+    code[setter.at : setter.end] = _count(name, length)
+    condition = _UNEQUAL if step.taken else _EQUAL
+    at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
+    code[at] = code[at] & 0xF0 | condition
+    decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
+    shown = iced.Formatter(iced.FormatterSyntax.GAS).format(decoded)
+    jump = "jne" if step.taken else "je"
+    said = (
+        f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
+        f"{' '.join(shown.split())} and {jump}"
+    )
+    return End(branch, bytes(code), name, 1, said=said)
+
+
+def _count(name: str, length: int) -> bytes:
+    """Return an instruction of so many bytes that counts down in a register, or nothing."""
+    number = registers.number(name)
+    low = number & 7
+    wide = bytes([0x48 | number >> 3])
+    legacy = number < 8
+    shapes = {
+        2: bytes([0xFF, 0xC8 | low]) if legacy else b"",
+        3: wide + bytes([0xFF, 0xC8 | low]),
+        4: wide + bytes([0x83, 0xE8 | low, 1]),
+        5: b"\x3e" + wide + bytes([0x83, 0xE8 | low, 1]),
+        6: bytes([0x81, 0xE8 | low, 1, 0, 0, 0]) if legacy else b"",
+        7: wide + bytes([0x81, 0xE8 | low, 1, 0, 0, 0]),
+    }
+    return shapes.get(length, b"")
