@@ -21,6 +21,7 @@ _LANES = [
     int.from_bytes(struct.pack("<4f", *[1 + number / 64] * 4), "little") for number in range(16)
 ]
 _BASE = 0x500000000000  # a page whose upper half nothing else has
+_THREAD = 0x22000C00  # where fs and gs point: harness/block_machine.h
 _PAGE = 4096
 _LOWEST = 0x10000  # what harness/block_memory.c maps
 _MOST_PAGES = 512
@@ -77,6 +78,8 @@ class Emulated:
         self._core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)
         self._core.mem_map(_BASE - _PAGE, 3 * _PAGE)
         self._core.mem_write(_BASE - image.entry, image.code)
+        for base in (x86_const.UC_X86_REG_FS_BASE, x86_const.UC_X86_REG_GS_BASE):
+            self._core.reg_write(base, _THREAD)
         self._words = memory.page()
         self._pages = 0
         self._begin()

@@ -27,7 +27,7 @@ _CHANGING = {
     getattr(iced.Mnemonic, name): name.lower()
     for name in ("RDTSC", "RDTSCP", "RDRAND", "RDSEED", "CPUID", "XGETBV", "RDPID", "RDPMC")
 }
-_SEGMENTS = {iced.Register.GS: "%gs", iced.Register.FS: "%fs"}
+_SEGMENTS = (iced.Register.GS, iced.Register.FS)
 _USER_SPACE = 1 << 47
 
 
@@ -169,9 +169,8 @@ def _refused(step: Step, size: int) -> str:
     if ins.is_string_instruction and (ins.has_rep_prefix or ins.has_repne_prefix):
         return "it repeats by a count that is not known"
     for memory in step.memory:
-        if memory.segment in _SEGMENTS and ins.mnemonic != iced.Mnemonic.LEA:
-            return f"memory behind {_SEGMENTS[memory.segment]}"
-        nowhere = memory.base == memory.index == iced.Register.NONE
+        fixed = memory.base == memory.index == iced.Register.NONE
+        nowhere = fixed and memory.segment not in _SEGMENTS
         if nowhere and ins.is_ip_rel_memory_operand:
             if -65536 < _signed(memory.displacement) < size + 65536:
                 return "memory beside its own code"

@@ -1,0 +1,62 @@
+"""Loops of a binary measured: at their own place and at others, or why not."""
+
+import pytest
+
+from loopwright import toolchain
+from loopwright.errors import InputError
+from loopwright.scanning.found import ScannedLoop
+from loopwright.scanning.measured import COLUMNS, measure
+
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 loops")
+
+
+def _loop(code, path=(), isa="x86_64", exits=()):
+    code = bytes.fromhex(code)
+    return ScannedLoop(
+        file="",
+        section=".text",
+        isa=isa,
+        address=0x81000035,
+        code=code,
+        path=path or ((0, len(code)),),
+        function="find",
+        into=5,
+        exits=exits,
+    )
+
+
+# imul %rbx,%rbx; cmp %rdi,%rsi; je out; add $8,%rax; cmp %rdx,%rax; jne
+SEARCH = "480fafdb4839fe740f4883c0084839d075ee"
+
+
+@X86_ONLY
+@pytest.mark.measures
+def test_a_loop_has_a_row_for_each_place_and_one_that_cannot_run_says_why():
+    loops = [_loop(SEARCH, exits=(0x8100003C,)), _loop("e8fbffffff48ffca75f6")]
+    table = measure(loops, [[loops[0].offset, 0], [loops[1].offset]])
+    assert list(table.columns) == COLUMNS
+    assert list(table["loop"]) == [0, 0, 1]
+    assert list(table["offset"]) == [53, 0, 53]
+    assert set(table["function"]) == {"find+0x5"}
+    refused = table.iloc[2]
+    assert refused["status"] == "refused"
+    assert refused["reason"].startswith("it calls: ")
+    found = table[table["cycles"].notna()]
+    if found.empty:
+        pytest.skip(f"nothing was measured: {table['reason'].iloc[0]}")
+    for row in found.itertuples():
+        assert abs(row.cycles - 3.0) <= max(row.uncertainty, 0.06), row  # the multiplication's
+
+
+def test_a_loop_of_another_machine_is_refused():
+    other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
+    table = measure([_loop("480fafdb48ffc979f7", isa=other)], [[0]])
+    assert table["reason"].iloc[0].startswith(f"it is code of {other}, and this machine runs")
+
+
+@pytest.mark.parametrize(
+    ("places", "said"), [([], "1 loops have 0 lists"), ([[64]], "place 64 is not in 0..63")]
+)
+def test_places_that_make_no_sense_are_named(places, said):
+    with pytest.raises(InputError, match=said):
+        measure([_loop(SEARCH)], places)
