@@ -45,7 +45,7 @@ def _lz4_as_the_kernel_does(content: bytes) -> bytes:
 def _lz4_frame(content: bytes) -> bytes:
     import lz4.frame
 
-    return lz4.frame.compress(content)
+    return bytes(lz4.frame.compress(content))
 
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
