@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
     from loopwright.predicting.sources import sources
+    from loopwright.scanning.scan import scan
     from loopwright.store.importing import import_results
     from loopwright.store.results import results, withdraw
     from loopwright.tracing.trace import trace
@@ -52,6 +53,7 @@ _VERBS = {
     "read_assembly": "code.snippet",
     "recommend": "judging.recommend",
     "results": "store.results",
+    "scan": "scanning.scan",
     "sources": "predicting.sources",
     "timeline": "predicting.inside",
     "trace": "tracing.trace",
@@ -76,6 +78,7 @@ __all__ = [
     "read_assembly",
     "recommend",
     "results",
+    "scan",
     "sources",
     "timeline",
     "trace",

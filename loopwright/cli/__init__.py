@@ -20,6 +20,7 @@ from loopwright.cli import (
     measure,
     predict,
     records,
+    scan,
     trace,
     upstream,
 )
@@ -43,7 +44,18 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-_MODULES = (inventory, predict, trace, measure, evidence, records, upstream, kmod, completion)
+_MODULES = (
+    inventory,
+    predict,
+    scan,
+    trace,
+    measure,
+    evidence,
+    records,
+    upstream,
+    kmod,
+    completion,
+)
 for _module in _MODULES:
     for _verb in _module.VERBS:
         cli.add_command(_verb)

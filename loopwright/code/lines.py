@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
+
+if TYPE_CHECKING:
+    from elftools.dwarf.lineprogram import LineProgram
 
 Lines = dict[tuple[str, int], int]  # of a section's name and an address in it
 
@@ -18,20 +21,46 @@ def read(path: Path) -> Lines:
         return dict(_of_image(image)) if image.has_dwarf_info() else {}
 
 
+def named(image: ELFFile) -> dict[tuple[str, int], str]:
+    """Return "file:line" of the addresses of an object that was built with -g."""
+    return {
+        where: f"{file_name(program, file)}:{line}" for where, program, file, line in _rows(image)
+    }
+
+
+def file_name(program: "LineProgram", number: int) -> str:
+    """Return the name of a file of a line table (DWARF, 6.2.4: from 0 since version 5)."""
+    entries = program.header["file_entry"]
+    at = number if program.header["version"] >= 5 else number - 1
+    name = entries[at].name if 0 <= at < len(entries) else b""
+    return str(name.decode(errors="replace")) if isinstance(name, bytes) else str(name)
+
+
 def _of_image(image: ELFFile) -> Iterator[tuple[tuple[str, int], int]]:
-    """Yield the lines: each sequence of the line table is of one section, in an order."""
+    for where, _, _, line in _rows(image):
+        yield where, line
+
+
+def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int, int]]:
+    """Yield where and what the lines are.
+
+    Each sequence of the line table is of one section, in an order.
+    """
     names = _sections(image)
     dwarf = image.get_dwarf_info()
     for unit in dwarf.iter_CUs():
         program = dwarf.line_program_for_CU(unit)
         name = next(names, "")
-        for entry in program.get_entries() if program else ():
+        if program is None:
+            continue
+        for entry in program.get_entries():
             if entry.state is None:
                 continue
             if entry.state.end_sequence:
                 name = next(names, "")
             else:
-                yield (name, entry.state.address), entry.state.line
+                state = entry.state
+                yield (name, state.address), program, state.file, state.line
 
 
 def _sections(image: ELFFile) -> Iterator[str]:

@@ -133,6 +133,17 @@ class Pipeline:
         """Simulate whole calls: see Core.calls of models/pipeline/loopwright_pipeline.pyi."""
         return self._core(core).calls(requests)
 
+    def places(
+        self, loops: Sequence[tuple[bytes, Sequence[tuple[int, int]] | None]], core: Microarch
+    ) -> tuple[bytes, dict[int, str]]:
+        """Simulate loops at every code offset: see Core.places of loopwright_pipeline.pyi.
+
+        InputError where nobody has given the simulator figures for the core.
+        """
+        if lacking := self.lacks(core):
+            raise InputError(lacking)
+        return self._core(core).places(loops)
+
     def figures(self, core: Microarch) -> tuple[str, ...]:
         """Return all that a core's answers follow from: its files, and the overrides."""
         folder = paths.models_root() / core.id

@@ -70,6 +70,21 @@ class Alternatives:
                 "leave it out"
             )
 
+    @property
+    def said(self) -> str:
+        """Return a sentence on what text was scanned."""
+        if not self.total:
+            return "text as linked"
+        if self.features is None:
+            return (
+                f"text as linked: none of its {self.total:,} alternatives is applied (--features)"
+            )
+        named = ", ".join(sorted(self.features))
+        return (
+            f"text as patched on a CPU with {named} alone: {self.applied:,} of {self.total:,} "
+            f"alternatives applied; {self.unknown:,} are for features that have no name here"
+        )
+
     def edits(self, image: ELFFile) -> Edits:
         """Return what is written over the code of an ELF file."""
         table = image.get_section_by_name(_SECTION)

@@ -1,0 +1,158 @@
+"""Rows of a scan: each loop on each core, ranked by what its place costs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.rows import Rows
+from loopwright.scanning.boundary import boundary
+from loopwright.scanning.costs import CoreCosts
+from loopwright.scanning.found import ScannedLoop
+
+COLUMNS = (
+    "file",
+    "section",
+    "address",
+    "function",
+    "into",
+    "line",
+    "offset",
+    "microarch",
+    "cycles",
+    "best",
+    "worst",
+    "lost",
+    "times",
+    "limit",
+    "boundary",
+    "crossed",
+    "bytes",
+    "path",
+    "exits",
+    "error",
+)
+TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times"), "float64") | {
+    "boundary": "Int64"
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One loop on one core: numbers of both, and the cycles that its place costs an iteration."""
+
+    loop: int
+    core: int
+    lost: float
+
+
+def ranked(costs: Sequence[CoreCosts]) -> list[Place]:
+    """Return all loops on all cores, those first that lose most cycles an iteration.
+
+    Of those that lose as much, the ones that lose the larger share; what has no figure is last.
+    """
+    places = []
+    for number, core in enumerate(costs):
+        lost, best = core.cycles - core.best, core.best
+        for n in range(len(lost)):
+            places.append((-lost[n], -lost[n] / best[n], n, number))
+    key = [tuple(np.inf if np.isnan(v) else v for v in place) for place in places]
+    order = sorted(range(len(places)), key=lambda at: key[at])
+    return [Place(places[at][2], places[at][3], -float(places[at][0])) for at in order]
+
+
+def rows(
+    loops: Sequence[ScannedLoop],
+    costs: Sequence[CoreCosts],
+    places: Sequence[Place],
+    *,
+    limited: Callable[[Place], bool],
+    lines: Callable[[ScannedLoop], str],
+) -> Rows:
+    """Return the rows of some places in their order.
+
+    limited says which of them have it named what limits them, lines where in the source they are.
+    """
+    best = [(core.best, core.worst, core.cycles) for core in costs]
+    limits = _limits(loops, costs, [p for p in places if limited(p)])
+    out = []
+    for place in places:
+        loop, core = loops[place.loop], costs[place.core]
+        least, most, here = (_figure(figures[place.loop]) for figures in best[place.core])
+        found = boundary(loop, core.table[place.loop]) if here is not None else None
+        lost = None if here is None or least is None else round(here - least, 3)
+        out.append(
+            (
+                loop.file,
+                loop.section,
+                f"{loop.address:#x}",
+                loop.function,
+                loop.into,
+                lines(loop),
+                loop.offset,
+                core.core.id,
+                here,
+                least,
+                most,
+                lost,
+                None if here is None or not least else round(here / least, 3),
+                limits.get((place.loop, place.core), ""),
+                found.size if found else None,
+                found.crossed if found else "",
+                len(loop.code),
+                " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
+                " ".join(f"{at:#x}" for at in loop.exits),
+                core.errors.get(place.loop, ""),
+            )
+        )
+    return Rows(COLUMNS, out, TYPES)
+
+
+def _figure(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 3)
+
+
+def _limits(
+    loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
+) -> dict[tuple[int, int], str]:
+    """Return what limits loops where they lie, by the numbers of loop and core.
+
+    Of a loop with jumps in its path nothing is named.
+    """
+    return {
+        (loop, number): word
+        for number, core in enumerate(costs)
+        for loop, word in _of_core(loops, core, [p.loop for p in places if p.core == number])
+    }
+
+
+_NAMED = 256  # blocks that the simulator names what limits in one call
+
+
+def _of_core(
+    loops: Sequence[ScannedLoop], core: CoreCosts, numbers: Sequence[int]
+) -> Iterator[tuple[int, str]]:
+    whole = [n for n in numbers if len(loops[n].path) == 1 and n not in core.errors]
+    model = Pipeline()
+    for at in range(0, len(whole), _NAMED):
+        some = whole[at : at + _NAMED]
+        blocks = [Block(loops[n].isa, loops[n].code, "loop", loops[n].offset) for n in some]
+        for n, answer in zip(some, model.predict(blocks, core.core), strict=True):
+            yield n, answer.bottleneck
+
+
+def summary(costs: Sequence[CoreCosts]) -> list[dict[str, Any]]:
+    """Return of each core how many loops it has figures for, how many depend on place, are hurt."""
+    return [
+        {
+            "microarch": core.core.id,
+            "loops": int(np.count_nonzero(~np.isnan(core.best))),
+            "depends": int(np.count_nonzero(core.depends)),
+            "hurt": int(np.count_nonzero(core.hurt)),
+            "refused": len(core.errors),
+        }
+        for core in costs
+    ]

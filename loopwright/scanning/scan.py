@@ -1,0 +1,139 @@
+"""Scan a binary: its loops, what each costs where it lies, and which of them their place hurts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from loopwright.cores import microarchs
+from loopwright.errors import InputError
+from loopwright.rows import Rows, as_frame
+from loopwright.scanning import images, rank
+from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, cost
+from loopwright.scanning.find import find
+from loopwright.scanning.found import Found
+from loopwright.scanning.images import Image
+from loopwright.scanning.source_lines import SourceLines
+
+
+@dataclass
+class Question:
+    """What is scanned; loopwright.scan says what each field is."""
+
+    file: Path | str
+    _: KW_ONLY
+    microarch: str | None = None
+    symbols: Path | str | None = None
+    features: str | None = None
+    top: int | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A file, the loops in it, and what they cost on each core."""
+
+    image: Image
+    found: Found
+    costs: list[CoreCosts]
+
+    @cached_property
+    def places(self) -> list[rank.Place]:
+        """Return each loop on each core, ranked."""
+        return rank.ranked(self.costs)
+
+    def rows(self, top: int | None = None) -> Rows:
+        """Return the first rows of the rank, or all of them.
+
+        What limits a loop is named where only some are asked for, and else of those that are hurt.
+        """
+        chosen = self.places[:top]
+        hurt = [core.hurt for core in self.costs]
+        source = SourceLines(self.image)
+        return rank.rows(
+            self.found.loops,
+            self.costs,
+            chosen,
+            limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
+            lines=source.of,
+        )
+
+    def summary(self) -> Iterator[str]:
+        """Yield sentences that say what was found and what was left out."""
+        found, image = self.found, self.image
+        code = sum(len(section.code) for section in image.sections)
+        names = f"names from {image.named}" if image.named else "no names: it has no symbols"
+        yield f"{image.path}: {code / 1e6:.2f} MB of code for {image.isa}, {names}"
+        yield (
+            f"{found.innermost:,} innermost loops: {len(found.loops):,} without calls, "
+            f"{found.calling:,} that call (left out)"
+        )
+        for why, count in found.refused.most_common():
+            yield f"  {count:,} left out: {why}"
+        if found.outer:
+            yield f"{found.outer:,} loops hold others and are left out"
+        if found.lost:
+            yield f"{found.lost:,} bytes of code are no instructions"
+        yield image.alternatives.said
+        for core, counts in zip(self.costs, rank.summary(self.costs), strict=True):
+            yield (
+                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} are hurt by their "
+                f"place ({HURT} times the best or more), {counts['depends']:,} depend on it "
+                f"({INDIFFERENT} times from best to worst)"
+            )
+            yield from _refused(core)
+
+
+def _refused(core: CoreCosts) -> Iterator[str]:
+    """Yield why loops have no figures on a core, the most frequent reasons first."""
+    most = 4
+    reasons = Counter(core.errors.values()).most_common()
+    if reasons:
+        shown = [f"{count} {why}" for why, count in reasons[:most]]
+        more = [f"{len(reasons) - most} other reasons"] if len(reasons) > most else []
+        yield f"  {len(core.errors):,} have no figures: {'; '.join((*shown, *more))}"
+
+
+def scanned(asked: Question) -> Scan:
+    """Return what answer makes rows of."""
+    chosen = _features(asked.features)
+    symbols = Path(asked.symbols) if asked.symbols is not None else None
+    image = images.read(Path(asked.file), symbols, chosen)
+    cores = microarchs.select(asked.microarch, image.isa)
+    found = find(image)
+    return Scan(image, found, cost(found.loops, cores, asked.progress))
+
+
+def answer(asked: Question) -> Rows:
+    """Find all innermost loops of a binary, and predict each where it lies and at all other places.
+
+    file is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or an archive of them,
+    a shared library or a program, also packed; symbols a System.map or what /proc/kallsyms shows,
+    for its names. features, "erms,smap", have those alternatives of a kernel applied that it would
+    patch into its text on a CPU with just these; left out, text is as it was linked. microarch is
+    "ID[,ID]" or "all"; left out, the targets of the code's ISA. top is how many rows; left out,
+    all.
+
+    Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
+    an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod
+    64), microarch, cycles (an iteration along the likely path, data in the L1 cache), best and
+    worst (at any other place of a line), lost (cycles - best), times (cycles / best), limit (what
+    limits it here, named of hurt loops, and of all where top is given), boundary (bytes, where one
+    hurts it) and crossed (what of the loop crosses it), bytes (from its first to its last), path
+    (the stretches of it that an iteration executes), exits (addresses of conditional branches that
+    are taken to stay on it) and error (why there is no figure).
+    """
+    return scanned(asked).rows(asked.top)
+
+
+scan = as_frame("scan", Question, answer)
+
+
+def _features(text: str | None) -> frozenset[str] | None:
+    if text is None:
+        return None
+    names = frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+    if not names:
+        raise InputError("--features names none; give them as erms,smap or leave it out")
+    return names
