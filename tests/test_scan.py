@@ -72,7 +72,7 @@ def test_a_figure_is_what_predict_says_of_the_same_code(program: Path) -> None:
     rows = lw.scan(program, microarch="zen2").set_index("function")
     predicted = lw.predict(obj=program, microarch="zen2").set_index("id")
     for name in ("clears", "sums"):
-        assert rows.loc[name, "cycles"] == predicted.loc[name, "cycles"]
+        assert rows["cycles"][name] == predicted["cycles"][name]
         everywhere = lw.predict(obj=f"{program}:{name}", microarch="zen2", offset="all")["cycles"]
         assert rows.loc[name, "best"] == everywhere.min()
         assert rows.loc[name, "worst"] == everywhere.max()

@@ -1,9 +1,10 @@
 """Which boundary a loop crosses where it lies, so that it runs slower than it could.
 
 The simulator says how slow the loop is at each of the 64 places of a line. Of those at which it
-loses half as much as here, or more, the boundary is the smallest of 16, 32 and 64 bytes after which they repeat: what
-does not repeat after 16 bytes cannot be due to boundaries of 16 bytes. A place of the loop is a
-place of that boundary in the loop, too. What the places that hurt have in common is crossed.
+loses half as much as here, or more, the boundary is the smallest of 16, 32 and 64 bytes after which
+they repeat: what does not repeat after 16 bytes cannot be due to boundaries of 16 bytes. A place of
+the loop is a place of that boundary in the loop, too. What the places that hurt have in common is
+crossed.
 """
 
 from collections.abc import Iterator, Sequence
