@@ -2,11 +2,14 @@
 
 import csv
 import gzip
+import subprocess
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+import loopwright as lw
+from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.rows import Rows
 from loopwright.scanning import folders, many, tables
@@ -64,9 +67,9 @@ def test_a_folder_without_code_is_one_line(tmp_path):
 @pytest.mark.parametrize("dask", [None, "local"])
 def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
     out = tmp_path / "loops.csv"
-    found = many.scan_folder(folder, out, scan, COLUMNS, dask=dask)
+    found = many.gather(folder, out, scan, COLUMNS, dask)
     rows = list(csv.reader(out.open()))
-    assert rows[0] == ["path", *COLUMNS]
+    assert rows[0] == ["binary", *COLUMNS]
     assert [row[0] for row in rows[1::2]] == [
         "a/lib.a", "a/two.so", "b/one.o", "vmlinuz-6.1", "x.ko.gz"
     ]  # fmt: skip
@@ -77,9 +80,30 @@ def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
     assert "is bad" in found.refused[Path("c/bad.o")]
 
 
+def test_a_scan_of_a_folder_is_the_scans_of_its_files(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "below").mkdir(parents=True)
+    for name, loop in {
+        "one.o": "1: add $1, %rax; cmp %rcx, %rax; jne 1b",
+        "below/two.o": "nop",
+    }.items():
+        text = f".globl f\n.type f, @function\nf: {loop}\n ret\n.size f, .-f\n"
+        subprocess.run(
+            [toolchain.find("x86_64").gcc, "-c", "-x", "assembler", "-", "-o", folder / name],
+            input=text, text=True, check=True,
+        )  # fmt: skip
+    found = many.scan_folder(folder, tmp_path / "all.csv", microarch="zen2,skylake")
+    assert (found.files, found.rows) == (2, 2)
+    rows = list(csv.DictReader((tmp_path / "all.csv").open()))
+    alone = lw.scan(folder / "one.o", microarch="zen2,skylake")
+    assert [row["binary"] for row in rows] == ["one.o", "one.o"]
+    assert [row["microarch"] for row in rows] == list(alone["microarch"])
+    assert [float(row["cycles"]) for row in rows] == list(alone["cycles"])
+
+
 def test_parquet_has_the_types_of_the_columns(folder, tmp_path):
     out = tmp_path / "loops.parquet"
-    many.scan_folder(folder, out, scan, COLUMNS)
+    many.gather(folder, out, scan, COLUMNS)
     table = pq.read_table(out)
     assert [str(field.type) for field in table.schema] == ["string", "string", "int64", "double"]
     assert table.num_rows == 10

@@ -39,7 +39,9 @@ def connected(where: str) -> Iterator["Client"]:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     if where == LOCAL:
         with (
-            LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(
+                threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+            ) as cluster,
             Client(cluster) as client,
         ):
             yield client

@@ -1,7 +1,7 @@
 """Scan a folder of files, one after another or on a Dask cluster, into one table."""
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,10 +11,17 @@ from loopwright.cluster import tasks
 from loopwright.cluster.workers import connected
 from loopwright.errors import InputError
 from loopwright.rows import Rows
-from loopwright.scanning import folders, tables
+from loopwright.scanning import folders, rank, tables
+from loopwright.scanning.scan import Question, answer
 
 Scan = Callable[[Path], Rows]
 Progress = Callable[[int, int], None]
+
+_TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times"), "float64") | dict.fromkeys(
+    ("into", "offset", "boundary", "bytes"), "int64"
+)
+COLUMNS = {name: _TYPES.get(name, "string") for name in rank.COLUMNS}
+"""The columns of a scan, with their Arrow types."""
 
 
 @dataclass
@@ -31,26 +38,44 @@ class Scanned:
 
 
 def scan_folder(
-    folder: Path,
-    out: Path,
-    scan: Scan,
-    columns: dict[str, str],
+    folder: Path | str,
+    out: Path | str,
     *,
+    microarch: str | None = None,
+    features: str | None = None,
     dask: str | None = None,
     progress: Progress | None = None,
 ) -> Scanned:
     """Scan every file with code below a folder into out, a CSV or Parquet file, as they are done.
 
-    Rows are those of scan of each file, with its path in the folder before them, in the order of
-    paths whoever is done first; columns are scan's, with their Arrow types. A file that scan
-    refuses has no rows. With dask, HOST:PORT or "local", workers scan; the folder has to be theirs
-    by the same name. progress is called with files done and all of them. InputError where the
-    folder holds no code or out cannot be written.
+    Rows are those of scan of each file, asked with the same microarch and features, with its path
+    in the folder before them (binary), in the order of paths whoever is done first. A file that
+    cannot be scanned has no rows, and one with the content of another is not scanned again. With
+    dask, HOST:PORT or "local", workers scan; the folder has to be theirs by the same name. progress
+    is called with files done and all of them. InputError where the folder holds no code or out
+    cannot be written.
     """
+    scan = partial(_scan, microarch, features)
+    return gather(Path(folder), Path(out), scan, COLUMNS, dask, progress)
+
+
+def _scan(microarch: str | None, features: str | None, path: Path) -> Rows:
+    return answer(Question(path, microarch=microarch, features=features))
+
+
+def gather(
+    folder: Path,
+    out: Path,
+    scan: Scan,
+    columns: Mapping[str, str],
+    dask: str | None = None,
+    progress: Progress | None = None,
+) -> Scanned:
+    """Write what scan says of each file of a folder; columns are its, with their Arrow types."""
     files, same = folders.listed(folder)
     found = Scanned(same=same)
     with (
-        tables.written(out, {"path": "string", **columns}) as write,
+        tables.written(out, {"binary": "string", **columns}) as write,
         _scanning(scan, dask) as scanned,
     ):
         for number, result in _in_order(scanned(files)):
