@@ -67,7 +67,7 @@ def test_a_count_has_the_length_of_what_it_replaces(length):
         ("e8fbffffff48ffca75f6", "it calls"),
         ("0f3048ffca75f9", "a privileged instruction: wrmsr"),
         ("0f01cb48ffca75f8", "a privileged instruction: stac"),
-        ("488b0425001000824839d075f3", "an address of the kernel's"),
+        ("48a1001000820000ffff48ffc14839d175ee", "an address of the kernel's"),
         ("c348ffca75fa", "it leaves the loop: ret"),
         ("488b05f0ffffff48ffc975f4", "memory beside its own code"),
     ],
@@ -106,11 +106,15 @@ def test_paths_that_are_none_are_refused(stretches, said):
         path.of_loop(bytes.fromhex(FORK), stretches)
 
 
-def test_far_displacements_are_made_up_for_by_registers():
-    # movzbl -0x7d000000(%rax),%ecx; inc %rax; test %cl,%cl; jne
-    settled = _settled("0fb6880000008348ffc084c975f2")
-    reached = settled.start.registers(100)["rax"] - 0x7D000000
-    assert 0x10000 <= reached < 1 << 47
+def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
+    # movzbl -0x7d000000(%rcx,%rcx),%ecx; movzbl (%rax),%ecx; inc %rax; cmp %rdx,%rax; jne
+    code = "0fb68c09000000830fb60848ffc04839d075ed"
+    settled = _settled(code)
+    assert settled.path.code.hex() == code.replace("00000083", "00000003")
+    # mov 0xffffffff82001000,%rcx; inc %rax; cmp %rdx,%rax; jne
+    assert not _settled("488b0c250010008248ffc04839d075f0").said
+    near = "48ffc0480fb688f8ffffff4839d075f0"  # what counts from a pointer stays: -8(%rax)
+    assert _settled(near).path.code.hex() == near
 
 
 @X86_ONLY

@@ -13,7 +13,6 @@ from loopwright.measuring.blocks.path import Path, Step
 
 _WORDS = (0, (1 << 64) - 1, 1, 2, 0x0101010101010101, 0x6161616161616161, 0xFFFFFFFF)
 _VALUES = (0, 1, 2, 8, 64, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, (1 << 64) - 1, 1 << 62)
-_KERNEL = 1 << 47
 _ALL = (1 << 64) - 1
 
 
@@ -40,10 +39,17 @@ class Guess:
 
     def first(self) -> State:
         """Return pointers to memory that holds pointers."""
-        return State({**self._pointers, **dict(self._reaching())}, Memory())
+        return State(dict(self._pointers), Memory())
 
-    def next(self, state: State, at: int, seen: Seen) -> State:
-        """Return a state with something changed that a step goes by, which went wrong."""
+    def next(self, state: State, at: int, seen: Seen, tried: int) -> State:
+        """Return a state with something changed that a step goes by, which went wrong.
+
+        tried is how many states were returned for that already: first come those which differ in
+        one thing that the step compares.
+        """
+        near = list(self._compared(state, at, seen))
+        if tried < len(near):
+            return near[tried]
         names, loads = self._sources(at)
         values, memory = dict(state.values), state.memory
         for _ in range(self._chance.choice((1, 1, 2))):
@@ -61,6 +67,30 @@ class Guess:
                 several = [self._pointers[name], *_VALUES, *self._near(at, values)]
                 values[name] = self._chance.choice(several) & _ALL
         return State(values, memory)
+
+    def _compared(self, state: State, at: int, seen: Seen) -> Iterator[State]:
+        """Yield states with one side of a comparison set by the other."""
+        by = self._setter(at)
+        if by is None:
+            return
+        steps = self._path.steps
+        places = [seen.reads[n] for n, step in enumerate(steps) if step is by and n in seen.reads]
+        for name in sorted(by.read):
+            loads = (n for n, step in enumerate(steps) if name in step.written and step.memory)
+            places += [seen.reads[n] for n in loads if n in seen.reads]
+        held = [state.memory.held(*place) for place in places]
+        others = (seen.registers.get(name, 0) for name in sorted(by.read))
+        wanted = [*self._constants(at), *others, *held]
+        wanted = [*wanted, *(one + 1 for one in wanted), *(one - 1 for one in wanted), 0, _ALL]
+        for place in places:
+            now = state.memory.held(*place)
+            bits = [change for c in self._constants(at) for change in (now | c, now & ~c)]
+            for value in dict.fromkeys([*bits, *wanted]):
+                yield State(state.values, state.memory.having(*place, value))
+        for name in sorted(by.read - {"rsp"}):
+            if not any(name in step.written for step in steps):
+                for value in dict.fromkeys(wanted):
+                    yield State({**state.values, name: value & _ALL}, state.memory)
 
     def _held(self, at: int, held: int, seen: Seen) -> Iterator[int]:
         """Yield values for memory that a branch may go by, which holds another."""
@@ -104,18 +134,3 @@ class Guess:
             if not more:
                 return names - {"rsp"}, frozenset(loads)
             names |= more
-
-    def _reaching(self) -> Iterator[tuple[str, int]]:
-        """Yield values of registers whose displacements else lead out of user space."""
-        for step in self._path.steps:
-            ins = step.ins
-            if not step.memory or ins.mnemonic == iced.Mnemonic.LEA:
-                continue
-            distance = ins.memory_displacement
-            if distance < _KERNEL or (1 << 64) - distance < 1 << 20:
-                continue
-            name, scale = registers.full_name(ins.memory_base), 1
-            if ins.memory_base == iced.Register.NONE:
-                name, scale = registers.full_name(ins.memory_index), ins.memory_index_scale
-            if name and name != "rsp":
-                yield name, (self._pointers[name] - distance) % (1 << 64) // scale

@@ -29,6 +29,7 @@ _CHANGING = {
 }
 _SEGMENTS = (iced.Register.GS, iced.Register.FS)
 _USER_SPACE = 1 << 47
+_NEAR = 1 << 20  # displacements nearer to zero count from a pointer
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
     space, or alike each time.
     """
     path = Path(code, tuple(stretches) or ((0, len(code)),))
+    path = Path(_aimed(path), path.stretches)
     for start, end in path.stretches:
         if not 0 <= start < end <= len(code):
             raise InputError(f"its path has a stretch {start}-{end}, and it {len(code)} bytes")
@@ -123,6 +125,23 @@ def of_loop(code: bytes, stretches: Sequence[Stretch] = ()) -> Path:
         if why := _refused(step, len(code)):
             raise InputError(f"{why}: {step.text}")
     return path
+
+
+def _aimed(path: Path) -> bytes:
+    """Return the code with displacements that name the kernel's half of memory aimed at our own.
+
+    They keep their lengths and lower bits.
+    """
+    code = bytearray(path.code)
+    for start, end in path.stretches:
+        decoder = iced.Decoder(64, path.code[start:end], ip=start)
+        for ins in decoder:
+            at = decoder.get_constant_offsets(ins)
+            far = ins.memory_displacement >= 1 << 63 and -_signed(ins.memory_displacement) >= _NEAR
+            relative = ins.is_ip_rel_memory_operand
+            if at.has_displacement and at.displacement_size == 4 and far and not relative:
+                code[ins.ip + at.displacement_offset + 3] &= 0x7F
+    return bytes(code)
 
 
 def _goes_to(ins: iced.Instruction, target: int) -> bool:

@@ -12,7 +12,7 @@ from loopwright.measuring.blocks.image import Image
 from loopwright.measuring.blocks.path import Path
 
 MOST_TRIPS = 4096  # that are measured
-_TRIES = 80  # of one way to end it
+_TRIES = 160  # of one way to end it
 _FEW = 24  # trips of a try
 
 
@@ -80,19 +80,22 @@ class _Search:
         """Return a start that holds for as many trips as are measured."""
         state = kept = self._guess.first()
         best = (-1, -1)
+        tried = 0
         for _ in range(_TRIES):
             start = self._start(state)
             found = self._outcome(start)
             if found is None:
                 return start
-            if (reached := (found.trips, found.left)) >= best:
-                best, kept = reached, state
+            if found.unknown:
+                self.reason = self._said(found)
+                return None
+            if (reached := (found.trips, max(found.left, found.faulted))) > best:
+                best, kept, failed, tried = reached, state, found, 0
                 self.reason = self._said(found)
                 seen = self._look(self._start(kept), found)
-            if found.unknown:
-                return None
-            at = found.faulted if found.faulted >= 0 else found.left
-            state = self._guess.next(kept, at, seen)
+            at = failed.faulted if failed.faulted >= 0 else failed.left
+            state = self._guess.next(kept, at, seen, tried)
+            tried += 1
         return None
 
     def _start(self, state: State) -> Start:
