@@ -11,7 +11,7 @@ from loopwright.scanning.images import Image
 _REFUSED = {
     "repeats": "a string instruction repeats in it",
     "indirect": "it goes on by an indirect jump",
-    "irreducible": "it can be entered at several places",
+    "elsewhere": "its likely path does not come back to where it was entered",
     "doubtful": "it lies among bytes that are no instructions",
 }
 
@@ -39,7 +39,7 @@ def _search(found: Found, section: Section) -> None:
         sorted(set(_starts(section))),
         sorted(set(_ends(section))),
         sorted(set(_entries(section))),
-        [(gap.start - section.address, gap.stop - section.address) for gap in section.data],
+        list(_data(section)),
         section.address,
     )
     found.outer += outer
@@ -80,10 +80,23 @@ def _entries(section: Section) -> Iterator[int]:
             yield address - section.address
 
 
+def _data(section: Section) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that hold no code; those of a damaged file may lie anywhere."""
+    reached = 0
+    for gap in section.data:
+        start = max(gap.start - section.address, reached)
+        end = min(gap.stop - section.address, len(section.code))
+        if start < end:
+            yield start, end
+            reached = end
+
+
 def _loop(section: Section, path: list[tuple[int, int]], exits: list[int]) -> ScannedLoop:
     first = path[0][0]
     address = section.address + first
     routine = section.routine(address)
+    if routine and routine.size and address >= routine.address + routine.size:
+        routine = None  # it lies behind that one: of a stripped file few names are left
     return ScannedLoop(
         file=section.file,
         section=section.name,

@@ -80,6 +80,6 @@ def loops(
     instructions. address is the section's. Returns for each loop the stretches
     of its likely path, the lowest first, the conditional branches on it that may leave it, and why
     it cannot be predicted: "" (it can), "calls", "repeats" (a string instruction), "indirect" (a
-    jump), "irreducible" (several ways in), "doubtful" (nothing leads there, beside bytes that are
+    jump), "elsewhere" (its likely path does not come back), "doubtful" (nothing leads there, beside bytes that are
     no instructions). Then how many loops hold another, and how many bytes start no instruction.
     """

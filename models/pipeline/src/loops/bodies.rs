@@ -3,34 +3,28 @@
 use crate::loops::blocks::Graph;
 use crate::loops::dominators::dominates;
 use crate::loops::reach::Reach;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-/// Where loops begin.
-#[derive(Debug, Default)]
-pub(crate) struct Heads {
-    /// Each head with the blocks that branch back to it.
-    pub(crate) loops: BTreeMap<u32, Vec<u32>>,
-    /// Blocks that are branched back to and that do not dominate what does so.
-    pub(crate) irreducible: BTreeSet<u32>,
-}
+/// Each head of a loop with the blocks that branch back to it.
+pub(crate) type Heads = BTreeMap<u32, Vec<u32>>;
 
 pub(crate) fn heads(graph: &Graph, reach: &Reach, idom: &[u32]) -> Heads {
     let mut heads = Heads::default();
-    for &(from, to) in reach.back.iter().filter(|(from, to)| reach.same(*from, *to)) {
-        if !dominates(idom, reach, to, from) {
-            heads.irreducible.insert(to);
-        }
-    }
-    // A branch back need not be one in this order of reaching: dominance alone decides.
     for to in 0..graph.blocks.len() as u32 {
         for &from in graph.before(to) {
             let back = reach.place[to as usize] <= reach.place[from as usize] && reach.same(from, to);
             if back && dominates(idom, reach, to, from) {
-                heads.loops.entry(to).or_default().push(from);
+                heads.entry(to).or_default().push(from);
             }
         }
     }
-    heads.irreducible.retain(|h| !heads.loops.contains_key(h));
+    // What can be entered at several places has no head that dominates it: it is where it was
+    // reached first (Havlak, Nesting of Reducible and Irreducible Loops, 1997).
+    for &(from, to) in reach.back.iter().filter(|(from, to)| reach.same(*from, *to)) {
+        if !dominates(idom, reach, to, from) {
+            heads.entry(to).or_default().push(from);
+        }
+    }
     heads
 }
 
@@ -55,11 +49,11 @@ impl<'a> Bodies<'a> {
             if !body.insert(block) {
                 continue;
             }
-            if self.heads.loops.contains_key(&block) || self.heads.irreducible.contains(&block) {
+            if self.heads.contains_key(&block) {
                 return None;
             }
             let before = self.graph.before(block).iter().copied();
-            todo.extend(before.filter(|b| self.reach.same(*b, block)));
+            todo.extend(before.filter(|b| self.reach.by_way_of(head, *b)));
         }
         Some(body)
     }

@@ -9,8 +9,8 @@ pub enum Refusal {
     Repeats,
     /// Its path ends in an indirect jump.
     Indirect,
-    /// It can be entered at several places.
-    Irreducible,
+    /// Its likely path goes around elsewhere.
+    Elsewhere,
     /// Nothing leads there, and bytes that are no instructions lie beside it.
     Doubtful,
 }

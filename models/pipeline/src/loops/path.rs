@@ -26,6 +26,7 @@ impl<'a> Walk<'a> {
         let mut exits = Vec::new();
         let mut refused = None;
         let (mut block, mut joins) = (head, false);
+        let mut left = self.body.len();
         loop {
             let here = &self.graph.blocks[block as usize];
             match stretches.last_mut().filter(|_| joins) {
@@ -38,8 +39,13 @@ impl<'a> Walk<'a> {
                 exits.push(last.at);
             }
             let (next, falls) = self.after(block);
-            if next == NONE {
-                refused = refused.or(Some(Refusal::Indirect));
+            left -= 1;
+            if next == NONE || left == 0 && next != head {
+                refused = refused.or(Some(if next == NONE {
+                    Refusal::Indirect
+                } else {
+                    Refusal::Elsewhere
+                }));
                 break;
             }
             if next == head {

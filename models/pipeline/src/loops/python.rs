@@ -53,7 +53,7 @@ fn said(why: Refusal) -> &'static str {
         Refusal::Calls => "calls",
         Refusal::Repeats => "repeats",
         Refusal::Indirect => "indirect",
-        Refusal::Irreducible => "irreducible",
+        Refusal::Elsewhere => "elsewhere",
         Refusal::Doubtful => "doubtful",
     }
 }

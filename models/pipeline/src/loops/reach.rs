@@ -21,8 +21,13 @@ pub(crate) struct Reach {
     pub(crate) place: Vec<u32>,
     /// Blocks where a turn begins.
     pub(crate) roots: Vec<bool>,
-    /// Branches back to a block that is being left: from, to.
+    /// Branches back to a block that is not left yet: from, to.
     pub(crate) back: Vec<(u32, u32)>,
+    /// The number of each block in the order of being reached.
+    number: Vec<u32>,
+    /// The last number of those that were reached by way of a block.
+    last: Vec<u32>,
+    count: u32,
 }
 
 const UNSEEN: u32 = u32::MAX;
@@ -38,6 +43,9 @@ impl Reach {
             place: vec![0; count],
             roots: vec![false; count],
             back: Vec::new(),
+            number: vec![0; count],
+            last: vec![0; count],
+            count: 0,
         };
         let mut open = vec![false; count];
         reach.from(graph, entries, 0, &mut open);
@@ -75,27 +83,38 @@ impl Reach {
             if self.turn[root as usize] != UNSEEN {
                 continue;
             }
-            self.turn[root as usize] = turn;
-            open[root as usize] = true;
+            self.open(root, turn, open);
             stack.push((root, 0));
             while let Some((block, done)) = stack.last_mut() {
                 let here = *block;
                 let Some(to) = graph.blocks[here as usize].next().nth(usize::from(*done)) else {
                     open[here as usize] = false;
+                    self.last[here as usize] = self.count - 1;
                     self.order.push(here);
                     stack.pop();
                     continue;
                 };
                 *done += 1;
                 if self.turn[to as usize] == UNSEEN {
-                    self.turn[to as usize] = turn;
-                    open[to as usize] = true;
+                    self.open(to, turn, open);
                     stack.push((to, 0));
                 } else if open[to as usize] {
                     self.back.push((here, to));
                 }
             }
         }
+    }
+
+    fn open(&mut self, block: u32, turn: u32, open: &mut [bool]) {
+        let at = block as usize;
+        (self.turn[at], open[at], self.number[at]) = (turn, true, self.count);
+        self.count += 1;
+    }
+
+    /// Whether a block was reached by way of another one.
+    pub(crate) fn by_way_of(&self, above: u32, block: u32) -> bool {
+        let number = self.number[block as usize];
+        (self.number[above as usize]..=self.last[above as usize]).contains(&number)
     }
 
     /// Whether a way from one block to another counts.

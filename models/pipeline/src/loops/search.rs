@@ -25,7 +25,7 @@ pub fn find(section: &Section) -> Loops {
         ..Loops::default()
     };
     let bodies = Bodies::new(&graph, &reach, &heads);
-    for (head, back) in &heads.loops {
+    for (head, back) in &heads {
         let Some(body) = bodies.innermost(*head, back) else {
             all.outer += 1;
             continue;
@@ -36,12 +36,6 @@ pub fn find(section: &Section) -> Loops {
             Walk::new(&text, &graph, &body).from(*head)
         });
     }
-    all.found.extend(
-        heads
-            .irreducible
-            .iter()
-            .map(|h| refused(&graph, *h, Refusal::Irreducible)),
-    );
     all.found.sort_by_key(|l| l.path[0]);
     all
 }
