@@ -1,30 +1,25 @@
 """Make a patch: change the tree's text in memory, prove the patch in scratch, then keep it."""
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import kernels, paths
+from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.tree import built, c_text, checkpatch, target, worktree
+from loopwright.tree import built, c_text, target, worktree
 from loopwright.tree import sources as trees
 from loopwright.tree.checkpatch import Complaint
 from loopwright.tree.patch import callers, edits, message
 from loopwright.tree.patch.edits import Change
 from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.scratch import NOBODY, GitError, Identity, Repository, user_identity
+from loopwright.tree.patch.mail import UNSIGNED, Mail, PatchError
+from loopwright.tree.scratch import Identity, user_identity
 from loopwright.tree.sources import Tree
 from loopwright.tree.target import Target
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
 _RFC = "[RFC PATCH]"
-_UNSIGNED = (
-    f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
-    "set user.name and user.email and make the patch again, or commit --amend --reset-author -s."
-)
 
 
 @dataclass(frozen=True)
@@ -46,14 +41,6 @@ class MadePatch:
     findings: tuple[Complaint, ...]
     am_ok: bool
     notes: tuple[str, ...]
-
-
-class PatchError(InputError):
-    """A patch that does not stand up to its own tests and is not kept; log says all of it."""
-
-    def __init__(self, line: str, log: str) -> None:
-        super().__init__(line)
-        self.log = log
 
 
 def make(
@@ -78,7 +65,7 @@ def make(
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity(source.root)
     if author is None:
-        notes.append(_UNSIGNED)
+        notes.append(UNSIGNED)
     names = {v.routine: target.find(v, source).name for v in target.together(variant)}
     writer = message.Writer(variant, names, evidence)
     made, warning = worktree.said(source, [change.file for change in changes])
@@ -90,17 +77,8 @@ def make(
     whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
     if wide:
         raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
-    with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
-        try:
-            patch = _formatted(Path(folder), changes, whole, below, author, rfc=writer.doubtful)
-            _am(Path(folder), changes, patch)
-            findings = checkpatch.run(source, patch, signed=author is not None)
-            _weigh(findings, patch, source)
-        except PatchError as error:
-            log = f"patch-{variant.id.replace('/', '-')}.log"
-            where = _keep(log, error.log.encode(), paths.build_dir())
-            raise PatchError(f"{error}; all of it is in {where}", error.log) from None
-        kept = _keep(patch.name, patch.read_bytes(), out)
+    mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
+    kept, findings = mail.keep(source, out, variant.id)
     shown = f"{_RFC} {subject}" if writer.doubtful else subject
     return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, True, tuple(notes))
 
@@ -159,80 +137,3 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
                 f"{variant.id} changes {routine.upstream.file}, but no variant of {name} has the "
                 "same edits: it would ship code that nothing has checked"
             )
-
-
-def _formatted(
-    folder: Path,
-    changes: list[Change],
-    whole: str,
-    below: str,
-    author: Identity | None,
-    *,
-    rfc: bool,
-) -> Path:
-    """Commit the changes in a scratch repository and return the file of git format-patch.
-
-    rfc marks it as one to talk about, not to merge.
-    """
-    try:
-        work = Repository(folder / "work", author)
-        work.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
-        work.commit({c.file: c.new for c in changes}, whole)
-        work.git("notes", "add", "-m", below)
-        name = work.git(
-            "format-patch",
-            "-1",
-            "--zero-commit",
-            "--filename-max-length=120",
-            "--notes",
-            *(["--rfc"] if rfc else []),
-            "-o",
-            str(folder / "made"),
-        )
-    except GitError as error:
-        raise PatchError(f"the patch cannot be made: {error}", str(error)) from None
-    return Path(name.strip())
-
-
-def _am(folder: Path, changes: list[Change], patch: Path) -> None:
-    """Apply the patch with git am to the tree's own files; PatchError where that fails."""
-    try:
-        pristine = Repository(folder / "pristine", None)
-        pristine.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
-        pristine.git("am", "-q", str(patch))
-    except GitError as error:
-        raise PatchError("git am does not take the patch", str(error)) from None
-    for change in changes:
-        if (pristine.folder / change.file).read_text(encoding="utf-8") != change.new:
-            raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
-
-
-def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
-    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
-    if errors:
-        first = errors[0]
-        log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
-        raise PatchError(
-            f"{checkpatch.SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
-            f"{first.line}: {first.text}",
-            f"{log}\n\n{patch.read_text()}",
-        )
-
-
-def _keep(name: str, content: bytes, out: Path) -> Path:
-    """Write a file in one step: under another name first, then renamed."""
-    part = None
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        handle, unnamed = tempfile.mkstemp(prefix=f".{name}.", dir=out)
-        part = Path(unnamed)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        part.chmod(0o644)
-        part.replace(out / name)
-    except OSError as error:
-        raise InputError(f"cannot write {name} to {out}: {error.strerror}") from None
-    finally:
-        if part:
-            part.unlink(missing_ok=True)
-    return out / name
