@@ -39,6 +39,7 @@ class Section:
 
     data are the stretches of it that hold no code, as mapping symbols say; starts the addresses
     of routines (or parts of them) as unwind tables say; entries those where a program begins.
+    alignment is what a linker keeps a section of an object aligned to, 0 in a linked file.
     """
 
     file: str
@@ -50,6 +51,7 @@ class Section:
     data: tuple[range, ...]
     starts: tuple[int, ...] = ()
     entries: tuple[int, ...] = ()
+    alignment: int = 0
 
     @property
     def end(self) -> int:
@@ -147,7 +149,8 @@ def _sections(
             data = tuple(_data(listed, start + len(code)))
             end = start + len(code)
             parts, begins = ([a for a in some if start <= a < end] for some in (unwound, entry))
-            own = (kept, data, tuple(parts), tuple(begins))
+            alignment = max(section["sh_addralign"], 1) if places else 0
+            own = (kept, data, tuple(parts), tuple(begins), alignment)
             yield Section(name, isa, section.name, start, code, *own)
 
 
