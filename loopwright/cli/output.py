@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -64,6 +64,17 @@ def verdict(answered: bool, what: str) -> int:
     if not answered:
         print(f"loopwright: {what} has a number; each row says why", file=sys.stderr)
     return 0 if answered else 1
+
+
+def said_check(row: Mapping[str, object]) -> None:
+    """Say on stderr what a check of a tier did, and how a failure is repeated."""
+    failed = row["status"] == "fail"
+    status = "FAIL" if failed else row["status"]
+    said = [f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}"]
+    if failed:
+        said += [f"  repeat it: {row['command']}", f"  all of it: {row['log']}"]
+    for line in said:
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager

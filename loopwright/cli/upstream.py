@@ -14,17 +14,6 @@ def _said(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _said_check(row: dict[str, object]) -> None:
-    """Say on stderr what a check of a tier did, and how a failure is repeated."""
-    from loopwright.tree.verify import FAIL
-
-    status = str(row["status"]).upper() if row["status"] == FAIL else row["status"]
-    _said(f"{row['tier']}: {row['check']}: {status} in {row['seconds']:.1f} s: {row['what']}")
-    if row["status"] == FAIL:
-        _said(f"  repeat it: {row['command']}")
-        _said(f"  all of it: {row['log']}")
-
-
 @click.command()
 @options.spec("KERNEL[/VARIANT]")
 @options.tree(required=True)
@@ -75,7 +64,7 @@ def patch(
         microarch=microarch,
         parameters=options.parameters(settings),
         tier=tier,
-        said=_said_check,
+        said=output.said_check,
     )
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)

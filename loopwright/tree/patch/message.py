@@ -21,7 +21,7 @@ _SUBJECT_WIDTH = 70
 def subject(variant: Variant) -> str:
     """Return the subject line: the subsystem, then what the patch does; at most 75 columns."""
     what = variant.subject or f"{variant.summary[:1].upper()}{variant.summary[1:]}"
-    line = f"{place(variant).prefix or _prefix(place(variant).file)}: {what}"
+    line = f"{place(variant).prefix or prefix(place(variant).file)}: {what}"
     if len(line) <= WIDTH:
         return line
     if variant.subject:
@@ -32,7 +32,7 @@ def subject(variant: Variant) -> str:
     return textwrap.shorten(line, _SUBJECT_WIDTH, placeholder="")
 
 
-def _prefix(file: str) -> str:
+def prefix(file: str) -> str:
     """Derive a subsystem from a path: arch/x86/lib/x.S is x86/lib, fs/eventpoll.c eventpoll."""
     parts = file.split("/")
     if parts[0] == "arch":
@@ -64,17 +64,17 @@ class Writer:
         """
         why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
         parts = self._of_each("doubt")
-        parts += [*_paragraphs(why), *(_wrap(text) for text in also)]
+        parts += [*_paragraphs(why), *(wrap(text) for text in also)]
         parts += self._by_size()
         for one in self.variants:
             parts += self._predicted(one)
         for one in self.variants:
             parts += self._measured(one)
         if not self._was_measured():
-            parts.append(_wrap(self._not_measured()))
+            parts.append(wrap(self._not_measured()))
         for one in self.variants:
             base, ours = self._pair(one, self.evidence.checks)
-            parts.append(_wrap(proof.checked(one, self._name(one), base, ours)))
+            parts.append(wrap(proof.checked(one, self._name(one), base, ours)))
         return "\n\n".join([*parts, *self._of_each("proof")])
 
     def below(self, *lines: str) -> str:
@@ -88,7 +88,7 @@ class Writer:
             open_ += proof.unproven(one, self._name(one), ours)
         open_ += self.evidence.unproven
         said = [f"Not shown: {'; '.join(open_)}."] if open_ else []
-        return "\n\n".join(_wrap(line) for line in dict.fromkeys([*lines, *said]))
+        return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *said]))
 
     def _silent(self) -> dict[tuple[str, ...], list[str]]:
         """Return the models without a figure, by the cores on which they have none."""
@@ -109,7 +109,7 @@ class Writer:
         """Return the sentences on each variant, named where there are several."""
         several = len(self.variants) > 1
         return [
-            _wrap(f"{self._name(one)}: {said}" if several else said)
+            wrap(f"{self._name(one)}: {said}" if several else said)
             for one in self.variants
             if (said := getattr(self._judged(one), which))
         ]
@@ -127,7 +127,7 @@ class Writer:
                 parts.append(f"What would decide{name}: {judged.decides}.")
         if rests := dict.fromkeys(filter(None, (self._judged(v).rests_on for v in self.variants))):
             parts.append(f"This rests on: {'; '.join(rests)}.")
-        return [_wrap(part) for part in parts]
+        return [wrap(part) for part in parts]
 
     def _name(self, one: Variant) -> str:
         return f"{self.names[one.routine]}()"
@@ -157,14 +157,14 @@ class Writer:
         if not table and judged.by_size:
             return []  # said of whole calls
         if not table:
-            return [_wrap(f"No model has a figure for {self._name(one)} before and after.")]
+            return [wrap(f"No model has a figure for {self._name(one)} before and after.")]
         head = (
             f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
             f"({self._words(self._baseline(one))}) and patched ({self._words(one.name)}); off by: "
             "how far that model was from measurements of that core, ? where there are none"
         )
         once = "; +N: cycles to start a string instruction, ? not known" if " +" in table else ""
-        return [_wrap(f"{head}{once}:"), table]
+        return [wrap(f"{head}{once}:"), table]
 
     def _unit(self, one: Variant) -> str:
         contract = self.kernel.routines[one.routine].contract
@@ -185,7 +185,7 @@ class Writer:
             head = f"Measured on {where}{part}: cycles a call of {self._name(one)} over the "
             parts += [f"{head}alignments tried, by size:", table]
         parts += proof.missing(base, ours, asked)
-        return [text if text.startswith("  ") else _wrap(text) for text in parts]
+        return [text if text.startswith("  ") else wrap(text) for text in parts]
 
     def _was_measured(self) -> bool:
         rows = self.evidence.measurements
@@ -205,10 +205,11 @@ def trailers(kernel: Kernel, signed_off: str) -> list[str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    return [_wrap(part) for part in re.split(r"\n\s*\n", text.strip())]
+    return [wrap(part) for part in re.split(r"\n\s*\n", text.strip())]
 
 
-def _wrap(text: str) -> str:
+def wrap(text: str) -> str:
+    """Fill a paragraph to the width of a commit message."""
     return textwrap.fill(
         " ".join(text.split()), WIDTH - 3, break_long_words=False, break_on_hyphens=False
     )

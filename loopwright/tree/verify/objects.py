@@ -3,6 +3,7 @@
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -77,13 +78,37 @@ def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
         yield Check(f"over-report of {name}", lambda: _over_report(work, found, variant, place))
 
 
+def prepare(overlay: Overlay, isa: str) -> Build:
+    """Configure a tree once; what a patch changes is brought up to date by make."""
+    return configured(overlay, isa, f"{isa}-objects", "defconfig", _OPTIONS[isa], "prepare")
+
+
+def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
+    """Build objects anew and return what objtool said.
+
+    BuildError where make fails, CheckError where the compiler or assembler has anything to say.
+    """
+    for name in wanted:
+        (build.folder / name).unlink(missing_ok=True)
+    # One job: a folder that is entered twice at once races with itself in fixdep.
+    done = build.make(*wanted)
+    command = build.command(*wanted)
+    if done.returncode:
+        raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
+    lines = [x for x in done.stdout.splitlines() if x.strip()]
+    of_objtool = [x for x in lines if "objtool:" in x]
+    if len(lines) > len(of_objtool):
+        raise CheckError(
+            f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
+        )
+    return of_objtool
+
+
 def _prepare(subject: PatchedVariant, overlay: Overlay, prepared: list[Build]) -> str:
-    """Configure the tree once; what a patch changes is brought up to date by make."""
     overlay.put(subject.files)
-    name = f"{subject.isa}-objects"
-    options = _OPTIONS[subject.isa]
-    prepared.append(configured(overlay, subject.isa, name, "defconfig", options, "prepare"))
-    return f"defconfig{' without IBT' * bool(options)} in {prepared[0].folder}"
+    prepared.append(prepare(overlay, subject.isa))
+    without = " without IBT" * bool(_OPTIONS[subject.isa])
+    return f"defconfig{without} in {prepared[0].folder}"
 
 
 def _find(subject: PatchedVariant, places: dict[Variant, CompiledAs]) -> str:
@@ -106,21 +131,7 @@ def _includers(work: _Work, header: str) -> str:
 
 
 def _make(work: _Work, wanted: list[str]) -> str:
-    """Build objects anew; CheckError where the compiler has anything to say."""
-    for name in wanted:
-        (work.build.folder / name).unlink(missing_ok=True)
-    # One job: a folder that is entered twice at once races with itself in fixdep.
-    done = work.build.make(*wanted)
-    command = work.build.command(*wanted)
-    if done.returncode:
-        raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
-    lines = [x for x in done.stdout.splitlines() if x.strip()]
-    of_objtool = [x for x in lines if "objtool:" in x]
-    work.objtool += of_objtool
-    if len(lines) > len(of_objtool):
-        raise CheckError(
-            f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
-        )
+    work.objtool += build_anew(work.build, wanted)
     return f"{', '.join(wanted)} without a word of the compiler"
 
 
