@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
     from loopwright.predicting.sources import sources
+    from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
     from loopwright.store.importing import import_results
     from loopwright.store.results import results, withdraw
@@ -40,6 +41,7 @@ _VERBS = {
     "baseline": "tree.baseline",
     "check": "checking.check",
     "compare": "judging.compare",
+    "compare_builds": "scanning.builds",
     "doctor": "inventory",
     "import_results": "store.importing",
     "kit": "portable.kit",
@@ -65,6 +67,7 @@ __all__ = [
     "baseline",
     "check",
     "compare",
+    "compare_builds",
     "doctor",
     "import_results",
     "kit",

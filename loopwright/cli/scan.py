@@ -1,6 +1,7 @@
 """The verb scan."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,14 @@ from loopwright.cli import options, output
 from loopwright.errors import InputError
 
 if TYPE_CHECKING:
-    from loopwright.scanning.scan import Scan
+    from loopwright.scanning.scan import Question, Scan
 
 _SHOWN = 20  # rows of the table where --top is left out
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.argument("file_b", type=click.Path(path_type=Path), metavar="[FILE_B]", required=False)
 @options.microarch("Cores to predict for; the targets of the code's ISA where left out.")
 @click.option(
     "--symbols",
@@ -35,13 +37,32 @@ _SHOWN = 20  # rows of the table where --top is left out
     metavar="N|all",
     help=f"How many rows; {_SHOWN} of the table where left out, and all of --csv and --json.",
 )
+@click.option(
+    "--fail-over",
+    type=click.FloatRange(0),
+    metavar="PERCENT",
+    help="Of two files: exit code 1 where a loop of both got slower by more.",
+)
+@click.option(
+    "--patch",
+    "function",
+    metavar="FUNCTION",
+    help="Align the hurt loops of a function of assembly in the tree of --tree.",
+)
+@options.tree()
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="DIR", help="Its folder.")
 @output.formats
 def scan(
     file: Path,
+    file_b: Path | None,
     microarch: str | None,
     symbols: Path | None,
     features: str | None,
     top: str | None,
+    fail_over: float | None,
+    function: str | None,
+    tree: str | None,
+    out: Path | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
@@ -51,27 +72,90 @@ def scan(
     or a program, also packed. Rows are ranked by the cycles that an iteration loses where the loop
     lies. What was found and left out is said below the table, with --csv and --json on stderr.
 
+    With FILE_B, another build, it says what got hurt between them, and what was mended. With
+    --patch it makes a kernel patch of the mends of a function, once its object was built with them
+    and scanned again: exit code 1 where that does not hold.
+
     \b
     loopwright scan vmlinux
     loopwright scan /boot/vmlinuz-6.1.0-50-cloud-amd64 --microarch zen2,skylake --top 50
     loopwright scan net/core/skbuff.o --csv
     loopwright scan /usr/lib/x86_64-linux-gnu/libcrypto.so.3 --json
     loopwright scan vmlinux --symbols System.map --features erms,fsrm,smap
+    loopwright scan old/vmlinux new/vmlinux --fail-over 25
+    loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches
     """
     from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
 
     rows = _top(top, None if as_json or as_csv else _SHOWN)
+    if fail_over is not None and file_b is None:
+        raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
+    if function and (file_b or not tree or not out):
+        raise InputError("--patch takes one FILE, with --tree and -o")
+    if not function and (tree or out):
+        raise InputError("--tree and -o are for --patch FUNCTION")
+    if file_b:
+        a, b = (
+            Question(one, microarch=microarch, symbols=symbols, features=features)
+            for one in (file, file_b)
+        )
+        return _compare(a, b, fail_over, rows, as_json=as_json, as_csv=as_csv)
     with output.progress("predicting") as step:
         found: Scan = scanned(
             Question(file, microarch=microarch, symbols=symbols, features=features, progress=step)
         )
+    if function and tree and out:
+        return _patch(found, function, tree, out, as_json=as_json, as_csv=as_csv)
     if as_json or as_csv:
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
-        view.show(found.rows(rows))
+        view.show(found.rows(rows), at_length=rows == 1)
     print(*found.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
     return 0
+
+
+def _compare(
+    a: "Question",
+    b: "Question",
+    percent: float | None,
+    top: int | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> int:
+    from loopwright.cli.views import compared as view
+    from loopwright.scanning.builds import both
+
+    between = both(a, b)
+    rows = between.rows(changed=not (as_json or as_csv))
+    rows = replace(rows, values=rows.values[:top])
+    if as_json or as_csv:
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    else:
+        view.show(rows)
+    print(*between.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
+    slower = between.slower(percent) if percent is not None else []
+    if slower:
+        loops = len({row["address_b"] for row in slower})
+        print(f"{loops} loops got slower by more than {percent:g} %", file=sys.stderr)
+    return 1 if slower else 0
+
+
+def _patch(
+    found: "Scan", function: str, tree: str, out: Path, *, as_json: bool, as_csv: bool
+) -> int:
+    from loopwright.rows import Rows
+    from loopwright.scanning.patching import patch
+
+    made = patch(found, function, tree, out, output.said_check)
+    if as_json or as_csv:
+        output.emit(Rows.of(made.checks), as_json=as_json, as_csv=as_csv)
+    elif made.file:
+        print(made.file)
+    for note in made.notes:
+        print(f"note: {note}", file=sys.stderr)
+    return 0 if made.file else 1
 
 
 def _top(text: str | None, otherwise: int | None) -> int | None:

@@ -30,6 +30,8 @@ COLUMNS = (
     "limit",
     "boundary",
     "crossed",
+    "mend",
+    "how",
     "bytes",
     "path",
     "exits",
@@ -71,10 +73,12 @@ def rows(
     *,
     limited: Callable[[Place], bool],
     lines: Callable[[ScannedLoop], str],
+    mend: Callable[[int], tuple[str, str]],
 ) -> Rows:
     """Return the rows of some places in their order.
 
-    limited says which of them have it named what limits them, lines where in the source they are.
+    limited says which of them have it named what limits them, lines where in the source they are,
+    mend what is to be done about the loop of a number, in few words and in many.
     """
     best = [(core.best, core.worst, core.cycles) for core in costs]
     limits = _limits(loops, costs, [p for p in places if limited(p)])
@@ -102,6 +106,7 @@ def rows(
                 limits.get((place.loop, place.core), ""),
                 found.size if found else None,
                 found.crossed if found else "",
+                *mend(place.loop),
                 len(loop.code),
                 " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
                 " ".join(f"{at:#x}" for at in loop.exits),

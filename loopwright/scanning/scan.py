@@ -2,18 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.rows import Rows, as_frame
-from loopwright.scanning import images, rank
+from loopwright.scanning import images, mend_text, mends, rank, starts
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, cost
 from loopwright.scanning.find import find
-from loopwright.scanning.found import Found
+from loopwright.scanning.found import Found, ScannedLoop
 from loopwright.scanning.images import Image
+from loopwright.scanning.mends import NEVER_MIND, Mend
 from loopwright.scanning.source_lines import SourceLines
 
 
@@ -43,6 +44,40 @@ class Scan:
         """Return each loop on each core, ranked."""
         return rank.ranked(self.costs)
 
+    @cached_property
+    def source(self) -> SourceLines:
+        """Return what says where in the source a loop is."""
+        return SourceLines(self.image)
+
+    @cached_property
+    def mends(self) -> list[Mend]:
+        """Return what is to be done about each loop, for all cores together."""
+        known = starts.of_image(self.image)
+        return mends.mends(self.found.loops, self.costs, known, self.source.of)
+
+    def how(self, number: int) -> str:
+        """Say at length what is to be done about a loop, "" where nothing is."""
+        mend, loop = self.mends[number], self.found.loops[number]
+        if mend.words in ("", NEVER_MIND):
+            return ""
+        alike = self._routines[loop.file, loop.section, loop.address - loop.into]
+        loop = replace(loop, line=self.source.of(loop))
+        return mend_text.text(mend, loop, alike, self._before(loop))
+
+    @cached_property
+    def _routines(self) -> Counter[tuple[str, str, int]]:
+        """Count the loops of each routine, by where it begins."""
+        return Counter((x.file, x.section, x.address - x.into) for x in self.found.loops)
+
+    def _before(self, loop: ScannedLoop) -> bytes:
+        """Return the code of a loop's routine that stands before it."""
+        start = loop.address - loop.into
+        for section in self.image.sections:
+            inside = section.address <= start and loop.end <= section.end
+            if inside and (section.file, section.name) == (loop.file, loop.section):
+                return section.bytes_of(start, loop.address)
+        return b""
+
     def rows(self, top: int | None = None) -> Rows:
         """Return the first rows of the rank, or all of them.
 
@@ -50,13 +85,13 @@ class Scan:
         """
         chosen = self.places[:top]
         hurt = [core.hurt for core in self.costs]
-        source = SourceLines(self.image)
         return rank.rows(
             self.found.loops,
             self.costs,
             chosen,
             limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
-            lines=source.of,
+            lines=self.source.of,
+            mend=lambda n: (self.mends[n].words, self.how(n)),
         )
 
     def summary(self) -> Iterator[str]:
@@ -120,7 +155,10 @@ def answer(asked: Question) -> Rows:
     64), microarch, cycles (an iteration along the likely path, data in the L1 cache), best and
     worst (at any other place of a line), lost (cycles - best), times (cycles / best), limit (what
     limits it here, named of hurt loops, and of all where top is given), boundary (bytes, where one
-    hurts it) and crossed (what of the loop crosses it), bytes (from its first to its last), path
+    hurts it) and crossed (what of the loop crosses it), mend (the smallest change that helps on all
+    cores asked for and costs none of them more than 1 %: "never mind" where none is hurt, "none"
+    where none helps), how (that at length: what to write, or to tell a compiler, and what it costs
+    and brings), bytes (from its first to its last), path
     (the stretches of it that an iteration executes), exits (addresses of conditional branches that
     are taken to stay on it) and error (why there is no figure).
     """

@@ -6,8 +6,11 @@ from loopwright.rows import Rows
 _SHOWN = ("file", "function", "line", "offset", "microarch", "cycles", "best", "worst", "lost")
 
 
-def show(rows: Rows) -> None:
-    """Print rows: where each loop is in one column, what hurts it in another."""
+def show(rows: Rows, *, at_length: bool) -> None:
+    """Print rows: where each loop is in one column, what hurts it in another.
+
+    at_length has what is to be done about them said below the table.
+    """
     records = [
         {
             "address": row["address"],
@@ -16,6 +19,7 @@ def show(rows: Rows) -> None:
             "times": None if row["times"] is None else f"{row['times']:.2f}",
             "limit": row["limit"].partition(" through ")[0],
             "boundary": _boundary(row["boundary"], row["crossed"]),
+            "mend": row["mend"],
             "error": row["error"],
         }
         for row in rows.records()
@@ -23,6 +27,9 @@ def show(rows: Rows) -> None:
     if records:
         table.draw(Rows.of(records))
         print()
+    for how in rows.column("how") if at_length else []:
+        if how:
+            print(f"{how}\n")
 
 
 def _where(function: str, into: int) -> str:

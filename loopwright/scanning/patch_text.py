@@ -1,0 +1,86 @@
+"""The message of a patch that aligns loops: what was found, what it costs, what it rests on."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from loopwright.cores import microarchs
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.scanning.candidates import Candidate
+from loopwright.scanning.mends import Mend
+from loopwright.scanning.realigned import Work, spread
+from loopwright.tree.patch.message import prefix, wrap
+
+_HEAD = ("core", "there", "best", "before", "patched")
+
+
+def subject(file: str, function: str, count: int) -> str:
+    """Return the subject line of a patch that aligns so many loops of a function."""
+    what = "a loop" if count == 1 else f"{count} loops"
+    return f"{prefix(file)}: Align {what} of {function}()"
+
+
+def body(work: Work, mends: Mapping[int, Mend], scanned: Path, proven: Sequence[str]) -> str:
+    """Return the message's paragraphs.
+
+    mends are those of work's loops by their number, scanned is the file in which they are hurt,
+    proven what the checks of the object say.
+    """
+    parts = []
+    for label, (a, b) in zip(work.labels, work.numbers, strict=True):
+        mend = mends[a]
+        nops = "nops that are run once before the loop" if work.before.falls_in(b) else "never run"
+        parts.append(wrap(_why(work, a, label.name, mend, nops, scanned.name)))
+        parts.append(_table(work, b, mend))
+    parts.append(
+        wrap(
+            "There: cycles an iteration in that file; best: at the best place of a line; before "
+            f"and patched: at the places where a linker may put {work.object}, with data in the L1 "
+            f"cache. Predicted by {Pipeline().version()}, not measured on hardware."
+        )
+    )
+    parts.append(wrap(f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."))
+    return "\n\n".join(parts)
+
+
+def below(made: str, notes: Sequence[str]) -> str:
+    """Return what stands below the line at which git cuts."""
+    open_ = "Not shown: its speed on hardware; a whole kernel built, booted and scanned again."
+    return "\n\n".join(wrap(line) for line in (made, *notes, open_))
+
+
+def _why(work: Work, number: int, label: str, mend: Mend, nops: str, scanned: str) -> str:
+    candidate = mend.candidate
+    assert candidate  # of others no patch is made
+    loop = work.loops[number]
+    hurt = [effect for effect in mend.effects.values() if effect.hurt]
+    cores = [microarchs.load(core).name for core, e in mend.effects.items() if e.hurt]
+    return (
+        f"The loop of {work.function}() at {label} ({len(loop.code)} bytes) lies at code offset "
+        f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
+        f"{spread([e.now for e in hurt])} cycles an iteration on {', '.join(cores)}; at its best "
+        f"place {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, after "
+        f"which no place hurts it: {_bytes(candidate)}, {nops}."
+    )
+
+
+def _bytes(candidate: Candidate) -> str:
+    if candidate.expected == candidate.most:
+        return f"{candidate.most} bytes more"
+    return f"{candidate.expected:.0f} bytes more are expected, {candidate.most} at most"
+
+
+def _table(work: Work, number: int, mend: Mend) -> str:
+    after = work.matched[number]
+    rows = [_HEAD]
+    for at, core in enumerate(work.cores):
+        if core.id in mend.effects:
+            effect = mend.effects[core.id]
+            before, then = work.before.cycles(at, number), work.after.cycles(at, after)
+            there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
+            rows.append((core.id, there, best, spread(before), spread(then)))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD))]
+    return "\n".join(
+        "  "
+        + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

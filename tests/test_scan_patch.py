@@ -1,0 +1,115 @@
+"""A hurt loop of assembly in a Linux tree becomes a patch, and its object is scanned again."""
+
+from pathlib import Path
+
+import pytest
+from linux_trees import SOMEONE, git, pristine
+from scanned import by_name
+from test_verify import whole_tree
+
+from loopwright.errors import InputError
+from loopwright.scanning import patching, realigned
+from loopwright.scanning.realigned import Work
+from loopwright.scanning.scan import Question, Scan, scanned
+from loopwright.tree.patch.edits import Change
+from loopwright.tree.patch.mail import Mail
+from loopwright.tree.verify import objects
+from loopwright.tree.verify.overlay import Overlay, hold
+
+FILE, FUNCTION = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """The object of 6.12's own clear_page_64.S, which has a hurt loop on Zen 2."""
+    folder = tmp_path_factory.mktemp("object")
+    tree = whole_tree("6.12")
+    with hold(tree) as overlay:
+        overlay.put({})
+        build = objects.prepare(overlay, "x86_64")
+        name = FILE.replace(".S", ".o")
+        objects.build_anew(build, [name])
+        path = folder / "clear_page_64.o"
+        path.write_bytes((build.folder / name).read_bytes())
+    return scanned(Question(path, microarch="zen2,sandybridge"))
+
+
+def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
+    scan: Scan, tmp_path: Path
+) -> None:
+    tree = whole_tree("6.12")
+    before = (tree.root / FILE).stat()
+    made = patching.patch(scan, FUNCTION, str(tree.root), tmp_path / "out", None, SOMEONE)
+    assert (tree.root / FILE).stat().st_mtime_ns == before.st_mtime_ns
+    assert [row["status"] for row in made.checks] == ["pass"] * 6
+    assert made.file
+    text = made.file.read_text()
+    assert "x86/lib: Align a loop of rep_stos_alternative()" in text
+    assert "+\t.p2align" in text
+    assert "never run" in text  # a return stands before it
+    assert "Predicted by loopwright pipeline" in " ".join(text.split())
+    where = pristine(tree.root, made.file, tmp_path / "pristine")
+    git(where, "am", "-q", str(made.file))
+    with hold(tree) as overlay:
+        overlay.put({FILE: (where / FILE).read_text()})
+        build = objects.prepare(overlay, "x86_64")
+        objects.build_anew(build, [FILE.replace(".S", ".o")])
+        loops = by_name(build.folder / FILE.replace(".S", ".o"))
+        overlay.put({})
+    (hurt,) = [n for n, mend in enumerate(scan.mends) if mend.candidate]
+    (moved,) = [x for x in loops.values() if x.code == scan.found.loops[hurt].code]
+    assert moved.address % 16 == 0
+    assert scan.found.loops[hurt].address % 16
+
+
+def _work(scan: Scan, overlay: Overlay, wishes: dict[int, int]) -> Work:
+    tree = whole_tree("6.12")
+    loops = [x for x in scan.found.loops if x.function == FUNCTION]
+    cores = [one.core for one in scan.costs]
+    return Work(tree, overlay, "x86_64", FUNCTION, FILE, loops, wishes, cores)
+
+
+def test_a_change_that_hurts_another_loop_is_found(scan: Scan) -> None:
+    """Bytes put before another loop of the object, so that it lies across a line for certain."""
+    with hold(whole_tree("6.12")) as overlay:
+        work = _work(scan, overlay, {})
+        for check in (work._prepare, work._find):
+            check()
+        text = work.tree.read(FILE)
+        work.new = text.replace("0:\tmovb %al", "\t.p2align 6\n\t.skip 60, 0x90\n0:\tmovb %al")
+        assert work.new != text
+        work._change()
+        with pytest.raises(realigned.CheckError, match=r"gets slower on zen2: .* 2\.00 after"):
+            work._others()
+        overlay.put({})
+
+
+def test_a_change_of_an_instruction_is_found(scan: Scan) -> None:
+    with hold(whole_tree("6.12")) as overlay:
+        work = _work(scan, overlay, {})
+        for check in (work._prepare, work._find):
+            check()
+        work.new = work.tree.read(FILE).replace("sub $8,%ecx", "sub $16,%ecx")
+        work._change()
+        with pytest.raises(realigned.CheckError, match="other instructions"):
+            work._same()
+        overlay.put({})
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [("nothing", "no loop in a function 'nothing'"), ("clear_page_orig", "hurt by its place")],
+)
+def test_what_needs_no_patch_is_said(scan: Scan, function: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        patching.patch(scan, function, str(whole_tree("6.12").root), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_patch_that_git_does_not_take_is_not_kept(tmp_path: Path) -> None:
+    tree = whole_tree("6.12")
+    same = Change(FILE, tree.read(FILE), tree.read(FILE))
+    mail = Mail((same,), "x86/lib: Change nothing\n", "", SOMEONE, rfc=False)
+    with pytest.raises(InputError, match="cannot be made"):
+        mail.keep(tree, tmp_path, "nothing")
+    assert list(tmp_path.iterdir()) == []
