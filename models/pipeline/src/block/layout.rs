@@ -154,6 +154,7 @@ impl Builder<'_> {
                 first: n == 0,
                 uops: 0,
                 alu: 0,
+                branch: false,
                 serial: None,
                 stores: 0,
             });

@@ -101,6 +101,8 @@ pub struct Fused {
     pub uops: u32,
     /// Uops that the limit of arithmetic uops a cycle counts.
     pub alu: u32,
+    /// Begins a branch, or a pair that is one.
+    pub branch: bool,
     /// Waits until everything before it has retired, then takes that many cycles.
     pub serial: Option<u32>,
     /// Stores in its slots.

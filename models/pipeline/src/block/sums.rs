@@ -47,6 +47,7 @@ impl Builder<'_> {
         let reads = block.reads.iter().map(|p| p.period(line));
         block.split_period = reads.max().unwrap_or(1).max(block.split_period);
         for fused in &mut block.fused {
+            fused.branch = fused.first && block.insts[usize::from(fused.inst)].branch;
             for slot in &block.slots[fused.slots.start as usize..fused.slots.end as usize] {
                 fused.stores += u32::from(slot.store.is_some());
                 fused.uops += slot.uops.len() as u32;

@@ -56,6 +56,16 @@ words! {
         None = "none",
     }
 
+    /// Behind which taken branches a cycle of the uop cache reads on.
+    Joins {
+        /// None.
+        None = "none",
+        /// One a cycle, found ahead, but not the branch that was the last one taken, too: a loop's own.
+        Others = "others",
+        /// All.
+        All = "all",
+    }
+
     /// How uops are given to execution ports.
     Assign {
         /// At rename, by the number of waiting uops of each port, two choices a cycle.

@@ -1,8 +1,6 @@
 //! Pipeline parameters of a core: their names, meanings, units and defaults.
 
-use crate::core::choice::{Assign, CacheRule, Counted, FetchKind, Mode, Pairs, PopR12, Renames, Sides, Tie, Updates};
-use crate::core::declare::params;
-use crate::core::value::{Place, UNLIMITED};
+use crate::core::{choice::*, declare::params, value::Place, value::UNLIMITED};
 
 params! {
     front_end {
@@ -64,8 +62,8 @@ params! {
         unrolled: flag = Some(false),
         /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
         wide_ends: flag = Some(false),
-        /// Whether a cycle may read on after a taken branch.
-        joins_iterations: flag = Some(false),
+        /// Behind which taken branches a cycle reads on: `none`, `all`, or one of the `others` than the branch that was taken last.
+        joins: word[Joins] = Some(Joins::None),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int[0..=100] = Some(4),
         /// Whether a branch, or the pair that it is fused in, is of the region that it ends in.
@@ -94,6 +92,8 @@ params! {
         instructions: limit[1..=1000] = Some(UNLIMITED),
         /// Integer uops per cycle that need an arithmetic port.
         alu_uops: limit[1..=1000] = Some(UNLIMITED),
+        /// Branches per cycle.
+        branches: limit[1..=1000] = Some(UNLIMITED),
         /// Uops that wait in front of rename.
         queue: int[1..=4096] = None,
         /// Slots for eliminated moves of general-purpose registers.

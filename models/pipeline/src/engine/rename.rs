@@ -94,7 +94,7 @@ impl<'a> Rename<'a> {
             return Hold::Scheduler;
         }
         self.computing = 0;
-        let (mut used, mut instructions, mut alu) = (0, 0, 0);
+        let (mut used, mut instructions, mut alu, mut branches) = (0, 0, 0, 0);
         while used < p.width {
             let Some(&head) = queue.front() else {
                 self.starved_by[feeding as usize] += u64::from(p.width - used);
@@ -106,7 +106,8 @@ impl<'a> Rename<'a> {
                 return Hold::Width;
             }
             instructions += u32::from(fused.first);
-            if instructions > p.instructions {
+            branches += u32::from(fused.branch);
+            if instructions > p.instructions || branches > p.branches {
                 return Hold::Window;
             }
             if let Some(full) = self.full(count, fused, behind) {
@@ -179,11 +180,7 @@ impl<'a> Rename<'a> {
         };
         let rob = behind.retire.enter(at, iteration, executed.len() as u16, now);
         for uop in executed.clone() {
-            let position = if self.counts_computing {
-                self.computing
-            } else {
-                position
-            };
+            let position = [position, self.computing][usize::from(self.counts_computing)];
             self.uop(now, uop, rob, iteration, position, behind, observer);
             self.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }

@@ -2,7 +2,7 @@
 
 use crate::block::cut::Cut;
 use crate::block::Block;
-use crate::core::choice::Mode;
+use crate::core::choice::{Joins, Mode};
 use crate::core::params::Params;
 use crate::core::value::UNLIMITED;
 use crate::engine::events::Nobody;
@@ -96,6 +96,7 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
             params.rename.width = WIDE;
             params.rename.instructions = UNLIMITED;
             params.rename.alu_uops = UNLIMITED;
+            params.rename.branches = UNLIMITED;
             params.rename.whole_groups = false;
             params.rename.queue = params.rename.queue.max(WIDE);
         }
@@ -146,7 +147,7 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
         Limit::LoopBuffer => relief.loop_buffer = true,
         Limit::TakenBranch => {
             relief.taken_branch = true;
-            cache.joins_iterations = true;
+            cache.joins = Joins::All;
             decode.branch_ends = false;
             params.taken_branch.cycles = 1;
             params.fetch.taken_bubble = 0;

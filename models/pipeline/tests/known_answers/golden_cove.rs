@@ -1,7 +1,21 @@
 //! What was measured of Golden Cove on an Emerald Rapids guest, unrolled, calibrated TSC.
 
 use crate::common::{core, core_with, run};
-use loopwright_pipeline::block::Notion::Unrolled;
+use loopwright_pipeline::block::Notion::{Loop, Unrolled};
+
+#[test]
+fn two_branches_a_cycle_whether_or_not_they_need_a_port() {
+    // 2 to 5 times test rsi,rsi and jz, not taken; a jump; dec and jnz.
+    for (pairs, measured) in [(2, 2.0), (3, 2.5), (4, 3.0), (5, 3.5)] {
+        let back = 256 - (pairs * 5 + 2 + 5);
+        let hex = format!("{}eb0049ffcf75{back:02x}", "4885f67400".repeat(pairs));
+        let found = run(&core("goldencove"), &hex, 0, Loop).unwrap().cycles;
+        assert!(
+            (found / measured - 1.0).abs() < 0.03,
+            "{found} cycles, not {measured}: {hex}"
+        );
+    }
+}
 
 /// Within 3 %, or what a measurement is sure of.
 #[track_caller]

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::isa::inst::Branch;
 use std::collections::HashMap;
 
-/// Times that a branch is taken before a quick predictor takes it for granted.
+/// Times that a branch goes the same way before a quick predictor takes it for granted.
 const USUAL: u32 = 2;
 /// Odd, so that no power of it vanishes mod 2^64.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -66,7 +66,8 @@ struct Question {
 pub fn mark(code: &Code<'_>, steps: &mut [Step], length: u32) -> Result<(), Error> {
     let mut asked: Vec<Question> = Vec::with_capacity(steps.len());
     let mut jumps: Vec<u64> = Vec::new();
-    let mut taken_before: HashMap<u32, u32> = HashMap::new();
+    // Which way each branch went last, and how often in a row.
+    let mut before: HashMap<u32, (bool, u32)> = HashMap::new();
     for n in 0..steps.len() {
         let step = steps[n];
         let known = code.at(step.at)?;
@@ -77,9 +78,10 @@ pub fn mark(code: &Code<'_>, steps: &mut [Step], length: u32) -> Result<(), Erro
             before: jumps.len(),
             taken,
         });
-        let times = taken_before.entry(step.at).or_default();
-        steps[n].late = !taken && *times >= USUAL;
-        *times = if taken { *times + 1 } else { 0 };
+        let (way, times) = before.entry(step.at).or_default();
+        steps[n].late = taken != *way && *times >= USUAL;
+        *times = if taken == *way { *times + 1 } else { 1 };
+        *way = taken;
         if taken {
             jumps.push((u64::from(step.at) << 32 | u64::from(to)).wrapping_mul(BASE) | 1);
         }

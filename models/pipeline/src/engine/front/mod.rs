@@ -9,5 +9,6 @@ pub mod loop_buffer;
 pub mod microcode;
 pub mod predecode;
 pub mod sink;
+pub mod targets;
 pub mod unit;
 pub mod uop_cache;

@@ -11,6 +11,7 @@ use crate::engine::flight::Source;
 use crate::engine::front::loop_buffer::GROUPS;
 use crate::engine::front::microcode::{Microcode, Routine};
 use crate::engine::front::sink::Sink;
+use crate::engine::front::targets::Targets;
 use crate::engine::relief::Relief;
 
 /// The uop cache.
@@ -20,8 +21,7 @@ pub struct UopCache<'a> {
     p: &'a uop_cache,
     /// Cycles that a taken branch loses.
     bubble: u32,
-    /// Cycles that a branch loses which leaves a loop.
-    late: u32,
+    targets: Targets,
     /// Uops that the loop buffer keeps ready.
     ahead: usize,
     /// It has no regions.
@@ -44,7 +44,7 @@ impl<'a> UopCache<'a> {
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1)
                 + if relief.taken_branch { 0 } else { stream.cut.bubble },
-            late: params.taken_branch.exit_bubble,
+            targets: Targets::new(stream.block, params),
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: relief.uop_cache,
             active: false,
@@ -87,11 +87,15 @@ impl<'a> UopCache<'a> {
 
     /// Deliver for a cycle; false if it was not its turn.
     pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) -> bool {
+        let found = self.targets.cycle();
         if !self.active || microcode.busy() {
             return false;
         }
         if self.stall > 0 {
             self.stall -= 1;
+            return false;
+        }
+        if !found {
             return false;
         }
         if let Some(replay) = plan.replay(self.fused) {
@@ -220,8 +224,7 @@ impl<'a> UopCache<'a> {
                 return true;
             }
             self.restart(plan, self.iteration + 1);
-            self.stall = self.bubble;
-            return !self.p.joins_iterations;
+            return self.ends(last as usize);
         }
         if plan.decoded(next) {
             self.active = false;
@@ -229,16 +232,15 @@ impl<'a> UopCache<'a> {
         }
         self.line += 1;
         self.fused = plan.lines.get(self.line as usize).map_or(end, |l| l.start);
-        let branch = &block.insts[last as usize];
-        if branch.late {
-            self.stall = self.late;
-            return self.late > 0;
-        }
-        if branch.taken {
-            self.stall = self.bubble;
-            return !self.p.joins_iterations;
-        }
-        false
+        self.ends(last as usize)
+    }
+
+    /// Whether delivery ends for this cycle behind an instruction.
+    fn ends(&mut self, inst: usize) -> bool {
+        let branch = &self.stream.block.insts[inst];
+        let (lost, goes_on) = self.targets.pass(inst, branch);
+        self.stall = lost + if branch.taken { self.bubble } else { 0 };
+        !goes_on
     }
 
     /// Tell what the future depends on.
@@ -249,5 +251,6 @@ impl<'a> UopCache<'a> {
             let place = u64::from(self.fused) << 32 | into.near(self.iteration) << 8;
             into.add(place | u64::from(self.stall));
         }
+        self.targets.fingerprint(into);
     }
 }
