@@ -73,7 +73,9 @@ def summary(rows: pd.DataFrame) -> Iterator[str]:
     known = rows[rows["why"] == ""]
     found, outside = call_pairs.of_all(known), known["outside_percent"].abs()
     between = (outside == 0) & (known["error_percent"] != 0)
-    near = 100 * (outside <= call_pairs.NEAR_PERCENT).mean()
+    close = outside <= call_pairs.NEAR_PERCENT
+    cycle = outside / 100 * known["measured_cycles"] <= 1
+    near, or_cycle = 100 * close.mean(), 100 * (close | cycle).mean()
     yield f"{len(known)} calls predicted and measured; {len(rows) - len(known)} have no prediction."
     yield (
         f"Median error {found['median_percent']:.1f} %; within 15 %: "
@@ -81,7 +83,8 @@ def summary(rows: pd.DataFrame) -> Iterator[str]:
     )
     yield (
         f"With mispredicted exits as a range: median {found['median_in_range_percent']:.1f} %, "
-        f"within 15 %: {near:.1f} %; {between.sum()} calls lie inside of it."
+        f"within 15 %: {near:.1f} %, within 15 % or a cycle: {or_cycle:.1f} %; {between.sum()} calls "
+        "lie inside of it."
     )
 
 
