@@ -67,6 +67,8 @@ def test_kernel_from_elsewhere_assembles(family: Path) -> None:
         ),
         ('name = "v"', 'name = "v"\nroutine = "g"', "'v' names none of the routines"),
         ('may_change = ["flags"]', 'may_change = ["flags"', "kernel.toml"),
+        ('may_change = ["flags"]', 'may_change = ["xmm0"]', "'xmm0' is no general register"),
+        ('name = "v"', 'name = "v"\nmay_change = ["x4"]', "'x4' is no general register of x86_64"),
         (
             'summary = "one"',
             'summary = "one"\n[[variant]]\nname = "v"\nsummary = "two"',

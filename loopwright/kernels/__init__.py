@@ -13,7 +13,7 @@ from typing import Any
 
 from loopwright import paths
 from loopwright.errors import InputError, unknown
-from loopwright.kernels import contracts, upstream
+from loopwright.kernels import contracts, registers, upstream
 from loopwright.kernels.contracts import Contract as Contract
 from loopwright.kernels.upstream import Edit, Requirement, Upstream
 
@@ -156,11 +156,14 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
     reader = _Reader(path)
     tables = data.get("routine") or {kernel_id.split("/")[-1]: {}}
     routines = {name: reader.routine(name, _merge(data, table)) for name, table in tables.items()}
+    for routine in routines.values():
+        registers.check(routine.contract.registers, isa, path)
     variants: dict[str, Variant] = {}
     for entry in reader.get(data, "variant", list):
         variant = reader.variant(entry, kernel_id, routines)
         if variant.name in variants:
             raise InputError(f"{path}: variant {variant.name!r} stands there twice")
+        registers.check(variant.may_change, isa, path)
         variants[variant.name] = variant
     for name, routine in routines.items():
         mine = [v for v in variants.values() if v.routine == name]

@@ -79,6 +79,12 @@ class Contract:
         return self.bytes if self.bytes and self.unit == "call" else LINE
 
     @property
+    def registers(self) -> tuple[str, ...]:
+        """Return all that it names, `flags` among them."""
+        roles = (*self.inputs.values(), *self.returns.values())
+        return (*roles, *self.zeroed, *self.may_change)
+
+    @property
     def unit_name(self) -> str:
         """Return what unit_bytes are, in words."""
         if self.unit == "call":
