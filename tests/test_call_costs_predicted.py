@@ -85,6 +85,31 @@ def test_a_histogram_weighs_its_sizes(tmp_path):
     assert rows.set_index("size_bytes")["weight"][4096] == pytest.approx(0.6)
 
 
+def test_the_mean_call_of_a_histogram_is_said(tmp_path, capsys):
+    path = tmp_path / "sizes.txt"
+    path.write_text(_LHIST)
+    spec = "x86_64/copy_user/loop32"
+    rows = lw.predict(spec, microarch="skylake", sizes=str(path))
+    [note] = rows.loc[rows["size_bytes"] == 4096, "note"]
+    assert note.startswith("4096 B stands for all calls of the histogram of that size or more")
+    assert run(["predict", spec, "--microarch", "skylake", "--sizes", str(path)]) == 0
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "mean call" in line]
+    mean = (rows["weight"] * rows["cycles"]).sum()
+    assert line.endswith(f"loop32 on skylake at offset 16, 0:0: {mean:.1f} cycles")
+
+
+def test_a_mean_call_of_which_the_range_alone_is_known_is_a_range(tmp_path, capsys):
+    path = tmp_path / "sizes.txt"
+    path.write_text(_LHIST)
+    spec, where = "x86_64/copy_user/movsq", ["--align", "1:0", "--sizes", str(path)]
+    run(["predict", spec, "--microarch", "zen2", *where])
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "mean call" in line]
+    rows = lw.predict(spec, microarch="zen2", sizes=str(path), align="1:0")
+    low, high = ((rows["weight"] * rows[e].fillna(rows["cycles"])).sum() for e in ("low", "high"))
+    assert low < high
+    assert line.endswith(f"movsq on zen2 at offset 7, 1:0: {low:.1f} to {high:.1f} cycles")
+
+
 def test_other_models_say_that_they_do_not_see_calls():
     rows = lw.predict("x86_64/csum/adc4", microarch="skylake", sizes=[64], model="pipeline,osaca")
     assert list(rows["error"] == "") == [True, False]

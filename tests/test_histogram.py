@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.histogram import Bucket, read
+from loopwright.histogram import Bucket, Histogram, read
 
 LHIST = """\
 some mail says that
@@ -45,6 +45,29 @@ def test_powers_of_two_and_single_values_are_read(tmp_path):
     found = read(str(_file(tmp_path, HIST)))
     assert found.buckets == (Bucket(0, 1, 2), Bucket(1, 2, 0), Bucket(2, 4, 6))
     assert found.total == 8
+
+
+def test_the_sizes_of_a_wide_bucket_leave_all_rests():
+    sizes = [int(size) for size, _ in Histogram("@a", (Bucket(64, 576, 1),)).points()]
+    assert all(64 <= size < 576 for size in sizes)
+    assert len({size % 8 for size in sizes}) >= 5
+    assert len({size % 64 for size in sizes}) == len(sizes)
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("bucket", [Bucket(0, 128, 3), Bucket(8, 24, 3), Bucket(1024, 65536, 3)])
+def test_the_mean_of_a_bucket_is_its_middle(bucket):
+    found = Histogram("@a", (bucket,))
+    assert found.mean(lambda size: size) == pytest.approx((bucket.low + bucket.high) / 2)
+    assert all(bucket.low <= size < bucket.high for size, _ in found.points())
+
+
+def test_how_an_open_end_is_weighed_is_said(tmp_path):
+    path = _file(tmp_path, LHIST)
+    assert read(f"{path}:memcpy").weighing == ""
+    found = read(f"{path}:memset")
+    assert found.weighing == "50 % of the calls are of 16384 B or more, and counted as 16384 B"
+    assert found.share_from(8193) == 0.5
 
 
 def test_the_mean_spreads_a_bucket_evenly_and_takes_an_open_one_at_its_low_end(tmp_path):

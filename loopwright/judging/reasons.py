@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
-from loopwright.judging.basis import Gap
+from loopwright.judging.basis import LARGE, Gap
 from loopwright.judging.compare import HERE
 from loopwright.judging.ranks import Rank
 from loopwright.judging.study import Study
@@ -115,7 +115,7 @@ def _place(core: str, found: Study) -> str:
 
 def basis(found: Study, sizes: Histogram | None) -> str:
     """Say which sizes a judgement is about, and what was measured where."""
-    which = sizes.name if sizes else "64 B to 4 KiB weighted alike"
+    which = _weighed(sizes) if sizes else "64 B to 4 KiB weighted alike"
     models = f"simulated: whole calls, L1 hits, sizes {which}"
     if found.calls is None:
         which = f"{sizes.name} from 64 B on" if sizes else which
@@ -126,6 +126,14 @@ def basis(found: Study, sizes: Histogram | None) -> str:
     where = [] if found.unmeasured else [found.host or HERE]
     where += [str(source) for source in found.sources]
     return f"{models}; measured on {' and '.join(where)}: calls, {weights}"
+
+
+def _weighed(sizes: Histogram) -> str:
+    """Name a histogram, and say what its calls are taken to be where that is not plain."""
+    said = [sizes.weighing] if sizes.weighing else []
+    if beyond := sizes.share_from(LARGE + 1):
+        said.append(f"{100 * beyond:.0f} % lie beyond {LARGE} B, where costs go on in a line")
+    return f"{sizes.name} ({'; '.join(said)})" if said else sizes.name
 
 
 def opinions(case: Case, targets: Cores) -> str:

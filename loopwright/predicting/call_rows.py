@@ -149,14 +149,15 @@ def _rows(
     for place, answer, *ends in zip(one.places, *found, strict=True):
         size, dst, src = place
         at = (*where, "call", offset, size * contract.count_bytes, dst, src)
-        weight = wanted.weight(place)
+        weight, said = wanted.weight(place), wanted.note(place)
         if model.id != Pipeline.id:
-            yield (*at, *(None,) * 5, weight, _SEES_LOOPS, "")
+            yield (*at, *(None,) * 5, weight, _SEES_LOOPS, said)
         elif isinstance(answer, InputError):
-            yield (*at, *(None,) * 3, *_between(ends), weight, str(answer), "")
+            yield (*at, *(None,) * 3, *_between(ends), weight, str(answer), said)
         else:
             cycles = (answer.cycles, answer.mispredicted, answer.alone)
-            yield (*at, *cycles, *_between(ends), weight, "", answer.note)
+            note = "; ".join(filter(None, (said, answer.note)))
+            yield (*at, *cycles, *_between(ends), weight, "", note)
 
 
 def _between(ends: Sequence[CallCost | InputError]) -> tuple[float | None, float | None]:

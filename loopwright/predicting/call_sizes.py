@@ -19,12 +19,13 @@ class Calls:
     """Calls of every routine asked about.
 
     weights is the share of a histogram's calls that each size stands for, by size; None where
-    sizes were listed.
+    sizes were listed. open_from is where a bucket of the histogram begins that has no end.
     """
 
     sizes: tuple[int, ...]
     alignments: tuple[tuple[int, int], ...]
     weights: dict[int, float] | None = None
+    open_from: int | None = None
 
     @classmethod
     def of(cls, sizes: Sizes, align: Alignments | None) -> "Calls":
@@ -32,8 +33,9 @@ class Calls:
         pairs = tuple(dict.fromkeys(_alignments(align)))
         listed = _listed(sizes)
         if listed is None:
-            weights = shares(histogram.read(str(sizes)))
-            return cls(tuple(sorted(weights)), pairs, weights)
+            found = histogram.read(str(sizes))
+            weights = shares(found)
+            return cls(tuple(sorted(weights)), pairs, weights, found.open_from)
         for size in listed:
             if not 0 <= size <= MOST_BYTES:
                 raise InputError(f"size {size} is not from 0 to {MOST_BYTES}")
@@ -54,6 +56,12 @@ class Calls:
             )
         sizes = self.sizes if contract.counted else (1,)
         return [(size, dst, src) for size in sizes for dst, src in allowed]
+
+    def note(self, place: Place) -> str:
+        """Say of a size that it stands for all of a bucket without an end."""
+        if self.open_from is None or place[0] != self.open_from:
+            return ""
+        return f"{self.open_from} B stands for all calls of the histogram of that size or more"
 
     def weight(self, place: Place) -> float | None:
         """Return the share of a histogram's calls that a call stands for."""

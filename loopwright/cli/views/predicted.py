@@ -1,5 +1,6 @@
 """Terminal view of predictions: a line a block; of several models, a column each."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from loopwright.cli.views import table
@@ -50,6 +51,37 @@ def calls(rows: Rows) -> None:
     """Print predictions of whole calls, without the columns that say nothing here."""
     known = [c for c in rows.columns if any(not table.blank(v) for v in rows.column(c))]
     table.show(rows.only(known), (*_HIDDEN, "notion"))
+    for line in _means(rows.records()):
+        print(line)
+
+
+def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the mean call of a histogram costs, by variant, core and alignments."""
+    of_each: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["weight"] is not None:
+            key = tuple(
+                row[c] for c in ("variant", "microarch", "offset", "dst_align", "src_align")
+            )
+            of_each.setdefault(key, []).append(row)
+    for (variant, core, offset, dst, src), mine in of_each.items():
+        where = f"{variant} on {core} at offset {offset}, {dst}:{src}"
+        if all(row["cycles"] is not None for row in mine):
+            mean = sum(row["weight"] * row["cycles"] for row in mine)
+            yield f"mean call of the histogram, {where}: {mean:.1f} cycles{_range(mine)}"
+        elif all(row["low"] is not None or row["cycles"] is not None for row in mine):
+            yield f"mean call of the histogram, {where}:{_range(mine).removeprefix(',')} cycles"
+
+
+def _range(rows: list[dict[str, Any]]) -> str:
+    """Return what the mean is between by what nobody has measured, or nothing."""
+    if all(row["low"] is None for row in rows):
+        return ""
+    low, high = (
+        sum(r["weight"] * (r["cycles"] if r[end] is None else r[end]) for r in rows)
+        for end in ("low", "high")
+    )
+    return f", {low:.1f} to {high:.1f}"
 
 
 def _models(some: list[str], every: list[str]) -> str:
