@@ -122,6 +122,14 @@ def test_a_gain_over_the_whole_of_the_unknown_wins_by_the_least_of_it():
     assert found["margin_percent"] == pytest.approx(worst["margin_percent"], rel=1e-3)
 
 
+def test_what_was_set_by_hand_is_said_of_the_evidence():
+    costs = {"movsq_aligned": lambda _s, _d, p: 300 - p(RATE), "movsq": 300, "movsb": 400}
+    free = judge(simulated(costs, cores=("zen2",))).iloc[0]
+    given = judge(simulated(costs, given={RATE: "16"}, cores=("zen2",))).iloc[0]
+    assert "by hand" not in free["evidence"]
+    assert f"simulated with {RATE} = 16, as set by hand" in given["evidence"]
+
+
 def test_mispredicted_exits_can_keep_a_verdict_open():
     costs = {**BASE, "loop32": loop(4, 32)}
     assert row(costs, missed={"loop32": 5.0})["winner"] == "loop32"

@@ -56,6 +56,13 @@ def _speed(band: Band) -> str:
     return " to ".join(ends)
 
 
+def _by_hand(found: Study) -> str:
+    """Name the parameters that were set for this judgement, or nothing."""
+    given = found.calls.given if found.calls else {}
+    values = ", ".join(f"{name} = {value}" for name, value in given.items())
+    return f" with {values}, as set by hand" if values else ""
+
+
 def evidence(found: Study, cases: Sequence[Case], calls: Simulations) -> str:
     """Say for each target core what the verdicts there rest on."""
     out = []
@@ -68,7 +75,8 @@ def evidence(found: Study, cases: Sequence[Case], calls: Simulations) -> str:
             first = min(verdicts, key=lambda v: v.rank)
             said = first.sources[0] if first.rank is Rank.KIN else WORDS[first.rank]
             if first.simulated:
-                said = f"whole calls {said} ({first.simulated.trust.standing.described})"
+                trust = first.simulated.trust.standing.described
+                said = f"whole calls {said}{_by_hand(found)} ({trust})"
             out.append(f"{core.id}: {said}")
         else:
             why = ""
