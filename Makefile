@@ -68,6 +68,7 @@ kit: setup
 
 validate: setup
 	.venv/bin/python validation/accuracy.py
+	.venv/bin/python validation/host.py
 	.venv/bin/python validation/record.py
 	.venv/bin/python validation/host_calls.py
 	.venv/bin/python validation/threads.py
@@ -76,7 +77,7 @@ golden: setup
 	.venv/bin/python validation/golden.py
 
 cross-validate: setup
-	.venv/bin/python validation/host.py
+	.venv/bin/python validation/host.py --measure
 	.venv/bin/python validation/host_calls.py --measure
 
 bench: setup

@@ -7,7 +7,7 @@ digit of the SHA-256 of its bytes is below 8. Loops go with the block that they 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -32,8 +32,11 @@ def kept_aside(code: bytes) -> bool:
     return int(digest(code)[0], 16) >= 8
 
 
-def rows(core: str, blocks: list[str]) -> pd.DataFrame:
-    """Return what a core's host measured of blocks in hex: notion, cycles, code, aside, models'."""
+def codes(blocks: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """Return what is measured of blocks in hex, by name: a code in hex, and if it is kept aside.
+
+    That is a block itself, and a trip of it as a loop.
+    """
     known: dict[str, tuple[str, bool]] = {}
     for text in dict.fromkeys(blocks):
         code = bytes.fromhex(text)
@@ -44,6 +47,12 @@ def rows(core: str, blocks: list[str]) -> pd.DataFrame:
         except InputError:
             continue
         known[digest(loop)] = (loop.hex(), aside)
+    return known
+
+
+def rows(core: str, blocks: list[str]) -> pd.DataFrame:
+    """Return what a core's host measured of blocks in hex: notion, cycles, code, aside, models'."""
+    known = codes(blocks)
     table = pd.read_csv(HOSTS / f"{core}.csv")
     table = table[table["cycles"].notna() & table["sha256"].isin(list(known))].copy()
     found = [known[name] for name in table["sha256"]]

@@ -7,18 +7,17 @@ today's models; those of others stay as they are. Public data is in $LOOPWRIGHT_
 follows.
 """
 
-import hashlib
-import re
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import checks
 import derive_path  # noqa: F401
 import host_blocks
+import host_calls
+import host_kept
 import pandas as pd
+from every_model import MODEL_IDS, predicted
 from inputs import DATA
 from inputs import REPO as ROOT
 from singles import answers
@@ -27,14 +26,11 @@ import loopwright as lw
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
-from loopwright.measuring.blocks import trips
-from loopwright.predicting.models import MODELS
 from loopwright.predicting.pipeline import Pipeline
 
 TABLE = ROOT / "models" / FILE
 HOSTS = ROOT / "validation" / "hosts"
 WHAT = {"loop": "loops", "unrolled": "unrolled"}
-MODEL_IDS = [m.id for m in MODELS]
 # BHive's blocks and uiCA's cycles helped to find parameters of the simulator's Intel cores,
 # measurements on a guest those of Redwood Cove, and half of the blocks measured on one those of
 # Zen 4 and of Golden Cove (the other half is what counts here).
@@ -75,25 +71,12 @@ def row(
     return dict(zip(COLUMNS, [*cells, "yes" if kept else "no", origin], strict=True))
 
 
-def predicted(codes: Iterable[str], core: str, notion: str, offsets: Iterable[int]) -> pd.DataFrame:
-    """Return each model's cycles for codes in hex, in their order, a column a model."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "blocks.csv"
-        rows = pd.DataFrame({"hex": list(codes), "offset": list(offsets)})
-        rows.rename_axis("id").to_csv(path)
-        said = lw.predict(blocks=path, microarch=core, model="all", notion=notion)
-    said["id"] = said["id"].astype(int)
-    return said.pivot_table(index="id", columns="model", values="cycles").reindex(
-        index=range(len(rows)), columns=MODEL_IDS
-    )
-
-
 def bhive() -> Iterator[Row]:
     """Hold all models to BHive's own figures; uiCA's stand in the table beside them."""
     rows = pd.read_csv(DATA / "baselines.csv")
     for arch, core in BHIVE.items():
         mine = rows[rows["arch"] == arch].reset_index(drop=True)
-        said = predicted(mine["hex"], core, "unrolled", [0] * len(mine))
+        said = predicted(list(mine["hex"]), core, "unrolled")
         for model in MODEL_IDS:
             cycles = mine["uica"] if model == "uica" else said[model]
             found = Accuracy.of(cycles, mine["measured"])
@@ -108,7 +91,7 @@ def uica(name: str) -> Iterator[Row]:
     origin = UICA_ORIGIN.format(name)
     for (core, notion), mine in rows.groupby(["microarch", "notion"], sort=False):
         mine = mine.reset_index(drop=True)
-        said = predicted(mine["hex"], str(core), str(notion), mine["offset"])
+        said = predicted(list(mine["hex"]), str(core), str(notion), list(mine["offset"]))
         for model in MODEL_IDS:
             if model != "uica":
                 found = Accuracy.of(said[model], mine["cycles"])
@@ -116,38 +99,16 @@ def uica(name: str) -> Iterator[Row]:
 
 
 def host(path: Path) -> Iterator[Row]:
-    """Hold all models to blocks that were measured on a host of a core (make cross-validate)."""
+    """Hold all models to blocks that were measured on a host of a core: the half kept aside."""
     core = path.stem
-    hexes = pd.read_csv(DATA / "bhive_public.csv")["hex"].drop_duplicates()
-    of_hash = {_name(code): code.hex() for h in hexes for code in _measured(bytes.fromhex(h))}
-    rows = pd.read_csv(path).dropna(subset="cycles")
-    rows = rows.assign(hex=rows["sha256"].map(of_hash)).dropna(subset="hex")
-    rows = rows[rows["sha256"].isin(_aside(hexes))]
+    public = pd.read_csv(DATA / "bhive_public.csv")["hex"].drop_duplicates()
+    aside = [name for name, (_, kept) in host_blocks.codes(public).items() if kept]
+    rows = pd.read_csv(path)[host_kept.BLOCKS].dropna(subset="cycles")
+    rows = host_kept.answered(rows[rows["sha256"].isin(aside)], core, public)
     for notion, mine in rows.groupby("notion", sort=False):
-        mine = mine.reset_index(drop=True)
-        said = predicted(mine["hex"], core, str(notion), [0] * len(mine))
         for model in MODEL_IDS:
-            found = Accuracy.of(said[model], mine["cycles"])
+            found = Accuracy.of(mine[model], mine["cycles"])
             yield row(core, model, WHAT[str(notion)], MEASUREMENT, found, host_origin(path))
-
-
-def _aside(hexes: Iterable[str]) -> set[str]:
-    """Return the names of codes of the half that tuned nothing."""
-    blocks = [bytes.fromhex(code) for code in hexes]
-    aside = [block for block in blocks if host_blocks.kept_aside(block)]
-    return {_name(code) for block in aside for code in _measured(block)}
-
-
-def _name(code: bytes) -> str:
-    """Return what validation/host.py names code by."""
-    return hashlib.sha256(code).hexdigest()[:16]
-
-
-def _measured(block: bytes) -> Iterator[bytes]:
-    """Yield the codes that are measured of a block: itself, and a trip of it as a loop."""
-    yield block
-    with suppress(InputError):
-        yield trips.of_block("x86_64", block).code
 
 
 def host_origin(path: Path) -> str:
@@ -155,30 +116,38 @@ def host_origin(path: Path) -> str:
     return f"BHive's blocks measured on a host (validation/hosts/{path.stem}.md)"
 
 
-def kernels_loops(path: Path) -> Iterator[Row]:
-    """Hold all models to the kernels' own loops as a host's table has them measured.
+def kernels_loops(core: str) -> Iterator[Row]:
+    """Hold all models to the kernels' own loops as they were measured on a host.
 
     Loops like them were known answers when the simulator's core was made: none is held out of it.
     """
-    core = path.stem
-    real: dict[tuple[str, str], float] = {}
-    for line in path.read_text().splitlines():
-        loop = re.match(r"\| (\w+/\w+)/(\w+) \| ([\d.]+) \+- ", line)
-        if loop:
-            real[loop[1], loop[2]] = float(loop[3])
-    said = pd.concat(
-        [lw.predict(kernel, microarch=core, model="all") for kernel in {k for k, _ in real}]
-    )
-    said["real"] = [real.get(key) for key in zip(said["kernel"], said["variant"], strict=True)]
-    for model, mine in said.dropna(subset="real").groupby("model"):
-        found = Accuracy.of(mine["cycles"], mine["real"])
+    rows = host_kept.loops(HOSTS, core)
+    for model in MODEL_IDS:
+        found = Accuracy.of(rows[model], rows["cycles"])
         kept = model != "pipeline"
-        yield row(core, str(model), "loops", MEASUREMENT, found, loops_origin(path), held_out=kept)
+        yield row(core, model, "loops", MEASUREMENT, found, loops_origin(core), held_out=kept)
 
 
-def loops_origin(path: Path) -> str:
+def loops_origin(core: str) -> str:
     """Return where the loops of a host come from."""
-    return f"the kernels' loops measured on a host (validation/hosts/{path.name})"
+    return f"the kernels' loops measured on a host (validation/hosts/{core}.md)"
+
+
+def whole_calls(path: Path) -> Iterator[Row]:
+    """Hold the simulator to whole calls that were measured on a host.
+
+    In cycles of a call, all branches predicted. Calls like them set parameters of its core.
+    """
+    core = path.stem
+    rows = host_calls.compare(pd.read_csv(path), core)
+    found = Accuracy.of(rows["predicted_cycles"], rows["measured_cycles"])
+    origin = calls_origin(path)
+    yield row(core, "pipeline", "calls", MEASUREMENT, found, origin, held_out=False)
+
+
+def calls_origin(path: Path) -> str:
+    """Return where the whole calls of a host come from."""
+    return f"whole calls of the kernels' variants measured on a host (validation/calls/{path.name})"
 
 
 def instructions(source: checks.Source) -> Iterator[Row]:
@@ -227,10 +196,12 @@ def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
     for source in checks.SOURCES:
         needed = f"measured/{source.file}.csv.gz"
         yield instructions_origin(source), needed, instructions(source)
-    for path in sorted(HOSTS.glob("*.md")):
-        yield loops_origin(path), "", kernels_loops(path)
+    for core in host_kept.cores(HOSTS):
+        yield loops_origin(core), "", kernels_loops(core)
     for path in sorted(HOSTS.glob("*.csv")):
         yield host_origin(path), "bhive_public.csv", host(path)
+    for path in sorted(host_calls.FOLDER.glob("*.csv")):
+        yield calls_origin(path), "", whole_calls(path)
 
 
 def main(wanted: str = "") -> None:

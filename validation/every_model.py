@@ -1,0 +1,88 @@
+"""What every model says of code.
+
+OSACA takes minutes for the blocks that models are held to: what outside models answered is kept in
+build/answers until they, the core or the code that asks them change.
+"""
+
+import csv
+import hashlib
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+import loopwright as lw
+from loopwright import paths
+from loopwright.errors import InputError
+from loopwright.predicting.models import MODELS
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.reporting import origin
+
+MODEL_IDS = [m.id for m in MODELS]
+
+
+def write(path: Path, codes: Sequence[str], offsets: Sequence[int] | None = None) -> None:
+    """Write codes in hex as a file of blocks, named by their place."""
+    places = offsets if offsets is not None else [0] * len(codes)
+    with path.open("w", newline="") as file:
+        rows = zip(range(len(codes)), codes, places, strict=True)
+        csv.writer(file).writerows([("id", "hex", "offset"), *rows])
+
+
+def predicted(
+    codes: Sequence[str], core: str, notion: str | None, offsets: Sequence[int] | None = None
+) -> pd.DataFrame:
+    """Return cycles of codes in hex, in their order, a column a model; `MODEL error` says why none.
+
+    notion None: loop where a code ends in a branch, else unrolled. offsets are code offsets in
+    bytes, 0 where left out.
+    """
+    out = pd.DataFrame(index=range(len(codes)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "blocks.csv"
+        write(path, codes, offsets)
+        for model in MODEL_IDS:
+            known = _kept(path, core, notion, model)
+            out[model] = known["cycles"].astype("float64")
+            out[f"{model} error"] = known["error"].fillna("")
+    return out
+
+
+def _kept(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:
+    """Return cycles and error by the place of a block: kept ones, unless they are our own."""
+    if model == Pipeline.id:
+        return _asked(path, core, notion, model)
+    of_core = (paths.models_root() / core / "core.toml").read_bytes()
+    key = repr((_asking(), lw.__version__, model, core, notion)).encode()
+    name = hashlib.sha256(key + of_core + path.read_bytes()).hexdigest()
+    kept = paths.build_dir() / "answers" / f"{name}.csv"
+    if not kept.is_file():
+        try:
+            rows = _asked(path, core, notion, model)
+        except InputError as error:  # it is not set up here
+            ids = pd.RangeIndex(_count(path), name="id")
+            rows = pd.DataFrame({"cycles": float("nan"), "error": str(error)}, index=ids)
+        paths.made(kept, lambda made: rows.to_csv(made))
+    return pd.read_csv(kept, index_col="id", dtype={"error": "str"})
+
+
+def _count(path: Path) -> int:
+    return len(path.read_text().splitlines()) - 1
+
+
+def _asked(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame:
+    said = lw.predict(blocks=path, microarch=core, model=model, notion=notion)
+    return said.set_index(said["id"].astype(int))[["cycles", "error"]]
+
+
+@cache
+def _asking() -> str:
+    """Return a hash of what puts code to outside models, and of these."""
+    package = Path(lw.__file__).parent
+    digest = hashlib.sha256(repr(origin.versions()).encode())
+    for part in ("predicting", "code"):
+        for file in sorted((package / part).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

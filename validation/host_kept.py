@@ -1,0 +1,74 @@
+"""What is kept of what hosts measured, so that all that rests on it can be made anew.
+
+hosts/<core>.csv: blocks of BHive, named by a hash of their code, with what models say of them.
+hosts/loops/<core>.csv: main loops of kernels as they were at that time: their code in hex and its
+offset. hosts/machines/<core>.csv: the machine, its clock, the day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import host_blocks
+import pandas as pd
+from every_model import MODEL_IDS, predicted
+
+LOOPS = ["kernel", "variant", "offset", "hex", "cycles", "uncertainty", "reason"]
+BLOCKS = ["sha256", "notion", "cycles", "uncertainty", "status", "reason", "note", "clock"]
+
+
+def cores(folder: Path) -> list[str]:
+    """Return the cores of which loops are kept."""
+    return sorted(path.stem for path in (folder / "loops").glob("*.csv"))
+
+
+def keep_machine(folder: Path, core: str, said: dict[str, str]) -> None:
+    """Write what machine was measured, by what, when."""
+    path = folder / "machines" / f"{core}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(said.items(), columns=["what", "said"]).to_csv(path, index=False)
+
+
+def machine(folder: Path, core: str) -> dict[str, str]:
+    """Return what machine was measured, by what, when."""
+    rows = pd.read_csv(folder / "machines" / f"{core}.csv", dtype=str, keep_default_na=False)
+    return dict(zip(rows["what"], rows["said"], strict=True))
+
+
+def keep_loops(folder: Path, core: str, rows: pd.DataFrame) -> None:
+    """Write measured loops."""
+    path = folder / "loops" / f"{core}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows[LOOPS].to_csv(path, index=False, float_format="%.4f")
+
+
+def loops(folder: Path, core: str) -> pd.DataFrame:
+    """Return measured loops with what each model says of them today."""
+    rows = pd.read_csv(folder / "loops" / f"{core}.csv").fillna({"reason": ""})
+    return rows.join(predicted(list(rows["hex"]), core, None, list(rows["offset"])))
+
+
+def keep_blocks(folder: Path, core: str, rows: pd.DataFrame) -> None:
+    """Write measured blocks with what models say of them."""
+    path = folder / f"{core}.csv"
+    rows[[*BLOCKS, *MODEL_IDS]].to_csv(path, index=False, float_format="%.4f")
+
+
+def blocks(folder: Path, core: str, public: Iterable[str]) -> pd.DataFrame:
+    """Return measured blocks with what each model says of them today, of code in public (hex)."""
+    words = ("reason", "note", "clock")
+    kept = pd.read_csv(folder / f"{core}.csv", dtype=dict.fromkeys(words, "str"))
+    return answered(kept[BLOCKS].fillna(dict.fromkeys(words, "")), core, public)
+
+
+def answered(rows: pd.DataFrame, core: str, public: Iterable[str]) -> pd.DataFrame:
+    """Return measured blocks with what each model says of them, those of code in public (hex)."""
+    known = host_blocks.codes(public)
+    rows = rows[rows["sha256"].isin(list(known))].reset_index(drop=True)
+    parts = []
+    for notion, mine in rows.groupby("notion", sort=False):
+        codes = [known[name][0] for name in mine["sha256"]]
+        said = predicted(codes, core, str(notion)).set_index(mine.index)
+        parts.append(mine.join(said))
+    return pd.concat(parts).sort_index()
