@@ -193,7 +193,16 @@ C = """\
 def _compiled(folder: Path, attribute: str = "", *options: str) -> Path:
     source, target = folder / "sum.c", folder / "sum.o"
     source.write_text(C.format(attribute=attribute))
-    command = [toolchain.find("x86_64").gcc, "-O2", "-g", "-c", *options, str(source), "-o", target]
+    command = [
+        toolchain.find("x86_64").gcc,
+        "-O2",
+        "-g",
+        "-c",
+        *options,
+        str(source),
+        "-o",
+        str(target),
+    ]
     subprocess.run(command, check=True)
     return target
 
@@ -202,7 +211,9 @@ def test_of_a_compiler_only_alignments_are_asked() -> None:
     """The same loop as above, which 4 bytes of padding mend in assembly."""
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
     words = {
-        file: mends.mends([_loop()], [zen2], {("", ".text"): 64}, lambda _, f=file: f"{f}:7")
+        file: mends.mends(
+            [_loop()], [zen2], {("", ".text"): 64}, {_loop(): f"{file}:7"}.__getitem__
+        )
         for file in ("lib/sum.c", "lib/sum.S")
     }
     assert words["lib/sum.S"][0].words == "pad 4 B"

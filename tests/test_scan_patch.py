@@ -8,12 +8,13 @@ from scanned import by_name
 from test_verify import whole_tree
 
 from loopwright.errors import InputError
-from loopwright.scanning import patching, realigned
+from loopwright.scanning import patching
 from loopwright.scanning.realigned import Work
 from loopwright.scanning.scan import Question, Scan, scanned
 from loopwright.tree.patch.edits import Change
 from loopwright.tree.patch.mail import Mail
 from loopwright.tree.verify import objects
+from loopwright.tree.verify.outcomes import CheckError
 from loopwright.tree.verify.overlay import Overlay, hold
 
 FILE, FUNCTION = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
@@ -79,7 +80,7 @@ def test_a_change_that_hurts_another_loop_is_found(scan: Scan) -> None:
         work.new = text.replace("0:\tmovb %al", "\t.p2align 6\n\t.skip 60, 0x90\n0:\tmovb %al")
         assert work.new != text
         work._change()
-        with pytest.raises(realigned.CheckError, match=r"gets slower on zen2: .* 2\.00 after"):
+        with pytest.raises(CheckError, match=r"gets slower on zen2: .* 2\.00 after"):
             work._others()
         overlay.put({})
 
@@ -91,7 +92,7 @@ def test_a_change_of_an_instruction_is_found(scan: Scan) -> None:
             check()
         work.new = work.tree.read(FILE).replace("sub $8,%ecx", "sub $16,%ecx")
         work._change()
-        with pytest.raises(realigned.CheckError, match="other instructions"):
+        with pytest.raises(CheckError, match="other instructions"):
             work._same()
         overlay.put({})
 

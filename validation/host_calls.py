@@ -83,8 +83,8 @@ def summary(rows: pd.DataFrame) -> Iterator[str]:
     )
     yield (
         f"With mispredicted exits as a range: median {found['median_in_range_percent']:.1f} %, "
-        f"within 15 %: {near:.1f} %, within 15 % or a cycle: {or_cycle:.1f} %; {between.sum()} calls "
-        "lie inside of it."
+        f"within 15 %: {near:.1f} %, within 15 % or a cycle: {or_cycle:.1f} %; {between.sum()} "
+        "calls lie inside of it."
     )
 
 

@@ -50,7 +50,14 @@ _SHOWN = 20  # rows of the table where --top is left out
     help="Align the hurt loops of a function of assembly in the tree of --tree.",
 )
 @options.tree()
-@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="DIR", help="Its folder.")
+@options.dask("Of a folder: have the workers of a Dask scheduler scan, or processes started here.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR|FILE",
+    help="The folder of --patch; of a folder, the table, FILE.csv or FILE.parquet.",
+)
 @output.formats
 def scan(
     file: Path,
@@ -62,6 +69,7 @@ def scan(
     fail_over: float | None,
     function: str | None,
     tree: str | None,
+    dask: str | None,
     out: Path | None,
     as_json: bool,
     as_csv: bool,
@@ -70,7 +78,8 @@ def scan(
 
     FILE is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or archive, a library
     or a program, also packed. Rows are ranked by the cycles that an iteration loses where the loop
-    lies. What was found and left out is said below the table, with --csv and --json on stderr.
+    lies. What was found and left out is said below the table, with --csv and --json on stderr. Of a
+    folder, all files with code below it are scanned into the table that -o names.
 
     With FILE_B, another build, it says what got hurt between them, and what was mended. With
     --patch it makes a kernel patch of the mends of a function, once its object was built with them
@@ -83,18 +92,25 @@ def scan(
     loopwright scan /usr/lib/x86_64-linux-gnu/libcrypto.so.3 --json
     loopwright scan vmlinux --symbols System.map --features erms,fsrm,smap
     loopwright scan old/vmlinux new/vmlinux --fail-over 25
+    loopwright scan /usr/lib -o loops.parquet --dask 10.0.0.7:8786
     loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches
     """
     from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
 
+    if file.is_dir():
+        if file_b or function or tree or symbols or top or as_json or as_csv:
+            raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
+        return _folder(file, out, microarch, features, dask)
+    if dask:
+        raise InputError(f"--dask is for a folder of files, and {file} is none; leave it out")
     rows = _top(top, None if as_json or as_csv else _SHOWN)
     if fail_over is not None and file_b is None:
         raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
     if function and (file_b or not tree or not out):
         raise InputError("--patch takes one FILE, with --tree and -o")
     if not function and (tree or out):
-        raise InputError("--tree and -o are for --patch FUNCTION")
+        raise InputError("--tree and -o are for --patch FUNCTION, -o for a folder of files, too")
     if file_b:
         a, b = (
             Question(one, microarch=microarch, symbols=symbols, features=features)
@@ -113,6 +129,30 @@ def scan(
         view.show(found.rows(rows), at_length=rows == 1)
     print(*found.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
     return 0
+
+
+def _folder(
+    folder: Path,
+    out: Path | None,
+    microarch: str | None,
+    features: str | None,
+    dask: str | None,
+) -> int:
+    from loopwright.scanning.many import scan_folder
+
+    if out is None:
+        raise InputError(f"{folder} is a folder: name the table of its loops, -o FILE.csv")
+    with output.progress("scanning") as step:
+        found = scan_folder(
+            folder, out, microarch=microarch, features=features, dask=dask, progress=step
+        )
+    for path, why in found.refused.items():
+        print(f"{path}: left out: {why}", file=sys.stderr)
+    for path, other in found.same.items():
+        print(f"{path}: the same as {other}", file=sys.stderr)
+    left_out = f"; {len(found.refused):,} left out" if found.refused else ""
+    print(f"{out}: {found.rows:,} rows of {found.files:,} files{left_out}")
+    return output.verdict(found.files > 0, "no file")
 
 
 def _compare(

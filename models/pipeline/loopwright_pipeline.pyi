@@ -77,9 +77,10 @@ def loops(
 
     All are sorted: starts are where routines begin, and parts of them that were moved elsewhere;
     ends where they end; entries where control may come in; data the stretches that hold no
-    instructions. address is the section's. Returns for each loop the stretches
-    of its likely path, the lowest first, the conditional branches on it that may leave it, and why
-    it cannot be predicted: "" (it can), "calls", "repeats" (a string instruction), "indirect" (a
-    jump), "elsewhere" (its likely path does not come back), "doubtful" (nothing leads there, beside bytes that are
-    no instructions). Then how many loops hold another, and how many bytes start no instruction.
+    instructions. address is the section's. Returns for each loop the stretches of its likely path,
+    the lowest first, the conditional branches on it that may leave it, and why it cannot be
+    predicted: "" (it can), "calls", "repeats" (a string instruction), "indirect" (a jump),
+    "elsewhere" (its likely path does not come back), "doubtful" (nothing leads there, beside bytes
+    that are no instructions). Then how many loops hold another, and how many bytes start no
+    instruction.
     """
