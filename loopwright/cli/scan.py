@@ -33,6 +33,13 @@ _SHOWN = 20  # rows of the table where --top is left out
     "in /proc/cpuinfo; as linked where left out.",
 )
 @click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What perf script, perf report --sort symbol,srcline or bpftrace print, or a perf.data: "
+    "ranks by the share of all cycles that the best place would save.",
+)
+@click.option(
     "--top",
     metavar="N|all",
     help=f"How many rows; {_SHOWN} of the table where left out, and all of --csv and --json.",
@@ -65,6 +72,7 @@ def scan(
     microarch: str | None,
     symbols: Path | None,
     features: str | None,
+    profile: Path | None,
     top: str | None,
     fail_over: float | None,
     function: str | None,
@@ -94,6 +102,7 @@ def scan(
     loopwright scan old/vmlinux new/vmlinux --fail-over 25
     loopwright scan /usr/lib -o loops.parquet --dask 10.0.0.7:8786
     loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches
+    perf script > profile.txt && loopwright scan vmlinux --profile profile.txt
     """
     from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
@@ -107,6 +116,8 @@ def scan(
     rows = _top(top, None if as_json or as_csv else _SHOWN)
     if fail_over is not None and file_b is None:
         raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
+    if profile is not None and (file_b or function):
+        raise InputError("--profile weighs the loops of one FILE: leave FILE_B and --patch out")
     if function and (file_b or not tree or not out):
         raise InputError("--patch takes one FILE, with --tree and -o")
     if not function and (tree or out):
@@ -119,7 +130,14 @@ def scan(
         return _compare(a, b, fail_over, rows, as_json=as_json, as_csv=as_csv)
     with output.progress("predicting") as step:
         found: Scan = scanned(
-            Question(file, microarch=microarch, symbols=symbols, features=features, progress=step)
+            Question(
+                file,
+                microarch=microarch,
+                symbols=symbols,
+                features=features,
+                profile=profile,
+                progress=step,
+            )
         )
     if function and tree and out:
         return _patch(found, function, tree, out, as_json=as_json, as_csv=as_csv)

@@ -17,9 +17,9 @@ from loopwright.scanning.scan import Question, answer
 Scan = Callable[[Path], Rows]
 Progress = Callable[[int, int], None]
 
-_TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times"), "float64") | dict.fromkeys(
-    ("into", "offset", "boundary", "bytes"), "int64"
-)
+_TYPES = dict.fromkeys(
+    ("cycles", "best", "worst", "lost", "times", "share", "saved"), "float64"
+) | dict.fromkeys(("into", "offset", "boundary", "bytes"), "int64")
 COLUMNS = {name: _TYPES.get(name, "string") for name in rank.COLUMNS}
 """The columns of a scan, with their Arrow types."""
 

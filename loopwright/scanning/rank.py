@@ -12,6 +12,7 @@ from loopwright.rows import Rows
 from loopwright.scanning.boundary import boundary
 from loopwright.scanning.costs import CoreCosts
 from loopwright.scanning.found import ScannedLoop
+from loopwright.scanning.weights import Weights
 
 COLUMNS = (
     "file",
@@ -27,6 +28,9 @@ COLUMNS = (
     "worst",
     "lost",
     "times",
+    "share",
+    "saved",
+    "share_of",
     "limit",
     "boundary",
     "crossed",
@@ -37,33 +41,35 @@ COLUMNS = (
     "exits",
     "error",
 )
-TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times"), "float64") | {
+TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "saved"), "float64") | {
     "boundary": "Int64"
 }
 
 
 @dataclass(frozen=True)
 class Place:
-    """One loop on one core: numbers of both, and the cycles that its place costs an iteration."""
+    """One loop on one core, by the numbers of both."""
 
     loop: int
     core: int
-    lost: float
 
 
-def ranked(costs: Sequence[CoreCosts]) -> list[Place]:
+def ranked(costs: Sequence[CoreCosts], weights: Weights | None = None) -> list[Place]:
     """Return all loops on all cores, those first that lose most cycles an iteration.
 
+    With weights, those whose best place would save most of all cycles, then those that take most.
     Of those that lose as much, the ones that lose the larger share; what has no figure is last.
     """
     places = []
     for number, core in enumerate(costs):
-        lost, best = core.cycles - core.best, core.best
+        lost, best, cycles = core.cycles - core.best, core.best, core.cycles
         for n in range(len(lost)):
-            places.append((-lost[n], -lost[n] / best[n], n, number))
+            share = weights.shares[n] if weights else 0.0
+            saved = share * lost[n] / cycles[n]
+            places.append((-saved, -share, -lost[n], -lost[n] / best[n], n, number))
     key = [tuple(np.inf if np.isnan(v) else v for v in place) for place in places]
     order = sorted(range(len(places)), key=lambda at: key[at])
-    return [Place(places[at][2], places[at][3], -float(places[at][0])) for at in order]
+    return [Place(*places[at][-2:]) for at in order]
 
 
 def rows(
@@ -74,6 +80,7 @@ def rows(
     limited: Callable[[Place], bool],
     lines: Callable[[ScannedLoop], str],
     mend: Callable[[int], tuple[str, str]],
+    weights: Weights | None = None,
 ) -> Rows:
     """Return the rows of some places in their order.
 
@@ -88,6 +95,8 @@ def rows(
         least, most, here = (_figure(figures[place.loop]) for figures in best[place.core])
         found = boundary(loop, core.table[place.loop]) if here is not None else None
         lost = None if here is None or least is None else round(here - least, 3)
+        share = weights.shares[place.loop] if weights else None
+        saved = None if share is None or lost is None or not here else share * lost / here
         out.append(
             (
                 loop.file,
@@ -103,6 +112,9 @@ def rows(
                 most,
                 lost,
                 None if here is None or not least else round(here / least, 3),
+                None if share is None else round(share, 4),
+                None if saved is None else round(saved, 4),
+                weights.of(place.loop) if weights else "",
                 limits.get((place.loop, place.core), ""),
                 found.size if found else None,
                 found.crossed if found else "",

@@ -16,6 +16,7 @@ from loopwright.scanning.found import Found, ScannedLoop
 from loopwright.scanning.images import Image
 from loopwright.scanning.mends import NEVER_MIND, Mend
 from loopwright.scanning.source_lines import SourceLines
+from loopwright.scanning.weights import Weights, read
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Question:
     microarch: str | None = None
     symbols: Path | str | None = None
     features: str | None = None
+    profile: Path | str | None = None
     top: int | None = None
     progress: Progress | None = None
 
@@ -38,11 +40,12 @@ class Scan:
     image: Image
     found: Found
     costs: list[CoreCosts]
+    weights: Weights | None = None
 
     @cached_property
     def places(self) -> list[rank.Place]:
         """Return each loop on each core, ranked."""
-        return rank.ranked(self.costs)
+        return rank.ranked(self.costs, self.weights)
 
     @cached_property
     def source(self) -> SourceLines:
@@ -92,6 +95,7 @@ class Scan:
             limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
             lines=self.source.of,
             mend=lambda n: (self.mends[n].words, self.how(n)),
+            weights=self.weights,
         )
 
     def summary(self) -> Iterator[str]:
@@ -111,6 +115,9 @@ class Scan:
         if found.lost:
             yield f"{found.lost:,} bytes of code are no instructions"
         yield image.alternatives.said
+        if self.weights:
+            loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
+            yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"
         for core, counts in zip(self.costs, rank.summary(self.costs), strict=True):
             yield (
                 f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} are hurt by their "
@@ -137,7 +144,8 @@ def scanned(asked: Question) -> Scan:
     image = images.read(Path(asked.file), symbols, chosen)
     cores = microarchs.select(asked.microarch, image.isa)
     found = find(image)
-    return Scan(image, found, cost(found.loops, cores, asked.progress))
+    weights = read(Path(asked.profile), image, found.loops) if asked.profile is not None else None
+    return Scan(image, found, cost(found.loops, cores, asked.progress), weights)
 
 
 def answer(asked: Question) -> Rows:
@@ -147,13 +155,17 @@ def answer(asked: Question) -> Rows:
     a shared library or a program, also packed; symbols a System.map or what /proc/kallsyms shows,
     for its names. features, "erms,smap", have those alternatives of a kernel applied that it would
     patch into its text on a CPU with just these; left out, text is as it was linked. microarch is
-    "ID[,ID]" or "all"; left out, the targets of the code's ISA. top is how many rows; left out,
-    all.
+    "ID[,ID]" or "all"; left out, the targets of the code's ISA. profile is what perf script, perf
+    report --sort symbol,srcline or bpftrace print of this build, or a perf.data: rows are then
+    ranked by the share of all cycles that the best place would save. top is how many rows; left
+    out, all.
 
     Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
     an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod
     64), microarch, cycles (an iteration along the likely path, data in the L1 cache), best and
-    worst (at any other place of a line), lost (cycles - best), times (cycles / best), limit (what
+    worst (at any other place of a line), lost (cycles - best), times (cycles / best); share (of
+    all cycles of a profile, in percent), saved (at its best place, in percent of all cycles) and
+    share_of ("loop", or "routine" where the profile knows no more: at most so much); limit (what
     limits it here, named of hurt loops, and of all where top is given), boundary (bytes, where one
     hurts it) and crossed (what of the loop crosses it), mend (the smallest change that helps on all
     cores asked for and costs none of them more than 1 %: "never mind" where none is hurt, "none"

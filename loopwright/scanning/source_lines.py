@@ -21,7 +21,7 @@ class SourceLines:
 
     def __init__(self, image: Image) -> None:
         """Open the debug information, where there is any."""
-        self._object: dict[tuple[str, int], str] = {}
+        self._object: dict[str, list[tuple[int, str]]] = {}
         self._dwarf: DWARFInfo | None = None
         self._units: dict[int, list[tuple[int, str]]] = {}
         if not image.content.startswith(b"\x7fELF"):
@@ -29,7 +29,8 @@ class SourceLines:
         try:
             file = ELFFile(BytesIO(image.content))
             if file.has_dwarf_info(strict=True) and file["e_type"] == "ET_REL":
-                self._object = lines.named(file)
+                for (section, address), line in sorted(lines.named(file).items()):
+                    self._object.setdefault(section, []).append((address, line))
             elif file.has_dwarf_info(strict=True):
                 self._dwarf = file.get_dwarf_info()
                 self._ranges = self._dwarf.get_aranges()
@@ -38,21 +39,42 @@ class SourceLines:
 
     def of(self, loop: ScannedLoop) -> str:
         """Return "file:line" of a loop's first byte, "" where that is not known."""
+        return next(self._within(loop, loop.address, loop.address + 1), "")
+
+    def all_of(self, loop: ScannedLoop) -> set[str]:
+        """Return "file:line" of all that a loop's path executes."""
+        return {
+            line
+            for start, end in loop.path
+            for line in self._within(loop, loop.address + start, loop.address + end)
+            if line
+        }
+
+    def _within(self, loop: ScannedLoop, start: int, end: int) -> Iterator[str]:
+        """Yield the lines of the bytes between two addresses, that of the first one first."""
+        found = self._table(loop)
+        first = max(bisect.bisect_right(found, (start, "\U0010ffff")) - 1, 0)
+        for address, line in found[first:]:
+            if address >= end:
+                return
+            if first or address <= start:
+                yield line
+
+    def _table(self, loop: ScannedLoop) -> list[tuple[int, str]]:
+        """Return the lines of what a loop was compiled with, by address."""
         if self._object:
-            return self._object.get((loop.section, loop.address), "")
+            return self._object.get(loop.section, [])
         if self._dwarf is None or self._ranges is None:
-            return ""
+            return []
         try:
             unit = self._ranges.cu_offset_at_addr(loop.address)
             if unit is None:
-                return ""
+                return []
             if unit not in self._units:
                 self._units[unit] = sorted(_rows(self._dwarf, unit))
-            found = self._units[unit]
+            return self._units[unit]
         except Exception:  # as above
-            return ""
-        at = bisect.bisect_right(found, (loop.address, "\U0010ffff")) - 1
-        return found[at][1] if at >= 0 else ""
+            return []
 
 
 def _rows(dwarf: "DWARFInfo", offset: int) -> Iterator[tuple[int, str]]:
