@@ -109,10 +109,11 @@ def test_alternatives_in_no_known_layout_are_refused(tmp_path: Path) -> None:
 NAMES = [("T", "_text"), ("T", "counts"), *(("t", f"of_{n}") for n in range(600)), ("d", "data")]
 
 
-def packed_names(start: int, *, late: bool, per_cpu: bool) -> bytes:
+def packed_names(start: int, *, late: bool, per_cpu: bool, ordered: bool = False) -> bytes:
     """Return the table that scripts/kallsyms.c writes, with tokens of one character each.
 
-    late: as since Linux 6.4, addresses behind the tokens. per_cpu: others are negative.
+    late: as since Linux 6.4, addresses behind the tokens. per_cpu: others are negative. ordered: as
+    since 6.2, the order of names before the tokens, three bytes each and maybe no zero at its end.
     """
     tokens = [bytes((n,)) if n else b"_of" for n in range(256)]
     texts = [kind + name for kind, name in NAMES]
@@ -127,6 +128,7 @@ def packed_names(start: int, *, late: bool, per_cpu: bool) -> bytes:
     addresses = _aligned(struct.pack(f"<{len(offsets)}i", *offsets)) + struct.pack("<Q", start)
     names = struct.pack("<Q", len(NAMES)) + _aligned(b"".join(packed))
     table = _aligned(struct.pack(f"<{len(markers)}I", *markers))
+    table += b"\x01\x02\x03" * 8 if ordered else b""
     table += _aligned(b"".join(t + b"\0" for t in tokens))
     table += _aligned(struct.pack("<256H", *index))
     return names + table + addresses if late else addresses + names + table
@@ -138,10 +140,11 @@ def _aligned(content: bytes) -> bytes:
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("per_cpu", [False, True])
-def test_a_kernels_own_symbols_are_read(late: bool, per_cpu: bool) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_kernels_own_symbols_are_read(late: bool, per_cpu: bool, ordered: bool) -> None:
     start = 0xFFFFFFFF81000000
     noise = bytes(range(1, 251)) * 8
-    content = noise + packed_names(start, late=late, per_cpu=per_cpu) + noise
+    content = noise + packed_names(start, late=late, per_cpu=per_cpu, ordered=ordered) + noise
     found = kallsyms.symbols(content)
     assert len(found) == len(NAMES)
     assert found[:2] == [(start, "T", "_text"), (start + 16, "T", "counts")]

@@ -41,6 +41,15 @@ def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
         start = content.rfind(b"\0", 0, start - 1) + 1
         if start <= 0:
             return None
+    # What stands before the first token need not end in a zero; the tokens begin at 8 bytes.
+    for first in (start, *range(start + (-start) % 8, content.find(b"\0", start), 8)):
+        if found := _indexed(content, first):
+            return found
+    return None
+
+
+def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
+    """Return the same of tokens that begin here, None where no index agrees with them."""
     texts: list[bytes] = []
     offsets: list[int] = []
     at = start
