@@ -149,7 +149,9 @@ def test_arm64_is_asked_at_the_places_where_code_can_lie(tmp_path: Path) -> None
         (["{file}", "--features", ","], "--features names none"),
         (["{file}", "--features", "erms"], "has no alternatives"),
         (["{file}", "--symbols", "no/such/map"], "no/such/map: No such file"),
-        (["{folder}"], "Is a directory"),
+        (["{folder}"], "is a folder: name the table of its loops"),
+        (["{folder}", "--top", "3"], "is a folder: it takes --microarch"),
+        (["{file}", "--dask", "local"], "--dask is for a folder of files"),
     ],
 )
 def test_bad_input_is_one_line(

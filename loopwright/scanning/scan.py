@@ -1,7 +1,7 @@
 """Scan a binary: its loops, what each costs where it lies, and which of them their place hurts."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -55,12 +55,18 @@ class Scan:
     @cached_property
     def mends(self) -> list[Mend]:
         """Return what is to be done about each loop, for all cores together."""
-        known = starts.of_image(self.image)
-        return mends.mends(self.found.loops, self.costs, known, self.source.of)
+        return self._mended(range(len(self.found.loops)))
 
-    def how(self, number: int) -> str:
-        """Say at length what is to be done about a loop, "" where nothing is."""
-        mend, loop = self.mends[number], self.found.loops[number]
+    def _mended(self, numbers: Collection[int]) -> list[Mend]:
+        """Return the same where only some loops are asked about, by their numbers."""
+        known = starts.of_image(self.image)
+        return mends.mends(
+            self.found.loops, self.costs, known, self.source.of, only=frozenset(numbers)
+        )
+
+    def how(self, number: int, mend: Mend) -> str:
+        """Say at length what is to be done about a loop by its mend, "" where nothing is."""
+        loop = self.found.loops[number]
         if mend.words in ("", NEVER_MIND):
             return ""
         alike = self._routines[loop.file, loop.section, loop.address - loop.into]
@@ -88,13 +94,14 @@ class Scan:
         """
         chosen = self.places[:top]
         hurt = [core.hurt for core in self.costs]
+        made = self._mended({place.loop for place in chosen})
         return rank.rows(
             self.found.loops,
             self.costs,
             chosen,
             limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
             lines=self.source.of,
-            mend=lambda n: (self.mends[n].words, self.how(n)),
+            mend=lambda n: (made[n].words, self.how(n, made[n])),
             weights=self.weights,
         )
 
