@@ -4,6 +4,7 @@
 //! the cuts of two places are equal, so are the simulations.
 
 use crate::block::cache_plan::CachePlan;
+use crate::block::jumps::{self, Taken};
 use crate::block::{targets, Block, Inst, Notion};
 use crate::core::choice::FetchKind;
 use crate::core::params::Params;
@@ -25,6 +26,8 @@ pub struct Cut {
     pub buffered: bool,
     /// Cycles that the taken branch of a loop loses by the target buffers.
     pub bubble: u32,
+    /// Its taken branches, where their targets are found ahead.
+    pub jumps: Vec<Taken>,
     /// Bytes of the blocks of code that instructions are found in.
     pub(crate) bytes: u32,
     /// Those of each instruction, if any is decoded each time and stays where it is.
@@ -44,6 +47,7 @@ impl Cut {
                 plan: plan.without_lines(),
                 buffered: true,
                 bubble: 0,
+                jumps: Vec::new(),
                 bytes,
                 windows: Vec::new(),
             };
@@ -58,6 +62,7 @@ impl Cut {
             plan: plan.counted(params),
             buffered: false,
             bubble: targets::bubble(block, params),
+            jumps: jumps::of(block, params),
             bytes,
         }
     }

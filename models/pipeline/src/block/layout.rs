@@ -61,6 +61,7 @@ impl Builder<'_> {
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
+                self.block.insts[head].jump = true;
                 // Rename adds no constant of a pair: its branch needs a port.
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;
@@ -181,6 +182,7 @@ impl Builder<'_> {
             },
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
+            jump: d.branch != Branch::No && d.mems.is_empty(),
             wide: d.wide_immediate,
             fused,
             ..Inst::default()

@@ -12,6 +12,7 @@ pub mod caveats;
 pub mod cut;
 mod forwarding;
 mod fusion;
+pub mod jumps;
 pub mod layout;
 pub mod path;
 pub mod places;
@@ -136,6 +137,8 @@ pub struct Inst {
     pub fusible: bool,
     /// Is a branch or fused with one.
     pub branch: bool,
+    /// Is a branch that neither calls nor returns, or fused with one.
+    pub jump: bool,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
     /// A branch that leaves a loop, which a quick predictor does not expect.

@@ -62,6 +62,8 @@ words! {
         None = "none",
         /// One a cycle, found ahead, but not the branch that was the last one taken, too: a loop's own.
         Others = "others",
+        /// The same, and a jump ahead to another region counts as one with the branch taken next.
+        Pairs = "pairs",
         /// All.
         All = "all",
     }

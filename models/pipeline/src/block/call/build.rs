@@ -140,6 +140,7 @@ impl Builder<'_> {
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;
                 self.block.insts[head].branch = true;
+                self.block.insts[head].jump = true;
                 // Rename adds no constant of a pair: its branch needs a port.
                 if let Some(slot) = self.block.slots.last_mut() {
                     slot.kind = SlotKind::Normal;

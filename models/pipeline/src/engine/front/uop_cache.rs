@@ -21,7 +21,7 @@ pub struct UopCache<'a> {
     p: &'a uop_cache,
     /// Cycles that a taken branch loses.
     bubble: u32,
-    targets: Targets,
+    targets: Targets<'a>,
     /// Uops that the loop buffer keeps ready.
     ahead: usize,
     /// It has no regions.
@@ -44,7 +44,7 @@ impl<'a> UopCache<'a> {
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1)
                 + if relief.taken_branch { 0 } else { stream.cut.bubble },
-            targets: Targets::new(stream.block, params),
+            targets: Targets::new(stream.cut, params),
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: relief.uop_cache,
             active: false,
