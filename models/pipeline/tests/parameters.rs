@@ -53,6 +53,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.microcode_stall", "64", "skylake", Loop, 0, "f77f08ffc975f7", &[]),
     ("uop_cache.branch_by_end", "true", "zen2", Loop, 53, "4889074883c70848ffc975f4", &[]),
     ("uop_cache.one_region", "true", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.cut_branch_apart", "false", "goldencove", Loop, 53, "48890e4883c6084939f175f4", &[]),
     ("uop_cache.pairs", "false", "skylake", Loop, 0, "0f1f80000000000f1f80000000000f1f80000000000f1f800000000066906690909090909090909090909090909090909090909090909090ffc975c0", &[]),
     ("uop_cache.branch_erratum", "false", "skylake", Loop, 29, "48ffc975fb", &[]),
     ("loop_buffer.enabled", "true", "skylake", Loop, 0, "4889d84889c34889d94889cbffc975f0", &[]),

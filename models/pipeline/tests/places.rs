@@ -91,6 +91,7 @@ fn parameters_of_places_count() {
         set("skylake", "uop_cache.rule", "none"),
         set("skylake", "uop_cache.rule", "entry"),
         set("haswell", "uop_cache.one_region", "true"),
+        set("goldencove", "uop_cache.cut_branch_apart", "false"),
         set("haswell", "macro_fusion.boundary_bytes", "64"),
         set("haswell", "loop_buffer.enabled", "false"),
         set("haswell", "front_end.mode", "ideal"),

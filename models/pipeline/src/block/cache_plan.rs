@@ -1,7 +1,7 @@
 //! What of a block the cache of decoded uops holds, and in which lines.
 
 use crate::block::position::Position;
-use crate::block::regions::{enters_within, entries_rule, places, region_of, region_rule};
+use crate::block::regions::{enters_within, entries_rule, is_cut_branch, places, region_of, region_rule};
 use crate::block::replay::{self, Replay};
 use crate::block::{Block, Notion};
 use crate::core::choice::CacheRule;
@@ -16,6 +16,8 @@ pub struct Line {
     pub end: u32,
     /// Region of code.
     pub region: u32,
+    /// Its region begins within a branch, and is found apart from others.
+    pub apart: bool,
 }
 
 /// What of a block comes from the uop cache.
@@ -129,7 +131,7 @@ impl CachePlan {
     /// The same with regions counted from the first line's, or not told apart where none has to be read alone.
     pub(crate) fn counted(mut self, params: &Params) -> CachePlan {
         let first = self.lines.first().map_or(0, |l| l.region);
-        let apart = u32::from(params.uop_cache.one_region);
+        let apart = u32::from(params.uop_cache.one_region || params.uop_cache.cut_branch_apart);
         for line in &mut self.lines {
             line.region = apart * line.region.wrapping_sub(first);
         }
@@ -159,11 +161,14 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
             continue;
         }
         let region = region_of(block, i, p.region_bytes, p.branch_by_end);
+        let goes_on = lines.last().is_some_and(|l| l.region == region && l.apart);
+        let apart = p.cut_branch_apart && (goes_on || is_cut_branch(block, i, p.region_bytes));
         let need = places(block, i);
         let same = open && lines.last().is_some_and(|l| l.region == region) && need <= room && inst.ms == 0;
         match lines.last_mut() {
             Some(line) if same => {
                 line.end = inst.fused.end;
+                line.apart |= apart;
                 room -= need;
             }
             _ => {
@@ -171,6 +176,7 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                     start: inst.fused.start,
                     end: inst.fused.end,
                     region,
+                    apart,
                 });
                 room = p.line_uops.saturating_sub(need);
             }

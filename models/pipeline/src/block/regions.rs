@@ -23,6 +23,16 @@ fn end_of(block: &Block, i: usize) -> u32 {
     block.code_offset + inst.offset + inst.len + tail.map_or(0, |t| t.len)
 }
 
+/// Whether a branch, or an instruction that it is fused with, lies in two regions.
+pub(crate) fn is_cut_branch(block: &Block, i: usize, bytes: u32) -> bool {
+    let parts = 1 + usize::from(block.insts[i].head);
+    block.insts[i].branch
+        && block.insts[i..].iter().take(parts).any(|inst| {
+            let start = block.code_offset + inst.offset;
+            start / bytes != (start + inst.len - 1) / bytes
+        })
+}
+
 /// Places in a line: two for a 64-bit immediate.
 pub(crate) fn places(block: &Block, inst: usize) -> u32 {
     let i = &block.insts[inst];

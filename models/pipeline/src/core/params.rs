@@ -1,7 +1,5 @@
 //! Pipeline parameters of a core: their names, meanings, units and defaults.
-
 use crate::core::{choice::*, declare::params, value::Place, value::UNLIMITED};
-
 params! {
     front_end {
         /// `real`, or `ideal`: the queue in front of rename is always full.
@@ -70,6 +68,8 @@ params! {
         branch_by_end: flag = Some(false),
         /// Whether a cycle reads lines of one region only.
         one_region: flag = Some(false),
+        /// Whether regions that meet within a branch, or within what it is fused with, are found one a cycle.
+        cut_branch_apart: flag = Some(false),
         /// Whether both halves of an aligned 64 bytes must qualify.
         pairs: flag = Some(false),
         /// Whether a branch that touches a 32-byte boundary keeps its region out.

@@ -140,6 +140,7 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
             (cache.width, cache.line_uops) = (WIDE, WIDE);
             (cache.lines, cache.reads) = (WIDE, WIDE);
             cache.one_region = false;
+            cache.cut_branch_apart = false;
             cache.wide_ends = false;
             cache.pairs = false;
             cache.branch_erratum = false;

@@ -1,6 +1,6 @@
-//! What was measured of Golden Cove on an Emerald Rapids guest, unrolled, calibrated TSC.
+//! What was measured of Golden Cove on an Emerald Rapids guest, calibrated TSC.
 
-use crate::common::{core, core_with, run};
+use crate::common::{core, core_with, cycles, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -84,4 +84,24 @@ fn memory_is_renamed_for_updates_by_constants_alone() {
     // add dword [rsp+8], 1 was of no one speed, 1 to 2 cycles.
     let found = run(&core("goldencove"), "8344240801", 0, Unrolled).unwrap().cycles;
     assert!((1.0..2.0).contains(&found), "{found} cycles");
+}
+
+#[test]
+fn lines_that_meet_within_a_branch_are_found_one_a_cycle() {
+    // mov [rsi],rcx; add rsi,8; cmp r9,rsi; jne: measured at all offsets.
+    let slow = [53, 55, 56];
+    for offset in 0..64 {
+        let found = cycles("goldencove", "48890e4883c6084939f175f4", Loop, offset);
+        assert_eq!(found, if slow.contains(&offset) { 2.0 } else { 1.0 }, "{offset}");
+    }
+    // A loop of 18 uops takes no longer: movsxd, mov, xor, mov, mov, shl, add, mov, mov, or, mov, add, cmp, jae.
+    let long = "4863c2488b734031ffffc24889c148050000002048c1e1044801c0893c0e488b73404883c8014889440e0839533c73d0";
+    let found: Vec<f64> = (0..64).map(|offset| cycles("goldencove", long, offset, Loop)).collect();
+    assert_eq!(found[20], found[0]);
+    // mov rbx,[r14+8]; test rbx,rbx; je out; mov edx,[rbx]; dec edi; je back: an exit not taken, too.
+    let slow = [50, 52, 56, 58, 59];
+    for offset in 0..64 {
+        let found = cycles("goldencove", "498b5e084885db746f8b13ffcf74f1", Loop, offset);
+        assert_eq!(found, if slow.contains(&offset) { 2.0 } else { 1.0 }, "{offset}");
+    }
 }

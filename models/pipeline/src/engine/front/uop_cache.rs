@@ -1,6 +1,6 @@
 //! The cache of decoded uops: what it delivers to rename.
 
-use crate::block::cache_plan::CachePlan;
+use crate::block::cache_plan::{CachePlan, Line};
 use crate::block::position::Position;
 use crate::block::replay::Replay;
 use crate::block::stream::Stream;
@@ -32,9 +32,16 @@ pub struct UopCache<'a> {
     fused: u32,
     iteration: u32,
     stall: u32,
+    /// The region read last, and whether it is found apart.
+    last: Option<(u32, bool)>,
+    /// Regions that are found and not read yet, of those that are found apart.
+    found: u32,
     /// Next instruction, where copies stream.
     next: Position,
 }
+
+/// Regions that are found ahead of being read: more change nothing in a loop that goes on.
+const AHEAD: u32 = 4;
 
 impl<'a> UopCache<'a> {
     /// About to deliver, if it holds the start of the block.
@@ -52,6 +59,8 @@ impl<'a> UopCache<'a> {
             fused: 0,
             iteration: 0,
             stall: 0,
+            last: None,
+            found: 0,
             next: Position::START,
         };
         if plan.starts_cached() {
@@ -88,6 +97,7 @@ impl<'a> UopCache<'a> {
     /// Deliver for a cycle; false if it was not its turn.
     pub fn cycle<O: Observer>(&mut self, plan: &CachePlan, microcode: &mut Microcode, sink: &mut Sink<'_, O>) -> bool {
         let found = self.targets.cycle();
+        self.found = (self.found + 1).min(AHEAD);
         if !self.active || microcode.busy() {
             return false;
         }
@@ -123,7 +133,7 @@ impl<'a> UopCache<'a> {
                 return;
             };
             reads += 1;
-            if reads > self.p.reads || self.p.one_region && Some(line.region) != region {
+            if reads > self.p.reads || self.p.one_region && Some(line.region) != region || !self.enters(line) {
                 return;
             }
             while left > 0 && self.fused < line.end {
@@ -152,6 +162,19 @@ impl<'a> UopCache<'a> {
                 return;
             }
         }
+    }
+
+    /// Whether a line's region is found, where that takes a cycle of its own.
+    fn enters(&mut self, line: &Line) -> bool {
+        let apart = self
+            .last
+            .is_some_and(|(region, apart)| region != line.region && (apart || line.apart));
+        if apart && self.found == 0 {
+            return false;
+        }
+        self.found -= u32::from(apart);
+        self.last = Some((line.region, line.apart));
+        true
     }
 
     /// Let the loop buffer replay a loop of a call.
@@ -250,6 +273,10 @@ impl<'a> UopCache<'a> {
         } else if self.active {
             let place = u64::from(self.fused) << 32 | into.near(self.iteration) << 8;
             into.add(place | u64::from(self.stall));
+            if plan.lines.iter().any(|l| l.apart) {
+                let (region, apart) = self.last.unwrap_or_default();
+                into.add(u64::from(region) << 8 | u64::from(self.found) << 1 | u64::from(apart));
+            }
         }
         self.targets.fingerprint(into);
     }
