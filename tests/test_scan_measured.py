@@ -1,9 +1,14 @@
 """Loops of a binary measured: at their own place and at others, or why not."""
 
+import json
+
 import pytest
+from scanned import built
 
 from loopwright import toolchain
+from loopwright.cli import run
 from loopwright.errors import InputError
+from loopwright.machine import hosts
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.measured import COLUMNS, measure
 
@@ -60,3 +65,40 @@ def test_a_loop_of_another_machine_is_refused():
 def test_places_that_make_no_sense_are_named(places, said):
     with pytest.raises(InputError, match=said):
         measure([_loop(SEARCH)], places)
+
+
+# mov %rcx,(%rsi); add $8,%rsi; cmp %rsi,%r9; jne: at 53 its branch lies across a line.
+CUT = """\
+	.p2align 6
+	.skip 53
+	.type	cut, @function
+cut:	mov %rcx, (%rsi)
+	add $8, %rsi
+	cmp %rsi, %r9
+	jne cut
+	ret
+	.size	cut, .-cut
+"""
+
+
+@X86_ONLY
+@pytest.mark.measures
+def test_a_scan_measures_what_it_suspects(tmp_path, capsys):
+    path = built(tmp_path, CUT)
+    if hosts.microarch() != "goldencove":
+        pytest.skip("what this machine's core makes of a cut branch is not known")
+    code = run(["scan", str(path), "--measure", "3", "--json"])
+    out, err = capsys.readouterr()
+    [row] = json.loads(out)
+    assert (row["function"], row["offset"], row["times"]) == ("cut", 53, 2.0)
+    if code == 1:
+        pytest.skip(f"nothing was measured: {row['reason']}")
+    assert row["measured_times"] == pytest.approx(2.0, rel=0.05)
+    assert "measured here: 1 of 1 suspects, of which 1 take 1.2 times" in err
+
+
+def test_a_scan_of_another_machines_code_is_not_measured(tmp_path, capsys):
+    other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
+    path = built(tmp_path, "f:\n\tret\n", isa=other)
+    assert run(["scan", str(path), "--measure", "3"]) == 2
+    assert "measure it there" in capsys.readouterr().err

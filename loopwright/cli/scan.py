@@ -65,6 +65,13 @@ _SHOWN = 20  # rows of the table where --top is left out
     metavar="DIR|FILE",
     help="The folder of --patch; of a folder, the table, FILE.csv or FILE.parquet.",
 )
+@click.option(
+    "--measure",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure the N loops that lose most on this machine's core, where they lie and at their "
+    "best place; rows are of these.",
+)
 @output.formats
 def scan(
     file: Path,
@@ -79,6 +86,7 @@ def scan(
     tree: str | None,
     dask: str | None,
     out: Path | None,
+    measure: int | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
@@ -103,12 +111,13 @@ def scan(
     loopwright scan /usr/lib -o loops.parquet --dask 10.0.0.7:8786
     loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches
     perf script > profile.txt && loopwright scan vmlinux --profile profile.txt
+    loopwright scan vmlinux --measure 20
     """
     from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
 
     if file.is_dir():
-        if file_b or function or tree or symbols or top or as_json or as_csv:
+        if any((file_b, function, tree, symbols, top, profile, measure, as_json, as_csv)):
             raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
         return _folder(file, out, microarch, features, dask)
     if dask:
@@ -120,6 +129,8 @@ def scan(
         raise InputError("--profile weighs the loops of one FILE: leave FILE_B and --patch out")
     if function and (file_b or not tree or not out):
         raise InputError("--patch takes one FILE, with --tree and -o")
+    if measure is not None and (file_b or function):
+        raise InputError("--measure takes one FILE, without --patch")
     if not function and (tree or out):
         raise InputError("--tree and -o are for --patch FUNCTION, -o for a folder of files, too")
     if file_b:
@@ -141,6 +152,8 @@ def scan(
         )
     if function and tree and out:
         return _patch(found, function, tree, out, as_json=as_json, as_csv=as_csv)
+    if measure is not None:
+        return _measured(found, measure, as_json=as_json, as_csv=as_csv)
     if as_json or as_csv:
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
@@ -214,6 +227,18 @@ def _patch(
     for note in made.notes:
         print(f"note: {note}", file=sys.stderr)
     return 0 if made.file else 1
+
+
+def _measured(found: "Scan", count: int, *, as_json: bool, as_csv: bool) -> int:
+    """Measure the first suspects; exit code 1 where none of them has a figure."""
+    from loopwright.scanning import suspects
+
+    with output.progress("measuring") as step:
+        rows = suspects.suspects(found, count, progress=step)
+    output.emit(rows, as_json=as_json, as_csv=as_csv)
+    said = sys.stderr if as_json or as_csv else sys.stdout
+    print(*suspects.summary(rows), sep="\n", file=said)
+    return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
 
 
 def _top(text: str | None, otherwise: int | None) -> int | None:
