@@ -1,10 +1,13 @@
-//! Many blocks in one call, in parallel.
+//! Many blocks in one call, in parallel; those of the same code are made ready once.
 
+use crate::block::path::Path;
 use crate::block::{Notion, StringUse};
 use crate::core::Core;
 use crate::error::Error;
 use crate::predict::{predict, Prediction, Request};
+use crate::sites::Sites;
 use rayon::prelude::*;
+use std::collections::HashMap;
 
 /// One block to predict, owning its code.
 #[derive(Clone, Debug)]
@@ -39,27 +42,72 @@ impl Default for Job {
     }
 }
 
+impl Job {
+    /// Whether cycles are all that is asked for.
+    fn brief(&self) -> bool {
+        !self.bottleneck && !self.ports && self.timeline == 0
+    }
+}
+
 /// Predict all blocks, in the order given. `threads` 0 means one per processor.
 pub fn run(core: &Core, jobs: &[Job], threads: usize) -> Vec<Result<Prediction, Error>> {
-    let one = |job: &Job| {
-        predict(
-            core,
-            &Request {
-                code: &job.code,
-                offset: job.offset,
-                notion: job.notion,
-                strings: job.strings,
-                bottleneck: job.bottleneck,
-                ports: job.ports,
-                timeline: job.timeline,
-            },
-        )
+    let groups = groups(jobs);
+    let each = |numbers: &Vec<usize>| group(core, jobs, numbers);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let found: Vec<Vec<_>> = match pool {
+        Ok(pool) if threads != 1 && groups.len() > 1 => pool.install(|| groups.par_iter().map(each).collect()),
+        _ => groups.iter().map(each).collect(),
     };
-    if threads == 1 || jobs.len() < 2 {
-        return jobs.iter().map(one).collect();
+    let numbered = groups.into_iter().flatten().zip(found.into_iter().flatten());
+    let mut numbered: Vec<(usize, _)> = numbered.collect();
+    numbered.sort_unstable_by_key(|(number, _)| *number);
+    numbered.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Numbers of the jobs that are done together: of those of which cycles are asked for alone, those of the same code.
+fn groups(jobs: &[Job]) -> Vec<Vec<usize>> {
+    let mut known: HashMap<(&[u8], Notion, StringUse), usize> = HashMap::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (number, job) in jobs.iter().enumerate() {
+        let new = groups.len();
+        let group = match job.brief() {
+            true => *known.entry((&job.code, job.notion, job.strings)).or_insert(new),
+            false => new,
+        };
+        if group == new {
+            groups.push(Vec::new());
+        }
+        groups[group].push(number);
     }
-    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-        Ok(pool) => pool.install(|| jobs.par_iter().map(one).collect()),
-        Err(_) => jobs.iter().map(one).collect(),
+    groups
+}
+
+fn group(core: &Core, jobs: &[Job], numbers: &[usize]) -> Vec<Result<Prediction, Error>> {
+    let first = &jobs[numbers[0]];
+    if !first.brief() {
+        return numbers.iter().map(|n| one(core, &jobs[*n])).collect();
     }
+    let sites = Path::whole(core.params.isa, &first.code, first.notion);
+    let sites = sites.and_then(|path| Sites::new(core, path, first.code.len(), first.notion, first.strings));
+    let mut sites = match sites {
+        Ok(sites) => sites,
+        Err(error) => return numbers.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let at = |n: &usize| sites.at(jobs[*n].offset).map(|outcome| sites.prediction(outcome));
+    numbers.iter().map(at).collect()
+}
+
+fn one(core: &Core, job: &Job) -> Result<Prediction, Error> {
+    predict(
+        core,
+        &Request {
+            code: &job.code,
+            offset: job.offset,
+            notion: job.notion,
+            strings: job.strings,
+            bottleneck: job.bottleneck,
+            ports: job.ports,
+            timeline: job.timeline,
+        },
+    )
 }

@@ -20,3 +20,4 @@ pub mod places;
 pub mod predict;
 #[cfg(feature = "python")]
 mod python;
+pub mod sites;

@@ -1,16 +1,11 @@
-//! Loops at every code offset: what a core cuts alike at several of them is simulated once.
+//! Loops at every code offset.
 
-use crate::block::cut::Cut;
 use crate::block::path::Path;
-use crate::block::source::Source;
-use crate::block::{Block, Notion, StringUse};
+use crate::block::{Notion, StringUse};
 use crate::core::Core;
-use crate::engine::events::Nobody;
-use crate::engine::machine::Machine;
-use crate::engine::relief::Relief;
-use crate::engine::steady::run;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::sites::Sites;
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -52,13 +47,6 @@ pub fn run_all(core: &Core, loops: &[Loop], threads: usize) -> Vec<Result<Cycles
     numbers.into_iter().map(|n| found[n].clone()).collect()
 }
 
-/// Blocks whose instructions fuse in the same way, and the cycles of their cuts.
-struct Alike {
-    pairs: Vec<bool>,
-    block: Block,
-    known: HashMap<Cut, f64>,
-}
-
 /// Cycles of a loop at each code offset.
 ///
 /// # Errors
@@ -69,45 +57,14 @@ fn at_all(core: &Core, one: &Loop) -> Result<Cycles, Error> {
         Some(stretches) => Path::of(params.isa, &one.code, stretches)?,
         None => Path::whole(params.isa, &one.code, Notion::Loop)?,
     };
-    let strings = StringUse::default();
-    let source = Source::new(path, one.code.len(), Notion::Loop, params, &core.table, strings)?;
+    let mut sites = Sites::new(core, path, one.code.len(), Notion::Loop, StringUse::default())?;
     let apart = match params.isa {
         Isa::X86 => 1,
         Isa::Arm64 => 4,
     };
     let mut found = [f64::NAN; OFFSETS];
-    let mut blocks: Vec<Alike> = Vec::new();
     for (offset, cycles) in (0..).zip(&mut found).step_by(apart) {
-        let pairs = source.pairs(offset);
-        let n = match blocks.iter().position(|b| b.pairs == pairs) {
-            Some(n) => n,
-            None => {
-                blocks.push(Alike {
-                    pairs,
-                    block: source.at(offset)?,
-                    known: HashMap::new(),
-                });
-                blocks.len() - 1
-            }
-        };
-        let Alike { block, known, .. } = &mut blocks[n];
-        block.code_offset = offset;
-        let cut = Cut::new(block, params);
-        *cycles = match known.get(&cut) {
-            Some(cycles) => *cycles,
-            None => {
-                let cycles = simulate(core, block, &cut)?;
-                known.insert(cut, cycles);
-                cycles
-            }
-        };
+        *cycles = sites.at(offset)?.cycles;
     }
     Ok(found)
-}
-
-fn simulate(core: &Core, block: &Block, cut: &Cut) -> Result<f64, Error> {
-    let mut machine = Machine::new(block, cut, &core.params, &Relief::default())?;
-    let (cycles, _) = run(&mut machine, &mut Nobody, 0)?;
-    machine.recycle();
-    Ok(cycles)
 }

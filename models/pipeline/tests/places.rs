@@ -3,11 +3,12 @@
 mod common;
 
 use common::{bytes, core, core_with, CORES};
+use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::isa::Isa;
 use loopwright_pipeline::places::{run_all, Loop};
-use loopwright_pipeline::predict::{predict, Request};
+use loopwright_pipeline::predict::{predict, Prediction, Request};
 
 /// Loops of x86-64: short, of many lines, with prefixes that change lengths, calls of microcode, pairs.
 const X86: [&str; 9] = [
@@ -181,5 +182,37 @@ fn a_path_that_control_cannot_take_is_an_error() {
     for (stretches, why) in whys {
         let found = path(&core, OVER, &stretches).unwrap_err();
         assert!(found.starts_with(why), "{stretches:?}: {found}");
+    }
+}
+
+#[test]
+fn blocks_of_one_code_in_a_batch_answer_as_alone() {
+    for name in ["zen2", "zen4", "skylake"] {
+        let core = core(name);
+        for notion in [Notion::Loop, Notion::Unrolled] {
+            let places = (0..64).flat_map(|offset| loops(&core).into_iter().map(move |one| (one.code, offset)));
+            let jobs: Vec<Job> = places
+                .map(|(code, offset)| Job {
+                    code,
+                    offset,
+                    notion,
+                    bottleneck: false,
+                    ..Job::default()
+                })
+                .collect();
+            for (job, found) in jobs.iter().zip(run(&core, &jobs, 2)) {
+                let request = Request {
+                    code: &job.code,
+                    offset: job.offset,
+                    notion,
+                    strings: job.strings,
+                    bottleneck: false,
+                    ports: false,
+                    timeline: 0,
+                };
+                let told = |p: Result<Prediction, _>| p.map(|p| (p.cycles.to_bits(), p.steady, p.simulated, p.caveats));
+                assert_eq!(told(found), told(predict(&core, &request)), "{name}: {job:?}");
+            }
+        }
     }
 }

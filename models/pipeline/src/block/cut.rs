@@ -1,6 +1,6 @@
 //! How a core cuts a block's code where it lies: into blocks of fetch, lines of the uop cache.
 //!
-//! All that a machine reads of a loop's place stands here, and nothing that it does not read: where
+//! All that a machine reads of a block's place stands here, and nothing that it does not read: where
 //! the cuts of two places are equal, so are the simulations.
 
 use crate::block::cache_plan::CachePlan;
@@ -28,6 +28,8 @@ pub struct Cut {
     pub bubble: u32,
     /// Its taken branches, where their targets are found ahead.
     pub jumps: Vec<Taken>,
+    /// Code offset of copies that follow each other.
+    pub(crate) first: u32,
     /// Bytes of the blocks of code that instructions are found in.
     pub(crate) bytes: u32,
     /// Those of each instruction, if any is decoded each time and stays where it is.
@@ -48,6 +50,7 @@ impl Cut {
                 buffered: true,
                 bubble: 0,
                 jumps: Vec::new(),
+                first: 0,
                 bytes,
                 windows: Vec::new(),
             };
@@ -63,6 +66,7 @@ impl Cut {
             buffered: false,
             bubble: targets::bubble(block, params),
             jumps: jumps::of(block, params),
+            first: if moves { block.code_offset } else { 0 },
             bytes,
         }
     }

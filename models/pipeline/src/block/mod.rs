@@ -35,7 +35,7 @@ use crate::isa::inst::Reg;
 use std::ops::Range;
 
 /// Throughput notion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notion {
     /// The block ends in a taken branch to its start.
     Loop,
@@ -202,7 +202,7 @@ impl Block {
 }
 
 /// Counts and alignments that string instructions depend on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StringUse {
     /// Repetitions of each string instruction.
     pub count: Option<u32>,

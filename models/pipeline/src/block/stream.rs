@@ -29,7 +29,7 @@ impl<'a> Stream<'a> {
     /// Address of an instruction of copies that follow each other, mod 2^32.
     #[inline]
     pub fn address(&self, at: Position) -> u32 {
-        let first = self.block.code_offset.wrapping_add(self.inst(at).offset);
+        let first = self.cut.first.wrapping_add(self.inst(at).offset);
         first.wrapping_add(at.iteration.wrapping_mul(self.block.len))
     }
 
