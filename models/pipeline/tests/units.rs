@@ -15,6 +15,7 @@ use loopwright_pipeline::engine::front::loop_buffer::LoopBuffer;
 use loopwright_pipeline::engine::front::microcode::{Did, Microcode, Routine};
 use loopwright_pipeline::engine::front::predecode::Predecode;
 use loopwright_pipeline::engine::front::sink::Sink;
+use loopwright_pipeline::engine::gathered::Gathered;
 use loopwright_pipeline::engine::lines::Lines;
 use loopwright_pipeline::engine::memory::Memory;
 use loopwright_pipeline::engine::relief::Relief;
@@ -228,4 +229,32 @@ fn a_full_line_pauses_memory_for_its_cycles_on_average() {
     let pauses: Vec<Vec<u32>> = (0..4).map(|_| pausing.write(32).collect()).collect();
     assert_eq!(pauses, [vec![], vec![0], vec![], vec![1]]);
     assert_eq!(lines("0").write(640).count(), 0);
+}
+
+#[test]
+fn a_set_some_iterations_later_is_the_same() {
+    let mut set = Gathered::default();
+    let mut entered = Vec::new();
+    for iteration in 0..5 {
+        for uop in [3, 8] {
+            let count = set.count(uop, iteration);
+            set.enter(count, 2);
+            entered.push(count);
+        }
+    }
+    let whole = set.since(0);
+    entered[..4].iter().for_each(|count| set.leave(*count, 2));
+    let left = set.since(2);
+    assert_ne!(left, whole);
+    let mut other = Gathered::default();
+    for iteration in 0..3 {
+        let counts = [3, 8].map(|uop| other.count(uop, iteration));
+        counts.iter().for_each(|count| other.enter(*count, 2));
+    }
+    assert_eq!(other.since(0), left);
+    let count = other.count(8, 2);
+    other.leave(count, 2);
+    other.enter(count, 4);
+    assert_eq!(other.since(0).0, left.0);
+    assert_ne!(other.since(0).1, left.1);
 }

@@ -2,11 +2,12 @@
 
 use crate::block::builder::Builder;
 use crate::block::special::serial;
-use crate::block::uops::{Expansion, From, Output, Role, Source, Uop};
+use crate::block::uops::{Expansion, From, Output, Regs, Role, Source, Uop};
 use crate::block::{Inst, Slot, SlotKind};
 use crate::core::figures::Figures;
 use crate::isa::inst::{Decoded, Effect, Reg, Special};
 use crate::isa::x86::registers::RSP;
+use smallvec::smallvec;
 use std::ops::Range;
 
 impl Builder<'_> {
@@ -69,7 +70,7 @@ impl Builder<'_> {
     }
 
     /// Append a uop of one cycle that no row of the table lists; its place.
-    fn inserted(&mut self, ports: u32, reads: impl Iterator<Item = Reg>, writes: Vec<Reg>) -> Range<u32> {
+    fn inserted(&mut self, ports: u32, reads: impl Iterator<Item = Reg>, writes: Regs) -> Range<u32> {
         let start = self.block.uops.len() as u32;
         let sources = reads.map(|reg| Source {
             from: From::Reg(reg),
@@ -81,7 +82,7 @@ impl Builder<'_> {
         };
         self.block
             .uops
-            .push(Uop::new(ports, Role::Compute, sources.collect(), vec![result]));
+            .push(Uop::new(ports, Role::Compute, sources.collect(), smallvec![result]));
         self.block.store_number.push(None);
         self.block.inner_base.push(start);
         start..start + 1
@@ -89,7 +90,7 @@ impl Builder<'_> {
 
     pub(crate) fn sync_slot(&mut self, inst: u16) {
         let ports = self.params.mask(&self.params.ports.alu).unwrap_or(1);
-        let uops = self.inserted(ports, std::iter::once(RSP), vec![RSP]);
+        let uops = self.inserted(ports, std::iter::once(RSP), smallvec![RSP]);
         self.block.slots.push(Slot {
             kind: SlotKind::Normal,
             uops,

@@ -2,6 +2,7 @@
 
 use crate::block::split::Split;
 use crate::isa::inst::Reg;
+use smallvec::SmallVec;
 
 /// Inputs of a uop that are followed.
 pub const SOURCES: usize = 8;
@@ -32,13 +33,20 @@ pub struct Source {
     pub extra: u16,
 }
 
+/// Inputs of a uop.
+pub type Sources = SmallVec<[Source; 4]>;
+/// Outputs of a uop.
+pub type Outputs = SmallVec<[Output; 2]>;
+/// Registers that hold the same value.
+pub type Regs = SmallVec<[Reg; 8]>;
+
 /// An output; several registers may carry the same value.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Cycles from start to result.
     pub latency: u32,
     /// Registers written.
-    pub regs: Vec<Reg>,
+    pub regs: Regs,
 }
 
 /// Role of a uop.
@@ -62,9 +70,9 @@ pub struct Uop {
     /// Role.
     pub role: Role,
     /// Inputs.
-    pub sources: Vec<Source>,
+    pub sources: Sources,
     /// Outputs.
-    pub outputs: Vec<Output>,
+    pub outputs: Outputs,
     /// Cycles that its port stays taken.
     pub port_cycles: u16,
     /// Cycles that its unit stays busy (dividers).
@@ -79,7 +87,7 @@ pub struct Uop {
 
 impl Uop {
     /// A uop that keeps its port for a cycle, and nothing else for longer.
-    pub fn new(ports: u32, role: Role, sources: Vec<Source>, outputs: Vec<Output>) -> Uop {
+    pub fn new(ports: u32, role: Role, sources: Sources, outputs: Outputs) -> Uop {
         Uop {
             ports,
             role,

@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::core::params::Params;
 use crate::core::value::UNLIMITED;
+use crate::engine::flight::NONE;
 use crate::engine::in_flight::{Flight, InFlight};
 use crate::engine::ready::Ready;
 
@@ -64,12 +65,14 @@ impl<'a> Banks<'a> {
     }
 
     /// Leave at the heads of the ports' queues only uops that can start together, the oldest first.
-    pub fn arbitrate(&mut self, now: i32, port_free: &[i32], ready: &mut Ready, flights: &mut InFlight) {
+    pub fn arbitrate(&mut self, now: i32, port_free: &[i32], ready: &mut Ready, flights: &InFlight) {
         let mut ports: u32 = (0..port_free.len()).fold(0, |free, p| free | u32::from(port_free[p] <= now) << p);
         loop {
             let open = (0..port_free.len()).filter(|p| ports >> p & 1 != 0);
-            let heads = open.filter_map(|p| Some((ready.queues[2 * p].oldest()?, p)));
-            let Some((id, port)) = heads.min() else { break };
+            let heads = open.map(|p| (ready.queues[2 * p].oldest(), p));
+            let Some((id, port)) = heads.min().filter(|(id, _)| *id != NONE) else {
+                break;
+            };
             if self.holds(2 * port, id, flights.get(id)) {
                 ready.queues[2 * port].pop();
             } else {

@@ -69,6 +69,17 @@ impl Fingerprint {
         }
     }
 
+    /// Iterations that are complete.
+    pub fn iterations(&self) -> u32 {
+        self.iterations
+    }
+
+    /// Current cycle.
+    #[inline]
+    pub fn now(&self) -> i32 {
+        self.now
+    }
+
     /// Distance of an iteration from those that are complete.
     #[inline]
     pub fn ahead(&self, iteration: u32) -> u64 {

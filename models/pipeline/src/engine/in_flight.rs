@@ -3,6 +3,7 @@
 use crate::block::uops::OUTPUTS;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, LATER, NONE, UOP_SIZE};
+use crate::engine::gathered::Gathered;
 
 /// A uop in flight.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +32,21 @@ pub struct Flight {
     pub result: i32,
 }
 
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
+
 /// The ring.
 #[derive(Debug)]
 pub struct InFlight {
     /// Written before they are read.
     flights: Box<[Flight; UOP_SIZE]>,
+    /// A bit for each place whose uop has not started.
+    waiting: Box<[u64; UOP_SIZE / WORD]>,
+    /// One for each of them that may know of a cycle which is to come.
+    timed: Box<[u64; UOP_SIZE / WORD]>,
+    /// All that have not started, and what each of them counts.
+    gathered: Gathered,
+    counts: Box<[u64; UOP_SIZE]>,
     /// Number of the next uop.
     next: u32,
     /// No uop before this number waits.
@@ -59,6 +70,10 @@ impl Default for InFlight {
         };
         InFlight {
             flights: Box::new([flight; UOP_SIZE]),
+            waiting: Box::new([0; UOP_SIZE / WORD]),
+            timed: Box::new([0; UOP_SIZE / WORD]),
+            gathered: Gathered::default(),
+            counts: Box::new([0; UOP_SIZE]),
             next: 0,
             oldest: 0,
         }
@@ -69,6 +84,9 @@ impl InFlight {
     /// Start over; keeps the memory it has.
     pub fn clear(&mut self) {
         (self.next, self.oldest) = (0, 0);
+        self.waiting.fill(0);
+        self.timed.fill(0);
+        self.gathered = Gathered::default();
     }
 
     /// Place of the next uop.
@@ -80,21 +98,44 @@ impl InFlight {
     #[inline]
     pub fn push(&mut self, flight: Flight) -> u32 {
         let number = self.next;
-        self.flights[number as usize % UOP_SIZE] = flight;
+        let place = number as usize % UOP_SIZE;
+        self.counts[place] = self.gathered.count(flight.uop, flight.iteration);
+        self.gathered.enter(self.counts[place], flight.port);
+        self.flights[place] = flight;
+        self.waiting[place / WORD] |= 1 << (place % WORD);
+        self.timed[place / WORD] |= 1 << (place % WORD);
         self.next = number.wrapping_add(1);
         number
     }
 
-    /// The uop at a place.
+    /// A uop starts, whose first result is known at a cycle; what it was.
+    #[inline]
+    pub fn start(&mut self, number: u32, result: i32) -> Flight {
+        let place = number as usize % UOP_SIZE;
+        self.waiting[place / WORD] &= !(1 << (place % WORD));
+        let flight = &mut self.flights[place];
+        flight.result = result;
+        self.gathered.leave(self.counts[place], flight.port);
+        *flight
+    }
+
+    /// The uop of a number, whose first cycle is found.
+    #[inline]
+    pub fn of(&mut self, number: u32) -> &mut Flight {
+        &mut self.flights[number as usize % UOP_SIZE]
+    }
+
+    /// The uop at a place, to be told of a cycle.
     #[inline]
     pub fn at(&mut self, place: usize) -> &mut Flight {
+        self.timed[place / WORD] |= 1 << (place % WORD);
         &mut self.flights[place]
     }
 
     /// The uop of a number.
     #[inline]
-    pub fn get(&mut self, number: u32) -> &mut Flight {
-        &mut self.flights[number as usize % UOP_SIZE]
+    pub fn get(&self, number: u32) -> &Flight {
+        &self.flights[number as usize % UOP_SIZE]
     }
 
     /// Number of the uop at a place.
@@ -129,26 +170,40 @@ impl InFlight {
 
     /// Move the mark below which every uop has started.
     fn forget_started(&mut self) {
-        while self.oldest != self.next && self.get(self.oldest).result != LATER {
-            self.oldest = self.oldest.wrapping_add(1);
+        while self.oldest != self.next {
+            let place = self.oldest as usize % UOP_SIZE;
+            let bits = self.waiting[place / WORD] >> (place % WORD);
+            let started = bits.trailing_zeros().min((WORD - place % WORD) as u32);
+            if started == 0 {
+                return;
+            }
+            self.oldest += started.min(self.next - self.oldest);
         }
     }
 
-    /// Tell what the future depends on.
-    pub fn fingerprint(&mut self, whole: &mut Fingerprint) {
-        // A copy stays in a register.
-        let mut into = *whole;
+    /// Tell what the future depends on, places in the reorder buffer being counted from its first.
+    pub fn fingerprint(&mut self, first: u32, into: &mut Fingerprint) {
         self.forget_started();
-        let mut id = self.oldest;
-        while id != self.next {
-            let f = &self.flights[id as usize % UOP_SIZE];
-            if f.result == LATER {
+        let (uops, ports) = self.gathered.since(into.iterations());
+        into.add(uops);
+        into.add_ports(ports);
+        // How many inputs a uop waits for follows from which uops wait.
+        let words = self.oldest as usize / WORD..(self.next as usize).div_ceil(WORD);
+        for word in words.map(|n| n % (UOP_SIZE / WORD)) {
+            let mut bits = self.timed[word] & self.waiting[word];
+            self.timed[word] = bits;
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                bits ^= bit;
+                let f = &self.flights[word * WORD + bit.trailing_zeros() as usize];
+                if f.operand.max(f.ready) <= into.now() {
+                    self.timed[word] ^= bit;
+                    continue;
+                }
                 let inputs = u64::from(f.pending) << 40 | into.until(f.operand) << 20 | into.until(f.ready);
-                into.add(u64::from(f.uop) << 44 | inputs);
-                into.add_ports(u64::from(f.port));
+                into.add(u64::from(f.rob - first) << 44 | inputs);
+                into.add(u64::from(f.uop));
             }
-            id = id.wrapping_add(1);
         }
-        *whole = into;
     }
 }

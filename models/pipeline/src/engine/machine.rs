@@ -133,15 +133,17 @@ impl<'a> Machine<'a> {
     pub fn fingerprint(&mut self) -> (u64, u64) {
         let iterations = self.behind.retire.completed().len() as u32;
         let mut into = Fingerprint::new(iterations, self.block.split_period, self.now);
-        for w in &self.uops {
+        // Uops follow each other in program order: the first one tells the others.
+        into.add(self.uops.len() as u64);
+        if let Some(w) = self.uops.front() {
             let place = into.ahead(w.iteration) << 1 | u64::from(w.wraps);
             into.add(u64::from(w.fused) << 32 | place);
         }
-        into.add(0xabc);
         self.front.fingerprint(&mut into);
         self.rename.fingerprint(&self.behind.results, &mut into);
         self.behind.retire.fingerprint(&mut into);
-        self.behind.schedule.fingerprint(&mut into);
+        let first = self.behind.retire.retired();
+        self.behind.schedule.fingerprint(first, &mut into);
         self.behind.memory.fingerprint(&self.behind.results, &mut into);
         into.finish()
     }

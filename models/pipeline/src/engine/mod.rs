@@ -6,6 +6,7 @@ pub mod events;
 pub mod fingerprint;
 pub mod flight;
 pub mod front;
+pub mod gathered;
 pub mod in_flight;
 pub mod lines;
 pub mod machine;

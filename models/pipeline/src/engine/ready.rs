@@ -1,8 +1,8 @@
 //! Uops with all inputs known: each waits for its cycle, then in a queue for a port.
 
 use crate::block::uops::Uop;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use crate::engine::flight::NONE;
+use std::collections::VecDeque;
 
 /// Cycles that are looked ahead; what comes later is looked at again then.
 const HORIZON: usize = 128;
@@ -22,23 +22,38 @@ pub struct Queue {
     pub ports: u32,
     /// They need a unit that stays busy.
     pub slow: bool,
-    waiting: BinaryHeap<Reverse<u32>>,
+    /// The oldest, [`NONE`] if there is none.
+    oldest: u32,
+    /// The others, by age.
+    others: VecDeque<u32>,
 }
 
 impl Queue {
-    /// Number of the oldest uop.
-    pub fn oldest(&self) -> Option<u32> {
-        self.waiting.peek().map(|id| id.0)
+    /// Number of the oldest uop, [`NONE`] if nothing waits.
+    #[inline]
+    pub fn oldest(&self) -> u32 {
+        self.oldest
     }
 
     /// Put a uop in.
+    #[inline]
     pub fn put(&mut self, id: u32) {
-        self.waiting.push(Reverse(id));
+        if self.oldest == NONE {
+            self.oldest = id;
+        } else if id < self.oldest {
+            self.others.push_front(std::mem::replace(&mut self.oldest, id));
+        } else if self.others.back().is_none_or(|youngest| *youngest < id) {
+            self.others.push_back(id);
+        } else {
+            let place = self.others.partition_point(|other| *other < id);
+            self.others.insert(place, id);
+        }
     }
 
     /// Take the oldest uop out.
+    #[inline]
     pub fn pop(&mut self) {
-        self.waiting.pop();
+        self.oldest = self.others.pop_front().unwrap_or(NONE);
     }
 }
 
@@ -63,7 +78,8 @@ impl Ready {
             }
             let queue = &mut self.queues[count];
             (queue.ports, queue.slow) = (ports, slow);
-            queue.waiting.clear();
+            queue.oldest = NONE;
+            queue.others.clear();
             count += 1;
         }
         self.queues.truncate(count);
@@ -90,13 +106,23 @@ impl Ready {
     /// that is idle; `None` if nothing waits.
     pub fn of_port(&self, port: usize, idle: bool) -> Option<usize> {
         let first = 2 * port;
-        let slow = if idle { self.queues[first + 1].oldest() } else { None };
-        match (self.queues[first].oldest(), slow) {
-            (None, None) => None,
-            (Some(_), None) => Some(first),
-            (Some(id), Some(other)) if id < other => Some(first),
-            (_, Some(_)) => Some(first + 1),
+        let quick = self.queues[first].oldest();
+        let slow = if idle { self.queues[first + 1].oldest() } else { NONE };
+        let queue = first + usize::from(slow < quick);
+        (quick.min(slow) != NONE).then_some(queue)
+    }
+
+    /// The oldest uop that some port can take, and its queue: ports for uops that need no busy unit, and for
+    /// those that do.
+    #[inline]
+    pub fn oldest_for(&self, ports: [u32; 2]) -> Option<(u32, usize)> {
+        let (mut id, mut n) = (NONE, 0);
+        for (at, queue) in self.queues.iter().enumerate() {
+            if queue.oldest < id && queue.ports & ports[usize::from(queue.slow)] != 0 {
+                (id, n) = (queue.oldest, at);
+            }
         }
+        (id != NONE).then_some((id, n))
     }
 
     /// A uop may start at a cycle, from the next one on.
@@ -107,14 +133,16 @@ impl Ready {
 
     /// Move the uops whose cycle has come to their queues; to be called in every cycle.
     pub fn arrive(&mut self, now: i32) {
-        let mut due = std::mem::take(&mut self.coming[now as usize % HORIZON]);
-        for uop in due.drain(..) {
+        let due = now as usize % HORIZON;
+        for n in 0..self.coming[due].len() {
+            let uop = self.coming[due][n];
             if uop.at > now {
+                // That is for another cycle of the horizon.
                 self.push(now, uop.id, uop.at, uop.queue);
             } else {
                 self.queues[usize::from(uop.queue)].put(uop.id);
             }
         }
-        self.coming[now as usize % HORIZON] = due;
+        self.coming[due].clear();
     }
 }

@@ -42,7 +42,7 @@ impl<'a> Redirect<'a> {
     }
 
     /// Cycles, this one included, until what follows a branch that has started arrives; `None` if none is waited for.
-    pub fn left(&mut self, now: i32, schedule: &mut Schedule) -> Option<u32> {
+    pub fn left(&mut self, now: i32, schedule: &Schedule) -> Option<u32> {
         let result = schedule.result(self.branch?);
         if result == LATER {
             return Some(1);

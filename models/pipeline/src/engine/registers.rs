@@ -1,7 +1,7 @@
 //! What registers hold at rename, and the moves and additions that rename does without a port.
 
 use crate::block::uops::Uop;
-use crate::block::{Slot, SlotKind};
+use crate::block::{Block, Slot, SlotKind};
 use crate::core::params::{rename, Params};
 use crate::core::value::UNLIMITED;
 use crate::engine::fingerprint::Fingerprint;
@@ -22,27 +22,27 @@ struct Alias {
 #[derive(Debug)]
 pub struct Registers<'a> {
     p: &'a rename,
+    /// Registers that the block writes, by number.
+    written: Vec<Reg>,
     held: [Held; REGS],
     /// Constants added at rename.
     added: [i32; REGS],
     /// Values that take a slot for eliminated moves.
     aliases: Vec<Alias>,
-    /// Registers to be written by the instruction that is being renamed.
-    writes: Vec<(Reg, u32)>,
-    /// Registers that become other names of what is held, by the instruction that is being renamed.
-    mirrored: Vec<(Reg, Held)>,
+    /// What registers are going to hold after the instruction that is being renamed.
+    writes: Vec<(Reg, Held)>,
 }
 
 impl<'a> Registers<'a> {
     /// All of them known from the start.
-    pub fn new(params: &'a Params) -> Registers<'a> {
+    pub fn new(block: &Block, params: &'a Params) -> Registers<'a> {
         Registers {
             p: &params.rename,
+            written: written(block),
             held: [Held::Since(0, 0); REGS],
             added: [0; REGS],
             aliases: Vec::new(),
             writes: Vec::new(),
-            mirrored: Vec::new(),
         }
     }
 
@@ -64,33 +64,25 @@ impl<'a> Registers<'a> {
         self.added[usize::from(reg)] = 0;
     }
 
-    /// The instruction that is being renamed writes a result to a register: later uops of it still
-    /// read the old one.
-    pub fn will_write(&mut self, reg: Reg, value: u32, results: &mut Results) {
-        results.count(Held::Value(value), 1);
-        self.writes.push((reg, value));
-    }
-
-    /// A register becomes another name of what was stored, once the instruction is renamed.
-    pub fn will_mirror(&mut self, reg: Reg, held: Held, results: &mut Results) {
+    /// The instruction that is being renamed writes a register, or makes it another name of what was
+    /// stored: later uops of it still read the old one.
+    #[inline]
+    pub fn will_hold(&mut self, reg: Reg, held: Held, results: &mut Results) {
         results.count(held, 1);
-        self.mirrored.push((reg, held));
+        self.writes.push((reg, held));
     }
 
     /// The instruction is renamed: the registers that it writes change hands.
     pub fn apply(&mut self, results: &mut Results) {
+        // What is written has been counted.
         for n in 0..self.writes.len() {
-            let (reg, value) = self.writes[n];
-            self.overwrite(reg, Held::Value(value), results);
-            results.count(Held::Value(value), -1);
+            let (reg, held) = self.writes[n];
+            let old = std::mem::replace(&mut self.held[usize::from(reg)], held);
+            results.count(old, -1);
+            self.unalias(reg);
+            self.added[usize::from(reg)] = 0;
         }
         self.writes.clear();
-        for n in 0..self.mirrored.len() {
-            let (reg, held) = self.mirrored[n];
-            self.overwrite(reg, held, results);
-            results.count(held, -1);
-        }
-        self.mirrored.clear();
     }
 
     /// Do a slot's work without a port, where that is possible.
@@ -183,14 +175,32 @@ impl<'a> Registers<'a> {
 
     /// Tell what the future depends on.
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
-        into.add_rare(self.held.iter().map(|held| results.ready(*held)));
+        let held = self.written.iter().map(|reg| self.get(*reg));
+        into.add_rare(held.map(|held| results.ready(held)));
         for a in &self.aliases {
             into.add(a.regs);
         }
         if self.p.immediate_add_limit > 0 {
-            for added in &self.added {
-                into.add(u64::from(*added as u32));
+            for reg in &self.written {
+                into.add(u64::from(self.added[usize::from(*reg)] as u32));
             }
         }
     }
+}
+
+/// Registers that any uop or slot of a block can write.
+fn written(block: &Block) -> Vec<Reg> {
+    let mut found = [false; REGS];
+    let mut note = |reg: Reg| found[usize::from(reg)] = true;
+    for output in block.uops.iter().flat_map(|u| &u.outputs) {
+        output.regs.iter().copied().for_each(&mut note);
+    }
+    for slot in &block.slots {
+        slot.clears.iter().copied().for_each(&mut note);
+        match slot.kind {
+            SlotKind::Move { to, .. } | SlotKind::Add { to, .. } => note(to),
+            SlotKind::Normal => {}
+        }
+    }
+    (0..REGS as u8).filter(|reg| found[usize::from(*reg)]).collect()
 }

@@ -44,7 +44,7 @@ impl<'a> Rename<'a> {
         Rename {
             block,
             params,
-            registers: Registers::new(params),
+            registers: Registers::new(block, params),
             chains: relief.chains.clone(),
             counts_computing: params.ports.position == Counted::Computing,
             computing: 0,
@@ -85,7 +85,7 @@ impl<'a> Rename<'a> {
             self.stall -= 1;
             return self.why;
         }
-        if let Some(left @ 1..) = self.redirect.left(now, &mut behind.schedule) {
+        if let Some(left @ 1..) = self.redirect.left(now, &behind.schedule) {
             (self.stall, self.why) = (left - 1, Hold::Mispredicted);
             return self.why;
         }
@@ -246,7 +246,7 @@ impl<'a> Rename<'a> {
             }
             if n == 0 && self.mirrors(uop) {
                 for &reg in uop.outputs.iter().flat_map(|o| &o.regs) {
-                    self.registers.will_mirror(reg, held, &mut behind.results);
+                    self.registers.will_hold(reg, held, &mut behind.results);
                 }
             }
         }
@@ -254,7 +254,7 @@ impl<'a> Rename<'a> {
         for (value, output) in flight.values.iter_mut().zip(&uop.outputs).take(computed) {
             *value = behind.results.promise(inst);
             for &reg in &output.regs {
-                self.registers.will_write(reg, *value, &mut behind.results);
+                self.registers.will_hold(reg, Held::Value(*value), &mut behind.results);
             }
         }
         if let Some(store) = block.store_number[at as usize] {

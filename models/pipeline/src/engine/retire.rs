@@ -69,7 +69,7 @@ impl<'a> Retire<'a> {
         self.tail == self.head
     }
 
-    /// Slots that have retired since the start.
+    /// Slots that have retired since the start, and the number of the next one.
     pub fn retired(&self) -> u32 {
         self.head
     }
@@ -127,9 +127,16 @@ impl<'a> Retire<'a> {
     pub fn fingerprint(&self, whole: &mut Fingerprint) {
         // A copy stays in a register.
         let mut into = *whole;
+        // Slots follow each other in program order, and what has not started is told by its uops.
+        if !self.is_empty() {
+            let first = self.entries.0[self.head as usize % ROB_SIZE].slot;
+            into.add(u64::from(self.tail - self.head) << 32 | u64::from(first));
+        }
         for number in self.head..self.tail {
             let e = &self.entries.0[number as usize % ROB_SIZE];
-            into.add(u64::from(e.slot) << 32 | u64::from(e.left) << 24 | into.until(e.done));
+            if e.done > into.now() {
+                into.add(u64::from(number - self.head) << 32 | into.until(e.done));
+            }
         }
         *whole = into;
     }

@@ -114,13 +114,13 @@ impl<'a> Schedule<'a> {
     }
 
     /// Cycle at which the first result of one of the last uops is known, `LATER` until it starts.
-    pub fn result(&mut self, id: u32) -> i32 {
+    pub fn result(&self, id: u32) -> i32 {
         self.flights.get(id).result
     }
 
     /// All inputs of a uop are known.
     fn make_ready(&mut self, now: i32, id: u32) {
-        let flight = self.flights.get(id);
+        let flight = self.flights.of(id);
         let waited = flight.operand.wrapping_sub(flight.earliest);
         if (0..self.params.scheduler.late_wakeup as i32).contains(&waited) {
             flight.ready = flight.operand + 1;
@@ -166,15 +166,14 @@ impl<'a> Schedule<'a> {
     /// Oldest first, each on the port that rename chose.
     fn dispatch_chosen<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         if let Some(banks) = &mut self.banks {
-            banks.arbitrate(now, &self.port_free[..self.ports], &mut self.ready, &mut self.flights);
+            banks.arbitrate(now, &self.port_free[..self.ports], &mut self.ready, &self.flights);
         }
         self.choice.as_mut().into_iter().for_each(PortChoice::before_dispatch);
         for port in 0..self.ports {
             while let Some(queue) = self.next_queue(now, port) {
-                if let Some(id) = self.ready.queues[queue].oldest() {
-                    self.ready.queues[queue].pop();
-                    self.start(now, id, port, results, retire, observer);
-                }
+                let id = self.ready.queues[queue].oldest();
+                self.ready.queues[queue].pop();
+                self.start(now, id, port, results, retire, observer);
             }
         }
         self.choice.as_mut().into_iter().for_each(PortChoice::after_dispatch);
@@ -194,16 +193,10 @@ impl<'a> Schedule<'a> {
             idle |= u32::from(self.unit_free[port] <= now) << port;
         }
         loop {
-            let can = |ports: u32, slow: bool| ports & free & if slow { idle } else { u32::MAX };
-            let mut best: Option<(u32, usize)> = None;
-            for (n, queue) in self.ready.queues.iter().enumerate() {
-                if let Some(id) = queue.oldest() {
-                    if best.is_none_or(|b| id < b.0) && can(queue.ports, queue.slow) != 0 {
-                        best = Some((id, n));
-                    }
-                }
-            }
-            let Some((id, n)) = best else { break };
+            let can = [free, free & idle];
+            let Some((id, n)) = self.ready.oldest_for(can) else {
+                break;
+            };
             let queue = &mut self.ready.queues[n];
             queue.pop();
             if self
@@ -213,9 +206,12 @@ impl<'a> Schedule<'a> {
             {
                 continue;
             }
-            let possible = can(queue.ports, queue.slow);
-            let wanted = self.order.iter().find(|p| possible & 1 << **p != 0);
-            let port = wanted.map_or(possible.trailing_zeros() as usize, |p| usize::from(*p));
+            let possible = queue.ports & can[usize::from(queue.slow)];
+            let mut port = possible.trailing_zeros() as usize;
+            if possible & (possible - 1) != 0 {
+                let wanted = self.order.iter().find(|p| possible & 1 << **p != 0);
+                port = wanted.map_or(port, |p| usize::from(*p));
+            }
             self.start(now, id, port, results, retire, observer);
             free &= !(u32::from(self.port_free[port] > now) << port);
             idle &= !(u32::from(self.unit_free[port] > now) << port);
@@ -231,9 +227,11 @@ impl<'a> Schedule<'a> {
         retire: &mut Retire,
         observer: &mut O,
     ) {
-        let flight = *self.flights.get(id);
         let block = self.block;
-        let uop = &block.uops[flight.uop as usize];
+        let uop = &block.uops[self.flights.get(id).uop as usize];
+        let flight = self
+            .flights
+            .start(id, now + uop.outputs.first().map_or(1, |o| o.latency as i32));
         if let Some(choice) = &mut self.choice {
             choice.start(port);
         }
@@ -256,7 +254,6 @@ impl<'a> Schedule<'a> {
             }
         }
         let mut done = now + 1;
-        self.flights.get(id).result = now + uop.outputs.first().map_or(1, |o| o.latency as i32);
         for (value, output) in flight.values.iter().zip(&uop.outputs) {
             let ready = now + output.latency as i32;
             done = done.max(ready);
@@ -276,9 +273,9 @@ impl<'a> Schedule<'a> {
         );
     }
 
-    /// Tell what the future depends on.
-    pub fn fingerprint(&mut self, into: &mut Fingerprint) {
-        self.flights.fingerprint(into);
+    /// Tell what the future depends on; `first` is the number of the first slot of the reorder buffer.
+    pub fn fingerprint(&mut self, first: u32, into: &mut Fingerprint) {
+        self.flights.fingerprint(first, into);
         for (port, unit) in self.port_free.iter().zip(&self.unit_free).take(self.ports) {
             into.add(into.until(*port) << 20 | into.until(*unit));
         }

@@ -1,9 +1,10 @@
 //! Uops of AArch64 instructions that compute: how their latencies are shared out.
 
 use crate::block::arm64::{now, Builder};
-use crate::block::uops::{From, Output, Role, Source, Uop};
-use crate::isa::inst::{Branch, Reg};
+use crate::block::uops::{From, Output, Outputs, Regs, Role, Source, Sources, Uop};
+use crate::isa::inst::Branch;
 use crate::isa::label::{Label, MEM};
+use smallvec::smallvec;
 
 impl Builder<'_> {
     /// Cycles from an input to the results; `None`: independent.
@@ -24,19 +25,19 @@ impl Builder<'_> {
             .iter()
             .filter_map(|r| Some((now(From::Reg(r.1)), self.latency(r.0)?)))
             .collect();
-        let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
+        let regs: Regs = self.d.writes.iter().map(|w| w.1).collect();
         let (Some(&last), count) = (ports.last(), ports.len()) else {
             return;
         };
         if self.d.branch != Branch::No {
             // The link register is written by the uop that is no branch, if there is one.
             let link = if count == 1 {
-                vec![Output {
+                smallvec![Output {
                     latency: 1,
                     regs: regs.clone(),
                 }]
             } else {
-                Vec::new()
+                Outputs::new()
             };
             self.push(Uop::new(
                 ports[0],
@@ -48,8 +49,8 @@ impl Builder<'_> {
                 self.push(Uop::new(
                     other,
                     Role::Compute,
-                    Vec::new(),
-                    vec![Output {
+                    Sources::new(),
+                    smallvec![Output {
                         latency: 1,
                         regs: regs.clone(),
                     }],
@@ -68,14 +69,14 @@ impl Builder<'_> {
                     from: s.from,
                     extra: cycles.saturating_sub(by) as u16,
                 })
-                .collect::<Vec<_>>()
+                .collect::<Sources>()
         };
         if count == 1 {
             self.push(Uop::new(
                 last,
                 Role::Compute,
                 later(&inputs, least),
-                vec![Output { latency: least, regs }],
+                smallvec![Output { latency: least, regs }],
             ));
             return;
         }
@@ -91,13 +92,13 @@ impl Builder<'_> {
             ports[0],
             Role::Compute,
             later(&early, most),
-            vec![Output {
+            smallvec![Output {
                 latency: most.saturating_sub(end).max(1),
-                regs: Vec::new(),
+                regs: Regs::new(),
             }],
         ));
         for &middle in &ports[1..count - 1] {
-            self.push(Uop::new(middle, Role::Compute, later(&early, most), Vec::new()));
+            self.push(Uop::new(middle, Role::Compute, later(&early, most), Outputs::new()));
         }
         let mut sources = later(&late, end);
         sources.push(now(From::Inner(first)));
@@ -105,7 +106,7 @@ impl Builder<'_> {
             last,
             Role::Compute,
             sources,
-            vec![Output { latency: end, regs }],
+            smallvec![Output { latency: end, regs }],
         ));
     }
 }

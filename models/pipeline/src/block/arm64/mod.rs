@@ -6,11 +6,12 @@
 
 mod compute;
 
-use crate::block::uops::{Case, Expansion, From, Output, Role, Source, Uop};
+use crate::block::uops::{Case, Expansion, From, Output, Outputs, Regs, Role, Source, Sources, Uop};
 use crate::core::figures::Figures;
 use crate::core::params::Params;
 use crate::isa::arm64::work::BASE;
 use crate::isa::inst::{Decoded, Mem, Reg, NO_REG, VECTOR};
+use smallvec::smallvec;
 
 pub(crate) struct Builder<'a> {
     pub(crate) d: &'a Decoded,
@@ -81,7 +82,7 @@ impl Builder<'_> {
                 _ => others.push(p),
             }
         }
-        let mut place: Vec<Source> = [mem.base, mem.index]
+        let mut place: Sources = [mem.base, mem.index]
             .iter()
             .filter(|r| **r != NO_REG)
             .map(|r| now(From::Reg(*r)))
@@ -94,12 +95,12 @@ impl Builder<'_> {
                 ports,
                 Role::Compute,
                 place,
-                vec![Output {
+                smallvec![Output {
                     latency: 1,
-                    regs: Vec::new(),
+                    regs: Regs::new(),
                 }],
             ));
-            place = vec![now(From::Inner(id))];
+            place = smallvec![now(From::Inner(id))];
             before = 1;
         }
         if mem.read {
@@ -115,16 +116,16 @@ impl Builder<'_> {
                 .iter()
                 .filter(|r| r.0 == BASE || r.0 == crate::isa::arm64::work::INDEX)
                 .map(|r| now(From::Reg(r.1)));
-            let outputs = vec![Output {
+            let outputs = smallvec![Output {
                 latency: 1,
-                regs: vec![base],
+                regs: smallvec![base],
             }];
             let step = step.collect();
             self.push(Uop::new(ports, Role::Compute, step, outputs));
         }
         self.merges(&mut others);
         for ports in others {
-            self.push(Uop::new(ports, Role::Compute, place.clone(), Vec::new()));
+            self.push(Uop::new(ports, Role::Compute, place.clone(), Outputs::new()));
         }
     }
 
@@ -143,13 +144,13 @@ impl Builder<'_> {
             let total = self.uops[load].outputs[0].latency;
             let regs = std::mem::take(&mut self.uops[load].outputs[0].regs);
             self.uops[load].outputs[0].latency = total.saturating_sub(merge).max(1);
-            let sources = vec![now(From::Inner(load as u16)), now(From::Reg(kept))];
+            let sources = smallvec![now(From::Inner(load as u16)), now(From::Reg(kept))];
             let ports = others.remove(0);
             self.push(Uop::new(
                 ports,
                 Role::Compute,
                 sources,
-                vec![Output { latency: merge, regs }],
+                smallvec![Output { latency: merge, regs }],
             ));
         }
     }
@@ -171,7 +172,7 @@ impl Builder<'_> {
             .map_or(usual, |a| a.1)
             .saturating_sub(before)
             .max(1);
-        let mut sources = place.to_vec();
+        let mut sources = Sources::from(place);
         if let (Some((store, back)), true) = (case.forwards[0], mem.read) {
             sources.push(Source {
                 from: From::Store(store, back),
@@ -182,12 +183,12 @@ impl Builder<'_> {
         let count = ports.len().max(1);
         for (n, &ports) in ports.iter().enumerate() {
             // The registers are spread over the uops in order.
-            let part = regs[n * regs.len() / count..(n + 1) * regs.len() / count].to_vec();
+            let part = Regs::from(&regs[n * regs.len() / count..(n + 1) * regs.len() / count]);
             self.push(Uop::new(
                 ports,
                 Role::Load,
                 sources.clone(),
-                vec![Output { latency, regs: part }],
+                smallvec![Output { latency, regs: part }],
             ));
         }
     }
@@ -199,14 +200,14 @@ impl Builder<'_> {
             self.push(Uop::new(
                 ports,
                 role,
-                place.to_vec(),
-                vec![Output {
+                place.into(),
+                smallvec![Output {
                     latency: 1,
-                    regs: Vec::new(),
+                    regs: Regs::new(),
                 }],
             ));
         }
-        let mut sources: Vec<Source> = self
+        let mut sources: Sources = self
             .d
             .reads
             .iter()
@@ -224,9 +225,9 @@ impl Builder<'_> {
                 ports,
                 Role::StoreData,
                 sources.clone(),
-                vec![Output {
+                smallvec![Output {
                     latency: 0,
-                    regs: Vec::new(),
+                    regs: Regs::new(),
                 }],
             ));
         }

@@ -1,17 +1,18 @@
 //! Uops that compute: their number and ports are measured, and so are the latencies
 //! between operands; the dependencies between the uops are made up to match them.
 
-use crate::block::uops::{From, Output, Role, Source, Uop};
+use crate::block::uops::{From, Output, Outputs, Regs, Role, Source, Sources, Uop};
 use crate::block::x86::Builder;
 use crate::isa::inst::{Reg, NO_REG};
 use crate::isa::label::{Label, ANY, INDEX, MEM};
+use smallvec::smallvec;
 
 /// A set of outputs with the same latency from every input.
 pub(crate) struct Profile {
     outputs: Vec<(Label, Reg)>,
     from: Vec<(Source, u32)>,
     /// Outputs of the same uop that come some cycles later.
-    later: Vec<(u32, Vec<Reg>)>,
+    later: Vec<(u32, Regs)>,
 }
 
 impl Builder<'_> {
@@ -154,7 +155,7 @@ impl Builder<'_> {
         for profile in profiles {
             let least = profile.from.iter().map(|f| f.1).min().unwrap_or(1);
             let most = profile.from.iter().map(|f| f.1).max().unwrap_or(1);
-            let mut sources: Vec<Source> = Vec::new();
+            let mut sources = Sources::new();
             let mut latency = least;
             let mut rest = profile.from.clone();
             if let Some((before, inner)) = chain_step(previous.as_ref(), &profile.from) {
@@ -181,9 +182,9 @@ impl Builder<'_> {
                     mask,
                     Role::Compute,
                     early,
-                    vec![Output {
+                    smallvec![Output {
                         latency: early_latency,
-                        regs: Vec::new(),
+                        regs: Regs::new(),
                     }],
                 ));
                 sources.push(Source {
@@ -201,7 +202,7 @@ impl Builder<'_> {
             }
             let regs = profile.outputs.iter().map(|o| o.1).filter(|r| *r != NO_REG).collect();
             let mask = masks.next().unwrap_or(ports[0]);
-            let mut outputs = vec![Output { latency, regs }];
+            let mut outputs: Outputs = smallvec![Output { latency, regs }];
             outputs.extend(profile.later.into_iter().map(|(lag, regs)| Output {
                 latency: latency + lag,
                 regs,
@@ -212,9 +213,9 @@ impl Builder<'_> {
             }
             previous = Some((id, profile.from));
         }
-        let all: Vec<Source> = inputs.iter().map(|i| i.1).collect();
+        let all: Sources = inputs.iter().map(|i| i.1).collect();
         for mask in masks {
-            self.push(Uop::new(mask, Role::Compute, all.clone(), Vec::new()));
+            self.push(Uop::new(mask, Role::Compute, all.clone(), Outputs::new()));
         }
         memory_uop
     }

@@ -1,13 +1,14 @@
 //! Memory: uops of loads and stores, their latencies and forwarding between them.
 
-use crate::block::uops::{Case, From, Output, Role, Source, Uop};
+use crate::block::uops::{Case, From, Output, Regs, Role, Source, Sources, Uop};
 use crate::block::x86::{Builder, Roles};
 use crate::core::choice::{Renames, Updates};
-use crate::isa::inst::{Mem, Reg, NO_REG, VECTOR};
+use crate::isa::inst::{Mem, NO_REG, VECTOR};
 use crate::isa::label::FLAGS;
+use smallvec::smallvec;
 
 impl Builder<'_> {
-    pub(crate) fn address_sources(mem: &Mem) -> Vec<Source> {
+    pub(crate) fn address_sources(mem: &Mem) -> Sources {
         [mem.base, mem.index]
             .iter()
             .filter(|r| **r != NO_REG)
@@ -62,7 +63,7 @@ impl Builder<'_> {
             }
             let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
             if let Some((store, back)) = self.renamed(mem, whole.filter(|_| case.exact[n])) {
-                sources = vec![Source {
+                sources = smallvec![Source {
                     from: From::Stored(store, back),
                     extra: 0,
                 }];
@@ -82,9 +83,9 @@ impl Builder<'_> {
                 latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
             }
             let port_cycles = self.port_cycles(mem);
-            let outputs = vec![Output {
+            let outputs = smallvec![Output {
                 latency,
-                regs: Vec::new(),
+                regs: Regs::new(),
             }];
             let id = self.push(Uop {
                 port_cycles,
@@ -118,7 +119,7 @@ impl Builder<'_> {
 
     /// Without computing uops the loads write the registers.
     pub(crate) fn load_results(&mut self, loads: &[u16]) {
-        let regs: Vec<Reg> = self.d.writes.iter().map(|w| w.1).collect();
+        let regs: Regs = self.d.writes.iter().map(|w| w.1).collect();
         if let (Some(&id), false) = (loads.last(), regs.is_empty()) {
             self.uops[usize::from(id)].outputs[0].regs = regs;
         }
@@ -133,15 +134,15 @@ impl Builder<'_> {
             let port_cycles = self.port_cycles(mem);
             if let Some(&ports) = roles.addresses.get(n) {
                 let sources = Self::address_sources(mem);
-                let outputs = vec![Output {
+                let outputs = smallvec![Output {
                     latency: 1,
-                    regs: Vec::new(),
+                    regs: Regs::new(),
                 }];
                 self.push(Uop::new(ports, Role::StoreAddress, sources, outputs));
             }
             let Some(&ports) = roles.datas.get(n) else { continue };
             let mut sources = match result {
-                Some(id) => vec![Source {
+                Some(id) => smallvec![Source {
                     from: From::Inner(id),
                     extra: 0,
                 }],
@@ -151,9 +152,9 @@ impl Builder<'_> {
                 sources.extend(Self::address_sources(mem));
             }
             // A load that reads it starts a cycle later at the earliest.
-            let outputs = vec![Output {
+            let outputs = smallvec![Output {
                 latency: 0,
-                regs: Vec::new(),
+                regs: Regs::new(),
             }];
             self.push(Uop {
                 port_cycles,
@@ -162,7 +163,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(crate) fn stored_registers(&self, mem: &Mem) -> Vec<Source> {
+    pub(crate) fn stored_registers(&self, mem: &Mem) -> Sources {
         self.d
             .reads
             .iter()
