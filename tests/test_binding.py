@@ -21,3 +21,9 @@ def test_a_module_of_another_interface_is_refused_with_the_mend(monkeypatch, kno
             binding.parameters()
     finally:
         binding._require.cache_clear()
+
+
+def test_forms_are_named_as_the_tables_name_them():
+    add, unknown = bytes.fromhex("4801d84883c005"), bytes.fromhex("0f")
+    assert binding.forms("x86_64", [add, unknown]) == [["add r64,r64", "add r64,i8"], None]
+    assert binding.forms("arm64", [bytes.fromhex("2000028b")]) == [["add x,x,x"]]

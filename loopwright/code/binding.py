@@ -13,7 +13,7 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
-INTERFACE = 3  # of the module, which counts the changes of what it takes and returns
+INTERFACE = 4  # of the module, which counts the changes of what it takes and returns
 
 
 def version() -> str:
@@ -38,6 +38,14 @@ def core(toml: str, table: str, overrides: dict[str, str]) -> "Core":
     import loopwright_pipeline
 
     return loopwright_pipeline.Core(toml, table, overrides)
+
+
+def forms(isa: str, codes: Sequence[bytes]) -> list[list[str] | None]:
+    """Return the names of the forms in each code, None where one has no name in the tables."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.forms(isa, codes)
 
 
 def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:

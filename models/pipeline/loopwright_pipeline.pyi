@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["INTERFACE", "Core", "__version__", "loops", "outline", "parameters"]
+__all__ = ["INTERFACE", "Core", "__version__", "forms", "loops", "outline", "parameters"]
 
 INTERFACE: int  # counts the changes of what the module takes and returns
 __version__: str
@@ -56,6 +56,9 @@ class Core:
 
 def parameters() -> list[str]:
     """Return the dotted names of all parameters that an override may set."""
+
+def forms(isa: str, blocks: Sequence[bytes]) -> list[list[str] | None]:
+    """Return the forms of each block's instructions; None where one has no name in the tables."""
 
 def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
     """Return for each block the first byte that starts no instruction, or what it shows.

@@ -225,16 +225,32 @@ fn parameters() -> Vec<&'static str> {
     Params::NAMES.to_vec()
 }
 
+fn named(isa: &str) -> PyResult<Isa> {
+    match isa {
+        "x86_64" => Ok(Isa::X86),
+        "arm64" => Ok(Isa::Arm64),
+        other => Err(PyValueError::new_err(format!("isa {other}: x86_64 or arm64"))),
+    }
+}
+
+/// Name the forms of each block's instructions, as `instructions.csv` lists them; None of a block
+/// with an instruction that has no name there.
+#[pyfunction]
+fn forms(isa: &str, blocks: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<Option<Vec<String>>>> {
+    let isa = named(isa)?;
+    let of = |block: &Bound<'_, PyBytes>| {
+        let decoded = crate::isa::decode(isa, block.as_bytes()).ok()?;
+        Some(decoded.into_iter().map(|one| one.form).collect())
+    };
+    Ok(blocks.iter().map(of).collect())
+}
+
 /// Outline blocks of an ISA (x86_64 or arm64): for each either the first byte that starts no
 /// whole instruction, or whether it ends in a direct branch, whether control and strings stay
 /// straight in it, and the names of the extensions that it needs.
 #[pyfunction]
 fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
-    let isa = match isa {
-        "x86_64" => Isa::X86,
-        "arm64" => Isa::Arm64,
-        other => return Err(PyValueError::new_err(format!("isa {other}: x86_64 or arm64"))),
-    };
+    let isa = named(isa)?;
     let list = PyList::empty(py);
     for block in blocks {
         match crate::isa::outline::outline(isa, block.as_bytes()) {
@@ -249,13 +265,14 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
 }
 
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 /// A simulator of processor pipelines.
 #[pymodule]
 fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
     module.add_function(wrap_pyfunction!(parameters, module)?)?;
+    module.add_function(wrap_pyfunction!(forms, module)?)?;
     module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add_function(wrap_pyfunction!(crate::loops::python::loops, module)?)?;
     module.add("INTERFACE", INTERFACE)?;
