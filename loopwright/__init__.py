@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopwright.calibrating.verb import calibrate
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
     from loopwright.inventory import doctor
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 # The module of each verb.
 _VERBS = {
     "baseline": "tree.baseline",
+    "calibrate": "calibrating.verb",
     "check": "checking.check",
     "compare": "judging.compare",
     "compare_builds": "scanning.builds",
@@ -65,6 +67,7 @@ _VERBS = {
 
 __all__ = [
     "baseline",
+    "calibrate",
     "check",
     "compare",
     "compare_builds",

@@ -26,6 +26,12 @@ def test_the_conda_environment_has_the_pins_of_pyproject():
     assert _pins(next(d["pip"] for d in conda if isinstance(d, dict))) == wanted
 
 
+def test_setup_installs_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (installed,) = re.findall(r"install -e '\.\[([\w,]+)\]'", (ROOT / "scripts/setup").read_text())
+    assert set(installed.split(",")) == set(project["optional-dependencies"])
+
+
 def test_the_conda_environment_has_the_python_that_pyproject_asks_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]

@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 
 from loopwright.cli import (
+    calibrate,
     completion,
     evidence,
     inventory,
@@ -50,6 +51,7 @@ _MODULES = (
     scan,
     trace,
     measure,
+    calibrate,
     evidence,
     records,
     upstream,

@@ -43,7 +43,7 @@ def of_block(isa: str, code: bytes) -> Trip:
     free = [name for name in registers.counters(isa) if name not in used]
     if not free:
         raise InputError("it leaves no register to count the trips of a loop in")
-    return Trip(code + _closing(isa, free[0], len(code)), free[0])
+    return Trip(code + closing(isa, free[0], len(code)), free[0])
 
 
 def counts(isa: str, body: Sequence[Instruction]) -> bool:
@@ -60,8 +60,8 @@ def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
     return found[1] if found and _UNTIL_ZERO[isa].fullmatch(body[-1].mnemonic) else None
 
 
-def _closing(isa: str, register: str, length: int) -> bytes:
-    """Return the code that counts down and branches back over length bytes."""
+def closing(isa: str, register: str, length: int) -> bytes:
+    """Return the code that counts down in a register and branches back over length bytes."""
     number = registers.number(register)
     if isa == "arm64":
         back = -(length + 4) // 4 & 0x7FFFF

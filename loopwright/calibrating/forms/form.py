@@ -1,0 +1,47 @@
+"""An instruction form: what its operands are, and how it is encoded with chosen registers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand that is named in the instruction, or a register or the flags that it uses besides.
+
+    label is what `instructions.csv` calls it: the place of an operand, "f" for flags, a register's
+    name. kind is what can be put there: "gpr", "vector", "flags"; nothing for constants. bits is
+    its width. fixed names the register where there is no choice.
+    """
+
+    label: str
+    kind: str
+    bits: int
+    read: bool
+    written: bool
+    fixed: int | None = None
+
+
+Encode = Callable[[Mapping[str, int]], bytes]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form by the name that `instructions.csv` has for it.
+
+    encode takes the number of a register for each operand with a choice, by its label.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    encode: Encode = field(compare=False, repr=False)
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def mnemonic(self) -> str:
+        """Return the first word of its name."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def chosen(self) -> tuple[Operand, ...]:
+        """Return the operands whose registers can be chosen."""
+        return tuple(o for o in self.operands if o.kind != "flags" and o.fixed is None)

@@ -1,0 +1,89 @@
+"""Registers that x86-64 experiments use, and instructions whose part in them is known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import iced_x86 as iced
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Registers of a kind: which the instruction under test writes, which those beside it write.
+
+    Nothing writes the constant ones.
+    """
+
+    own: tuple[int, ...]
+    others: tuple[int, ...]
+    constant: tuple[int, ...]
+
+
+# rsp and the counter of trips are left alone; implied registers are no instruction's choice.
+POOLS: Mapping[str, Pool] = {
+    "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13)),
+    "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13)),
+}
+_R = iced.Register
+_LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
+_R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
+
+
+def _encoded(ins: iced.Instruction) -> bytes:
+    encoder = iced.Encoder(64)
+    encoder.encode(ins, 0)
+    return bytes(encoder.take_buffer())
+
+
+def _gpr(number: int) -> "iced.Register_":
+    return _R64[number]
+
+
+def _vector(number: int) -> "iced.Register_":
+    return getattr(_R, f"XMM{number}")  # type: ignore[no-any-return]
+
+
+def nop() -> bytes:
+    """Return an instruction that does nothing, long enough for caches of decoded code."""
+    return bytes.fromhex("0f1f440000")
+
+
+def set_anew(kind: str, number: int) -> bytes:
+    """Return what gives a register, or the flags, a value that depends on nothing written."""
+    if kind == "flags":
+        source = _gpr(POOLS["gpr"].constant[0])
+        return _encoded(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
+    if kind == "gpr":
+        code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
+        return _encoded(iced.Instruction.create_reg_reg(code, _gpr(number), source))
+    code, source = iced.Code.MOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
+    return _encoded(iced.Instruction.create_reg_reg(code, _vector(number), source))
+
+
+def carry(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction that makes a value of one kind of a value of another.
+
+    Numbers are of registers; those of flags do not count. What writes a register from flags reads
+    that register, too.
+    """
+    create = iced.Instruction.create_reg_reg
+    code = iced.Code
+    constant = _gpr(POOLS["gpr"].constant[1])
+    if (source, target) == ("gpr", "gpr"):
+        half = iced.RegisterExt.full_register32(_gpr(read))
+        ins = create(code.MOVSXD_R64_RM32, _gpr(write), half)
+    elif (source, target) == ("gpr", "vector"):
+        ins = create(code.MOVQ_XMM_RM64, _vector(write), _gpr(read))
+    elif (source, target) == ("vector", "gpr"):
+        ins = create(code.MOVQ_RM64_XMM, _gpr(write), _vector(read))
+    elif (source, target) == ("vector", "vector"):
+        ones = _vector(POOLS["vector"].constant[0])
+        ins = iced.Instruction.create_reg_reg_reg(
+            code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
+        )
+    elif (source, target) == ("gpr", "flags"):
+        ins = create(code.TEST_RM64_R64, _gpr(read), _gpr(read))
+    elif (source, target) == ("flags", "gpr"):
+        ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
+    else:
+        raise ValueError(f"nothing carries {source} to {target}")
+    return _encoded(ins)

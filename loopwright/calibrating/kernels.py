@@ -1,0 +1,73 @@
+"""Instances of forms: which registers they take, so that they depend on what is wanted alone."""
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+from loopwright.calibrating.forms import x86_kit as kit
+from loopwright.calibrating.forms.form import Form, Operand
+
+
+def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
+    """Return an instance in the registers of the instruction under test, some of them given."""
+    return form.encode(registers(form, numbers or {}))
+
+
+def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
+    """Return a register for each operand: those given, and for written ones others than those."""
+    given = dict(given)
+    taken = {kind: set(given.values()) for kind in kit.POOLS}
+    for operand in form.chosen:
+        if operand.label in given:
+            continue
+        pool = kit.POOLS[operand.kind]
+        choice = pool.own if operand.written else pool.constant
+        number = next((n for n in choice if n not in taken[operand.kind]), choice[-1])
+        given[operand.label] = number
+        taken[operand.kind].add(number)
+    return given
+
+
+class Instances:
+    """Makes instances that stand beside others: each writes the next register of a pool."""
+
+    def __init__(self, part: int = 0, parts: int = 1) -> None:
+        """Take one of several equal parts of the registers."""
+        self._pools = {
+            kind: [n for at, n in enumerate(pool.others) if at % parts == part]
+            for kind, pool in kit.POOLS.items()
+        }
+        self._next = {kind: count() for kind in kit.POOLS}
+
+    def of(self, form: Form) -> bytes:
+        """Return the next instance."""
+        given = {}
+        for operand in form.chosen:
+            if operand.written:
+                pool = self._pools[operand.kind]
+                given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
+        return form.encode(registers(form, given))
+
+
+def carried(form: Form) -> tuple[Operand, ...]:
+    """Return the operands through which an instance waits for the one before it."""
+    fixed = (o for o in form.operands if o.kind == "flags" or o.fixed is not None)
+    return tuple(o for o in fixed if o.read and o.written)
+
+
+def fresh(operands: Sequence[Operand], numbers: Mapping[str, int]) -> list[bytes]:
+    """Return what gives operands values that depend on nothing written before."""
+    found = {}
+    for operand in operands:
+        number = operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
+        found[operand.kind, number] = kit.set_anew(operand.kind, number)
+    return list(found.values())
+
+
+def spread(*parts: Sequence[bytes]) -> list[bytes]:
+    """Return the parts as one kernel, each spread evenly over it."""
+    placed = [
+        ((at + 0.5) / len(part), number, one)
+        for number, part in enumerate(parts)
+        for at, one in enumerate(part)
+    ]
+    return [one for _, _, one in sorted(placed, key=lambda p: p[:2])]

@@ -1,0 +1,1 @@
+"""What answers experiments: this host, a core of the simulator, or a file of answers."""

@@ -1,0 +1,123 @@
+"""A file of answers: what was measured is measured once, and a killed run goes on where it was."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopwright.calibrating.machines.machine import Machine, Timing, Trial
+from loopwright.errors import InputError
+
+FORMAT = 1  # of the file, which counts its changes
+
+
+class Recorded:
+    """A machine whose answers are kept in a file, from which they are taken a second time."""
+
+    def __init__(self, machine: Machine, path: Path) -> None:
+        """Take what the file has of this machine; InputError where it is another one's."""
+        self.isa, self.name = machine.isa, machine.name
+        self.features, self.fingerprint = machine.features, machine.fingerprint
+        self._machine = machine
+        self._known: dict[str, Timing] = {}
+        self.asked = 0
+        if path.exists():
+            content = read(path)
+            self._known = content.known
+            if content.head["fingerprint"] != self.fingerprint:
+                raise InputError(
+                    f"{path} holds answers of {content.head['fingerprint']}, and this is "
+                    f"{self.fingerprint}; take another folder or remove it"
+                )
+            with path.open("r+b") as file:
+                file.truncate(content.whole)
+            self._file = path.open("a")
+        else:
+            self._file = path.open("w")
+            self._line(
+                format=FORMAT,
+                isa=self.isa,
+                machine=self.name,
+                fingerprint=self.fingerprint,
+                features=sorted(self.features),
+            )
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Return a timing for each trial; ask the machine for those that are not known yet."""
+        missing = list({t.key: t for t in trials if t.key not in self._known}.values())
+        self.asked += len(missing)
+        for trial, timing in zip(missing, self._machine.measure(missing), strict=True):
+            self._known[trial.key] = timing
+            if not timing.passing:
+                self._line(
+                    trial=trial.key,
+                    cycles=timing.cycles,
+                    uncertainty=timing.uncertainty,
+                    refused=timing.refused,
+                )
+        self._file.flush()
+        out = [self._known[t.key] for t in trials]
+        self._known = {key: one for key, one in self._known.items() if not one.passing}
+        return out
+
+    def close(self) -> None:
+        """Say that the file is whole."""
+        self._line(end=len(self._known))
+        self._file.close()
+
+    def _line(self, **said: Any) -> None:
+        self._file.write(json.dumps(said) + "\n")
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file of answers holds: its head, its answers, the bytes that these two take up.
+
+    complete says that the run that wrote it came to its end.
+    """
+
+    head: dict[str, Any]
+    known: dict[str, Timing]
+    whole: int
+    complete: bool
+
+
+def read(path: Path) -> Content:
+    """Read a file of answers; a last line that was cut short is left out.
+
+    InputError where the file is none of answers, or where two machines' are mixed in it.
+    """
+    known: dict[str, Timing] = {}
+    head: dict[str, Any] = {}
+    whole, end = 0, None
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    for number, line in enumerate(lines):
+        try:
+            said = json.loads(line)
+        except ValueError:
+            if number and number == len(lines) - 1:
+                break
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine") from None
+        if not isinstance(said, dict) or end is not None:
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+        if "end" in said:
+            end = said["end"]
+            continue
+        if "fingerprint" in said:
+            if head and said != head:
+                raise InputError(f"{path} mixes two machines: line {number + 1} begins another")
+            head = said
+            if head.get("format") != FORMAT:
+                raise InputError(f"{path} has another format than this version writes: {FORMAT}")
+        elif "trial" in said and head:
+            known[said["trial"]] = Timing(said["cycles"], said["uncertainty"], said["refused"])
+        else:
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+        whole += len(line)
+    if not head:
+        raise InputError(f"{path} does not say whose answers it holds")
+    return Content(head, known, whole, end == len(known))

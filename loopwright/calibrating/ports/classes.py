@@ -1,0 +1,187 @@
+"""Classes of instructions of one uop: those that can use the same ports.
+
+Two that run p of each a cycle alone are of one class where p of each take two cycles together,
+and share no port where they take one. One blocking instruction stands for each class.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.experiments.throughput import Throughput
+from loopwright.calibrating.forms import x86_kit as kit
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports.floods import Flood
+
+_NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of ports
+_TIMES = 4  # cycles that each class of a mixture takes alone
+_SPAN = 6  # cycles that ports are flooded for
+_ONE = 1.4  # uops: more than one
+_LATE = 0.10  # by how much more than the rule allows a mixture may take: ports are chosen in haste
+
+
+@dataclass(frozen=True)
+class Class:
+    """A set of ports, known by its size and by the instruction that blocks it; and its members."""
+
+    blocker: Form
+    size: int
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Union:
+    """Ports that some classes have together, by their numbers: so many, or at least so many."""
+
+    of: tuple[int, ...]
+    ports: int
+    least: bool
+    figure: Figure
+
+
+def candidates(
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+    width: int,
+) -> dict[str, int]:
+    """Return the forms that may be one uop, with their number of ports, by what they take alone.
+
+    As many as are dispatched in a cycle stands for at least as many. What uses implied registers,
+    or waits longer than a cycle for what it wrote itself, is left to later.
+    """
+    out = {}
+    for form in forms:
+        rate = rates[form.name]
+        if rate.refused or not rate.clean or rate.cycles <= 0 or not form.chosen:
+            continue
+        if any(operand.fixed is not None for operand in form.operands):
+            continue
+        if any(one.source == one.target and one.cycles > 1 for one in latencies[form.name]):
+            continue
+        ports = max(round(1 / rate.cycles), 1)
+        if ports <= width and abs(rate.cycles * ports - 1) <= _NEAR:
+            out[form.name] = ports
+    return out
+
+
+def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
+    """Return a kernel of so many instances of each form, spread over it."""
+    makers = [kernels.Instances(n, len(parts)) for n in range(len(parts))]
+    some = [
+        [make.of(form) for _ in range(n)] for make, (form, n) in zip(makers, parts, strict=True)
+    ]
+    return kernels.spread(*some)
+
+
+def find(
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+    width: int,
+) -> list[Class]:
+    """Return the classes of forms of one uop, those of many ports first.
+
+    What puts more than one uop on the ports of a class that is known already, or takes more than
+    one place at dispatch, is of no class.
+    """
+    sizes = candidates(forms, rates, latencies, width)
+    out: list[Class] = []
+    for size in range(width - 1, 0, -1):
+        left = sorted((f for f in forms if sizes.get(f.name) == size), key=_blocks_badly)
+        left = _light(laboratory, left, rates, width)
+        for known in out:
+            flood = Flood(known.size, ((known.blocker, known.size),))
+            surplus = floods.measure(laboratory, [(form, flood, _SPAN) for form in left])
+            left = [f for f, got in zip(left, surplus, strict=True) if got.measured < _ONE]
+        out += _split(laboratory, left, size, width)
+    return out
+
+
+def _light(
+    laboratory: Laboratory, forms: Sequence[Form], rates: Mapping[str, Throughput], width: int
+) -> list[Form]:
+    """Return the forms that take one place at dispatch: with nops, no longer than a nop more."""
+    nops = {f.name: max(ceil(rates[f.name].cycles * width - _NEAR * width) - 1, 1) for f in forms}
+    asked = []
+    for form in forms:
+        instances = kernels.Instances()
+        some = [[instances.of(form), *[kit.nop()] * nops[form.name]] for _ in range(_TIMES)]
+        asked.append([one for part in some for one in part])
+    out = []
+    for form, figure in zip(forms, laboratory.time(asked), strict=True):
+        least = max((1 + nops[form.name]) / width, rates[form.name].cycles)
+        if figure and figure.cycles / _TIMES < least * (1 + 2 * _NEAR):
+            out.append(form)
+    return out
+
+
+def _split(laboratory: Laboratory, forms: Sequence[Form], size: int, width: int) -> list[Class]:
+    """Return the classes of forms with so many ports each.
+
+    A class is founded by what clearly shares some, or none, of the ports of those before it. What
+    leaves more forms unclear than it has members is bound by something else than ports.
+    """
+    out: list[Class] = []
+    left = list(forms)
+    while left:
+        blocker, *rest = left
+        asked = [mixture([(blocker, _TIMES * size), (f, _TIMES * size)]) for f in rest]
+        found = [
+            _together(figure.cycles / _TIMES, (size, size), width) if figure else None
+            for figure in laboratory.time(asked)
+        ]
+        pairs = list(zip(rest, found, strict=True))
+        same = [form for form, one in pairs if one == (size, False)]
+        if sum(one is None for one in found) > len(same) + 1:
+            left = rest
+            continue
+        out.append(Class(blocker, size, tuple(f.name for f in (blocker, *same))))
+        left = [form for form, one in pairs if one and one != (size, False)]
+    return out
+
+
+def _blocks_badly(form: Form) -> tuple[int, ...]:
+    """Order forms by how well they keep ports busy: without waiting, by plain registers."""
+    return (
+        sum(o.fixed is not None or (o.kind == "flags" and o.read) for o in form.operands),
+        sum(o.read and o.written for o in form.operands),
+        sum((o.kind == "vector" and o.bits > 128) or 0 < o.bits < 32 for o in form.operands),
+        len(form.operands),
+        len(form.name),
+    )
+
+
+def unions(
+    laboratory: Laboratory,
+    classes: Sequence[Class],
+    wanted: Sequence[tuple[int, ...]],
+    width: int,
+) -> list[Union]:
+    """Measure how many ports classes have together; where the figure does not say, none."""
+    asked = [
+        mixture([(classes[n].blocker, _TIMES * classes[n].size) for n in one]) for one in wanted
+    ]
+    out = []
+    for of, figure in zip(wanted, laboratory.time(asked), strict=True):
+        sizes = [classes[n].size for n in of]
+        if figure and (found := _together(figure.cycles / _TIMES, sizes, width)):
+            out.append(Union(of, *found, figure))
+    return out
+
+
+def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
+    """Return how many ports take so many uops of each class in so many cycles."""
+    total = sum(sizes)
+    bound = max(1.0, total / width)
+    if cycles <= bound * (1 + _LATE / 2):
+        return (total, False) if total <= width else (width, True)
+    ports = round(total / cycles + _LATE / 2)
+    if max(sizes) <= ports <= total and cycles <= total / ports * (1 + _LATE):
+        return ports, False
+    return None

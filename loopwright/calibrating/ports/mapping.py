@@ -1,0 +1,114 @@
+"""The ports of each class: what explains how many ports classes have together.
+
+A counter-example-guided search: an SMT solver proposes ports, then other ports that explain as
+much but differ in how many some classes have together; those are measured, until no other answer
+is left but the same with other names.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from loopwright.calibrating.ports.classes import Union
+from loopwright.calibrating.ports.rule import Ports, subsets
+from loopwright.errors import InputError
+
+_MOST_PORTS = 16
+_ROUNDS = 200
+_SPARE = 1  # ports more than needed that another answer may have
+
+Measure = Callable[[Sequence[tuple[int, ...]]], list[Union]]
+
+
+def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports], list[Union]]:
+    """Return the ports of each class by numbers, and what was measured to find them.
+
+    measure tells how many ports some classes have together, and leaves out what the figure does
+    not say. InputError without the solver, and where no ports explain what was measured.
+    """
+    known = measure(subsets(len(sizes), 2))
+    open_ = [one for one in subsets(len(sizes), 3) if len(one) > 2]
+    for _ in range(_ROUNDS):
+        count, found = _fewest(sizes, known)
+        problem = _Problem(sizes, count + _SPARE)
+        problem.explain(known)
+        problem.differ(found, open_, width)
+        other = problem.solve()
+        if other is None:
+            return found, known
+        (asked, *_) = (
+            some
+            for some in open_
+            if min(_size(other, some), width) != min(_size(found, some), width)
+        )
+        open_.remove(asked)
+        known += measure([asked])
+    return found, known
+
+
+def solver() -> Any:
+    """Return the solver's module; InputError where it is not installed."""
+    try:
+        import z3
+    except ImportError:
+        raise InputError("no z3: install loopwright with its extra `calibrate`") from None
+    return z3
+
+
+def _size(found: Sequence[Ports], some: Sequence[int]) -> int:
+    """Return how many ports some classes have together."""
+    return len(frozenset().union(*(found[n] for n in some)))
+
+
+def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Ports]]:
+    """Return the fewest ports that explain what is known, and those of each class."""
+    for count in range(max(sizes), _MOST_PORTS + 1):
+        problem = _Problem(sizes, count)
+        problem.explain(known)
+        if found := problem.solve():
+            return count, found
+    raise InputError("no ports explain what mixtures take; measure on a quiet machine")
+
+
+class _Problem:
+    """Which classes a port serves, as a question to the solver: a bit for each class."""
+
+    def __init__(self, sizes: Sequence[int], count: int) -> None:
+        self._z3 = z3 = solver()
+        self._classes = len(sizes)
+        self._serves = [z3.BitVec(f"port{n}", self._classes) for n in range(count)]
+        self._solver = z3.Solver()
+        # Ports have no names: any order of them is the same answer.
+        for one, other in pairwise(self._serves):
+            self._solver.add(z3.UGE(one, other))
+        for n, size in enumerate(sizes):
+            self._solver.add(self._together([n]) == size)
+
+    def _together(self, classes: Sequence[int]) -> Any:
+        mask = sum(1 << n for n in classes)
+        return self._z3.Sum([self._z3.If(one & mask != 0, 1, 0) for one in self._serves])
+
+    def explain(self, known: Sequence[Union]) -> None:
+        """Ask for what was measured."""
+        for one in known:
+            together = self._together(one.of)
+            self._solver.add(together >= one.ports if one.least else together == one.ports)
+
+    def differ(self, found: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int) -> None:
+        """Ask for another number of ports of some group, as far as dispatch lets it show."""
+        differing = []
+        for some in groups:
+            size, other = _size(found, some), self._together(some)
+            differing.append(other < width if size >= width else other != size)
+        self._solver.add(self._z3.Or(*differing))
+
+    def solve(self) -> list[Ports] | None:
+        """Return the ports of each class, None where there is no answer."""
+        if self._solver.check() != self._z3.sat:
+            return None
+        model = self._solver.model()
+        values = [model.eval(one, model_completion=True).as_long() for one in self._serves]
+        return [
+            frozenset(port for port, value in enumerate(values) if value >> n & 1)
+            for n in range(self._classes)
+        ]

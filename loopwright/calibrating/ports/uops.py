@@ -1,0 +1,199 @@
+"""The uops of each form: from classes, or from what it adds to floods of each class's ports.
+
+What is found has to predict what the form takes alone and in mixtures with each class; where it
+does not, nothing is said of the form.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.experiments.throughput import Throughput
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.floods import Flood, Surplus
+from loopwright.calibrating.ports.rule import Ports, cycles
+
+_NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
+_UNCLEAR = 0.12  # cycles: the same, absolutely
+_TIMES = 3
+
+
+@dataclass(frozen=True)
+class Uops:
+    """What a form needs: places at dispatch, ports of each uop, cycles that its unit is busy.
+
+    why says how it is known, or, without ports, why nothing is said.
+    """
+
+    places: int
+    ports: tuple[Ports, ...] | None
+    busy: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Core:
+    """What is known of the core that forms run on: classes, their ports, places at dispatch."""
+
+    classes: Sequence[Class]
+    ports: Sequence[Ports]
+    width: int
+
+    @property
+    def wide(self) -> Ports:
+        """Return the ports of what no flood can show: all that arithmetic has."""
+        return frozenset().union(*self.ports)
+
+
+def find(
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    core: Core,
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+) -> dict[str, Uops]:
+    """Return the uops of each form."""
+    own = {n: p for c, p in zip(core.classes, core.ports, strict=True) for n in c.members}
+    out = {name: Uops(1, (ports,), why="of a class") for name, ports in own.items()}
+    spans: dict[str, int] = {}
+    others = [form for form in forms if form.name not in own]
+    waits = laboratory.time([[kernels.apart(form)] for form in others])
+    for form, wait in zip(others, waits, strict=True):
+        span = floods.span(max(rates[form.name].cycles, wait.cycles)) if wait else None
+        if span is None:
+            out[form.name] = Uops(0, None, why=wait.refused or "too slow to count its uops")
+        else:
+            spans[form.name] = span
+    left = [form for form in others if form.name in spans]
+    places = floods.dispatched(laboratory, left, spans, core.width)
+    asked = [
+        (form, Flood(one.size, ((one.blocker, one.size),)), spans[form.name])
+        for form in left
+        for one in core.classes
+    ]
+    answers = iter(floods.measure(laboratory, asked))
+    seen = {form.name: [next(answers) for _ in core.classes] for form in left}
+    counts = _dispatch_counts_uops(core, seen, places)
+    for form in left:
+        shown = places[form.name] if counts else None
+        out[form.name] = _solve(core, seen[form.name], shown, _idle(form, latencies[form.name]))
+    found = {f.name: f for f in forms if out[f.name].ports is not None}
+    out |= _held(laboratory, core, found, rates, latencies, out)
+    return out
+
+
+def _dispatch_counts_uops(
+    core: Core, seen: Mapping[str, Sequence[Surplus]], places: Mapping[str, Surplus]
+) -> bool:
+    """Say whether places at dispatch are uops: those of most that floods show several of."""
+    several = {name: len(_shown(core, one) or ()) for name, one in seen.items()}
+    known = {n: places[n].uops or 0 for n, count in several.items() if count > 1}
+    return 2 * sum(known[n] >= several[n] for n in known) > len(known)
+
+
+def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
+    """Say whether a form may need no port: its result is there at once, or it has none."""
+    if not any(operand.written for operand in form.operands):
+        return True
+    return any(one.cycles == 0 and not one.bound for one in latencies)
+
+
+def _shown(core: Core, seen: Sequence[Surplus]) -> tuple[Ports, ...] | None:
+    """Return the uops that floods show, first those of the fewest ports; None if nothing fits."""
+    count: Counter[Ports] = Counter()
+    for ports, one in sorted(zip(core.ports, seen, strict=True), key=lambda p: len(p[0])):
+        if one.uops is None:
+            return None
+        more = one.uops - sum(n for p, n in count.items() if p < ports)
+        if more < 0:
+            return None
+        count[ports] = more
+    return tuple(count.elements())
+
+
+def _solve(core: Core, seen: Sequence[Surplus], places: Surplus | None, idle: bool) -> Uops:
+    """Return the uops that explain what floods show, and what it takes at dispatch."""
+    if any(one.uops is None for one in seen) or (places and places.uops is None):
+        return Uops(0, None, why="floods of ports show no whole number of uops")
+    uops = _shown(core, seen)
+    if uops is None:
+        return Uops(0, None, why="floods of ports contradict each other")
+    if places is None:
+        return Uops(max(1, len(uops)), uops, why="by floods")
+    assert places.uops is not None
+    missing = places.uops - len(uops)
+    if missing < 0:
+        return Uops(0, None, why="it takes fewer places at dispatch than floods show uops")
+    if not uops and places.uops == 1 and idle:
+        return Uops(1, (), why="no port is needed")
+    return Uops(places.uops, uops + (core.wide,) * missing, why="by floods and dispatch")
+
+
+def _held(
+    laboratory: Laboratory,
+    core: Core,
+    forms: Mapping[str, Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+    found: Mapping[str, Uops],
+) -> dict[str, Uops]:
+    """Return what is found of forms, held to what they take alone and beside each class."""
+    out = {}
+    for name, form in forms.items():
+        out[name] = _alone(core, form, found[name], rates[name], latencies[name])
+    asked = [
+        (name, n)
+        for name in forms
+        for n in range(len(core.classes))
+        if out[name].ports and not out[name].busy and name not in core.classes[n].members
+    ]
+    mixtures: list[list[bytes]] = []
+    for name, n in asked:
+        blocker, size = core.classes[n].blocker, core.classes[n].size
+        makers, others = kernels.Instances(0, 2), kernels.Instances(1, 2)
+        before = b"".join(kernels.fresh(kernels.carried(forms[name]), {}))
+        if before:
+            mixtures.append([])
+            continue
+        tested = [makers.of(forms[name]) for _ in range(_TIMES)]
+        mixtures.append(kernels.spread(tested, [others.of(blocker) for _ in range(_TIMES * size)]))
+    for (name, n), figure in zip(asked, laboratory.time(mixtures), strict=True):
+        uops = out[name]
+        if not figure or uops.ports is None:
+            continue
+        size = core.classes[n].size
+        load = Counter(uops.ports)
+        load[core.ports[n]] += size
+        least = max(cycles(load), (uops.places + size) / core.width) * _TIMES
+        waits = max((o.cycles for o in latencies[name] if o.source == o.target), default=0)
+        chain = waits * -(-_TIMES // 3)
+        said = max(least, chain)
+        if abs(figure.cycles - said) > max(_NEAR * said, _UNCLEAR * _TIMES) and least >= chain:
+            beside = core.classes[n].blocker.name
+            why = f"beside {beside} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
+            out[name] = replace(uops, ports=None, why=why)
+    return out
+
+
+def _alone(
+    core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
+) -> Uops:
+    """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
+    if not rate.clean or uops.ports is None:
+        return uops
+    said = max(cycles(Counter(uops.ports)), uops.places / core.width)
+    waits = max((one.cycles for one in latencies if one.source == one.target), default=0) / 6
+    if abs(rate.cycles - said) <= max(_NEAR * said, 0.02) or rate.cycles <= waits * (1 + _NEAR):
+        return uops
+    # What is written besides chosen registers may be waited for: then no unit need be busy.
+    plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)
+    busy = rate.cycles * len(uops.ports[0]) if plain and len(uops.ports) == 1 else 0.0
+    if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:
+        return replace(uops, busy=round(busy))
+    why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"
+    return replace(uops, ports=None, why=why)

@@ -1,0 +1,113 @@
+"""Learn a core from timing alone, and write it as one that the simulator takes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright.calibrating import write
+from loopwright.calibrating.compare import differences
+from loopwright.calibrating.forms import x86
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.learn import Learned, learn
+from loopwright.calibrating.machines.host import Host
+from loopwright.calibrating.machines.machine import Machine
+from loopwright.calibrating.machines.record import Recorded
+from loopwright.calibrating.machines.replay import Replay
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import mapping
+from loopwright.errors import InputError
+
+COLUMNS = ["figure", "value", "uncertainty", "note"]
+ANSWERS = "answers.jsonl"
+_SIMULATED = "simulated:"
+
+
+def calibrate(
+    out: Path | str,
+    *,
+    machine: str = "host",
+    quick: bool = False,
+    compare: str | None = None,
+    mnemonics: Sequence[str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    step: Callable[[str], None] | None = None,
+) -> pd.DataFrame:
+    """Learn the core of a machine and write it below out, a folder for LOOPWRIGHT_MODELS.
+
+    machine is "host", "simulated:ID" (a core of the simulator, with noise; settings replace its
+    parameters) or a file of answers that a run left in its folder. quick leaves out operands of 8
+    and 16 bits and of 256; mnemonics takes these alone. What the machine answers is kept in the
+    folder as it comes: the same call goes on where a killed one was.
+
+    Returns rows of what was learned (figure, value, uncertainty in cycles or in what the figure
+    counts, note); with compare, rows where what was measured differs from what the core of that id
+    answers (form, figure, measured, uncertainty, ID). InputError for a machine that there is not, a
+    file that was cut short or mixes two machines, and where no whole width or ports are found.
+    """
+    mapping.solver()
+    known = _machine(machine, settings or {})
+    if known.isa != "x86_64":
+        raise InputError(f"{known.name} is {known.isa}; experiments are written for x86_64 alone")
+    forms = _chosen(x86.forms(known.features)[0], quick=quick, mnemonics=mnemonics)
+    folder = Path(out) / known.name.replace(":", "-")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; take another folder") from None
+    asked = known
+    recorded = None
+    if not isinstance(known, Replay):
+        asked = recorded = Recorded(known, folder / ANSWERS)
+    laboratory = Laboratory(asked)
+    learned = learn(laboratory, forms, step or (lambda _: None))
+    write.core(learned, known, folder)
+    if recorded:
+        recorded.close()
+    if compare:
+        return differences(learned, forms, compare)
+    return pd.DataFrame(list(_rows(learned, folder)), columns=COLUMNS)
+
+
+def _machine(name: str, settings: Mapping[str, str]) -> Machine:
+    if name.startswith(_SIMULATED):
+        return Simulated(name.removeprefix(_SIMULATED), settings)
+    if settings:
+        raise InputError("--set changes a simulated core alone; give --machine simulated:ID")
+    if name == "host":
+        return Host()
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(f"no machine {name!r}; give host, simulated:ID or a file of answers")
+    return Replay(path)
+
+
+def _chosen(
+    forms: Sequence[Form], *, quick: bool, mnemonics: Sequence[str] | None
+) -> Sequence[Form]:
+    if mnemonics is not None:
+        forms = [form for form in forms if form.mnemonic in mnemonics]
+    if quick:
+        forms = [f for f in forms if all(o.bits in (0, 32, 64, 128) for o in f.operands)]
+    if not forms:
+        raise InputError("no form is left to learn; give mnemonics that the machine has")
+    return forms
+
+
+def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
+    width = learned.width
+    yield "instructions a cycle", width.instructions, width.uncertainty, "nops"
+    for one, ports in zip(learned.classes, learned.ports, strict=True):
+        yield (
+            f"ports of {one.blocker.name}",
+            write.shown([ports]),
+            0.0,
+            f"and {len(one.members) - 1} forms more",
+        )
+    every = [one for some in learned.latencies.values() for one in some]
+    plain = [one for one in every if not one.refused and not one.bound]
+    yield "latencies", len(plain), 0.0, f"of {len(every)} pairs; of others no more than a bound"
+    known = sum(one.ports is not None for one in learned.uops.values())
+    left = len(write.left_out(learned))
+    yield "forms with ports", known, 0.0, f"{left} left out: {folder.name}/{write.LEFT_OUT}"

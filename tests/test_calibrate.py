@@ -1,0 +1,233 @@
+"""Calibration finds a known core again, from timing with noise alone."""
+
+import csv
+import json
+from collections import Counter
+from functools import partial
+from itertools import permutations
+
+import pytest
+
+import loopwright as lw
+from loopwright.calibrating.forms import x86
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.machine import Trial
+from loopwright.calibrating.machines.record import Recorded
+from loopwright.calibrating.machines.replay import Replay
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import mapping, rule
+from loopwright.calibrating.ports.classes import Union
+from loopwright.calibrating.ports.classes import mixture as beside
+from loopwright.errors import InputError
+from loopwright.predicting.forms import forms as table
+
+MNEMONICS = [
+    "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
+    "pand", "paddd", "mulps", "addps", "pshufd", "divss", "pmulld", "movd", "movq", "vaddps",
+    "vpshufb", "vpand", "vpaddd", "vmulpd", "rcpps", "haddps", "movmskps", "crc32", "mulx",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """Return the folder of what was learned of a simulated Skylake."""
+    folder = tmp_path_factory.mktemp("cores")
+    lw.calibrate(folder, machine="simulated:skylake", mnemonics=MNEMONICS)
+    return folder
+
+
+def uops(text):
+    """Return the uops of a cell of the table: a set of ports each."""
+    out = []
+    for part in filter(None, text.split("+")):
+        times, _, ports = part.rpartition("*")
+        out += [frozenset(ports)] * int(times or 1)
+    return Counter(out)
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def test_ports_are_found_again_but_for_their_names(learned):
+    true = table("skylake")
+    found = {
+        f"{row['mnemonic']} {operands}".strip(): uops(row["ports"])
+        for row in rows(learned / "simulated-skylake" / "instructions.csv")
+        for operands in row["operands"].split(";")
+    }
+    assert len(found) > 60
+    names = [dict(zip("0123", order, strict=True)) for order in permutations("0156")]
+    agreeing = [
+        {
+            name
+            for name, mine in found.items()
+            if Counter({frozenset(called[p] for p in one): n for one, n in mine.items()})
+            == uops(true[name]["ports"])
+        }
+        for called in names
+    ]
+    best = max(agreeing, key=len)
+    assert len(best) >= 0.95 * len(found), sorted(set(found) - best)
+
+
+def test_latencies_are_found_again(learned):
+    true = table("skylake")
+    known = {}
+    for row in rows(learned / "simulated-skylake" / "measured.csv"):
+        figure, _, pair = row["figure"].partition(" ")
+        if figure == "latency" and not row["note"]:
+            listed = dict(one.rsplit(":", 1) for one in true[row["form"]]["latency"].split())
+            cycles = listed.get(pair, listed.get("*"))
+            if cycles is not None:
+                known[row["form"], pair] = (row["value"], cycles)
+    assert len(known) > 40
+    wrong = {key: pair for key, pair in known.items() if pair[0] != pair[1]}
+    assert len(wrong) <= 0.02 * len(known), wrong
+
+
+def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
+    true = Laboratory(Simulated("skylake", noise=0))
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned))
+    mine = Laboratory(Simulated("simulated-skylake", noise=0))
+    known = {form.name: form for form in x86.forms(true.machine.features)[0]}
+    names = ["imul r64,r64", "vaddps x,x,x", "pshufd x,x,i8", "popcnt r64,r64", "vpand x,x,x"]
+    kernels = [
+        beside([(known[a], 4), (known[b], 4)])
+        for a in names
+        for b in names
+        if names.index(a) < names.index(b)
+    ]
+    for theirs, ours in zip(true.time(kernels), mine.time(kernels, "unrolled"), strict=True):
+        assert ours.cycles == pytest.approx(theirs.cycles, rel=0.05)
+
+
+def test_what_is_not_known_is_left_out_and_listed(learned):
+    folder = learned / "simulated-skylake"
+    left = {row["form"]: row["why"] for row in rows(folder / "left-out.csv")}
+    listed = {row["mnemonic"] + " " + row["operands"] for row in rows(folder / "instructions.csv")}
+    assert all(left.values())
+    assert not set(left) & listed
+    assert left
+
+
+@pytest.mark.parametrize(("set_to", "width"), [("3", 3), ("4", 4)])
+def test_a_parameter_changed_by_hand_is_found(tmp_path, set_to, width):
+    found = lw.calibrate(
+        tmp_path,
+        machine="simulated:zen2",
+        settings={"rename.instructions": set_to},
+        mnemonics=["add", "imul", "paddb", "vmulps", "vpshufb", "pmulld", "mulps"],
+    )
+    assert found.set_index("figure").loc["instructions a cycle", "value"] == width
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    add, imul = (
+        Trial(bytes.fromhex("4801d8"), "unrolled"),
+        Trial(bytes.fromhex("480fafd8"), "unrolled"),
+    )
+    first = Recorded(Simulated("skylake"), path).measure([add])
+    with path.open("a") as file:
+        file.write('{"trial": "unrolled@0:48')  # killed while it wrote
+    again = Recorded(Simulated("skylake"), path)
+    assert again.measure([add, imul])[0] == first[0]
+    assert again.asked == 1
+    again.close()
+    assert Replay(path).measure([add]) == first
+    assert Replay(path).measure([Trial(b"\x90")])[0].refused
+
+
+def test_answers_of_two_machines_and_half_a_file_are_refused(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    machine = Recorded(Simulated("skylake"), path)
+    machine.measure([Trial(bytes.fromhex("4801d8"), "unrolled")])
+    machine._file.flush()
+    with pytest.raises(InputError, match="cut short"):
+        Replay(path)
+    machine.close()
+    with pytest.raises(InputError, match=r"holds answers of simulated:skylake .*take another"):
+        Recorded(Simulated("zen2"), path)
+    lines = path.read_text().splitlines()
+    other = json.dumps({**json.loads(lines[0]), "fingerprint": "another"})
+    path.write_text("\n".join([*lines[:-1], other, lines[-1], ""]))
+    with pytest.raises(InputError, match="mixes two machines"):
+        Replay(path)
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="no answer of a machine"):
+        Replay(path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"machine": "simulated:skylark"}, "nearest: skylake"),
+        ({"machine": "nowhere"}, "give host, simulated:ID or a file of answers"),
+        ({"machine": "simulated:skylake", "settings": {"rename.wide": "4"}}, "unknown parameter"),
+        ({"machine": "simulated:neoverse-n1"}, "x86_64 alone"),
+        ({"machine": "host", "settings": {"rename.width": "4"}}, "a simulated core alone"),
+        ({"machine": "simulated:skylake", "mnemonics": ["frobnicate"]}, "no form is left"),
+    ],
+)
+def test_bad_input_is_said_in_one_line(tmp_path, asked, said):
+    with pytest.raises(InputError, match=said):
+        lw.calibrate(tmp_path, **asked)
+
+
+def test_forms_have_the_names_of_the_tables():
+    for core in ("skylake", "zen2"):
+        features = Simulated(core).features
+        names = {form.name for form in x86.forms(features)[0]}
+        assert len(names & set(table(core))) > 1200
+        assert "add r64,i8" in names
+        assert "vpaddd y,y,y" in names
+        assert not any(name.startswith(("jmp", "call", "syscall", "fld")) for name in names)
+
+
+def test_the_rule_of_mixtures():
+    one, both, other = frozenset({1}), frozenset({1, 2}), frozenset({2})
+    assert rule.cycles({one: 1}) == 1
+    assert rule.cycles({both: 1}) == 0.5
+    assert rule.cycles({one: 2, both: 2}) == 2
+    assert rule.cycles({one: 2, both: 1}) == 2
+    assert rule.cycles({one: 1, other: 1, both: 1}) == 1.5
+    assert rule.cycles({}) == 0
+
+
+TRUE = [{0, 1, 2}, {0, 3}, {0, 1}, {1, 2}, {0}, {2}, {1}, {4}]
+
+
+def counted(true, wanted):
+    """Return what mixtures of classes with these ports would tell."""
+    return [Union(of, len(set().union(*(true[n] for n in of))), False, None) for of in wanted]
+
+
+def test_ports_that_explain_mixtures_are_found_up_to_their_names():
+    found, _ = mapping.find([len(one) for one in TRUE], 9, partial(counted, TRUE))
+    for some in rule.subsets(len(TRUE), 3):
+        together = set().union(*(found[n] for n in some))
+        assert len(together) == len(set().union(*(TRUE[n] for n in some)))
+
+
+def test_three_classes_are_measured_together_where_pairs_do_not_tell():
+    # Three pairs of ports, each two sharing one: all the same one, or three different ones.
+    for true in ([{0, 1}, {0, 2}, {0, 3}], [{0, 1}, {0, 2}, {1, 2}]):
+        asked = []
+
+        def count(wanted, true=true, asked=asked):
+            asked.extend(wanted)
+            return counted(true, wanted)
+
+        found, _ = mapping.find([2, 2, 2], 9, count)
+        assert (0, 1, 2) in asked
+        assert len(set().union(*found)) == len(set().union(*true))
+
+
+def test_what_no_ports_explain_is_an_error():
+    def impossible(wanted):
+        return [Union(of, 1, False, None) for of in wanted]
+
+    with pytest.raises(InputError, match="no ports explain"):
+        mapping.find([2, 2], 9, impossible)
