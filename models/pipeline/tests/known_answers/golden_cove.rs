@@ -91,7 +91,7 @@ fn lines_that_meet_within_a_branch_are_found_one_a_cycle() {
     // mov [rsi],rcx; add rsi,8; cmp r9,rsi; jne: measured at all offsets.
     let slow = [53, 55, 56];
     for offset in 0..64 {
-        let found = cycles("goldencove", "48890e4883c6084939f175f4", Loop, offset);
+        let found = cycles("goldencove", "48890e4883c6084939f175f4", offset, Loop);
         assert_eq!(found, if slow.contains(&offset) { 2.0 } else { 1.0 }, "{offset}");
     }
     // A loop of 18 uops takes no longer: movsxd, mov, xor, mov, mov, shl, add, mov, mov, or, mov, add, cmp, jae.
@@ -101,7 +101,7 @@ fn lines_that_meet_within_a_branch_are_found_one_a_cycle() {
     // mov rbx,[r14+8]; test rbx,rbx; je out; mov edx,[rbx]; dec edi; je back: an exit not taken, too.
     let slow = [50, 52, 56, 58, 59];
     for offset in 0..64 {
-        let found = cycles("goldencove", "498b5e084885db746f8b13ffcf74f1", Loop, offset);
+        let found = cycles("goldencove", "498b5e084885db746f8b13ffcf74f1", offset, Loop);
         assert_eq!(found, if slow.contains(&offset) { 2.0 } else { 1.0 }, "{offset}");
     }
 }
