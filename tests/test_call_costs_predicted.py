@@ -56,8 +56,10 @@ def test_what_a_long_call_costs_more_is_its_loop():
 def test_a_routine_without_a_side_has_one_row_for_it_and_one_of_fixed_size_one_size():
     rows = lw.predict("x86_64/clear_user/plain", microarch="zen2", sizes="64", align="0:0,0:1")
     assert len(rows) == 1
-    rows = lw.predict("x86_64/put_event/stat_direct", microarch="sandybridge", sizes="64,128")
+    rows = lw.predict("x86_64/put_event/stat_direct", microarch="sandybridge", sizes="64,144")
     assert list(rows["size_bytes"]) == [144]
+    rows = lw.predict("x86_64/put_event", microarch="sandybridge", sizes=[8])
+    assert set(rows["size_bytes"].dropna()) == {96, 144}
 
 
 def test_records_are_counted_and_said_in_bytes():
@@ -102,12 +104,20 @@ def test_a_mean_call_of_which_the_range_alone_is_known_is_a_range(tmp_path, caps
     path = tmp_path / "sizes.txt"
     path.write_text(_LHIST)
     spec, where = "x86_64/copy_user/movsq", ["--align", "1:0", "--sizes", str(path)]
-    run(["predict", spec, "--microarch", "zen2", *where])
+    assert run(["predict", spec, "--microarch", "zen2", *where]) == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if "mean call" in line]
     rows = lw.predict(spec, microarch="zen2", sizes=str(path), align="1:0")
     low, high = ((rows["weight"] * rows[e].fillna(rows["cycles"])).sum() for e in ("low", "high"))
     assert low < high
     assert line.endswith(f"movsq on zen2 at offset 7, 1:0: {low:.1f} to {high:.1f} cycles")
+
+
+def test_a_range_alone_is_an_answer(capsys):
+    spec = ["predict", "x86_64/copy_user/movsq", "--microarch", "zen2", "--align", "1:0"]
+    assert run([*spec, "--sizes", "512"]) == 0
+    assert "no figures for movsq.rep unaligned" in capsys.readouterr().out
+    assert run(["predict", "x86_64/csum/adcx_adox", "--microarch", "sandybridge", "--sizes", "64"])
+    assert "no prediction has a number" in capsys.readouterr().err
 
 
 def test_other_models_say_that_they_do_not_see_calls():
@@ -193,6 +203,7 @@ def test_rows_as_csv_and_json(capsys):
     ("arguments", "said"),
     [
         (["x86_64/copy_user", "--sizes", "-1"], "-1"),
+        (["x86_64/put_event/stat_direct", "--sizes", "64,128"], "a call is 144 bytes"),
         (["x86_64/copy_user", "--sizes", "9999999999"], "9999999999"),
         (["x86_64/copy_user", "--sizes", ","], "no size"),
         (["x86_64/copy_user", "--sizes", "nowhere.txt"], "nowhere.txt"),

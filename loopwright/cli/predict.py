@@ -132,7 +132,10 @@ def predict(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
         view(rows)
-    return output.verdict(not all(rows.column("error")), "no prediction")
+    known = not all(rows.column("error"))
+    if asked["sizes"] is not None:  # a range is an answer, if not a number
+        known = known or any(low is not None for low in rows.column("low"))
+    return output.verdict(known, "no prediction")
 
 
 VERBS = (predict,)

@@ -77,6 +77,12 @@ def answer(
     ]
     if asked and all(one.error for one in asked):
         raise InputError(asked[0].error)
+    contracts = [kernels.contract_of(one.variant) for one in asked]
+    if contracts and not any(map(wanted.fits, contracts)):
+        first = contracts[0]
+        raise InputError(
+            f"{first.symbol} takes no count: a call is {first.count_bytes} bytes; give --sizes 1"
+        )
     found = _simulated([a for a in asked if not a.error], overrides, progress)
     values: list[tuple[Any, ...]] = []
     for one in asked:

@@ -41,6 +41,10 @@ class Calls:
                 raise InputError(f"size {size} is not from 0 to {MOST_BYTES}")
         return cls(tuple(dict.fromkeys(listed)), pairs)
 
+    def fits(self, contract: Contract) -> bool:
+        """Say whether a routine can be called so: one of fixed size with its bytes, or 1, alone."""
+        return contract.counted or not {1, contract.count_bytes}.isdisjoint(self.sizes)
+
     def places(self, contract: Contract) -> list[Place]:
         """Return the calls of a routine: of fixed size one, and what its contract lets it take.
 
