@@ -156,3 +156,14 @@ def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
     assert f"loopwright baseline x86_64/copy_user --tree {tree}" in page
     words = " ".join((out / "report.txt").read_text().split())
     assert "In the tree: The baseline is the code of Linux 6.12" in words
+
+
+def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(tmp_path):
+    # Nobody has measured stac on Zen 2: its loops have no figure there, and no offsets to sweep.
+    [found] = report(
+        ["x86_64/put_event"], tmp_path, quick=True, microarch="zen2", said=lambda _: None
+    )
+    assert found.sweep.empty
+    assert not (tmp_path / "alignment.csv").exists()
+    assert "no figures for stac" in (tmp_path / "index.html").read_text()
+    assert pd.read_csv(tmp_path / "calls.csv")["low"].notna().any()

@@ -105,16 +105,16 @@ def _tables(findings: list[Finding], folder: Path) -> None:
     tables = {
         "predictions": [f.study.predictions for f in findings],
         "checks": [f.study.checks for f in findings],
-        "measurements": [f.study.measurements for f in findings if len(f.study.measurements)],
+        "measurements": [f.study.measurements for f in findings],
         "compare": [f.table for f in findings],
         "recommendations": [f.recommendation for f in findings],
         "bands": [f.bands for f in findings],
         "calls": [f.calls for f in findings],
         "alignment": [f.sweep for f in findings],
-        "assumptions": [f.assumed for f in findings if len(f.assumed)],
+        "assumptions": [f.assumed for f in findings],
     }
     for name, parts in tables.items():
-        if parts:
-            whole = pd.concat([p for p in parts if not p.empty], ignore_index=True)
+        if known := [part for part in parts if not part.empty]:
+            whole = pd.concat(known, ignore_index=True)
             whole = whole.drop(columns="raw", errors="ignore")  # the results store has them
             whole.to_csv(folder / f"{name}.csv", index=False)
