@@ -2,22 +2,26 @@
 
 usage: python benchmarks/models.py [BLOCKS] [FILE.csv]   (make bench)
 The blocks are the main loops of kernels/ at all code offsets, in turns, or those of a file for
-predict --blocks. Programs are timed with their start-up, from their call to their end, in turns,
-and the best of three rounds counts: other work on the machine then bears on all alike.
+predict --blocks; where no two are alike, they are loops of the same instructions as chance has it.
+Programs are timed with their start-up, from their call to their end, in turns, and the best of
+three rounds counts: other work on the machine then bears on all alike.
 """
 
 import csv
+import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from loopwright import kernels
 from loopwright.code import decode
+from loopwright.code.instructions import Flow
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.predicting.llvm_mca import LlvmMca, regions
@@ -32,6 +36,7 @@ CORES = ("zen2", "skylake")
 COUNT = 12_192
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 ADD_LOOP = "4883c0014839c875f7"
+DEC = bytes.fromhex("ffc90f85")  # dec ecx; jne, in front of its distance
 
 
 def loops(count: int) -> list[Block]:
@@ -43,6 +48,21 @@ def loops(count: int) -> list[Block]:
     found = [s.block(o) for o in range(64) for s in subjects if not s.error]
     plain = [b for b in found if not b.string]
     return [plain[n % len(plain)] for n in range(count)]
+
+
+def distinct(count: int) -> list[Block]:
+    """Return count loops that all differ, of instructions of those loops as chance has it.
+
+    Chance is the same in every run.
+    """
+    plain = {i.code for b in loops(1000) for i in b.instructions if i.flow is Flow.NEXT}
+    chance = random.Random(count)
+    pool, found = sorted(plain), dict[bytes, Block]()
+    while len(found) < count:
+        body = b"".join(chance.choices(pool, k=chance.randint(3, 12)))
+        code = body + DEC + (-len(body) - len(DEC) - 4).to_bytes(4, "little", signed=True)
+        found.setdefault(code, Block("x86_64", code, "loop", len(found) % 64))
+    return list(found.values())
 
 
 def of_file(path: Path) -> list[Block]:
@@ -120,11 +140,14 @@ def in_process(given: Sequence[Block]) -> None:
     core = microarchs.load(CORES[0])
     pipeline, mca, osaca = Pipeline(), LlvmMca(), Osaca()
     mca.iterations = 100
+    apart = distinct(len(given))
     few = list(islice(given, 60))
-    some = list(islice(given, 1000))
+    some, others = list(islice(given, 1000)), list(islice(apart, 1000))
     rates = {
         "pipeline, one call": (given, lambda: pipeline.predict(given, core)),
+        "pipeline, one call, no two blocks alike": (apart, lambda: pipeline.predict(apart, core)),
         "llvm-mca, one process": (some, lambda: mca.predict(some, core)),
+        "llvm-mca, one process, no two blocks alike": (others, lambda: mca.predict(others, core)),
         "llvm-mca, a process a block": (few, lambda: [mca.predict([b], core) for b in few]),
         "osaca, one worker": (few, lambda: osaca.predict(few, core)),
     }
@@ -132,6 +155,16 @@ def in_process(given: Sequence[Block]) -> None:
         rates.items(), best(*(run for _, run in rates.values())), strict=True
     ):
         print(f"{name:45} {len(asked) / took:18.0f} blocks/s")
+
+
+def everywhere(count: int) -> None:
+    """Print loops a second that the simulator predicts at all 64 code offsets, by core."""
+    pipeline = Pipeline()
+    given = [(b.code, [(0, len(b.code))]) for b in distinct(count)]
+    for name in CORES:
+        core = microarchs.load(name)
+        (took,) = best(partial(pipeline.places, given, core))
+        print(f"{name}: pipeline, all 64 code offsets {count / took:24.0f} loops/s")
 
 
 def main() -> None:
@@ -143,6 +176,7 @@ def main() -> None:
     for core in CORES:
         side_by_side(given, core)
     in_process(given)
+    everywhere(count)
     rows = predict("all", microarch="all", offset="all")
     (took,) = best(lambda: predict("all", microarch="all", offset="all"))
     print(f"all variants, cores and code offsets: {len(rows)} predictions in {took:.2f} s")

@@ -33,6 +33,9 @@ def test_every_answer_is_timed_and_kept(tmp_path):
     )
     assert re.search(r"^zen2: llvm-mca, as many regions, 100 iterations", done.stdout, re.M)
     assert len(re.findall(r"the former is \d+\.\d times the latter", done.stdout)) == 2
+    for model in ("pipeline, one call", "llvm-mca, one process"):
+        assert re.search(rf"^{model}, no two blocks alike +\d+ blocks/s$", done.stdout, re.M)
+    assert re.search(r"^skylake: pipeline, all 64 code offsets +\d+ loops/s$", done.stdout, re.M)
     assert re.search(r"^osaca, one worker +\d+ blocks/s$", done.stdout, re.M)
 
 
