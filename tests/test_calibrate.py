@@ -140,6 +140,22 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert Replay(path).measure([Trial(b"\x90")])[0].refused
 
 
+def test_a_run_that_is_killed_within_a_batch_keeps_what_it_has(tmp_path):
+    class Dying(Simulated):
+        def measure(self, trials):
+            if self._tries.total() > 300:
+                raise KeyboardInterrupt
+            return super().measure(trials)
+
+    path = tmp_path / "answers.jsonl"
+    trials = [Trial(b"\x90" * n, "unrolled") for n in range(1, 801)]
+    with pytest.raises(KeyboardInterrupt):
+        Recorded(Dying("skylake"), path).measure(trials)
+    again = Recorded(Simulated("skylake"), path)
+    again.measure(trials)
+    assert 300 < again.asked < 600
+
+
 def test_answers_of_two_machines_and_half_a_file_are_refused(tmp_path):
     path = tmp_path / "answers.jsonl"
     machine = Recorded(Simulated("skylake"), path)

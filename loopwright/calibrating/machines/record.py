@@ -9,6 +9,7 @@ from typing import Any
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.errors import InputError
 
+_KEPT = 200  # trials after which their answers are in the file, seconds on hardware
 FORMAT = 1  # of the file, which counts its changes
 
 
@@ -47,7 +48,15 @@ class Recorded:
         """Return a timing for each trial; ask the machine for those that are not known yet."""
         missing = list({t.key: t for t in trials if t.key not in self._known}.values())
         self.asked += len(missing)
-        for trial, timing in zip(missing, self._machine.measure(missing), strict=True):
+        for start in range(0, len(missing), _KEPT):
+            part = missing[start : start + _KEPT]
+            self._keep(part, self._machine.measure(part))
+        out = [self._known[t.key] for t in trials]
+        self._known = {key: one for key, one in self._known.items() if not one.passing}
+        return out
+
+    def _keep(self, trials: Sequence[Trial], timings: Sequence[Timing]) -> None:
+        for trial, timing in zip(trials, timings, strict=True):
             self._known[trial.key] = timing
             if not timing.passing:
                 self._line(
@@ -57,9 +66,6 @@ class Recorded:
                     refused=timing.refused,
                 )
         self._file.flush()
-        out = [self._known[t.key] for t in trials]
-        self._known = {key: one for key, one in self._known.items() if not one.passing}
-        return out
 
     def close(self) -> None:
         """Say that the file is whole."""
