@@ -39,6 +39,20 @@ def test_labels_are_those_that_are_assembled_once() -> None:
     ]
 
 
+def test_a_macro_may_make_a_label() -> None:
+    text = "L(head):\n\tsubs x0, x0, 1\nL (no):\n\tb.ne L(head)\n"
+    assert [label.name for label in labels.labels(text)] == ["L(head)"]
+
+
+def test_a_function_has_its_loops_by_each_of_its_names(tmp_path: Path) -> None:
+    alias = TEXT.replace("\tret\n", "\tret\n\t.weak g\n\t.set g, f\n")
+    image = images.read(built(tmp_path, alias))
+    loops = list(by_name(built(tmp_path, alias)).values())
+    assert len(loops) == 2
+    for name, count in (("f", 2), ("g", 2), ("h", 0), ("", 0)):
+        assert len(realigned.inside(image.sections, loops, name)) == count
+
+
 def test_the_label_of_a_loop_is_the_first_at_its_first_byte(tmp_path: Path) -> None:
     found = labels.labels(TEXT)
     path = built(tmp_path, labels.marked(TEXT, found))

@@ -8,7 +8,8 @@ from loopwright.code.elf import Section
 from loopwright.scanning.found import ScannedLoop
 from loopwright.tree.c_text import blank_comments
 
-_LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\d+)[ \t]*:(?!:)")
+# A macro may make the name, as L(loop) does.
+_LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")
 _ALIGNED = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
 _NAME = "loopwright_label_{}"
 # Text that is assembled several times, or nowhere: a symbol there would be there twice.

@@ -63,7 +63,7 @@ def patch(
     isa = scan.image.isa
     verify.require(isa, _TIER)
     file = realigned.source(source, isa, function)
-    numbers = [n for n, loop in enumerate(scan.found.loops) if loop.function == function]
+    numbers = realigned.inside(scan.image.sections, scan.found.loops, function)
     loops = [scan.found.loops[n] for n in numbers]
     cores = [one.core for one in scan.costs]
     mine = {at: wishes[n] for at, n in enumerate(numbers) if n in wishes}
@@ -80,7 +80,7 @@ def patch(
 def _wishes(scan: Scan, function: str) -> Mapping[int, Mend]:
     """Return the smallest alignment that mends each hurt loop of a function, by its number."""
     loops = scan.found.loops
-    mine = [n for n, loop in enumerate(loops) if loop.function == function]
+    mine = realigned.inside(scan.image.sections, loops, function)
     where = scan.image.path
     if not mine:
         raise InputError(f"{where} has no loop in a function {function!r}; scan it for their names")
