@@ -31,7 +31,7 @@ def test_the_committed_table_is_of_models_and_cores_that_there_are():
     known = standing.records()
     assert set(known["model"]) <= {m.id for m in MODELS}
     assert set(known["core"]) <= set(microarchs.ids())
-    assert set(known["what"]) <= {"loops", "unrolled", "instructions", "speed-ups"}
+    assert set(known["what"]) <= {"loops", "unrolled", "calls", "instructions", "speed-ups"}
     assert set(known["against"]) <= {standing.MEASUREMENT, "uica"}
     assert (known["mape_percent"] >= 0).all()
     assert known["tau"].dropna().between(-1, 1).all()
@@ -129,9 +129,11 @@ def test_the_table_is_made_anew_where_data_is_here_and_kept_where_not(
     assert speed["zen2", "pipeline"] < speed["zen2", "osaca"]
 
 
-def test_blocks_measured_as_loops_are_found_by_the_code_that_was_measured(record):
+def test_blocks_measured_as_loops_are_found_by_the_code_that_was_measured(validation):
+    blocks = validation("host_blocks")
     block = bytes.fromhex("4801d8")
-    plain, loop = record._measured(block)
+    plain, loop = (bytes.fromhex(code) for code, _ in blocks.codes([block.hex()]).values())
     assert plain == block
     assert loop.startswith(block)
     assert len(loop) == len(block) + 5  # dec and jnz
+    assert set(blocks.codes([block.hex()])) == {blocks.digest(plain), blocks.digest(loop)}
