@@ -7,6 +7,9 @@ import jupytext
 import nbformat
 import pytest
 from checkout import ROOT
+from scanned import built
+
+from loopwright import toolchain
 
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
@@ -81,3 +84,19 @@ def test_text_that_does_not_assemble_is_one_clear_line(tmp_path):
     wrong.write_text(text)
     with pytest.raises(Exception, match=r"assembly line 5: .*foo"):
         execute(wrong, tmp_path)
+
+
+def test_loops_of_another_machine_are_scanned_and_not_measured(tmp_path):
+    isa, text = {
+        "x86_64": ("arm64", "f: sub x0, x0, #1\n cbnz x0, f\n ret\n"),
+        "arm64": ("x86_64", "f: dec %rax\n jnz f\n ret\n"),
+    }[toolchain.host_isa()]
+    (path,) = (p for p in NOTEBOOKS if p.stem == "hurt_loops")
+    source = tmp_path / path.name
+    source.write_text(
+        path.read_text().replace('FILE = ""', f'FILE = "{built(tmp_path, text, isa)}"')
+    )
+    seen = shown(execute(source, tmp_path))
+    assert "1 innermost loops: 1 without calls" in seen
+    assert f"is code of {isa}, and this machine runs {toolchain.host_isa()}" in seen
+    assert "Skipped: no suspect was measured here." in seen

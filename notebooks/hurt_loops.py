@@ -1,0 +1,341 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Which loops of this kernel did the linker hurt?
+#
+# **What this answers:** of all loops of a binary, which run slower than they could because of where
+# the linker put them, on which core, what mends each of them, and does this machine agree?
+#
+# A kernel is scanned as any binary is. Here it is one that every machine has, that is read in
+# seconds and whose loops can be measured: the C library that this notebook's Python runs on.
+
+# %%
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright.code.decode import decode
+from loopwright.cores import microarchs
+from loopwright.errors import InputError
+from loopwright.machine import hosts
+from loopwright.reporting import plots
+from loopwright.reporting.dropdowns import Choices, Page
+from loopwright.scanning import images, suspects
+from loopwright.scanning.costs import cost
+from loopwright.scanning.measured import measure
+from loopwright.scanning.mends import NEVER_MIND
+from loopwright.scanning.rank import ranked, summary
+from loopwright.scanning.scan import Question, scanned
+from loopwright.toolchain import host_isa
+
+# %%
+FILE = ""  # a kernel, module, object, library or program; left empty, the C library
+WORST = 12  # loops to look at
+SUSPECTS = 8  # loops to measure
+
+
+def c_library():
+    """Return the path of the C library that is mapped into this process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith(("libc.so", "libc-", "ld-musl")):
+            return path
+    raise InputError("this Python runs on no shared C library: name a FILE above")
+
+
+file = Path(FILE) if FILE else c_library()
+isa = images.read(file).isa
+HOST = hosts.microarch() if isa == host_isa() else None
+CORES = [core.id for core in microarchs.targets(isa)]
+CORES = list(dict.fromkeys([*CORES, HOST] if HOST else CORES))
+
+# %% [markdown]
+# ## The scan
+# The simulator predicts every innermost loop that does not call, where it lies and at the other
+# places of a 64-byte line: on the cores that recommendations are made for, and on this machine's,
+# where it is known and runs this code.
+
+# %%
+found = scanned(Question(file, microarch=",".join(CORES)))
+Page(list(found.summary()))
+
+# %% [markdown]
+# ## How many, and on which core
+# `depends`: the loop's worst place takes 1.05 times the cycles of its best or more. `hurt`: where
+# it lies it takes 1.3 times those of its best place or more. `refused`: loops without a figure, of
+# which the core lacks an instruction, or its tables do.
+
+# %%
+Page(pd.DataFrame(summary(found.costs)))
+
+# %% [markdown]
+# The hurt ones by the cores that they are hurt on. What one core does not notice can cost another
+# half its speed.
+
+# %%
+hurt_on = Counter(
+    ", ".join(one.core.id for one in found.costs if one.hurt[n])
+    for n in range(len(found.found.loops))
+    if any(one.hurt[n] for one in found.costs)
+)
+Page(pd.DataFrame(hurt_on.most_common(), columns=["hurt on", "loops"]))
+
+# %% [markdown]
+# ## The worst ones
+# A row a loop and core, ranked by `lost`: the first rows of what `lw.scan(FILE)` returns as a
+# DataFrame. `into`: bytes behind the function's start. `offset`: address of the loop's first byte
+# mod 64. `cycles`, `best`, `worst`: predicted cycles an iteration where it lies, at its best place
+# and at its worst, with data in the L1 cache and branches predicted. `lost` is cycles - best,
+# `times` is cycles / best. `limit`: what limits it where it lies. `boundary` is in bytes, and
+# `crossed` what of the loop lies across it. `mend`: the smallest change that serves all these
+# cores; "never mind" where none is hurt, however much one loses.
+
+# %%
+SHOWN = [
+    "address",
+    "function",
+    "into",
+    "offset",
+    "microarch",
+    "cycles",
+    "best",
+    "worst",
+    "lost",
+    "times",
+    "limit",
+    "boundary",
+    "crossed",
+    "mend",
+]
+Page(found.rows(WORST).frame()[SHOWN])
+
+# %% [markdown]
+# ## Cycles over the 64 places
+# The loops that are hurt most (or, where none is, lose most), one row each, at their code offsets
+# on one core: predicted by the simulator. The number before the name is the loop's rank, that
+# behind it the offset at which it lies. The stronger the colour, the slower than at its best
+# place; a dot marks what is slower by more than 2 %. On the right stand the fewest and the most
+# cycles an iteration. Dashed and dotted lines are boundaries of 32 and 16 bytes, the edges of 64.
+
+# %%
+worst = sorted(found.places, key=lambda place: not found.costs[place.core].hurt[place.loop])
+worst = [place for place in worst if place.loop not in found.costs[place.core].errors]
+if not worst:
+    raise InputError(f"{file} has no loop that can be predicted: name another FILE above")
+LOOPS = {
+    f"{rank}: {found.found.loops[n].where} at {found.found.loops[n].offset}": n
+    for rank, n in enumerate(list(dict.fromkeys(p.loop for p in worst))[:WORST], 1)
+}
+
+
+def over_places(loops):
+    """Return cycles of loops on all cores over code offsets, in the columns of a heat map."""
+    made = pd.DataFrame(
+        {
+            "variant": loop,
+            "microarch": one.core.id,
+            "offset_bytes": place,
+            "cycles_per_iteration": cycles,
+            "slowdown_percent": 100 * (cycles / one.best[LOOPS[loop]] - 1),
+        }
+        for one in found.costs
+        for loop in loops
+        for place, cycles in enumerate(one.table[LOOPS[loop]])
+    )
+    return made.dropna(subset="cycles_per_iteration")
+
+
+core = Choices(microarch=[CORES[worst[0].core], *CORES])
+core.show(lambda microarch: plots.heat_map(over_places(LOOPS), microarch))
+
+# %% [markdown]
+# ## One of them, on every core
+# Cycles an iteration of the worst loop, predicted as above, unless another one is chosen.
+
+# %%
+pick = Choices(loop=list(LOOPS))
+pick.show(lambda loop: [plots.heat_map(over_places([loop]), one) for one in CORES])
+
+# %% [markdown]
+# Its instructions on the likely path, which is what an iteration executes. `offset` is mod 64;
+# `line` counts the 64-byte lines that it lies in, from its first byte's, and an instruction in two
+# of them lies across the boundary.
+
+
+# %%
+def disassembly(loop):
+    """Return the instructions of a loop, each with where it lies."""
+    chosen = found.found.loops[LOOPS[loop]]
+    first = chosen.address // 64
+    return pd.DataFrame(
+        {
+            "address": f"{ins.address:#x}",
+            "offset": ins.address % 64,
+            "line": "-".join(
+                str(n - first) for n in sorted({ins.address // 64, (ins.end - 1) // 64})
+            ),
+            "bytes": ins.code.hex(" "),
+            "instruction": ins.text,
+        }
+        for start, end in chosen.path
+        for ins in decode(chosen.isa, chosen.code[start:end], chosen.address + start)
+    )
+
+
+pick.show(disassembly)
+
+# %% [markdown]
+# ## The mend, and what it does
+# The smallest change after which every place where the loop may then lie is as good as its best, on
+# each core that is hurt, and which costs no other more than 1 %. It is predicted anew below: cycles
+# an iteration where the loop lies now, at its best place, and at the worst place that the mend
+# leaves it.
+
+
+# %%
+def after(number):
+    """Return a loop as its mend leaves it, and the code offsets at which it may then lie."""
+    candidate = found.mends[number].candidate
+    if candidate is None:
+        return None
+    loop = found.found.loops[number]
+    if candidate.encoded:
+        loop = replace(loop, code=candidate.encoded.code, path=candidate.encoded.path)
+    return loop, list(candidate.places)
+
+
+def mended(loop):
+    """Return the mend of a loop at length, and what each core takes without it and with it."""
+    number = LOOPS[loop]
+    said = found.how(number, found.mends[number]) or found.mends[number].words
+    if after(number) is None:
+        return said
+    changed, places = after(number)
+    then = cost([changed], [one.core for one in found.costs])
+    table = pd.DataFrame(
+        {
+            "microarch": one.core.id,
+            "now": one.cycles[number],
+            "best place": one.best[number],
+            "mended": new.table[0][places].max(),
+            "places": ", ".join(map(str, places)),
+        }
+        for one, new in zip(found.costs, then, strict=True)
+    )
+    return [said, table[table["now"].notna()]]
+
+
+pick.show(mended)
+
+# %% [markdown]
+# The mends of all hurt loops, and the bytes that they add, on average over where the linker may put
+# a routine. `none`: no place is good that the loop could be brought to without a loss elsewhere.
+
+# %%
+kinds = pd.DataFrame(
+    {
+        "mend": mend.candidate.kind if mend.candidate else mend.words,
+        "alignment": (mend.candidate and mend.candidate.alignment) or pd.NA,
+        "expected_bytes": mend.candidate.expected if mend.candidate else 0.0,
+    }
+    for mend in found.mends
+    if mend.words not in ("", NEVER_MIND)
+)
+if kinds.empty:
+    parts = "No loop is hurt on these cores."
+else:
+    kinds = kinds.astype({"alignment": "Int64"})
+    kinds = kinds.groupby(["mend", "alignment"], dropna=False)["expected_bytes"].agg(
+        ["size", "sum"]
+    )
+    parts = kinds.reset_index().rename(columns={"size": "loops", "sum": "expected_bytes"})
+Page(parts)
+
+# %% [markdown]
+# ## Measured on this machine
+# The loops that this machine's core loses most in, where they lie and at their best place, each
+# with its own bytes, in processes of its own: cycles an iteration, predicted for this core
+# (`cycles`, `best`) and measured here (`measured`, `measured_best`). `times` is predicted,
+# `measured_times` is measured, give or take `uncertainty`. What cannot run by itself says why: an
+# exit that is taken whatever registers hold, say. `note` has what was replaced for it to end.
+
+# %%
+try:
+    tried = suspects.suspects(found, SUSPECTS)
+    machine = f"{hosts.machine()}, core {HOST}"
+    parts = [machine, *suspects.summary(tried), tried.drop(columns="microarch")]
+except InputError as error:
+    tried = None
+    parts = f"Skipped, the measurements: {error}."
+Page(parts)
+
+# %% [markdown]
+# Does the mend hold here, too? The first of them that could be measured, as it lies and at the
+# worst place that its mend leaves it, in cycles an iteration.
+
+
+# %%
+def mend_measured():
+    """Measure a loop as it is and as its mend leaves it, beside what is predicted of both."""
+    if tried is None or tried["measured"].isna().all():
+        return "Skipped: no suspect was measured here."
+    [now] = [one for one in found.costs if one.core.id == HOST]
+    suspected = [place.loop for place in ranked([now]) if now.hurt[place.loop]][:SUSPECTS]
+    able = [
+        n for n, state in zip(suspected, tried["status"], strict=True) if state == "ok" and after(n)
+    ]
+    if not able:
+        return "Skipped: no suspect that was measured here, at one speed, has a mend."
+    number = able[0]
+    loop, (changed, places) = found.found.loops[number], after(number)
+    [new] = cost([changed], [now.core])
+    slowest = max(places, key=lambda place: new.table[0][place])
+    real = measure([loop, changed], [[loop.offset], [slowest]])
+    real["predicted"] = [now.cycles[number], new.table[0][slowest]]
+    real["code"] = ["as it lies", found.mends[number].words]
+    real["measured"] = [
+        why or f"{cycles:.3f} ± {give:.3f}"
+        for why, cycles, give in zip(
+            real["reason"], real["cycles"], real["uncertainty"], strict=True
+        )
+    ]
+    table = real[["code", "offset", "predicted", "measured", "clock"]]
+    return [f"{loop.where}, {machine}", table]
+
+
+Page(mend_measured())
+
+# %% [markdown]
+# ## On to the patch
+# Which of these loops matter is for a profile to say: `--profile perf.data` ranks them by the share
+# of all cycles that their best place would save. Of C one tells the compiler what `how` says, for
+# the function or its file. For assembly of a kernel the patch is made and proven:
+#
+#     loopwright scan vmlinux --profile perf.data
+#     loopwright scan vmlinux --patch rep_stos_alternative --tree ~/src/linux -o patches/
+#
+# It aligns the hurt loops of that function in the tree's `.S` file, builds the object with the
+# tree's own makefiles and scans it again: the same instructions, the loop where it was wished for,
+# no other loop slower. Only then is there a patch, with its evidence in the message. Later builds
+# are held to it by `loopwright scan old/vmlinux new/vmlinux --fail-over 25`. `docs/scan.md` has all
+# of it, and what a scan cannot know: how often a loop runs, and whether it takes its likely path.
+#
+# ## What to change
+# - `FILE`: your kernel's vmlinux, or `/boot/vmlinuz-...`; a module; another library.
+# - Choose the core of the first heat map and the loop above.
+# - `CORES`: any of `loopwright list microarchs` of the file's instruction set.
+# - `SUSPECTS`: how many loops to measure, two seconds or so each; on the command line `loopwright
+#   scan FILE --measure 20`.
