@@ -40,7 +40,7 @@ def connected(where: str) -> Iterator["Client"]:
     if where == LOCAL:
         with (
             LocalCluster(
-                threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             ) as cluster,
             Client(cluster) as client,
         ):
