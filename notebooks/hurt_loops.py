@@ -25,6 +25,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from loopwright.code.decode import decode
@@ -41,7 +42,6 @@ from loopwright.scanning.rank import ranked, summary
 from loopwright.scanning.scan import Question, scanned
 from loopwright.toolchain import host_isa
 
-# %%
 FILE = ""  # a kernel, module, object, library or program; left empty, the C library
 WORST = 12  # loops to look at
 SUSPECTS = 8  # loops to measure
@@ -59,14 +59,12 @@ def c_library():
 file = Path(FILE) if FILE else c_library()
 isa = images.read(file).isa
 HOST = hosts.microarch() if isa == host_isa() else None
-CORES = [core.id for core in microarchs.targets(isa)]
-CORES = list(dict.fromkeys([*CORES, HOST] if HOST else CORES))
+CORES = list(dict.fromkeys([*(core.id for core in microarchs.targets(isa)), *filter(None, [HOST])]))
 
 # %% [markdown]
 # ## The scan
 # The simulator predicts every innermost loop that does not call, where it lies and at the other
-# places of a 64-byte line: on the cores that recommendations are made for, and on this machine's,
-# where it is known and runs this code.
+# places of a 64-byte line: on the target cores and on this machine's, where it runs this code.
 
 # %%
 found = scanned(Question(file, microarch=",".join(CORES)))
@@ -82,14 +80,12 @@ Page(list(found.summary()))
 Page(pd.DataFrame(summary(found.costs)))
 
 # %% [markdown]
-# The hurt ones by the cores that they are hurt on. What one core does not notice can cost another
-# half its speed.
+# Which cores the same loop is hurt on: what one does not notice may halve the speed of another.
 
 # %%
 hurt_on = Counter(
     ", ".join(one.core.id for one in found.costs if one.hurt[n])
-    for n in range(len(found.found.loops))
-    if any(one.hurt[n] for one in found.costs)
+    for n in np.flatnonzero(np.any([one.hurt for one in found.costs], axis=0))
 )
 Page(pd.DataFrame(hurt_on.most_common(), columns=["hurt on", "loops"]))
 
@@ -104,31 +100,16 @@ Page(pd.DataFrame(hurt_on.most_common(), columns=["hurt on", "loops"]))
 # cores; "never mind" where none is hurt, however much one loses.
 
 # %%
-SHOWN = [
-    "address",
-    "function",
-    "into",
-    "offset",
-    "microarch",
-    "cycles",
-    "best",
-    "worst",
-    "lost",
-    "times",
-    "limit",
-    "boundary",
-    "crossed",
-    "mend",
-]
-Page(found.rows(WORST).frame()[SHOWN])
+first = found.rows(WORST).frame().loc[:, "address":"mend"]
+Page(first.drop(columns=["line", "share", "saved", "share_of"]))
 
 # %% [markdown]
 # ## Cycles over the 64 places
-# The loops that are hurt most (or, where none is, lose most), one row each, at their code offsets
-# on one core: predicted by the simulator. The number before the name is the loop's rank, that
-# behind it the offset at which it lies. The stronger the colour, the slower than at its best
-# place; a dot marks what is slower by more than 2 %. On the right stand the fewest and the most
-# cycles an iteration. Dashed and dotted lines are boundaries of 32 and 16 bytes, the edges of 64.
+# The loops that are hurt most (or, where none is, lose most), a row each, over code offsets on one
+# core: predicted by the simulator. Before its name stands a loop's rank, behind it the offset where
+# it lies. The stronger the colour, the slower than at its best place; a dot marks what is slower by
+# more than 2 %. On the right stand the fewest and the most cycles an iteration. Dashed and dotted
+# lines are boundaries of 32 and 16 bytes.
 
 # %%
 worst = sorted(found.places, key=lambda place: not found.costs[place.core].hurt[place.loop])
@@ -143,7 +124,7 @@ LOOPS = {
 
 def over_places(loops):
     """Return cycles of loops on all cores over code offsets, in the columns of a heat map."""
-    made = pd.DataFrame(
+    return pd.DataFrame(
         {
             "variant": loop,
             "microarch": one.core.id,
@@ -154,8 +135,7 @@ def over_places(loops):
         for one in found.costs
         for loop in loops
         for place, cycles in enumerate(one.table[LOOPS[loop]])
-    )
-    return made.dropna(subset="cycles_per_iteration")
+    ).dropna(subset="cycles_per_iteration")
 
 
 core = Choices(microarch=[CORES[worst[0].core], *CORES])
@@ -170,23 +150,19 @@ pick = Choices(loop=list(LOOPS))
 pick.show(lambda loop: [plots.heat_map(over_places([loop]), one) for one in CORES])
 
 # %% [markdown]
-# Its instructions on the likely path, which is what an iteration executes. `offset` is mod 64;
-# `line` counts the 64-byte lines that it lies in, from its first byte's, and an instruction in two
-# of them lies across the boundary.
+# Its instructions on the likely path, which is what an iteration executes; `offset` is mod 64, and
+# `crosses` marks what lies across a boundary of 64 bytes.
 
 
 # %%
 def disassembly(loop):
     """Return the instructions of a loop, each with where it lies."""
     chosen = found.found.loops[LOOPS[loop]]
-    first = chosen.address // 64
     return pd.DataFrame(
         {
             "address": f"{ins.address:#x}",
             "offset": ins.address % 64,
-            "line": "-".join(
-                str(n - first) for n in sorted({ins.address // 64, (ins.end - 1) // 64})
-            ),
+            "crosses": "64" if ins.address // 64 < (ins.end - 1) // 64 else "",
             "bytes": ins.code.hex(" "),
             "instruction": ins.text,
         }
@@ -200,9 +176,8 @@ pick.show(disassembly)
 # %% [markdown]
 # ## The mend, and what it does
 # The smallest change after which every place where the loop may then lie is as good as its best, on
-# each core that is hurt, and which costs no other more than 1 %. It is predicted anew below: cycles
-# an iteration where the loop lies now, at its best place, and at the worst place that the mend
-# leaves it.
+# each core that is hurt, and which costs no other more than 1 %. Predicted anew, cycles an
+# iteration: where the loop lies, at its best place, and at the worst that the mend leaves it.
 
 
 # %%
@@ -224,53 +199,45 @@ def mended(loop):
     if after(number) is None:
         return said
     changed, places = after(number)
-    then = cost([changed], [one.core for one in found.costs])
     table = pd.DataFrame(
         {
             "microarch": one.core.id,
             "now": one.cycles[number],
             "best place": one.best[number],
-            "mended": new.table[0][places].max(),
+            "mended": cost([changed], [one.core])[0].table[0][places].max(),
             "places": ", ".join(map(str, places)),
         }
-        for one, new in zip(found.costs, then, strict=True)
+        for one in found.costs
+        if number not in one.errors
     )
-    return [said, table[table["now"].notna()]]
+    return [said, table]
 
 
 pick.show(mended)
 
 # %% [markdown]
 # The mends of all hurt loops, and the bytes that they add, on average over where the linker may put
-# a routine. `none`: no place is good that the loop could be brought to without a loss elsewhere.
+# a routine. `alignment` is 0 for what needs none; `none` says that nothing helps without a loss.
 
 # %%
-kinds = pd.DataFrame(
-    {
-        "mend": mend.candidate.kind if mend.candidate else mend.words,
-        "alignment": (mend.candidate and mend.candidate.alignment) or pd.NA,
-        "expected_bytes": mend.candidate.expected if mend.candidate else 0.0,
-    }
-    for mend in found.mends
-    if mend.words not in ("", NEVER_MIND)
+mends = pd.DataFrame(
+    [
+        (one.kind, one.alignment, one.expected) if (one := mend.candidate) else (mend.words, 0, 0)
+        for mend in found.mends
+        if mend.words not in ("", NEVER_MIND)
+    ],
+    columns=["mend", "alignment", "bytes"],
 )
-if kinds.empty:
-    parts = "No loop is hurt on these cores."
-else:
-    kinds = kinds.astype({"alignment": "Int64"})
-    kinds = kinds.groupby(["mend", "alignment"], dropna=False)["expected_bytes"].agg(
-        ["size", "sum"]
-    )
-    parts = kinds.reset_index().rename(columns={"size": "loops", "sum": "expected_bytes"})
-Page(parts)
+by_kind = mends.groupby(["mend", "alignment"], as_index=False)
+Page(by_kind.agg(loops=("bytes", "size"), expected_bytes=("bytes", "sum")))
 
 # %% [markdown]
 # ## Measured on this machine
-# The loops that this machine's core loses most in, where they lie and at their best place, each
-# with its own bytes, in processes of its own: cycles an iteration, predicted for this core
-# (`cycles`, `best`) and measured here (`measured`, `measured_best`). `times` is predicted,
-# `measured_times` is measured, give or take `uncertainty`. What cannot run by itself says why: an
-# exit that is taken whatever registers hold, say. `note` has what was replaced for it to end.
+# The loops that this core loses most in, where they lie and at their best place, each with its own
+# bytes, in processes of its own: cycles an iteration, predicted for this core (`cycles`, `best`)
+# and measured (`measured`, `measured_best`). `times` is predicted, `measured_times` measured, give
+# or take `uncertainty`. What cannot run by itself has a `reason`, such as an exit that is taken
+# whatever registers hold; `note` has what was replaced for it to end.
 
 # %%
 try:
@@ -307,13 +274,9 @@ def mend_measured():
     real["predicted"] = [now.cycles[number], new.table[0][slowest]]
     real["code"] = ["as it lies", found.mends[number].words]
     real["measured"] = [
-        why or f"{cycles:.3f} ± {give:.3f}"
-        for why, cycles, give in zip(
-            real["reason"], real["cycles"], real["uncertainty"], strict=True
-        )
+        row.reason or f"{row.cycles:.3f} ± {row.uncertainty:.3f}" for row in real.itertuples()
     ]
-    table = real[["code", "offset", "predicted", "measured", "clock"]]
-    return [f"{loop.where}, {machine}", table]
+    return [f"{loop.where}, {machine}", real[["code", "offset", "predicted", "measured", "clock"]]]
 
 
 Page(mend_measured())
@@ -327,15 +290,11 @@ Page(mend_measured())
 #     loopwright scan vmlinux --profile perf.data
 #     loopwright scan vmlinux --patch rep_stos_alternative --tree ~/src/linux -o patches/
 #
-# It aligns the hurt loops of that function in the tree's `.S` file, builds the object with the
-# tree's own makefiles and scans it again: the same instructions, the loop where it was wished for,
-# no other loop slower. Only then is there a patch, with its evidence in the message. Later builds
-# are held to it by `loopwright scan old/vmlinux new/vmlinux --fail-over 25`. `docs/scan.md` has all
-# of it, and what a scan cannot know: how often a loop runs, and whether it takes its likely path.
+# The hurt loops of that function are aligned in the tree's `.S` file; its object is built and
+# scanned again. Where another loop got slower there is no patch. `docs/scan.md` has all of it, and
+# what a scan cannot know: how often a loop runs, and whether it takes its likely path.
 #
 # ## What to change
 # - `FILE`: your kernel's vmlinux, or `/boot/vmlinuz-...`; a module; another library.
 # - Choose the core of the first heat map and the loop above.
-# - `CORES`: any of `loopwright list microarchs` of the file's instruction set.
-# - `SUSPECTS`: how many loops to measure, two seconds or so each; on the command line `loopwright
-#   scan FILE --measure 20`.
+# - `SUSPECTS`: how many loops to measure; `loopwright scan FILE --measure 20` does the same.
