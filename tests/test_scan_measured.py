@@ -91,8 +91,9 @@ def test_a_scan_measures_what_it_suspects(tmp_path, capsys):
     out, err = capsys.readouterr()
     [row] = json.loads(out)
     assert (row["function"], row["offset"], row["times"]) == ("cut", 53, 2.0)
-    if code == 1:
-        pytest.skip(f"nothing was measured: {row['reason']}")
+    if row["measured_times"] is None:
+        pytest.skip(f"one place or both were not measured: {row['reason']}")
+    assert code == 0
     assert row["measured_times"] == pytest.approx(2.0, rel=0.05)
     assert "measured here: 1 of 1 suspects, of which 1 take 1.2 times" in err
 
