@@ -4,6 +4,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from loopwright.cluster.workers import identity
@@ -39,7 +40,6 @@ def each(
     is lost; an error that the function raises is raised here. InputError where no worker is left
     for so many seconds.
     """
-    from distributed import wait
     from distributed.scheduler import KilledWorker
 
     ours = identity()
@@ -47,18 +47,15 @@ def each(
     running: dict[Future[R], int] = {}
     seen = time.monotonic()
     while True:
-        for number, item in left:
+        threads = sum(_workers(client).values())
+        room = _AHEAD * max(1, threads) - len(running)
+        for number, item in islice(left, max(0, room)):
             running[client.submit(_checked, ours, function, item, pure=False)] = number
-            if len(running) >= _AHEAD * max(1, _threads(client)):
-                break
         if not running:
             return
-        try:
-            ended = wait(list(running), timeout=_LOOK, return_when="FIRST_COMPLETED").done
-        except TimeoutError:
-            ended = set()
+        ended = _ended(running)
         now = time.monotonic()
-        seen = now if _threads(client) else seen
+        seen = now if threads else seen
         if now - seen > alone:
             raise InputError(
                 f"no worker has been left for {alone:.0f} s, with {len(running)} tasks under way; "
@@ -86,18 +83,13 @@ def pinned(
     Each comes with its number, as it ends; text says why one has nothing: what is bad input there,
     or that its worker was lost.
     """
-    from distributed import wait
-
     running: dict[Future[Any], int] = {
         client.submit(function, workers=[where], allow_other_workers=False, pure=False): number
         for number, (where, function) in enumerate(parts)
     }
     while running:
-        try:
-            ended = wait(list(running), timeout=_LOOK, return_when="FIRST_COMPLETED").done
-        except TimeoutError:
-            ended = set()
-        there = _addresses(client)
+        ended = _ended(running)
+        there = _workers(client)
         for future, number in list(running.items()):
             if future in ended:
                 yield number, _outcome(future)
@@ -119,19 +111,26 @@ def _outcome(future: "Future[Any]") -> Any:
         return "the Dask scheduler was lost"
 
 
-def _addresses(client: "Client") -> set[str]:
+def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
+    """Return those that have ended as soon as one has; none where none does for a while."""
+    from distributed import wait
+
     try:
-        return set(client.nthreads())
-    except OSError:
+        done: set[Future[Any]] = wait(
+            list(running), timeout=_LOOK, return_when="FIRST_COMPLETED"
+        ).done
+    except TimeoutError:
         return set()
+    return done
 
 
-def _threads(client: "Client") -> int:
-    """Return how many threads the workers have; none where the scheduler does not answer."""
+def _workers(client: "Client") -> dict[str, int]:
+    """Return the workers' addresses and threads; none where the scheduler does not answer."""
     try:
-        return sum(client.nthreads().values())
+        found: dict[str, int] = client.nthreads()
     except OSError:
-        return 0
+        return {}
+    return found
 
 
 def _checked(expected: str, function: Callable[[T], R], item: T) -> R:

@@ -19,13 +19,13 @@ X86_FLOW = {
     iced.FlowControl.CALL: Flow.CALL,
     iced.FlowControl.RETURN: Flow.RETURN,
 }
-_READS = {
+READS = {
     iced.OpAccess.READ,
     iced.OpAccess.COND_READ,
     iced.OpAccess.READ_WRITE,
     iced.OpAccess.READ_COND_WRITE,
 }
-_WRITES = {
+WRITES = {
     iced.OpAccess.WRITE,
     iced.OpAccess.COND_WRITE,
     iced.OpAccess.READ_WRITE,
@@ -97,8 +97,8 @@ def _decode_x86(code: bytes, address: int) -> tuple[Instruction, ...]:
                 text=_plain(formatter.format(ins)),
                 flow=X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
                 target=near_target(ins),
-                read_bytes=sum(size for access, size in sizes if access in _READS),
-                written_bytes=sum(size for access, size in sizes if access in _WRITES),
+                read_bytes=sum(size for access, size in sizes if access in READS),
+                written_bytes=sum(size for access, size in sizes if access in WRITES),
                 string=string,
             )
         )

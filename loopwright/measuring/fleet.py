@@ -57,7 +57,7 @@ def measure_fleet(
         chosen, left_out = _one_of_each(client, kernel.isa)
         parts = [(member.address, partial(_measure, spec, asked)) for member in chosen]
         tables = []
-        for number, done in tasks.pinned(client, parts):
+        for ended, (number, done) in enumerate(tasks.pinned(client, parts), 1):
             member = chosen[number]
             if isinstance(done, Share):
                 _keep(done)
@@ -65,7 +65,7 @@ def measure_fleet(
             else:
                 left_out.append(f"{member.address} ({member.microarch}): {done}")
             if progress:
-                progress(len(tables), len(chosen))
+                progress(ended, len(chosen))
     if not tables:
         raise InputError(f"no worker at {where} has measured: {'; '.join(left_out)}")
     found = pd.concat(tables, ignore_index=True)

@@ -50,9 +50,8 @@ def moves(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
         )  # fmt: skip
         if loop.function and _step(loop) < aligned < alignment:
             bytes_ = list(range(0, alignment, aligned))
-            after = tuple(sorted({(loop.into + at) % LINE for at in range(0, LINE, alignment)}))
             yield Candidate(
-                "routine", after, mean(bytes_), max(bytes_),
+                "routine", tuple(possible(loop, alignment)), mean(bytes_), max(bytes_),
                 f"align routine {alignment}{_cost(mean(bytes_), max(bytes_))}", alignment,
             )  # fmt: skip
     if not by_hand(loop):

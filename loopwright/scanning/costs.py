@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -27,28 +28,28 @@ class CoreCosts:
     errors: dict[int, str]
     offsets: np.ndarray = field(repr=False)
 
-    @property
+    @cached_property
     def cycles(self) -> np.ndarray:
         """Return the cycles an iteration of each loop where it lies."""
         found: np.ndarray = self.table[np.arange(len(self.table)), self.offsets]
         return found
 
-    @property
+    @cached_property
     def best(self) -> np.ndarray:
         """Return the cycles an iteration of each loop at its best place."""
         return _of_rows(np.fmin, self.table)
 
-    @property
+    @cached_property
     def worst(self) -> np.ndarray:
         """Return the cycles an iteration of each loop at its worst place."""
         return _of_rows(np.fmax, self.table)
 
-    @property
+    @cached_property
     def hurt(self) -> np.ndarray:
         """Say of each loop whether its place hurts it."""
         return _over(self.cycles, self.best, HURT)
 
-    @property
+    @cached_property
     def depends(self) -> np.ndarray:
         """Say of each loop whether its cycles depend on its place."""
         return _over(self.worst, self.best, INDIFFERENT)

@@ -12,14 +12,14 @@ from loopwright.cluster.workers import connected
 from loopwright.errors import InputError
 from loopwright.rows import Rows
 from loopwright.scanning import folders, rank, tables
+from loopwright.scanning.costs import Progress
 from loopwright.scanning.scan import Question, answer
 
 Scan = Callable[[Path], Rows]
-Progress = Callable[[int, int], None]
 
-_TYPES = dict.fromkeys(
-    ("cycles", "best", "worst", "lost", "times", "share", "saved"), "float64"
-) | dict.fromkeys(("into", "offset", "boundary", "bytes"), "int64")
+_TYPES = {name: kind.lower() for name, kind in rank.TYPES.items()} | dict.fromkeys(
+    ("into", "offset", "bytes"), "int64"
+)
 COLUMNS = {name: _TYPES.get(name, "string") for name in rank.COLUMNS}
 """The columns of a scan, with their Arrow types."""
 

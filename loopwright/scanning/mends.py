@@ -39,7 +39,7 @@ class Effect:
     @property
     def harmless(self) -> bool:
         """Say whether the mend leaves the core as it is, or better."""
-        return self.after <= LOSS * self.now + _NEAR
+        return not costs_more(self.after, self.now)
 
     @property
     def good(self) -> bool:
@@ -61,6 +61,11 @@ class Mend:
     effects: Mapping[str, Effect] = field(default_factory=dict)
     note: str = ""
     aligned: int = 1
+
+
+def costs_more(after: float, before: float) -> bool:
+    """Say whether cycles after a change are more than it may cost."""
+    return after > LOSS * before + _NEAR
 
 
 # By core, the cycles at each place.

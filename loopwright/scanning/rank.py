@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -161,15 +160,13 @@ def _of_core(
             yield n, answer.bottleneck
 
 
-def summary(costs: Sequence[CoreCosts]) -> list[dict[str, Any]]:
+def summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
     """Return of each core how many loops it has figures for, how many depend on place, are hurt."""
     return [
         {
-            "microarch": core.core.id,
             "loops": int(np.count_nonzero(~np.isnan(core.best))),
             "depends": int(np.count_nonzero(core.depends)),
             "hurt": int(np.count_nonzero(core.hurt)),
-            "refused": len(core.errors),
         }
         for core in costs
     ]

@@ -12,12 +12,12 @@ from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
-from loopwright.scanning import compare, images, labels, shapes
+from loopwright.scanning import compare, images, labels, shapes, starts
 from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.find import find
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.labels import Label
-from loopwright.scanning.mends import LOSS
+from loopwright.scanning.mends import LOSS, costs_more
 from loopwright.scanning.places import LINE
 from loopwright.tree import search
 from loopwright.tree.c_text import blank_comments
@@ -28,7 +28,6 @@ from loopwright.tree.verify.outcomes import Check, CheckError, Tier
 from loopwright.tree.verify.overlay import Overlay
 
 _STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
-_NEAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,20 @@ class Built:
     def places(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
-        (section,) = (s for s in self.sections if s.name == loop.section)
-        step = min(section.alignment & -section.alignment, LINE)
-        return sorted({(loop.address + at) % LINE for at in range(0, LINE, step)})
+        return starts.shifted(loop.address, starts.linked(self._section(loop)))
 
     def falls_in(self, n: int) -> bool:
         """Say whether control falls into a loop from what stands before it, nops aside."""
         loop = self.loops[n]
-        (section,) = (s for s in self.sections if s.name == loop.section)
+        section = self._section(loop)
         start = loop.address - loop.into
         before = decode.decode(loop.isa, section.bytes_of(start, loop.address), start)
         last = next((i for i in reversed(before) if not i.mnemonic.startswith("nop")), None)
         return last is None or last.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL)
+
+    def _section(self, loop: ScannedLoop) -> Section:
+        (section,) = (s for s in self.sections if s.name == loop.section)
+        return section
 
     def cycles(self, core: int, n: int) -> list[float]:
         """Return what a loop takes at each of them."""
@@ -198,7 +199,7 @@ class Work:
             for number, core in enumerate(self.cores):
                 was = max(self.before.cycles(number, n))
                 then = max(self.after.cycles(number, numbers[n]))
-                if then > LOSS * was + _NEAR:
+                if costs_more(then, was):
                     raise CheckError(f"{core.id}: up to {then:.2f} cycles, {was:.2f} before")
                 faster |= LOSS * then < was
                 if not isnan(was):
@@ -222,7 +223,7 @@ class Work:
                 continue
             for number, core in enumerate(self.cores):
                 was, now = self.before.cycles(number, n), self.after.cycles(number, numbers[n])
-                worse = [f(now) > LOSS * f(was) + _NEAR for f in (max, mean)]
+                worse = [costs_more(f(now), f(was)) for f in (max, mean)]
                 if any(worse):
                     average = f"{mean(was):.2f} and {mean(now):.2f} on average"
                     raise CheckError(
@@ -250,7 +251,7 @@ def _anywhere(loop: ScannedLoop, function: str) -> ScannedLoop:
 
 def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
     """Return the numbers of the loops in a function, by any of the names that it has."""
-    starts = {
+    begin = {
         (section.file, section.name, symbol.address)
         for section in sections
         for symbol in section.symbols
@@ -260,7 +261,7 @@ def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: 
         n
         for n, loop in enumerate(loops)
         if loop.function == function
-        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in starts)
+        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in begin)
     ]
 
 

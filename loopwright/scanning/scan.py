@@ -1,8 +1,8 @@
 """Scan a binary: its loops, what each costs where it lies, and which of them their place hurts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class Scan:
     found: Found
     costs: list[CoreCosts]
     weights: Weights | None = None
+    _mends: dict[int, Mend] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def places(self) -> list[rank.Place]:
@@ -55,14 +56,17 @@ class Scan:
     @cached_property
     def mends(self) -> list[Mend]:
         """Return what is to be done about each loop, for all cores together."""
-        return self._mended(range(len(self.found.loops)))
+        numbers = range(len(self.found.loops))
+        made = self._mended(numbers)
+        return [made[n] for n in numbers]
 
-    def _mended(self, numbers: Collection[int]) -> list[Mend]:
-        """Return the same where only some loops are asked about, by their numbers."""
-        known = starts.of_image(self.image)
-        return mends.mends(
-            self.found.loops, self.costs, known, self.source.of, only=frozenset(numbers)
-        )
+    def _mended(self, numbers: Collection[int]) -> Mapping[int, Mend]:
+        """Return by their numbers at least those of some loops."""
+        if missing := frozenset(numbers) - self._mends.keys():
+            known = starts.of_image(self.image)
+            found = mends.mends(self.found.loops, self.costs, known, self.source.of, only=missing)
+            self._mends.update((n, found[n]) for n in missing)
+        return self._mends
 
     def how(self, number: int, mend: Mend) -> str:
         """Say at length what is to be done about a loop by its mend, "" where nothing is."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from loopwright.code.elf import Section
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.images import Image
 from loopwright.scanning.places import LINE
@@ -21,8 +22,7 @@ def of_image(image: Image) -> Alignments:
     out = {}
     for section in image.sections:
         starts = {routine.address for routine in section.routines}
-        most = _power(section.alignment) if section.alignment else LINE
-        out[section.file, section.name] = min(common(starts), most)
+        out[section.file, section.name] = min(common(starts), linked(section))
     return out
 
 
@@ -34,9 +34,12 @@ def common(starts: Collection[int]) -> int:
     return aligned
 
 
-def _power(alignment: int) -> int:
-    """Return the largest power of two that divides an alignment, which a damaged file may hold."""
-    return alignment & -alignment
+def linked(section: Section) -> int:
+    """Return what a linker aligns a section of an object to, 1 to 64; 64 where it lies fixed.
+
+    A damaged file may hold an alignment that is no power of two.
+    """
+    return min(section.alignment & -section.alignment, LINE) or LINE
 
 
 def _share(addresses: Collection[int], alignment: int) -> float:
@@ -53,4 +56,9 @@ def alignment(loop: ScannedLoop, known: Alignments) -> int:
 
 def possible(loop: ScannedLoop, aligned: int) -> list[int]:
     """Return the code offsets at which a loop may lie, its routine's start being aligned."""
-    return sorted({(loop.into + start) % LINE for start in range(0, LINE, aligned)})
+    return shifted(loop.into, aligned)
+
+
+def shifted(into: int, step: int) -> list[int]:
+    """Return the code offsets of what begins so many bytes behind any multiple of a step."""
+    return sorted({(into + start) % LINE for start in range(0, LINE, step)})

@@ -8,6 +8,7 @@ import iced_x86 as iced
 
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.code import binding
+from loopwright.code.decode import READS, WRITES
 from loopwright.code.outline import Outline, outlines
 
 _GPR = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{n}" for n in range(8, 16)))
@@ -32,18 +33,6 @@ _IMMEDIATE = {
     "IMM32": (iced.OpKind.IMMEDIATE32, 0x12345675),
     "IMM32SEX64": (iced.OpKind.IMMEDIATE32TO64, 0x12345675),
     "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
-}
-_READS = {
-    iced.OpAccess.READ,
-    iced.OpAccess.COND_READ,
-    iced.OpAccess.READ_WRITE,
-    iced.OpAccess.READ_COND_WRITE,
-}
-_WRITES = {
-    iced.OpAccess.WRITE,
-    iced.OpAccess.COND_WRITE,
-    iced.OpAccess.READ_WRITE,
-    iced.OpAccess.READ_COND_WRITE,
 }
 _OLD = {
     iced.CpuidFeature.FPU,
@@ -199,9 +188,9 @@ def _operands(
         kind = "vector" if bits >= 128 else "gpr"
         seen.add((kind, value if what == "fixed" else registers[str(n)]))
         # A write of 8 or 16 bits leaves the others as they were.
-        reads = access in _READS or (access in _WRITES and bits < 32)
+        reads = access in READS or (access in WRITES and bits < 32)
         fixed = value if what == "fixed" else None
-        yield Operand(str(n), kind, bits, reads, access in _WRITES, fixed)
+        yield Operand(str(n), kind, bits, reads, access in WRITES, fixed)
     implied: dict[tuple[str, int], tuple[bool, bool]] = {}
     for use in info.used_registers():
         number = _number(use.register)
@@ -209,7 +198,7 @@ def _operands(
         if number is None or (kind, number) in seen:
             continue
         reads, writes = implied.get((kind, number), (False, False))
-        implied[kind, number] = reads or use.access in _READS, writes or use.access in _WRITES
+        implied[kind, number] = reads or use.access in READS, writes or use.access in WRITES
     for (kind, number), (reads, writes) in implied.items():
         label = _GPR[number].lower() if kind == "gpr" else f"xmm{number}"
         yield Operand(label, kind, 64 if kind == "gpr" else 128, reads, writes, number)
