@@ -4,9 +4,9 @@ use crate::block::path::Path;
 use crate::block::{Notion, StringUse};
 use crate::core::Core;
 use crate::error::Error;
+use crate::parallel;
 use crate::predict::{predict, Prediction, Request};
 use crate::sites::Sites;
-use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// One block to predict, owning its code.
@@ -52,12 +52,7 @@ impl Job {
 /// Predict all blocks, in the order given. `threads` 0 means one per processor.
 pub fn run(core: &Core, jobs: &[Job], threads: usize) -> Vec<Result<Prediction, Error>> {
     let groups = groups(jobs);
-    let each = |numbers: &Vec<usize>| group(core, jobs, numbers);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let found: Vec<Vec<_>> = match pool {
-        Ok(pool) if threads != 1 && groups.len() > 1 => pool.install(|| groups.par_iter().map(each).collect()),
-        _ => groups.iter().map(each).collect(),
-    };
+    let found = parallel::each(&groups, threads, |numbers| group(core, jobs, numbers));
     let numbered = groups.into_iter().flatten().zip(found.into_iter().flatten());
     let mut numbered: Vec<(usize, _)> = numbered.collect();
     numbered.sort_unstable_by_key(|(number, _)| *number);

@@ -13,7 +13,7 @@ use crate::engine::machine::Machine;
 use crate::engine::relief::Relief;
 use crate::engine::steady::settle;
 use crate::error::Error;
-use rayon::prelude::*;
+use crate::parallel;
 use std::collections::HashMap;
 
 /// A call to predict.
@@ -56,17 +56,11 @@ pub fn run_all(core: &Core, requests: &[Request], threads: usize) -> Vec<Result<
         .into_iter()
         .map(|(code, steps)| (code, Code::new(code, steps.into_iter(), &core.params, &core.table)))
         .collect();
-    let one = |(request, steps): (&Request, &Result<Vec<Step>, Error>)| match steps {
+    let both: Vec<_> = requests.iter().zip(&steps).collect();
+    parallel::each(&both, threads, |(request, steps)| match steps {
         Ok(steps) => cost(core, &codes[request.code.as_slice()], request.offset, steps),
         Err(error) => Err(error.clone()),
-    };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    match pool {
-        Ok(pool) if threads != 1 && requests.len() > 1 => {
-            pool.install(|| requests.par_iter().zip(&steps).map(one).collect())
-        }
-        _ => requests.iter().zip(&steps).map(one).collect(),
-    }
+    })
 }
 
 fn cost(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<CallCost, Error> {

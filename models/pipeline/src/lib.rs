@@ -16,6 +16,7 @@ pub mod error;
 pub mod isa;
 pub mod loops;
 pub mod observe;
+pub mod parallel;
 pub mod places;
 pub mod predict;
 #[cfg(feature = "python")]

@@ -5,8 +5,8 @@ use crate::block::{Notion, StringUse};
 use crate::core::Core;
 use crate::error::Error;
 use crate::isa::Isa;
+use crate::parallel;
 use crate::sites::Sites;
-use rayon::prelude::*;
 use std::collections::HashMap;
 
 /// Code offsets of a line.
@@ -38,12 +38,7 @@ pub fn run_all(core: &Core, loops: &[Loop], threads: usize) -> Vec<Result<Cycles
             distinct.push(one);
         }
     }
-    let each = |one: &&Loop| at_all(core, one);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let found: Vec<_> = match pool {
-        Ok(pool) if threads != 1 && distinct.len() > 1 => pool.install(|| distinct.par_iter().map(each).collect()),
-        _ => distinct.iter().map(each).collect(),
-    };
+    let found = parallel::each(&distinct, threads, |one| at_all(core, one));
     numbers.into_iter().map(|n| found[n].clone()).collect()
 }
 
