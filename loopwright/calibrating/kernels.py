@@ -1,10 +1,11 @@
 """Instances of forms: which registers they take, so that they depend on what is wanted alone."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from loopwright.calibrating.forms import x86_kit as kit
 from loopwright.calibrating.forms.form import Form, Operand
+from loopwright.calibrating.forms.kit import Kit
 
 
 def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
@@ -15,11 +16,11 @@ def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
 def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
     """Return a register for each operand: those given, and for written ones others than those."""
     given = dict(given)
-    taken = {kind: set(given.values()) for kind in kit.POOLS}
+    taken = {kind: set(given.values()) for kind in form.kit.POOLS}
     for operand in form.chosen:
         if operand.label in given:
             continue
-        pool = kit.POOLS[operand.kind]
+        pool = form.kit.POOLS[operand.kind]
         choice = pool.own if operand.written else pool.constant
         number = next((n for n in choice if n not in taken[operand.kind]), choice[-1])
         given[operand.label] = number
@@ -32,18 +33,15 @@ class Instances:
 
     def __init__(self, part: int = 0, parts: int = 1) -> None:
         """Take one of several equal parts of the registers."""
-        self._pools = {
-            kind: [n for at, n in enumerate(pool.others) if at % parts == part]
-            for kind, pool in kit.POOLS.items()
-        }
-        self._next = {kind: count() for kind in kit.POOLS}
+        self._part, self._parts = part, parts
+        self._next: dict[str, Iterator[int]] = defaultdict(count)
 
     def of(self, form: Form) -> bytes:
         """Return the next instance."""
         given = {}
         for operand in form.chosen:
             if operand.written:
-                pool = self._pools[operand.kind]
+                pool = form.kit.POOLS[operand.kind].others[self._part :: self._parts]
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
         return form.encode(registers(form, given))
 
@@ -54,7 +52,7 @@ def carried(form: Form) -> tuple[Operand, ...]:
     return tuple(o for o in fixed if o.read and o.written)
 
 
-def fresh(operands: Sequence[Operand], numbers: Mapping[str, int]) -> list[bytes]:
+def fresh(kit: Kit, operands: Sequence[Operand], numbers: Mapping[str, int]) -> list[bytes]:
     """Return what gives operands values that depend on nothing written before."""
     found = {}
     for operand in operands:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from loopwright.calibrating.forms import kits
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.measuring.blocks import trips
 
@@ -35,6 +36,7 @@ class Laboratory:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.isa = machine.isa
+        self.kit = kits.of(machine.isa)
         self._figures: dict[tuple[str, tuple[bytes, ...]], Figure] = {}
 
     def time(self, kernels: Sequence[Sequence[bytes]], notion: str = "loop") -> list[Figure]:

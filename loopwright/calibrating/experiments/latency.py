@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.forms import x86_kit as kit
 from loopwright.calibrating.forms.form import Form, Operand
+from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
-_BACK = {"gpr": (8, 9), "vector": (1, 2), "flags": (0, 0)}
 _WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
 _APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
 _MOST_OPERANDS = 8
@@ -81,9 +80,9 @@ def chain(form: Form, source: Operand, target: Operand) -> _Chain:
     """Return the kernels of a pair of operands."""
     given = {}
     if source.kind != "flags" and source.fixed is None:
-        given[source.label] = _BACK[source.kind][0]
+        given[source.label] = form.kit.POOLS[source.kind].back[0]
     if target.kind != "flags" and target.fixed is None and target is not source:
-        given[target.label] = _BACK[target.kind][1]
+        given[target.label] = form.kit.POOLS[target.kind].back[1]
     numbers = kernels.registers(form, given)
 
     def number(operand: Operand) -> int:
@@ -95,39 +94,47 @@ def chain(form: Form, source: Operand, target: Operand) -> _Chain:
         for o in form.operands
         if o.read and o.written and (o.kind, number(o)) != (source.kind, first)
     ]
-    body = [*kernels.fresh(others, numbers), form.encode(numbers)]
-    cut = [*kernels.fresh([source], numbers), *body]
+    body = [*kernels.fresh(form.kit, others, numbers), form.encode(numbers)]
+    cut = [*kernels.fresh(form.kit, [source], numbers), *body]
     if source is target or source.kind == target.kind == "flags":
         if source.kind != "flags" and source.fixed is None:
             instances = kernels.Instances()
             cut = [b"".join([*body[:-1], instances.of(form)]) for _ in range(6)]
             return _Chain(form, source, target, [b"".join(body)] * 6, cut)
         return _Chain(form, source, target, body, cut)
-    back = _carry(target.kind, source.kind, last, first)
+    back = _carry(form.kit, target.kind, source.kind, last, first)
     # The branch of a loop writes flags: the value is in a register where copies meet.
     if source.kind == "flags":
         return _Chain(form, source, target, [*back, *body], [*back, *cut])
     return _Chain(form, source, target, [*body, *back], [*cut, *back])
 
 
-def _carry(source: str, target: str, read: int, write: int) -> list[bytes]:
+def _carry(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
     """Return what carries a value; between flags and vectors by way of a general register."""
     if (source, target) == ("flags", "gpr"):
         return [kit.set_anew("gpr", write), kit.carry(source, target, read, write)]
     if {source, target} == {"flags", "vector"}:
         middle = kit.POOLS["gpr"].own[-1]
-        return [*_carry(source, "gpr", read, middle), *_carry("gpr", target, middle, write)]
+        return [
+            *_carry(kit, source, "gpr", read, middle),
+            *_carry(kit, "gpr", target, middle, write),
+        ]
     return [kit.carry(source, target, read, write)]
 
 
 def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     """Return the cycles of what carries values from kind to kind."""
-    gpr, vector = _BACK["gpr"], _BACK["vector"]
+    kit = laboratory.kit
+    gpr, vector = kit.POOLS["gpr"].back, kit.POOLS["vector"].back
+    there, here = gpr[0], vector[0]
     trips = {
         "gpr": [kit.carry("gpr", "gpr", *gpr), kit.carry("gpr", "gpr", *gpr[::-1])],
-        "vector": [kit.carry("vector", "vector", *vector), kit.carry("vector", "vector", 2, 1)],
-        "cross": [kit.carry("gpr", "vector", 8, 1), kit.carry("vector", "gpr", 1, 8)],
-        "flags": [*_carry("gpr", "flags", 8, 0), *_carry("flags", "gpr", 0, 8)],
+        "vector": [
+            kit.carry("vector", "vector", *vector),
+            kit.carry("vector", "vector", *vector[::-1]),
+        ],
+        "cross": [kit.carry("gpr", "vector", there, here), kit.carry("vector", "gpr", here, there)],
+        "flags": [*_carry(kit, "gpr", "flags", there, 0), *_carry(kit, "flags", "gpr", 0, there)],
     }
     figures = dict(zip(trips, laboratory.time(list(trips.values())), strict=True))
     cycles = {name: float(round(figure.cycles)) for name, figure in figures.items() if figure}

@@ -34,7 +34,7 @@ def measure(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughp
 def kernel(form: Form) -> list[bytes]:
     """Return instances that do not wait for each other."""
     instances = kernels.Instances()
-    before = kernels.fresh(kernels.carried(form), {})
+    before = kernels.fresh(form.kit, kernels.carried(form), {})
     return [b"".join([*before, instances.of(form)]) for _ in range(_INSTANCES)]
 
 

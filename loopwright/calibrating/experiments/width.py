@@ -6,7 +6,6 @@ cycle. A core that dispatches more uops than instructions shows the latter.
 
 from dataclasses import dataclass
 
-from loopwright.calibrating.forms import x86_kit as kit
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.errors import InputError
 
@@ -24,7 +23,7 @@ class Width:
 
 def measure(laboratory: Laboratory) -> Width:
     """Return the width; InputError where the machine gives no whole number."""
-    (figure,) = laboratory.time([[kit.nop()] * 8])
+    (figure,) = laboratory.time([[laboratory.kit.nop()] * 8])
     if not figure:
         raise InputError(f"{laboratory.machine.name}: nops were not measured: {figure.refused}")
     rate = 8 / figure.cycles

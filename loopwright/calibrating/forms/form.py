@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from loopwright.calibrating.forms.kit import Kit
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -34,6 +36,7 @@ class Form:
     name: str
     operands: tuple[Operand, ...]
     encode: Encode = field(compare=False, repr=False)
+    kit: Kit = field(compare=False, repr=False)
     needs: frozenset[str] = frozenset()
 
     @property

@@ -6,6 +6,7 @@ from typing import Any
 
 import iced_x86 as iced
 
+from loopwright.calibrating.forms import x86_kit
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.code import binding
 from loopwright.code.decode import READS, WRITES
@@ -155,7 +156,7 @@ def _form(code: "iced.Code_", info: iced.OpCodeInfo) -> Form | None:
     if not names or len(names) != 1 or not isinstance(seen, Outline):
         return None
     operands = tuple(_operands(code, plan, registers))
-    return Form(names[0], operands, encode, seen.needs)
+    return Form(names[0], operands, encode, x86_kit, seen.needs)
 
 
 def _instruction(

@@ -1,27 +1,15 @@
 """Registers that x86-64 experiments use, and instructions whose part in them is known."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import iced_x86 as iced
 
-
-@dataclass(frozen=True)
-class Pool:
-    """Registers of a kind: which the instruction under test writes, which those beside it write.
-
-    Nothing writes the constant ones.
-    """
-
-    own: tuple[int, ...]
-    others: tuple[int, ...]
-    constant: tuple[int, ...]
-
+from loopwright.calibrating.forms.kit import Pool
 
 # rsp and the counter of trips are left alone; implied registers are no instruction's choice.
 POOLS: Mapping[str, Pool] = {
-    "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13)),
-    "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13)),
+    "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13), back=(8, 9)),
+    "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
 }
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)

@@ -11,7 +11,6 @@ from math import ceil
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
-from loopwright.calibrating.forms import x86_kit as kit
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports import floods
@@ -111,7 +110,7 @@ def _light(
     asked = []
     for form in forms:
         instances = kernels.Instances()
-        some = [[instances.of(form), *[kit.nop()] * nops[form.name]] for _ in range(_TIMES)]
+        some = [[instances.of(form), *[form.kit.nop()] * nops[form.name]] for _ in range(_TIMES)]
         asked.append([one for part in some for one in part])
     out = []
     for form, figure in zip(forms, laboratory.time(asked), strict=True):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import ceil
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.forms import x86_kit as kit
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
@@ -71,7 +70,7 @@ def dispatched(
 ) -> dict[str, Surplus]:
     """Return how many places at dispatch each form takes: nops flood them all."""
     asked = [
-        kernels.spread([kernels.apart(form)], [kit.nop()] * (spans[form.name] * width))
+        kernels.spread([kernels.apart(form)], [form.kit.nop()] * (spans[form.name] * width))
         for form in forms
     ]
     out = {}

@@ -156,7 +156,7 @@ def _held(
     for name, n in asked:
         blocker, size = core.classes[n].blocker, core.classes[n].size
         makers, others = kernels.Instances(0, 2), kernels.Instances(1, 2)
-        before = b"".join(kernels.fresh(kernels.carried(forms[name]), {}))
+        before = b"".join(kernels.fresh(forms[name].kit, kernels.carried(forms[name]), {}))
         if before:
             mixtures.append([])
             continue
