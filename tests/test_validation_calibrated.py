@@ -1,0 +1,57 @@
+"""What calibration learned is held to the core that it learned from, by kernels kept aside."""
+
+import pytest
+
+MNEMONICS = ["add", "imul", "shl", "lea", "paddd", "mulps", "pshufd", "movq", "vaddps", "vpand"]
+
+
+@pytest.fixture(scope="module")
+def modules(validation):
+    return {name: validation(name) for name in ("calibrated", "held_out")}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("calibrated")
+
+
+@pytest.fixture(scope="module")
+def held(modules, folder):
+    return modules["calibrated"].hold("skylake", folder, mnemonics=MNEMONICS)
+
+
+def named(core):
+    return {check.name: check for check in core.checks}
+
+
+def test_kernels_kept_aside_take_as_long_on_what_was_learned(held):
+    checks = named(held)
+    for name in ("mixtures held out", "chains held out", "chains learned from"):
+        assert checks[name].answered == len(checks[name].true) > 30
+        assert checks[name].wrong <= 10
+        assert checks[name].within(0.05) >= 80
+
+
+def test_wrong_is_more_than_a_tenth_and_a_tenth_of_a_cycle(modules):
+    check = modules["calibrated"].Check
+    nan = float("nan")
+    some = check(
+        "x", [("a",), ("b",), ("c",), ("d",)], [10.0, 10.0, 0.5, 1.0], [10.9, 12.0, 0.59, nan]
+    )
+    assert some.answered == 3
+    assert some.wrong == pytest.approx(100 / 3)
+    assert some.worst() == [("b", 1)]
+    assert not check("none", [], [], []).wrong <= modules["calibrated"].WRONG
+
+
+@pytest.mark.usefixtures("held")
+def test_mixtures_kept_aside_are_no_kernels_of_an_experiment(modules, folder):
+    held_out, calibrated = modules["held_out"], modules["calibrated"]
+    core = calibrated.Simulated("skylake")
+    forms = [f for f in calibrated.x86.forms(core.features)[0] if f.mnemonic in MNEMONICS]
+    asked = (folder / "simulated-skylake" / "answers.jsonl").read_text()
+    kernels = held_out.mixtures(forms, 3, seed=1)
+    assert kernels
+    assert not [one for one in kernels if b"".join(one.code).hex() * 4 in asked]
+    assert held_out.mixtures(forms, 3, seed=1) == kernels
+    assert held_out.mixtures(forms, 3, seed=2) != kernels

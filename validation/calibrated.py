@@ -1,0 +1,205 @@
+"""Hold cores that `calibrate` learned to the simulated cores that it learned them from.
+
+usage: python validation/calibrated.py [--core ID ...] [--seed N] [--keep FOLDER] [-o FILE]
+Calibrates each core (default: skylake, zen2) with noise, then predicts with what was written and
+with the core itself, no noise on either side: random mixtures and chains of forms, which no
+experiment timed, and the chains that latencies were learned from. Writes FILE (default:
+validation/calibrated.md). What differs by more than 10 % and 0.1 cycle is wrong. Ends with exit
+code 1 where more than 1 % of the mixtures or chains of a core are.
+--keep: where answers and cores are kept (default: build/calibrated); what is there is used again.
+"""
+
+import argparse
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import derive_path  # noqa: F401
+import held_out
+from held_out import Kernel
+from inputs import REPO
+
+import loopwright as lw
+from loopwright import paths
+from loopwright.calibrating import write
+from loopwright.calibrating.experiments import latency
+from loopwright.calibrating.forms import x86
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.errors import InputError
+from loopwright.predicting.forms import forms as table
+
+CORES = ("skylake", "zen2")
+WRONG = 1.0  # percent of mixtures and of chains that may be
+_NEAR, _CYCLES = 0.10, 0.1  # what differs by no more than either is right
+_EACH = 3  # mixtures of a form
+_WORST = 12  # forms that are named
+
+
+@dataclass(frozen=True)
+class Check:
+    """What kernels take on the core and on what was learned of it, in cycles, and their forms."""
+
+    name: str
+    forms: list[tuple[str, ...]]
+    true: list[float]
+    learned: list[float]
+
+    def within(self, share: float) -> float:
+        """Return the percentage that differs by no more than a share of the core's cycles."""
+        near = [abs(a - b) <= max(share * a, _CYCLES * (share >= _NEAR)) for a, b in self._both()]
+        return 100 * sum(near) / len(near) if near else float("nan")
+
+    @property
+    def answered(self) -> int:
+        """Return how many have cycles on both."""
+        return len(self._both())
+
+    @property
+    def wrong(self) -> float:
+        """Return the percentage that is wrong."""
+        return 100 - self.within(_NEAR)
+
+    @property
+    def mape(self) -> float:
+        """Return the mean error in percent."""
+        errors = [abs(a - b) / a for a, b in self._both()]
+        return 100 * sum(errors) / len(errors) if errors else float("nan")
+
+    def worst(self) -> list[tuple[str, int]]:
+        """Return the forms that kernels were made for and were wrong most often."""
+        rows = zip(self.forms, self.true, self.learned, strict=True)
+        wrong = Counter(f[0] for f, a, b in rows if f and abs(a - b) > max(_NEAR * a, _CYCLES))
+        return sorted(wrong.items(), key=lambda pair: (-pair[1], pair[0]))[:_WORST]
+
+    def _both(self) -> list[tuple[float, float]]:
+        pairs = zip(self.true, self.learned, strict=True)
+        return [(a, b) for a, b in pairs if a == a and b == b]
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core's name, how many of its forms are known, and what it was held to."""
+
+    name: str
+    forms: int
+    known: int
+    checks: list[Check]
+
+
+def hold(
+    core: str,
+    folder: Path,
+    *,
+    seed: int = 1,
+    mnemonics: Sequence[str] | None = None,
+) -> Core:
+    """Calibrate a simulated core into a folder, and hold what was written to it."""
+    lw.calibrate(folder, machine=f"simulated:{core}", mnemonics=mnemonics)
+    written = folder / f"simulated-{core}"
+    true = Laboratory(Simulated(core, noise=0))
+    forms = x86.forms(true.machine.features)[0]
+    with _models(folder):
+        mine = Laboratory(Simulated(written.name, noise=0))
+        names = set(table(written.name))
+    with (written / write.LEFT_OUT).open(newline="") as file:
+        left = {row["form"] for row in csv.DictReader(file)}
+    known = [form for form in forms if form.name in names]
+    learned = _timed_chains(known, written / write.MEASURED)
+    kernels = {
+        "mixtures held out": held_out.mixtures(known, _EACH, seed),
+        "chains held out": held_out.chains(known, seed),
+        "chains learned from": learned,
+    }
+    checks = [_check(name, some, true, mine) for name, some in kernels.items()]
+    return Core(core, len(known) + len(left - names), len(known), checks)
+
+
+def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
+    """Return the chains whose latency is known, not a bound."""
+    with measured.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["figure"].startswith("latency")]
+    sure = {(row["form"], row["figure"].partition(" ")[2]) for row in rows if not row["note"]}
+    return [
+        Kernel((form.name,), tuple(latency.chain(form, s, t).waiting))
+        for form in forms
+        for s, t in latency.pairs(form)
+        if (form.name, f"{s.label}>{t.label}") in sure and s.kind != "flags" != t.kind
+    ]
+
+
+def _check(name: str, some: Sequence[Kernel], true: Laboratory, mine: Laboratory) -> Check:
+    codes = [one.code for one in some]
+    # What was learned has no branches, and the core's own front end is in the way of copies.
+    found = [
+        [f.cycles for f in lab.time(codes, n)] for lab, n in ((true, "loop"), (mine, "unrolled"))
+    ]
+    return Check(name, [one.forms for one in some], *found)
+
+
+@contextmanager
+def _models(folder: Path) -> Iterator[None]:
+    """Have predictions take cores from a folder."""
+    before = os.environ.get("LOOPWRIGHT_MODELS")
+    os.environ["LOOPWRIGHT_MODELS"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["LOOPWRIGHT_MODELS"]
+        else:
+            os.environ["LOOPWRIGHT_MODELS"] = before
+
+
+def page(cores: Sequence[Core], seed: int) -> str:
+    """Return the table for people."""
+    out = [
+        "# What was learned of simulated cores\n",
+        f"Made by `validation/calibrated.py`, seed {seed}. Each core is calibrated with noise of",
+        "0.3 % and then predicted without, by itself and by what was learned of it. What differs",
+        "by more than 10 % and 0.1 cycle is wrong, whatever is marked as a bound.\n",
+        "| core | forms | with ports | % |",
+        "|---|---|---|---|",
+        *(f"| {c.name} | {c.forms} | {c.known} | {100 * c.known / c.forms:.1f} |" for c in cores),
+        "\n| core | kernels | asked | answered | within 5 % | wrong % | mean error % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for core in cores:
+        for one in core.checks:
+            figures = f"{one.within(0.05):.1f} | {one.wrong:.1f} | {one.mape:.1f}"
+            out.append(
+                f"| {core.name} | {one.name} | {len(one.true)} | {one.answered} | {figures} |"
+            )
+    out.append("\nForms that kernels were made for and were wrong most often:\n")
+    for core in cores:
+        for one in core.checks:
+            if said := ", ".join(f"`{name}` {n}" for name, n in one.worst()):
+                out.append(f"- {core.name}, {one.name}: {said}")
+    return "\n".join(out) + "\n"
+
+
+def main() -> None:
+    """Hold the cores asked for, and write the table."""
+    parser = argparse.ArgumentParser(description="Hold learned cores to those learned from.")
+    parser.add_argument("--core", action="append", metavar="ID")
+    parser.add_argument("--seed", type=int, default=1, help="of mixtures and chains")
+    parser.add_argument("--keep", type=Path, default=paths.build_dir() / "calibrated")
+    parser.add_argument("-o", type=Path, default=REPO / "validation" / "calibrated.md")
+    options = parser.parse_args()
+    cores = [hold(core, options.keep, seed=options.seed) for core in options.core or CORES]
+    options.o.write_text(page(cores, options.seed))
+    print(f"wrote {options.o}")
+    held = [one for core in cores for one in core.checks if "held out" in one.name]
+    raise SystemExit(int(not all(one.wrong <= WRONG for one in held)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (InputError, OSError) as error:
+        raise SystemExit(f"validation/calibrated.py: {error}") from None
