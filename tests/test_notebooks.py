@@ -97,6 +97,6 @@ def test_loops_of_another_machine_are_scanned_and_not_measured(tmp_path):
         path.read_text().replace('FILE = ""', f'FILE = "{built(tmp_path, text, isa)}"')
     )
     seen = shown(execute(source, tmp_path))
-    assert "1 innermost loops: 1 without calls" in seen
+    assert "1 innermost loop: 1 without calls" in seen
     assert f"is code of {isa}, and this machine runs {toolchain.host_isa()}" in seen
     assert "Skipped: no suspect was measured here." in seen

@@ -113,7 +113,7 @@ def test_fail_over_fails_only_over(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ["scan", str(a), str(b), "--microarch", "zen2"]
     assert run(arguments) == 0
     assert run([*arguments, "--fail-over", "99"]) == 1
-    assert "1 loops got slower by more than 99 %" in capsys.readouterr().err
+    assert "1 loop got slower by more than 99 %" in capsys.readouterr().err
     assert run([*arguments, "--fail-over", "100"]) == 0
     assert run(["scan", str(b), str(a), "--microarch", "zen2", "--fail-over", "0"]) == 0
 

@@ -95,7 +95,7 @@ def test_a_scan_measures_what_it_suspects(tmp_path, capsys):
         pytest.skip(f"one place or both were not measured: {row['reason']}")
     assert code == 0
     assert row["measured_times"] == pytest.approx(2.0, rel=0.05)
-    assert "measured here: 1 of 1 suspects, of which 1 take 1.2 times" in err
+    assert "measured here: 1 of 1 suspect, of which 1 takes 1.2 times" in err
 
 
 def test_a_scan_of_another_machines_code_is_not_measured(tmp_path, capsys):

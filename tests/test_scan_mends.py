@@ -15,6 +15,7 @@ from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.mends import Mend
 from loopwright.scanning.source_lines import SourceLines
+from loopwright.scanning.words import counted
 
 # A routine whose start is aligned, and a loop so many bytes behind it.
 ROUTINE = """\
@@ -233,3 +234,44 @@ def test_the_flags_that_are_named_work(tmp_path: Path) -> None:
     assert plain.address % 32
     assert _only(by_name(_compiled(tmp_path, attribute))).address % 32 == 0
     assert _only(by_name(_compiled(tmp_path, "", flag))).address % 32 == 0
+
+
+def told(function: str, line: str, alike: int) -> str:
+    """Say how a loop 8 bytes before a line is mended that wants a multiple of 32."""
+    loop = _loop()
+    into = 56 if function else 0
+    loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, function, into, line)
+    zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
+    known = {("", ".text"): 16 if function else 1}
+    (mend,) = mends.mends([loop], [zen2], known, lambda _: line, kinds=["align"])
+    assert mend.words.startswith("align 32")
+    return mend_text.text(mend, loop, alike)
+
+
+def test_a_loop_of_a_function_without_a_name_is_told_as_such() -> None:
+    said = told("", "", 1)
+    assert "it()" not in said
+    assert "`.p2align 5` before the label at 0x38" in said
+    assert "on its function, " in said
+    assert "and up to 31 B for each other one of that function" in said
+    assert "in the flags of its file" in said
+
+
+def test_one_loop_of_a_function_is_not_told_as_several() -> None:
+    one, two = told("sum", "lib/sum.c:7", 1), told("sum", "lib/sum.c:7", 2)
+    assert "on sum(), " in one
+    assert " all " not in one
+    assert "for this loop" not in one
+    assert "for this loop, +62 B at most for all 2 of the function" in two
+
+
+def test_a_header_is_compiled_with_what_includes_it() -> None:
+    said = told("sum", "include/linux/list.h:70", 1)
+    assert "CFLAGS_list.o" not in said
+    assert "in the flags of the file that includes include/linux/list.h" in said
+
+
+def test_numbers_in_sentences_agree_with_what_they_count() -> None:
+    assert counted(1, "loop") == "1 loop"
+    assert counted(0, "loop") == "0 loops"
+    assert counted(1234, "that calls", "that call") == "1,234 that call"

@@ -170,6 +170,7 @@ def _folder(
     dask: str | None,
 ) -> int:
     from loopwright.scanning.many import scan_folder
+    from loopwright.scanning.words import counted
 
     if out is None:
         raise InputError(f"{folder} is a folder: name the table of its loops, -o FILE.csv")
@@ -182,7 +183,8 @@ def _folder(
     for path, other in found.same.items():
         print(f"{path}: the same as {other}", file=sys.stderr)
     left_out = f"; {len(found.refused):,} left out" if found.refused else ""
-    print(f"{out}: {found.rows:,} rows of {found.files:,} files{left_out}")
+    rows, files = counted(found.rows, "row"), counted(found.files, "file")
+    print(f"{out}: {rows} of {files}{left_out}")
     return output.verdict(found.files > 0, "no file")
 
 
@@ -197,6 +199,7 @@ def _compare(
 ) -> int:
     from loopwright.cli.views import compared as view
     from loopwright.scanning.builds import both
+    from loopwright.scanning.words import counted
 
     between = both(a, b)
     rows = between.rows(changed=not (as_json or as_csv))
@@ -208,8 +211,8 @@ def _compare(
     print(*between.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
     slower = between.slower(percent) if percent is not None else []
     if slower:
-        loops = len({row["address_b"] for row in slower})
-        print(f"{loops} loops got slower by more than {percent:g} %", file=sys.stderr)
+        loops = counted(len({row["address_b"] for row in slower}), "loop")
+        print(f"{loops} got slower by more than {percent:g} %", file=sys.stderr)
     return 1 if slower else 0
 
 

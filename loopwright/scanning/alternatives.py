@@ -16,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 from loopwright.code import relocations
 from loopwright.code.elf import Edits
 from loopwright.errors import InputError, unknown
+from loopwright.scanning.words import counted
 from loopwright.scanning.x86_features import ALWAYS, NUMBERS
 
 _SECTION = ".altinstructions"
@@ -76,13 +77,13 @@ class Alternatives:
         if not self.total:
             return "text as linked"
         if self.features is None:
-            return (
-                f"text as linked: none of its {self.total:,} alternatives is applied (--features)"
-            )
+            count = counted(self.total, "alternative")
+            return f"text as linked: none of its {count} is applied (--features)"
         named = ", ".join(sorted(self.features))
         return (
-            f"text as patched on a CPU with {named} alone: {self.applied:,} of {self.total:,} "
-            f"alternatives applied; {self.unknown:,} are for features that have no name here"
+            f"text as patched on a CPU with {named} alone: {self.applied:,} of "
+            f"{counted(self.total, 'alternative')} applied; "
+            f"{counted(self.unknown, 'is', 'are')} for features that have no name here"
         )
 
     def edits(self, image: ELFFile) -> Edits:

@@ -11,6 +11,7 @@ from loopwright.errors import InputError
 from loopwright.rows import Rows, as_frame
 from loopwright.scanning import compare
 from loopwright.scanning.scan import Question, Scan, scanned
+from loopwright.scanning.words import counted
 
 
 @dataclass
@@ -49,8 +50,8 @@ class Between:
     def summary(self) -> Iterator[str]:
         """Yield sentences that say what was compared, and how many loops changed on each core."""
         for name, one in (("A", self.a), ("B", self.b)):
-            count = len(one.found.loops)
-            yield f"{name}: {one.image.path}, {count:,} innermost loops without calls"
+            loops = counted(len(one.found.loops), "innermost loop")
+            yield f"{name}: {one.image.path}, {loops} without calls"
         for core in self.b.costs:
             counts = Counter(r["change"] for r in self.found if r["microarch"] == core.core.id)
             said = [f"{counts[change]:,} {change}" for change in compare.CHANGES if counts[change]]

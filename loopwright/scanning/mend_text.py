@@ -9,6 +9,7 @@ from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.mends import NEVER_MIND, NONE, Effect, Mend
 
 _COMPILED = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".rs")
+_INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 
 
 def text(mend: Mend, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
@@ -33,7 +34,7 @@ def _how(one: Candidate, loop: ScannedLoop, alike: int, before: bytes) -> str:
     file, _, line = loop.line.rpartition(":")
     if file.endswith(_COMPILED):
         return _told(one, loop, alike, file)
-    here = f"the label of {file}:{line}" if file else f"the label of {loop.where}"
+    here = f"the label of {file}:{line}" if file else f"the label at {loop.where}"
     said = f"in assembly: {_written(one, loop, here, before)}"
     if not file and one.kind in ("align", "routine"):
         said += f"; of a compiler: {_told(one, loop, alike, '')}"
@@ -54,23 +55,41 @@ def _written(one: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str
         return f"`.p2align {power}` and `.nops {one.pad}` before {here}, {_bytes(one)}, {entered}"
     longer = taking(before, one.pad) if loop.isa == "x86_64" else ""
     instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
-    nops = f".nops {one.pad}" if loop.isa == "x86_64" else f".rept {one.pad // 4}; nop; .endr"
+    nops = f".nops {one.pad}" if loop.isa == "x86_64" else _nops(one.pad // 4)
     return f"`{nops}` before {here}, {entered}{instead}"
 
 
+def _nops(count: int) -> str:
+    return "nop" if count == 1 else f".rept {count}; nop; .endr"
+
+
 def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
-    unit = f"CFLAGS_{PurePosixPath(file).stem}.o" if file else "its file's flags"
+    unit = "the flags of its file"
+    if file.endswith(_INCLUDED):
+        unit = f"the flags of the file that includes {file}"
+    elif file:
+        unit = f"CFLAGS_{PurePosixPath(file).stem}.o"
     if one.kind == "routine":
         return (
             f"`__attribute__((aligned({one.alignment})))` on {loop.function}(), {_bytes(one)}; or "
             f"`-falign-functions={one.alignment}` in {unit}, which pads every function there"
         )
-    most = alike * (one.alignment - 1)
+    function = f"{loop.function}()" if loop.function else "its function"
     return (
-        f'`__attribute__((optimize("align-loops={one.alignment}")))` on {loop.function or "it"}(), '
-        f"{_bytes(one)} for this loop, +{most} B at most for all {alike} of the function; or "
-        f"`-falign-loops={one.alignment}` in {unit}, which pads every loop there"
+        f'`__attribute__((optimize("align-loops={one.alignment}")))` on {function}, '
+        f"{_bytes(one)}{_of_all(one, loop, alike)}; or `-falign-loops={one.alignment}` in {unit}, "
+        "which pads every loop there"
     )
+
+
+def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
+    """Say what the other loops of a function cost that are aligned with one."""
+    most = one.alignment - 1
+    if not loop.function:
+        return f" for this loop, and up to {most} B for each other one of that function"
+    if alike == 1:
+        return ""
+    return f" for this loop, +{alike * most} B at most for all {alike} of the function"
 
 
 def _bytes(one: Candidate) -> str:

@@ -17,6 +17,7 @@ from loopwright.scanning.images import Image
 from loopwright.scanning.mends import NEVER_MIND, Mend
 from loopwright.scanning.source_lines import SourceLines
 from loopwright.scanning.weights import Weights, read
+from loopwright.scanning.words import counted
 
 
 @dataclass
@@ -116,23 +117,26 @@ class Scan:
         names = f"names from {image.named}" if image.named else "no names: it has no symbols"
         yield f"{image.path}: {code / 1e6:.2f} MB of code for {image.isa}, {names}"
         yield (
-            f"{found.innermost:,} innermost loops: {len(found.loops):,} without calls, "
-            f"{found.calling:,} that call (left out)"
+            f"{counted(found.innermost, 'innermost loop')}: {len(found.loops):,} without calls, "
+            f"{counted(found.calling, 'that calls', 'that call')} (left out)"
         )
         for why, count in found.refused.most_common():
             yield f"  {count:,} left out: {why}"
         if found.outer:
-            yield f"{found.outer:,} loops hold others and are left out"
+            hold = counted(found.outer, "loop holds others and is", "loops hold others and are")
+            yield f"{hold} left out"
         if found.lost:
-            yield f"{found.lost:,} bytes of code are no instructions"
+            lost = "byte of code is no instruction", "bytes of code are no instructions"
+            yield counted(found.lost, *lost)
         yield image.alternatives.said
         if self.weights:
             loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
             yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"
         for core, counts in zip(self.costs, rank.summary(self.costs), strict=True):
+            hurt = "is hurt by its place" if counts["hurt"] == 1 else "are hurt by their place"
             yield (
-                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} are hurt by their "
-                f"place ({HURT} times the best or more), {counts['depends']:,} depend on it "
+                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} {hurt} ({HURT} times "
+                f"the best or more), {counted(counts['depends'], 'depends', 'depend')} on it "
                 f"({INDIFFERENT} times from best to worst)"
             )
             yield from _refused(core)
@@ -144,8 +148,9 @@ def _refused(core: CoreCosts) -> Iterator[str]:
     reasons = Counter(core.errors.values()).most_common()
     if reasons:
         shown = [f"{count} {why}" for why, count in reasons[:most]]
-        more = [f"{len(reasons) - most} other reasons"] if len(reasons) > most else []
-        yield f"  {len(core.errors):,} have no figures: {'; '.join((*shown, *more))}"
+        more = [counted(len(reasons) - most, "other reason")] if len(reasons) > most else []
+        none = counted(len(core.errors), "has no figures", "have no figures")
+        yield f"  {none}: {'; '.join((*shown, *more))}"
 
 
 def scanned(asked: Question) -> Scan:

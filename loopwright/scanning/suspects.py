@@ -16,6 +16,7 @@ from loopwright.scanning import rank
 from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.measured import measure
 from loopwright.scanning.scan import Scan
+from loopwright.scanning.words import counted
 
 CONFIRMED = 1.2  # times as long as at the best place, from which on a measurement calls a loop hurt
 
@@ -89,8 +90,9 @@ def summary(rows: pd.DataFrame) -> Iterator[str]:
     figures = rows[rows["measured_times"].notna()]
     confirmed = int((figures["measured_times"] >= CONFIRMED).sum())
     yield (
-        f"measured here: {len(figures)} of {len(rows)} suspects, of which {confirmed} take "
-        f"{CONFIRMED} times as long as at their best place, or more"
+        f"measured here: {len(figures)} of {counted(len(rows), 'suspect')}, of which "
+        f"{counted(confirmed, 'takes', 'take')} {CONFIRMED} times as long as at the best place, "
+        "or more"
     )
     refused = rows[rows["status"] == "refused"]["reason"]
     for why, count in refused.str.split(r": | at \+").str[0].value_counts().items():
