@@ -78,6 +78,29 @@ def test_a_figure_is_what_predict_says_of_the_same_code(program: Path) -> None:
         assert rows.loc[name, "worst"] == everywhere.max()
 
 
+def test_what_limits_a_loop_with_jumps_in_its_path_is_named(tmp_path: Path) -> None:
+    """Three multiplications by each other's result, with a jump over bytes between them."""
+    far = """\
+	.p2align 6
+	.type	chain, @function
+	.globl	chain
+chain:	imulq %rbx, %rax
+	imulq %rbx, %rax
+	jmp 1f
+	.skip 40, 0x90
+1:	imulq %rbx, %rax
+	decq %rsi
+	jne chain
+	ret
+	.size	chain, .-chain
+"""
+    (row,) = lw.scan(linked(tmp_path, far), microarch="zen2", top=1).to_dict("records")
+    assert len(row["path"].split()) == 2
+    # Instructions are numbered as they are executed: the jump is the third.
+    assert row["limit"] == "dependency chain through instructions 0-1 and 3"
+    assert row["cycles"] == 9.0
+
+
 def test_what_a_core_does_not_know_has_a_reason_and_no_figure(program: Path) -> None:
     rows = lw.scan(program, microarch="sandybridge").set_index("function")
     assert rows.loc["halts", "error"] == "no figures for hlt"

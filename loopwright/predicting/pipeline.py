@@ -144,6 +144,23 @@ class Pipeline:
             raise InputError(lacking)
         return self._core(core).places(loops)
 
+    def along(
+        self,
+        loops: Sequence[tuple[bytes, int, Sequence[tuple[int, int]]]],
+        core: Microarch,
+        *,
+        iterations: int = 0,
+    ) -> list[dict[str, Any]]:
+        """Say of loops, by code, code offset and path, what limits them ("bottleneck").
+
+        With iterations, "timeline" holds that many in its place; keys are those of Core.predict in
+        models/pipeline/README.md. A path are the stretches of an iteration as places has them;
+        instructions are numbered in the order of their execution. InputError as places.
+        """
+        if lacking := self.lacks(core):
+            raise InputError(lacking)
+        return self._core(core).predict(loops, bottleneck=not iterations, timeline=iterations)
+
     def figures(self, core: Microarch) -> tuple[str, ...]:
         """Return all that a core's answers follow from: its files, and the overrides."""
         folder = paths.models_root() / core.id

@@ -1,11 +1,10 @@
 """Rows of a scan: each loop on each core, ranked by what its place costs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.rows import Rows
 from loopwright.scanning.boundary import boundary
@@ -87,7 +86,7 @@ def rows(
     mend what is to be done about the loop of a number, in few words and in many.
     """
     best = [(core.best, core.worst, core.cycles) for core in costs]
-    limits = _limits(loops, costs, [p for p in places if limited(p)])
+    limited_by = limits(loops, costs, [p for p in places if limited(p)])
     out = []
     for place in places:
         loop, core = loops[place.loop], costs[place.core]
@@ -114,7 +113,7 @@ def rows(
                 None if share is None else round(share, 4),
                 None if saved is None else round(saved, 4),
                 weights.of(place.loop) if weights else "",
-                limits.get((place.loop, place.core), ""),
+                limited_by.get((place.loop, place.core), ""),
                 found.size if found else None,
                 found.crossed if found else "",
                 *mend(place.loop),
@@ -131,33 +130,20 @@ def _figure(value: float) -> float | None:
     return None if np.isnan(value) else round(float(value), 3)
 
 
-def _limits(
+def limits(
     loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
 ) -> dict[tuple[int, int], str]:
     """Return what limits loops where they lie, by the numbers of loop and core.
 
-    Of a loop with jumps in its path nothing is named.
+    A dependency chain names instructions by their number in what an iteration executes.
     """
-    return {
-        (loop, number): word
-        for number, core in enumerate(costs)
-        for loop, word in _of_core(loops, core, [p.loop for p in places if p.core == number])
-    }
-
-
-_NAMED = 256  # blocks that the simulator names what limits in one call
-
-
-def _of_core(
-    loops: Sequence[ScannedLoop], core: CoreCosts, numbers: Sequence[int]
-) -> Iterator[tuple[int, str]]:
-    whole = [n for n in numbers if len(loops[n].path) == 1 and n not in core.errors]
-    model = Pipeline()
-    for at in range(0, len(whole), _NAMED):
-        some = whole[at : at + _NAMED]
-        blocks = [Block(loops[n].isa, loops[n].code, "loop", loops[n].offset) for n in some]
-        for n, answer in zip(some, model.predict(blocks, core.core), strict=True):
-            yield n, answer.bottleneck
+    out = {}
+    for number, core in enumerate(costs):
+        chosen = [p.loop for p in places if p.core == number and p.loop not in core.errors]
+        asked = [(loops[n].code, loops[n].offset, loops[n].path) for n in chosen]
+        for n, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
+            out[n, number] = str(row["bottleneck"])
+    return out
 
 
 def summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:

@@ -24,7 +24,7 @@ class Core:
 
     def predict(
         self,
-        blocks: Sequence[tuple[bytes, int]],
+        blocks: Sequence[tuple[bytes, int] | tuple[bytes, int, Sequence[tuple[int, int]] | None]],
         notion: str = "loop",
         bottleneck: bool = True,
         ports: bool = False,
@@ -33,7 +33,10 @@ class Core:
         destination: int | None = None,
         threads: int = 0,
     ) -> list[dict[str, Any]]:
-        """Return a row for each block and its code offset; README.md names the keys."""
+        """Return a row for each block: code, code offset and, of a loop, the path of an iteration.
+
+        README.md names the keys of a row.
+        """
 
     def calls(
         self,

@@ -1,11 +1,11 @@
 //! Many blocks in one call, in parallel; those of the same code are made ready once.
 
-use crate::block::path::Path;
+use crate::block::path::{Path, Stretch};
 use crate::block::{Notion, StringUse};
 use crate::core::Core;
 use crate::error::Error;
 use crate::parallel;
-use crate::predict::{predict, Prediction, Request};
+use crate::predict::{along, Prediction, Request};
 use crate::sites::Sites;
 use std::collections::HashMap;
 
@@ -14,6 +14,8 @@ use std::collections::HashMap;
 pub struct Job {
     /// Machine code.
     pub code: Vec<u8>,
+    /// Stretches of it that an iteration of a loop executes, in order; `None`: all of it.
+    pub path: Option<Vec<Stretch>>,
     /// Code offset mod 64.
     pub offset: u32,
     /// Notion.
@@ -32,6 +34,7 @@ impl Default for Job {
     fn default() -> Self {
         Job {
             code: Vec::new(),
+            path: None,
             offset: 0,
             notion: Notion::Loop,
             strings: StringUse::default(),
@@ -47,6 +50,10 @@ impl Job {
     fn brief(&self) -> bool {
         !self.bottleneck && !self.ports && self.timeline == 0
     }
+
+    fn path(&self, core: &Core) -> Result<Path, Error> {
+        Path::given(core.params.isa, &self.code, self.path.as_deref(), self.notion)
+    }
 }
 
 /// Predict all blocks, in the order given. `threads` 0 means one per processor.
@@ -59,14 +66,19 @@ pub fn run(core: &Core, jobs: &[Job], threads: usize) -> Vec<Result<Prediction, 
     numbered.into_iter().map(|(_, result)| result).collect()
 }
 
+/// What is made ready once.
+type Alike<'a> = (&'a [u8], Option<&'a [Stretch]>, Notion, StringUse);
+
 /// Numbers of the jobs that are done together: of those of which cycles are asked for alone, those of the same code.
 fn groups(jobs: &[Job]) -> Vec<Vec<usize>> {
-    let mut known: HashMap<(&[u8], Notion, StringUse), usize> = HashMap::new();
+    let mut known: HashMap<Alike, usize> = HashMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
         let new = groups.len();
         let group = match job.brief() {
-            true => *known.entry((&job.code, job.notion, job.strings)).or_insert(new),
+            true => *known
+                .entry((&job.code, job.path.as_deref(), job.notion, job.strings))
+                .or_insert(new),
             false => new,
         };
         if group == new {
@@ -82,8 +94,9 @@ fn group(core: &Core, jobs: &[Job], numbers: &[usize]) -> Vec<Result<Prediction,
     if !first.brief() {
         return numbers.iter().map(|n| one(core, &jobs[*n])).collect();
     }
-    let sites = Path::whole(core.params.isa, &first.code, first.notion);
-    let sites = sites.and_then(|path| Sites::new(core, path, first.code.len(), first.notion, first.strings));
+    let sites = first
+        .path(core)
+        .and_then(|path| Sites::new(core, path, first.code.len(), first.notion, first.strings));
     let mut sites = match sites {
         Ok(sites) => sites,
         Err(error) => return numbers.iter().map(|_| Err(error.clone())).collect(),
@@ -93,8 +106,9 @@ fn group(core: &Core, jobs: &[Job], numbers: &[usize]) -> Vec<Result<Prediction,
 }
 
 fn one(core: &Core, job: &Job) -> Result<Prediction, Error> {
-    predict(
+    along(
         core,
+        job.path(core)?,
         &Request {
             code: &job.code,
             offset: job.offset,

@@ -1,6 +1,6 @@
 //! Loops at every code offset.
 
-use crate::block::path::Path;
+use crate::block::path::{Path, Stretch};
 use crate::block::{Notion, StringUse};
 use crate::core::Core;
 use crate::error::Error;
@@ -14,9 +14,6 @@ pub const OFFSETS: usize = 64;
 
 /// Cycles per iteration at each code offset; not a number where no code can lie.
 pub type Cycles = [f64; OFFSETS];
-
-/// Bytes of code from the first to one past the last, that are executed in a row.
-pub type Stretch = (u32, u32);
 
 /// A loop, wherever it lies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,10 +45,7 @@ pub fn run_all(core: &Core, loops: &[Loop], threads: usize) -> Vec<Result<Cycles
 /// The bytes do not decode, control does not go the way that is given, or an instruction has no figures.
 fn at_all(core: &Core, one: &Loop) -> Result<Cycles, Error> {
     let params = &core.params;
-    let path = match &one.path {
-        Some(stretches) => Path::of(params.isa, &one.code, stretches)?,
-        None => Path::whole(params.isa, &one.code, Notion::Loop)?,
-    };
+    let path = Path::given(params.isa, &one.code, one.path.as_deref(), Notion::Loop)?;
     let mut sites = Sites::new(core, path, one.code.len(), Notion::Loop, StringUse::default())?;
     let apart = match params.isa {
         Isa::X86 => 1,

@@ -1,6 +1,7 @@
 //! One block on one core: from bytes to cycles per iteration.
 
 use crate::block::cut::Cut;
+use crate::block::path::Path;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::Core;
 use crate::engine::events::Nobody;
@@ -60,8 +61,21 @@ pub struct Prediction {
 /// # Errors
 /// The block cannot be decoded or simulated, or an instruction has no figures.
 pub fn predict(core: &Core, request: &Request) -> Result<Prediction, Error> {
+    along(
+        core,
+        Path::whole(core.params.isa, request.code, request.notion)?,
+        request,
+    )
+}
+
+/// Predict a block of which an iteration executes the instructions of a path.
+///
+/// # Errors
+/// It cannot be simulated, or an instruction has no figures.
+pub fn along(core: &Core, path: Path, request: &Request) -> Result<Prediction, Error> {
     let block = Block::new(
-        request.code,
+        path,
+        request.code.len(),
         request.offset,
         request.notion,
         &core.params,

@@ -4,13 +4,14 @@
 #![allow(unsafe_code)]
 
 use crate::batch::{run, Job};
+use crate::block::path::Stretch;
 use crate::block::{Notion, StringUse};
 use crate::calls;
 use crate::core::params::Params;
 use crate::core::Core as Model;
 use crate::isa::Isa;
 use crate::observe::timeline::Row;
-use crate::places::{self, Loop, Stretch};
+use crate::places::{self, Loop};
 use crate::predict::Prediction;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -51,7 +52,7 @@ impl Core {
     fn predict<'py>(
         &self,
         py: Python<'py>,
-        blocks: Vec<(Vec<u8>, u32)>,
+        blocks: Vec<Asked>,
         notion: &str,
         bottleneck: bool,
         ports: bool,
@@ -72,8 +73,10 @@ impl Core {
         };
         let jobs: Vec<Job> = blocks
             .into_iter()
-            .map(|(code, offset)| Job {
+            .map(Asked::parts)
+            .map(|(code, offset, path)| Job {
                 code,
+                path,
                 offset,
                 notion,
                 strings,
@@ -164,6 +167,22 @@ impl Core {
             Ok(())
         })?;
         Ok((cycles, errors))
+    }
+}
+
+/// A block as it is asked about: code and its offset, of a loop also the stretches that it executes.
+#[derive(FromPyObject)]
+enum Asked {
+    Whole(Vec<u8>, u32),
+    Along(Vec<u8>, u32, Option<Vec<Stretch>>),
+}
+
+impl Asked {
+    fn parts(self) -> (Vec<u8>, u32, Option<Vec<Stretch>>) {
+        match self {
+            Asked::Whole(code, offset) => (code, offset, None),
+            Asked::Along(code, offset, path) => (code, offset, path),
+        }
     }
 }
 
@@ -265,7 +284,7 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
 }
 
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 5;
 
 /// A simulator of processor pipelines.
 #[pymodule]

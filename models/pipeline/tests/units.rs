@@ -4,6 +4,7 @@ mod common;
 
 use common::{bytes, core_with};
 use loopwright_pipeline::block::cut::Cut;
+use loopwright_pipeline::block::path::Path;
 use loopwright_pipeline::block::position::Position;
 use loopwright_pipeline::block::stream::Stream;
 use loopwright_pipeline::block::{Block, Notion, StringUse};
@@ -24,8 +25,9 @@ use loopwright_pipeline::engine::retire::{Entries, Retire};
 use std::collections::VecDeque;
 
 fn block(core: &Core, hex: &str, notion: Notion, offset: u32) -> Block {
-    let strings = StringUse::default();
-    Block::new(&bytes(hex), offset, notion, &core.params, &core.table, strings).expect("a block")
+    let (code, strings) = (bytes(hex), StringUse::default());
+    let path = Path::whole(core.params.isa, &code, notion).expect("a path");
+    Block::new(path, code.len(), offset, notion, &core.params, &core.table, strings).expect("a block")
 }
 
 fn sink<'q>(uops: &'q mut VecDeque<Waiting>, observer: &'q mut Nobody, places: usize) -> Sink<'q, Nobody> {

@@ -1,4 +1,4 @@
-//! From bytes to a block.
+//! From the instructions that an iteration executes to a block.
 
 use crate::block::path::Path;
 use crate::block::source::Source;
@@ -8,20 +8,19 @@ use crate::core::params::Params;
 use crate::error::Error;
 
 impl Block {
-    /// Decode and prepare a block.
+    /// Prepare a block of a path through so many bytes of code.
     ///
     /// # Errors
-    /// The bytes do not decode, an instruction has no figures, or a loop does not
-    /// end in a branch.
+    /// An instruction has no figures, or the block is too long.
     pub fn new(
-        code: &[u8],
+        path: Path,
+        len: usize,
         code_offset: u32,
         notion: Notion,
         params: &Params,
         table: &FigureTable,
         strings: StringUse,
     ) -> Result<Block, Error> {
-        let path = Path::whole(params.isa, code, notion)?;
-        Source::new(path, code.len(), notion, params, table, strings)?.at(code_offset)
+        Source::new(path, len, notion, params, table, strings)?.at(code_offset)
     }
 }

@@ -9,6 +9,9 @@ use crate::isa::{self, Isa};
 /// Bytes of code at most.
 const MOST: usize = 1 << 16;
 
+/// Bytes of code from the first to one past the last, that are executed in a row.
+pub type Stretch = (u32, u32);
+
 /// Instructions in the order in which they are executed.
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -19,6 +22,18 @@ pub struct Path {
 }
 
 impl Path {
+    /// What a block executes: the stretches of a loop that are given, else all of its code.
+    ///
+    /// # Errors
+    /// As [`Path::of`] and [`Path::whole`]; a block that is no loop has stretches.
+    pub fn given(isa: Isa, bytes: &[u8], stretches: Option<&[Stretch]>, notion: Notion) -> Result<Path, Error> {
+        match stretches {
+            None => Path::whole(isa, bytes, notion),
+            Some(stretches) if notion == Notion::Loop => Path::of(isa, bytes, stretches),
+            Some(_) => Err(Error::Block("a path of stretches is one of a loop".into())),
+        }
+    }
+
     /// All of a block's instructions; of a loop the last one jumps.
     ///
     /// # Errors
@@ -40,7 +55,7 @@ impl Path {
     ///
     /// # Errors
     /// A stretch is not of whole instructions of the code, or control cannot go from one to the next.
-    pub fn of(isa: Isa, bytes: &[u8], stretches: &[(u32, u32)]) -> Result<Path, Error> {
+    pub fn of(isa: Isa, bytes: &[u8], stretches: &[Stretch]) -> Result<Path, Error> {
         fits(bytes)?;
         let (mut code, mut next) = (Vec::new(), Vec::new());
         for &(start, end) in stretches {
