@@ -10,7 +10,7 @@
 # make bench       how fast the models answer
 # make bench-record   the same, kept in benchmarks/record
 # make self-test   what measurements on this machine are worth: loops of known cost
-# make verify-boot boots kernels with each target's patch under QEMU (about 12 minutes at first)
+# make verify-boot boots kernels with each target's patch, and those of scan, under QEMU (about 15 minutes at first)
 # make verify-kmod loads the kernel module in guests under QEMU (about 15 minutes at first)
 # All set up what they need first; a second run does not set up again.
 # TREE=path names the Linux tree to patch; left out, Debian's linux-source-6.12 is fetched once.
@@ -91,7 +91,7 @@ self-test: setup
 
 verify-boot: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py
+	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py tests/test_scan_boot.py
 
 verify-kmod: setup
 	@scripts/setup --boot

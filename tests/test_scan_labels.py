@@ -6,7 +6,7 @@ import pytest
 from scanned import built, by_name
 
 from loopwright.errors import InputError
-from loopwright.scanning import images, labels, realigned
+from loopwright.scanning import assembly, images, labels
 from loopwright.tree.sources import Tree
 
 TEXT = """\
@@ -50,7 +50,7 @@ def test_a_function_has_its_loops_by_each_of_its_names(tmp_path: Path) -> None:
     loops = list(by_name(built(tmp_path, alias)).values())
     assert len(loops) == 2
     for name, count in (("f", 2), ("g", 2), ("h", 0), ("", 0)):
-        assert len(realigned.inside(image.sections, loops, name)) == count
+        assert len(assembly.inside(image.sections, loops, name)) == count
 
 
 def test_the_label_of_a_loop_is_the_first_at_its_first_byte(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_the_file_of_a_function_is_the_one_that_begins_it(tmp_path: Path) -> Non
         two="/* SYM_FUNC_START(walk) */\n\tcall walk\n",
         three="SYM_TYPED_FUNC_START(walk_on)\n",
     )
-    assert realigned.source(tree, "x86_64", "walk") == "arch/x86/lib/one.S"
-    assert realigned.source(tree, "x86_64", "walk_on") == "arch/x86/lib/three.S"
+    assert assembly.source(tree, "x86_64", "walk") == "arch/x86/lib/one.S"
+    assert assembly.source(tree, "x86_64", "walk_on") == "arch/x86/lib/three.S"
     with pytest.raises(InputError, match=r"no assembly file of .* defines stand"):
-        realigned.source(tree, "x86_64", "stand")
+        assembly.source(tree, "x86_64", "stand")
 
 
 def test_two_files_with_one_function_are_a_question(tmp_path: Path) -> None:
     tree = _tree(tmp_path, one="SYM_FUNC_START(walk)\n", two="ENTRY(walk)\n")
     with pytest.raises(InputError, match=r"one\.S, arch/x86/lib/two\.S .*: which"):
-        realigned.source(tree, "x86_64", "walk")
+        assembly.source(tree, "x86_64", "walk")

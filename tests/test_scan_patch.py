@@ -68,7 +68,7 @@ def _work(scan: Scan, overlay: Overlay, wishes: dict[int, int]) -> Work:
     tree = whole_tree("6.12")
     loops = [x for x in scan.found.loops if x.function == FUNCTION]
     cores = [one.core for one in scan.costs]
-    return Work(tree, overlay, "x86_64", FUNCTION, FILE, loops, wishes, cores)
+    return Work(tree, overlay, "x86_64", FUNCTION, FILE, loops, [wishes], cores)
 
 
 def test_a_change_that_hurts_another_loop_is_found(scan: Scan) -> None:

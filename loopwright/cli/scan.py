@@ -57,6 +57,13 @@ _SHOWN = 20  # rows of the table where --top is left out
     help="Align the hurt loops of a function of assembly in the tree of --tree.",
 )
 @options.tree()
+@click.option(
+    "--verify",
+    "tier",
+    metavar="object|boot",
+    help="How far --patch proves it: by its object, built and scanned again (where left out), or "
+    "also by kernels booted with it.",
+)
 @options.dask("Of a folder: have the workers of a Dask scheduler scan, or processes started here.")
 @click.option(
     "-o",
@@ -84,6 +91,7 @@ def scan(
     fail_over: float | None,
     function: str | None,
     tree: str | None,
+    tier: str | None,
     dask: str | None,
     out: Path | None,
     measure: int | None,
@@ -99,7 +107,8 @@ def scan(
 
     With FILE_B, another build, it says what got hurt between them, and what was mended. With
     --patch it makes a kernel patch of the mends of a function, once its object was built with them
-    and scanned again: exit code 1 where that does not hold.
+    and scanned again, with --verify boot also a kernel that was booted and ran the loops: exit code
+    1 where that does not hold.
 
     \b
     loopwright scan vmlinux
@@ -109,7 +118,7 @@ def scan(
     loopwright scan vmlinux --symbols System.map --features erms,fsrm,smap
     loopwright scan old/vmlinux new/vmlinux --fail-over 25
     loopwright scan /usr/lib -o loops.parquet --dask 10.0.0.7:8786
-    loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches
+    loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches --verify boot
     perf script > profile.txt && loopwright scan vmlinux --profile profile.txt
     loopwright scan vmlinux --measure 20
     """
@@ -117,7 +126,7 @@ def scan(
     from loopwright.scanning.scan import Question, scanned
 
     if file.is_dir():
-        if any((file_b, function, tree, symbols, top, profile, measure, as_json, as_csv)):
+        if any((file_b, function, tree, tier, symbols, top, profile, measure, as_json, as_csv)):
             raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
         return _folder(file, out, microarch, features, dask)
     if dask:
@@ -131,8 +140,10 @@ def scan(
         raise InputError("--patch takes one FILE, with --tree and -o")
     if measure is not None and (file_b or function):
         raise InputError("--measure takes one FILE, without --patch")
-    if not function and (tree or out):
-        raise InputError("--tree and -o are for --patch FUNCTION, -o for a folder of files, too")
+    if not function and (tree or out or tier):
+        raise InputError(
+            "--tree, --verify and -o are for --patch FUNCTION, -o for a folder of files, too"
+        )
     if file_b:
         a, b = (
             Question(one, microarch=microarch, symbols=symbols, features=features)
@@ -151,7 +162,7 @@ def scan(
             )
         )
     if function and tree and out:
-        return _patch(found, function, tree, out, as_json=as_json, as_csv=as_csv)
+        return _patch(found, function, tree, out, tier, as_json=as_json, as_csv=as_csv)
     if measure is not None:
         return _measured(found, measure, as_json=as_json, as_csv=as_csv)
     if as_json or as_csv:
@@ -217,19 +228,29 @@ def _compare(
 
 
 def _patch(
-    found: "Scan", function: str, tree: str, out: Path, *, as_json: bool, as_csv: bool
+    found: "Scan",
+    function: str,
+    tree: str,
+    out: Path,
+    tier: str | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
 ) -> int:
+    """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
     from loopwright.rows import Rows
-    from loopwright.scanning.patching import patch
+    from loopwright.scanning.patching import OBJECT, patch
+    from loopwright.tree.verify import NOT_PROVEN
 
-    made = patch(found, function, tree, out, output.said_check)
+    made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
     if as_json or as_csv:
         output.emit(Rows.of(made.checks), as_json=as_json, as_csv=as_csv)
     elif made.file:
         print(made.file)
     for note in made.notes:
         print(f"note: {note}", file=sys.stderr)
-    return 0 if made.file else 1
+    proven = all(row["status"] != NOT_PROVEN for row in made.checks)
+    return 0 if made.file and proven else 1
 
 
 def _measured(found: "Scan", count: int, *, as_json: bool, as_csv: bool) -> int:

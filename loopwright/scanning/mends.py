@@ -79,6 +79,7 @@ def mends(
     line: Callable[[ScannedLoop], str] | None = None,
     kinds: Collection[str] = candidates.KINDS,
     only: Collection[int] | None = None,
+    least: int = 0,
 ) -> list[Mend]:
     """Return for each loop the mend that adds fewest bytes and serves all cores of its costs.
 
@@ -87,7 +88,8 @@ def mends(
     the one that brings the hurt ones nearest to that. Every mend is predicted: moved code at its
     new places, encoded code as it is then. starts says what routines' starts are aligned to, line
     where in the source a loop is: what a compiler made is mended only by what one can tell it.
-    kinds are those of candidates that may be named, only the numbers of the loops asked about.
+    kinds are those of candidates that may be named, and least an alignment that they need to have;
+    only has the numbers of the loops asked about.
     """
     hurt = np.zeros(len(loops), bool)
     known = np.zeros(len(loops), bool)
@@ -103,7 +105,8 @@ def mends(
         table = {one.core.id: one.table[n] for one in costs if not np.isnan(one.cycles[n])}
         aligned = alignment(loop, starts)
         moves = [(one, table) for one in candidates.moves(loop, aligned)]
-        tried = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
+        every = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
+        tried = [pair for pair in every if pair[0].alignment >= least]
         out[n] = _mend(loop, table, aligned, tried)
     return out
 

@@ -38,13 +38,15 @@ def body(work: Work, mends: Mapping[int, Mend], scanned: Path, proven: Sequence[
             f"cache. Predicted by {Pipeline().version()}, not measured on hardware."
         )
     )
-    parts.append(wrap(f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."))
+    built = f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."
+    less = [f"With loops {why}." for why in work.passed_over]
+    parts.append(wrap(" ".join([built, *less])))
     return "\n\n".join(parts)
 
 
-def below(made: str, notes: Sequence[str]) -> str:
-    """Return what stands below the line at which git cuts."""
-    open_ = "Not shown: its speed on hardware; a whole kernel built, booted and scanned again."
+def below(made: str, notes: Sequence[str], left: Sequence[str]) -> str:
+    """Return what stands below the line at which git cuts; left is what is not shown."""
+    open_ = f"Not shown: {'; '.join(('its speed on hardware', *left))}."
     return "\n\n".join(wrap(line) for line in (made, *notes, open_))
 
 

@@ -1,9 +1,7 @@
 """A loop of assembly aligned in a kernel tree: its object built before and after, and compared."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from math import isnan
 from statistics import mean
 
@@ -11,23 +9,18 @@ from loopwright.code import decode
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.cores.microarchs import Microarch
-from loopwright.errors import InputError
-from loopwright.scanning import compare, images, labels, shapes, starts
+from loopwright.scanning import assembly, compare, images, labels, shapes, starts
 from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.find import find
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.labels import Label
 from loopwright.scanning.mends import LOSS, costs_more
 from loopwright.scanning.places import LINE
-from loopwright.tree import search
-from loopwright.tree.c_text import blank_comments
 from loopwright.tree.sources import Tree
 from loopwright.tree.verify import objects, units
 from loopwright.tree.verify.building import Build
 from loopwright.tree.verify.outcomes import Check, CheckError, Tier
 from loopwright.tree.verify.overlay import Overlay
-
-_STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
 
 
 @dataclass(frozen=True)
@@ -65,9 +58,11 @@ class Built:
 class Work:
     """An assembly file of a tree in which loops of a function are aligned.
 
-    loops are those of the function as they were scanned, wishes says what some of them are to be
-    aligned to, by number. new is the file's text then, before and after are its objects; labels are
-    those that got a directive, numbers those of its loop among loops and in before.
+    loops are those of the function as they were scanned, choices say what some of them are to be
+    aligned to, by number, the smallest first: taken is the first after which no other loop of the
+    object is slower, and passed_over says why none before it is. new is the file's text then,
+    before and after are its objects; labels are those that got a directive, numbers those of its
+    loop among loops and in before.
     """
 
     tree: Tree
@@ -76,14 +71,21 @@ class Work:
     function: str
     file: str
     loops: Sequence[ScannedLoop]
-    wishes: Mapping[int, int]
+    choices: Sequence[Mapping[int, int]]
     cores: Sequence[Microarch]
+    taken: int = 0
+    passed_over: list[str] = field(default_factory=list)
     new: str = ""
     objtool: list[str] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
     numbers: list[tuple[int, int]] = field(default_factory=list)
     _built: list[Built] = field(default_factory=list)
     _build: list[Build] = field(default_factory=list)
+
+    @property
+    def wishes(self) -> Mapping[int, int]:
+        """Return what loops are aligned to, by number."""
+        return self.choices[self.taken]
 
     @property
     def before(self) -> Built:
@@ -95,7 +97,7 @@ class Work:
         """Return the object of the changed file."""
         return self._built[1]
 
-    @cached_property
+    @property
     def matched(self) -> dict[int, int]:
         """Return the number in after of each loop in before that is still there."""
         pairs = compare.match(self.before.loops, self.after.loops)
@@ -139,12 +141,14 @@ class Work:
         text = self.tree.read(self.file)
         found = labels.labels(text)
         sections = self._made(labels.marked(text, found)).sections
-        mine = set(inside(self.before.sections, self.before.loops, self.function))
+        mine = set(assembly.inside(self.before.sections, self.before.loops, self.function))
         pairs = compare.match(
-            [_anywhere(x, self.function) for x in self.loops],
-            [_anywhere(x, self.function * (n in mine)) for n, x in enumerate(self.before.loops)],
+            [assembly.anywhere(x, self.function) for x in self.loops],
+            [
+                assembly.anywhere(x, self.function if n in mine else "")
+                for n, x in enumerate(self.before.loops)
+            ],
         )
-        new = text
         for pair in pairs:
             if pair.a is None or pair.a not in self.wishes:
                 continue
@@ -160,22 +164,37 @@ class Work:
                 )
             self.labels.append(label)
             self.numbers.append((pair.a, pair.b))
-        chosen = zip(self.labels, self.numbers, strict=True)
-        for label, (wish, _) in sorted(chosen, key=lambda pair: -pair[0].at):
-            new = labels.aligned(new, label, self.wishes[wish])
-        self.new = new
         return ", ".join(f"{label.name} in line {label.line}" for label in self.labels)
 
     def _change(self) -> str:
-        had = self.objtool
-        self._built.append(self._made(self.new))
-        if self.objtool and self.objtool != had:
-            raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
+        """Build the file with the first choice that hurts no other loop, or else the first."""
+        for choice in range(len(self.choices)):
+            self.taken = choice
+            self._align()
+            if not (worse := self._worse()):
+                break
+            bytes_ = ", ".join(map(str, self.wishes.values()))
+            self.passed_over.append(f"aligned to {bytes_}, {worse}")
+        else:
+            self.taken = 0
+            self._align()
+            self.passed_over = []
         more = [
             len(b.code) - len(a.code)
             for a, b in zip(self.before.sections, self.after.sections, strict=True)
         ]
-        return f"{self.object} without a word of the assembler, {sum(more):+d} bytes"
+        said = f"{self.object} without a word of the assembler, {sum(more):+d} bytes"
+        return "; ".join([said, *self.passed_over])
+
+    def _align(self) -> None:
+        """Build the file with the choice taken."""
+        had, self.new = self.objtool, self.tree.read(self.file)
+        chosen = zip(self.labels, self.numbers, strict=True)
+        for label, (wish, _) in sorted(chosen, key=lambda pair: -pair[0].at):
+            self.new = labels.aligned(self.new, label, self.wishes[wish])
+        self._built[1:] = [self._made(self.new)]
+        if self.objtool and self.objtool != had:
+            raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
 
     def _same(self) -> str:
         """Hold all instructions to what they were, but for nops and what is aligned behind them."""
@@ -214,27 +233,32 @@ class Work:
 
     def _others(self) -> str:
         """Hold every other loop of the object to what it takes at its places, worst and mean."""
-        mine = {n for _, n in self.numbers}
-        numbers = self.matched
-        for n, loop in enumerate(self.before.loops):
-            if n not in numbers:
-                raise CheckError(f"{loop.where} is no loop of the object any more")
-            if n in mine:
-                continue
-            for number, core in enumerate(self.cores):
-                was, now = self.before.cycles(number, n), self.after.cycles(number, numbers[n])
-                worse = [costs_more(f(now), f(was)) for f in (max, mean)]
-                if any(worse):
-                    average = f"{mean(was):.2f} and {mean(now):.2f} on average"
-                    raise CheckError(
-                        f"{loop.where} gets slower on {core.id}: {spread(was)} cycles an iteration "
-                        f"before, {spread(now)} after, {average}"
-                    )
-        others = len(numbers) - len(mine)
+        if worse := self._worse():
+            raise CheckError(worse)
+        others = len(self.matched) - len(self.numbers)
         if not others:
             return f"{self.object} has no other loop"
         which = "loop takes" if others == 1 else "loops take"
         return f"{others} other {which} no longer on any core"
+
+    def _worse(self) -> str:
+        """Return which other loop is gone or slower, and where, "" where none is."""
+        mine = {n for _, n in self.numbers}
+        numbers = self.matched
+        for n, loop in enumerate(self.before.loops):
+            if n not in numbers:
+                return f"{loop.where} is no loop of the object any more"
+            if n in mine:
+                continue
+            for number, core in enumerate(self.cores):
+                was, now = self.before.cycles(number, n), self.after.cycles(number, numbers[n])
+                if any(costs_more(f(now), f(was)) for f in (max, mean)):
+                    average = f"{mean(was):.2f} and {mean(now):.2f} on average"
+                    return (
+                        f"{loop.where} gets slower on {core.id}: {spread(was)} cycles an iteration "
+                        f"before, {spread(now)} after, {average}"
+                    )
+        return ""
 
 
 def spread(values: Sequence[float]) -> str:
@@ -242,50 +266,3 @@ def spread(values: Sequence[float]) -> str:
     if max(values) - min(values) < 0.005:
         return f"{max(values):.2f}"
     return f"{min(values):.2f} to {max(values):.2f}"
-
-
-def _anywhere(loop: ScannedLoop, function: str) -> ScannedLoop:
-    """Return a loop as one of that function, whatever the file that it was found in."""
-    return replace(loop, file="", section="", function=function)
-
-
-def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
-    """Return the numbers of the loops in a function, by any of the names that it has."""
-    begin = {
-        (section.file, section.name, symbol.address)
-        for section in sections
-        for symbol in section.symbols
-        if symbol.name == function
-    }
-    return [
-        n
-        for n, loop in enumerate(loops)
-        if loop.function == function
-        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in begin)
-    ]
-
-
-def source(tree: Tree, isa: str, function: str) -> str:
-    """Return the assembly file of a tree that defines a function; InputError where none does."""
-    pattern = re.compile(_STARTS.format(re.escape(function)), re.MULTILINE)
-    found = sorted(
-        file
-        for file in search.sources(tree, isa)
-        if file.endswith(".S") and function in (text := _text(tree, file))
-        if pattern.search(blank_comments(text))
-    )
-    if not found:
-        raise InputError(
-            f"no assembly file of {tree} defines {function}: patches are made of assembly; "
-            "for C see what its row says to tell the compiler"
-        )
-    if len(found) > 1:
-        raise InputError(f"{function} is defined in {', '.join(found)} of {tree}: which is meant?")
-    return found[0]
-
-
-def _text(tree: Tree, file: str) -> str:
-    try:
-        return (tree.root / file).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # a link that leads nowhere
-        return ""

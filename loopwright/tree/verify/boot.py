@@ -4,9 +4,13 @@ QEMU interprets: it proves what code does, never how fast it does it.
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from loopwright import toolchain
+from loopwright.tree.sources import Tree
 from loopwright.tree.verify import guest, kunit, machines
 from loopwright.tree.verify.building import Build, BuildError, configured
 from loopwright.tree.verify.kunit import Suite
@@ -31,73 +35,115 @@ _IMAGES = {
 _SWEEPS = ("write", "read", "zero", "epoll")
 
 
+@dataclass
+class Kernel:
+    """A small kernel of a tree with changed files: what is built, and what its guests are asked.
+
+    options are set beside those that a guest needs, as scripts/config takes them ("-e CRYPTO");
+    suites are KUnit's. A line of a console that fails matches says that the kernel found an error.
+    """
+
+    overlay: Overlay
+    isa: str
+    files: Mapping[str, str]
+    suites: Sequence[Suite]
+    options: Sequence[str] = ()
+    fails: re.Pattern[str] | None = None
+    _built: list[Build] = field(default_factory=list)
+
+    @property
+    def tree(self) -> Tree:
+        """Return the tree that it is made of."""
+        return self.overlay.tree
+
+    @property
+    def folder(self) -> Path:
+        """Return where it was built."""
+        return self._built[0].folder
+
+    @property
+    def config(self) -> str:
+        """Return the text of its configuration."""
+        return (self.folder / ".config").read_text()
+
+    @property
+    def machines(self) -> list[Machine]:
+        """Return the machines that it is booted on."""
+        return [machine for machine in machines.MACHINES if machine.isa == self.isa]
+
+    def build(self) -> str:
+        """Build it; what earlier builds left is brought up to date."""
+        self.overlay.put(self.files)
+        tests = sorted({suite.option for suite in self.suites if suite.option})
+        names = dict.fromkeys((*_COMMON, *_OPTIONS[self.isa], *tests))
+        options = list(dict.fromkeys((*(f"-e {name}" for name in names), *self.options)))
+        build = configured(self.overlay, self.isa, f"{self.isa}-boot", "tinyconfig", options)
+        target, image = _IMAGES[self.isa]
+        done = build.make(target, jobs=toolchain.cpus())
+        if done.returncode:
+            command = build.command(target, jobs=toolchain.cpus())
+            raise BuildError("the patched kernel does not build", command, done.stdout)
+        self._built.append(build)
+        size = (build.folder / image).stat().st_size
+        return f"{target} of {size / 1e6:.1f} MB from tinyconfig and {len(options)} options"
+
+    def boot(self, machine: Machine, watched: Sequence[str] = ()) -> Tier:
+        """Yield the checks on a machine: its features, KUnit, the sweeps.
+
+        watched are options of QEMU that have it log what ran.
+        """
+        console: list[str] = []
+        image = self.folder / _IMAGES[self.isa][1]
+        command = machines.command(machine, image, guest.initrd(self.isa), _counts(self))
+        command += watched
+        up = partial(self._up, machine, command, console)
+        if not (yield Check(f"boot: {machine.name}", up)):
+            return
+        for suite in self.suites:
+            said = partial(kunit.judge, suite, self.config, command, console[0])
+            yield Check(f"KUnit {suite.name}: {machine.name}", said)
+        for sweep in _SWEEPS:
+            run = _Sweep(sweep, command, console[0])
+            yield Check(f"sweep {sweep}: {machine.name}", run.judge)
+
+    def _up(self, machine: Machine, command: list[str], console: list[str]) -> str:
+        if machine.needs and not any(machine.needs in text for text in self.files.values()):
+            raise NotCovered(f"this kernel knows no {machine.needs}")
+        said = machines.boot(command)
+        if self.fails and (found := self.fails.search(said)):
+            raise CheckError(f"the kernel says: {found[0].strip()}", command, said)
+        _as_meant(machine, said, command)
+        console.append(said)
+        return f"-cpu {machine.cpu} up, and down again by itself"
+
+
 def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: one build, then on each machine its features, KUnit, the sweep."""
     machines.program(subject.isa)
     with hold(subject.tree) as overlay:
-        builds: list[Build] = []
-        suites = kunit.touching(subject)
-        if not (yield Check("kernel", lambda: _build(subject, overlay, suites, builds))):
+        kernel = Kernel(overlay, subject.isa, subject.files, kunit.touching(subject))
+        if not (yield Check("kernel", kernel.build)):
             return
-        for machine in machines.MACHINES:
-            if machine.isa == subject.isa:
-                yield from _machine(subject, builds[0], suites, machine)
+        for machine in kernel.machines:
+            yield from kernel.boot(machine)
 
 
-def _machine(subject: PatchedVariant, build: Build, suites: list[Suite], machine: Machine) -> Tier:
-    console: list[str] = []
-    command = machines.command(
-        machine, build.folder / _IMAGES[subject.isa][1], guest.initrd(subject.isa), _counts(subject)
-    )
-    check = Check(f"boot: {machine.name}", lambda: _boot(subject, machine, command, console))
-    if not (yield check):
-        return
-    config = (build.folder / ".config").read_text()
-    for suite in suites:
-        said = partial(kunit.judge, suite, config, command, console[0])
-        yield Check(f"KUnit {suite.name}: {machine.name}", said)
-    for sweep in _SWEEPS:
-        run = _Sweep(sweep, command, console[0])
-        yield Check(f"sweep {sweep}: {machine.name}", run.judge)
-
-
-def _counts(subject: PatchedVariant) -> list[str]:
+def _counts(kernel: Kernel) -> list[str]:
     """Return for the guest whose counts are exact and whose may lack progress.
 
     arm64 counts as not copied what it had not confirmed, and __clear_user() on 6.1 and arm64
     whole words.
     """
-    major, minor = (int(n) for n in re.findall(r"\d+", subject.tree.version)[:2])
-    if subject.isa == "arm64":
+    major, minor = (int(n) for n in re.findall(r"\d+", kernel.tree.version)[:2])
+    if kernel.isa == "arm64":
         return ["lw_exact=write", "lw_coarse=zero"]
     if (major, minor) < (6, 4):
         return ["lw_exact=write,read", "lw_coarse=zero"]
     return ["lw_exact=write,read,zero"]
 
 
-def _build(
-    subject: PatchedVariant, overlay: Overlay, suites: list[Suite], builds: list[Build]
-) -> str:
-    """Build the kernel of the changed tree; what earlier builds left is brought up to date."""
-    overlay.put(subject.files)
-    isa = subject.isa
-    tests = sorted({suite.option for suite in suites if suite.option})
-    options = [f"-e {name}" for name in (*_COMMON, *_OPTIONS[isa], *tests)]
-    build = configured(overlay, isa, f"{isa}-boot", "tinyconfig", options)
-    target, image = _IMAGES[isa]
-    done = build.make(target, jobs=toolchain.cpus())
-    command = build.command(target, jobs=toolchain.cpus())
-    if done.returncode:
-        raise BuildError("the patched kernel does not build", command, done.stdout)
-    builds.append(build)
-    size = (build.folder / image).stat().st_size
-    return f"{target} of {size / 1e6:.1f} MB from tinyconfig and {len(options)} options"
-
-
-def _boot(subject: PatchedVariant, machine: Machine, command: list[str], console: list[str]) -> str:
-    if machine.needs and not any(machine.needs in text for text in subject.files.values()):
-        raise NotCovered(f"this kernel knows no {machine.needs}")
-    said = machines.boot(command)
+def _as_meant(machine: Machine, said: str, command: list[str]) -> None:
+    """Hold what a console says of the CPU to what the machine is meant to be."""
     lacking = re.search(r"TCG doesn't support requested feature: \S+", said)
     have = set((re.search(r"loopwright: (?:flags|Features)\s*:(.*)", said) or [""] * 2)[1].split())
     odd = [f"no {x}" for x in machine.flags if x not in have]
@@ -108,8 +154,6 @@ def _boot(subject: PatchedVariant, machine: Machine, command: list[str], console
         raise NotCovered(f"this QEMU cannot play it: {', '.join(odd)}")
     if odd:
         raise CheckError(f"the kernel does not see the CPU meant: {', '.join(odd)}", command, said)
-    console.append(said)
-    return f"-cpu {machine.cpu} up, and down again by itself"
 
 
 class _Sweep:

@@ -1,11 +1,14 @@
 """The kernel's own tests of what a patch touches: which they are, and what they said."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from loopwright import kernels
 from loopwright.tree import search, target
+from loopwright.tree.sources import Tree
+from loopwright.tree.verify import options
 from loopwright.tree.verify.outcomes import CheckError, NotProven
 from loopwright.tree.verify.subject import PatchedVariant
 
@@ -16,6 +19,8 @@ _INTERFACES = {
     "store_fields": ("put_user", "unsafe_put_user", "copy_to_user"),
     "checksum": ("csum_partial", "ip_compute_csum", "csum_and_copy_from_user"),
 }
+
+_ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # of a kernel that runs them
 
 
 @dataclass(frozen=True)
@@ -29,26 +34,45 @@ class Suite:
 
 def touching(subject: PatchedVariant) -> list[Suite]:
     """Return the suites whose sources call what the subject's routines are used by, or them."""
-    names = {"copy_to_user", "copy_from_user"}  # any kernel that boots has to keep those
+    names = set()
     for variant in subject.variants:
         names |= {*_INTERFACES[kernels.contract_of(variant).effect]}
         names.add(target.find(variant, subject.tree).name)
-    called = rf"\b_*(?:{'|'.join(map(re.escape, sorted(names)))})\("
+    return calling(subject.tree, subject.isa, names)
+
+
+def calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
+    """Return the suites whose sources call one of the functions named, or copy to or from a user.
+
+    Those any kernel that boots has to keep.
+    """
+    wanted = sorted({*names, "copy_to_user", "copy_from_user"})
+    called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
     out = []
-    for file in search.holding(subject.tree, subject.isa, "kunit_test_suite", called):
+    for file in search.holding(tree, isa, "kunit_test_suite", called):
         found = re.findall(
             r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"",
-            subject.tree.read(file),
+            tree.read(file),
         )
-        out += [Suite(name, file, _option(subject, file)) for name in found]
+        out += [Suite(name, file, _option(tree, file)) for name in found]
     return out
 
 
-def _option(subject: PatchedVariant, file: str) -> str:
+def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
+    """Return those of the same that any small kernel can have: they need nothing but KUnit."""
+    return [
+        suite
+        for suite in calling(tree, isa, names)
+        if suite.option and suite.file.startswith("lib/")
+        if {*options.of_source(tree, isa, suite.file)} <= {suite.option, *_ALWAYS}
+    ]
+
+
+def _option(tree: Tree, file: str) -> str:
     """Return the option that has a source built, or nothing where it takes no option of its own."""
     path = PurePosixPath(file)
     makefile = str(path.parent / "Makefile")
-    text = subject.tree.read(makefile) if subject.tree.has(makefile) else ""
+    text = tree.read(makefile) if tree.has(makefile) else ""
     named = rf"obj-\$\(CONFIG_(\w+)\)\s*\+=[^\n]*\b{re.escape(path.stem)}\.o\b"
     found = re.search(named, text)
     return found[1] if found else ""

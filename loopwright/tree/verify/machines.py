@@ -61,6 +61,13 @@ def program(isa: str) -> str:
     return found
 
 
+def version(isa: str) -> str:
+    """Return what QEMU for an ISA calls itself, e.g. "QEMU 7.2.22"."""
+    done = subprocess.run([program(isa), "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"version (\S+)", done.stdout)
+    return f"QEMU {found[1]}" if found else "QEMU"
+
+
 def command(machine: Machine, kernel: Path, initrd: Path, words: list[str]) -> list[str]:
     """Return the command that boots a kernel; words go to it, and on to its first program."""
     board = ["-M", "virt"] if machine.isa == "arm64" else []
