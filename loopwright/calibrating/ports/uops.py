@@ -7,6 +7,7 @@ does not, nothing is said of the form.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
@@ -59,9 +60,12 @@ def find(
 ) -> dict[str, Uops]:
     """Return the uops of each form."""
     own = {n: p for c, p in zip(core.classes, core.ports, strict=True) for n in c.members}
+    held = partial(_held, laboratory, core, rates=rates, latencies=latencies)
     out = {name: Uops(1, (ports,), why="of a class") for name, ports in own.items()}
+    out = held([form for form in forms if form.name in own], out)
+    # What has one uop in a class and another elsewhere looks like a member, and is none.
+    others = [form for form in forms if form.name not in own or out[form.name].ports is None]
     spans: dict[str, int] = {}
-    others = [form for form in forms if form.name not in own]
     waits = laboratory.time([[kernels.apart(form)] for form in others])
     for form, wait in zip(others, waits, strict=True):
         span = floods.span(max(rates[form.name].cycles, wait.cycles)) if wait else None
@@ -71,20 +75,35 @@ def find(
             spans[form.name] = span
     left = [form for form in others if form.name in spans]
     places = floods.dispatched(laboratory, left, spans, core.width)
-    asked = [
-        (form, Flood(one.size, ((one.blocker, one.size),)), spans[form.name])
-        for form in left
-        for one in core.classes
-    ]
-    answers = iter(floods.measure(laboratory, asked))
-    seen = {form.name: [next(answers) for _ in core.classes] for form in left}
+    seen = _flooded(laboratory, left, core, spans)
     counts = _dispatch_counts_uops(core, seen, places)
     for form in left:
-        shown = places[form.name] if counts else None
-        out[form.name] = _solve(core, seen[form.name], shown, _idle(form, latencies[form.name]))
-    found = {f.name: f for f in forms if out[f.name].ports is not None}
-    out |= _held(laboratory, core, found, rates, latencies, out)
-    return out
+        idle = _idle(form, latencies[form.name])
+        out[form.name] = _solve(core, seen[form.name], places[form.name], counts, idle)
+    out |= held([form for form in left if out[form.name].ports is not None], out)
+    if counts:
+        return out
+    # Dispatch may count instructions, or pairs of uops; where that does not explain it, uops.
+    failed = [form for form in left if out[form.name].ports is None]
+    single = {f.name: _shown(core, seen[f.name]) for f in failed}
+    again = {n: Uops(len(some), some, why="by floods") for n, some in single.items() if some}
+    found = held([form for form in failed if form.name in again], out | again)
+    return out | {name: one for name, one in found.items() if one.ports is not None}
+
+
+def _flooded(
+    laboratory: Laboratory, forms: Sequence[Form], core: Core, spans: Mapping[str, int]
+) -> dict[str, list[Surplus]]:
+    """Return what each form puts on each class's ports; what is not clear is flooded once more."""
+    floods_ = [Flood(one.size, ((one.blocker, one.size),)) for one in core.classes]
+    asked = [(form, flood, spans[form.name]) for form in forms for flood in floods_]
+    found = floods.measure(laboratory, asked)
+    unclear = [n for n, one in enumerate(found) if one.uops is None]
+    longer = [(form, flood, span + 1) for form, flood, span in (asked[n] for n in unclear)]
+    for n, one in zip(unclear, floods.measure(laboratory, longer), strict=True):
+        found[n] = one
+    answers = iter(found)
+    return {form.name: [next(answers) for _ in floods_] for form in forms}
 
 
 def _dispatch_counts_uops(
@@ -116,15 +135,18 @@ def _shown(core: Core, seen: Sequence[Surplus]) -> tuple[Ports, ...] | None:
     return tuple(count.elements())
 
 
-def _solve(core: Core, seen: Sequence[Surplus], places: Surplus | None, idle: bool) -> Uops:
-    """Return the uops that explain what floods show, and what it takes at dispatch."""
-    if any(one.uops is None for one in seen) or (places and places.uops is None):
+def _solve(core: Core, seen: Sequence[Surplus], places: Surplus, counts: bool, idle: bool) -> Uops:
+    """Return the uops that explain what floods show, and what it takes at dispatch.
+
+    counts says that places at dispatch are uops.
+    """
+    if any(one.uops is None for one in seen) or (counts and places.uops is None):
         return Uops(0, None, why="floods of ports show no whole number of uops")
     uops = _shown(core, seen)
     if uops is None:
         return Uops(0, None, why="floods of ports contradict each other")
-    if places is None:
-        return Uops(max(1, len(uops)), uops, why="by floods")
+    if not counts:
+        return Uops(max(1, min(places.uops or len(uops), len(uops))), uops, why="by floods")
     assert places.uops is not None
     missing = places.uops - len(uops)
     if missing < 0:
@@ -137,12 +159,13 @@ def _solve(core: Core, seen: Sequence[Surplus], places: Surplus | None, idle: bo
 def _held(
     laboratory: Laboratory,
     core: Core,
-    forms: Mapping[str, Form],
+    chosen: Sequence[Form],
+    found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    found: Mapping[str, Uops],
 ) -> dict[str, Uops]:
     """Return what is found of forms, held to what they take alone and beside each class."""
+    forms = {form.name: form for form in chosen}
     out = {}
     for name, form in forms.items():
         out[name] = _alone(core, form, found[name], rates[name], latencies[name])
