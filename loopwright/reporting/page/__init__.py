@@ -1,20 +1,19 @@
 """The report as one HTML page that needs no network: the recommendation first."""
 
 from dataclasses import dataclass
-from importlib import resources
 
-import jinja2
 import pandas as pd
 
 from loopwright.cores import microarchs
 from loopwright.histogram import Histogram
 from loopwright.kernels import Kernel
-from loopwright.reporting import cross_validation, origin, palette
+from loopwright.reporting import cross_validation, origin
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import band_tables, figures, kernel_tables, moments
 from loopwright.reporting.page.asked import Asked
 from loopwright.reporting.page.figures import Drawing
 from loopwright.reporting.page.grid import Column, Grid, GridRow, number, text
+from loopwright.reporting.page.made import made
 from loopwright.version import VERSION
 
 
@@ -44,17 +43,11 @@ def render(
     findings: list[Finding], host: dict[str, object], asked: Asked, histogram: Histogram | None
 ) -> str:
     """Return the page. host is what hosts.describe returns."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("loopwright.reporting.page", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    scripts = resources.files("loopwright.reporting.page") / "templates"
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
-    return environment.get_template("page.html.j2").render(
+    return made(
+        "page.html.j2",
+        scripts=("filters.js", "timeline.js", "moments.js"),
         version=VERSION,
         asked=asked,
         host=host,
@@ -68,9 +61,6 @@ def render(
         facets=(facets := _facets(findings)),
         ports=kernel_tables.ports([c for c in facets["core"] if c in microarchs.ids()]),
         timelines=moments.data(findings, asked),
-        css=(scripts / "page.css").read_text(),
-        js=[(scripts / name).read_text() for name in ("filters.js", "timeline.js")],
-        on_dark=palette.ON_DARK,
     )
 
 

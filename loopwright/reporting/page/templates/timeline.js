@@ -1,39 +1,17 @@
 "use strict";
 // The timeline: a line an uop, a column a cycle, and what happens in the cycle in words.
-(() => {
-  const { words, timelines, origin } = JSON.parse(document.getElementById("timelines").textContent);
+// showTimeline(timeline, words, caption, origin) draws one into the page's viewer.
+const showTimeline = (() => {
   const by = (id) => document.getElementById(id);
-  const [variants, cores, offsets] = ["t-variant", "t-core", "t-offset"].map(by);
   const [slider, now, events, chart] = ["t-cycle", "t-now", "t-events", "t-chart"].map(by);
   const LETTERS = "FDI.XER"; // of the steps; the fourth is when operands are ready
   const HAPPENS = { F: "fetched", D: "decoded", I: "issued", X: "dispatched", E: "executed", R: "retired" };
   let uops = [];
   let columns = [];
-  if (!timelines.length) return;
 
-  const full = (t) => `${t.kernel}/${t.variant}`;
   const unique = (list) => [...new Set(list)];
 
-  function fill(select, values, labels = values) {
-    const before = select.value;
-    select.replaceChildren(
-      ...values.map((value, n) => new Option(labels[n], value, false, String(value) === before)),
-    );
-  }
-
-  function choose() {
-    const ofVariant = timelines.filter((t) => full(t) === variants.value);
-    fill(cores, unique(ofVariant.map((t) => t.core)));
-    const ofCore = ofVariant.filter((t) => t.core === cores.value);
-    fill(
-      offsets,
-      ofCore.map((t) => t.offset),
-      ofCore.map((t) => `${t.offset}: ${t.why}, ${t.cycles.toFixed(2)} cycles`),
-    );
-    draw(ofCore.find((t) => String(t.offset) === offsets.value));
-  }
-
-  function read(row) {
+  function read(row, words) {
     const [iteration, instruction, text, what, port, waited, ...steps] = row;
     const at = steps.map((cycle, n) => [LETTERS[n], cycle]).filter(([l, c]) => l !== "." && c !== null);
     const lane = new Map();
@@ -55,11 +33,11 @@
     return made;
   }
 
-  function draw(timeline) {
-    uops = timeline.rows.map(read);
+  function draw(timeline, words, title, origin) {
+    uops = timeline.rows.map((row) => read(row, words));
     const last = Math.max(...uops.map((u) => u.last));
     const table = element("table");
-    const caption = element("caption", `${full(timeline)} on ${timeline.core} at code offset ${timeline.offset}`);
+    const caption = element("caption", title);
     const head = element("tr");
     const corner = element("th", "uop");
     corner.scope = "col";
@@ -97,6 +75,7 @@
     table.append(caption, top, body);
     chart.replaceChildren(table);
     by("t-origin").replaceChildren(`${origin}; again by `, element("code", timeline.again));
+    by("viewer").hidden = false;
     slider.max = last;
     step(Math.min(Number(slider.value), last));
   }
@@ -130,8 +109,5 @@
     step(to);
   });
   slider.addEventListener("input", () => step(Number(slider.value)));
-  for (const select of [variants, cores, offsets]) select.addEventListener("change", choose);
-  fill(variants, unique(timelines.map(full)));
-  by("viewer").hidden = false;
-  choose();
+  return draw;
 })();
