@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
     from loopwright.predicting.sources import sources
+    from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
     from loopwright.store.importing import import_results
@@ -44,6 +45,7 @@ _VERBS = {
     "check": "checking.check",
     "compare": "judging.compare",
     "compare_builds": "scanning.builds",
+    "core": "reporting.core_sheet",
     "doctor": "inventory",
     "import_results": "store.importing",
     "kit": "portable.kit",
@@ -71,6 +73,7 @@ __all__ = [
     "check",
     "compare",
     "compare_builds",
+    "core",
     "doctor",
     "import_results",
     "kit",

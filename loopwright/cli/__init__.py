@@ -15,6 +15,7 @@ import click
 from loopwright.cli import (
     calibrate,
     completion,
+    core,
     evidence,
     inventory,
     kmod,
@@ -52,6 +53,7 @@ _MODULES = (
     trace,
     measure,
     calibrate,
+    core,
     evidence,
     records,
     upstream,

@@ -7,6 +7,7 @@ value of a cell, or by display(figure).
 
 from loopwright.reporting.plots.bars import cycles
 from loopwright.reporting.plots.heat_map import heat_map
+from loopwright.reporting.plots.port_map import port_map
 from loopwright.reporting.plots.ports import ports
 from loopwright.reporting.plots.published import published_over_size
 from loopwright.reporting.plots.scatter import scatter
@@ -17,6 +18,7 @@ from loopwright.reporting.plots.timeline import timeline
 __all__ = [
     "cycles",
     "heat_map",
+    "port_map",
     "ports",
     "published_over_size",
     "scatter",

@@ -1,0 +1,119 @@
+"""What is known of a core: rows of the verb, and its page."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+import loopwright as lw
+from loopwright import paths
+from loopwright.cli import run
+from loopwright.cores import microarchs
+from loopwright.reporting import core_page
+from loopwright.reporting.plots import port_map
+
+
+@pytest.fixture(scope="module")
+def zen2():
+    return lw.core("zen2", beside="zen4").set_index(["part", "figure"])
+
+
+def test_parameters_stand_with_their_sources_and_those_of_the_other_core(zen2):
+    row = zen2.loc["parameter", "retire.reorder_buffer"]
+    assert (row["value"], row["beside"]) == (224, 320)
+    assert row["confidence"] == "high"
+    given = microarchs.load("zen2").entry("retire.reorder_buffer")["source"]
+    assert row["source"] == given
+    named = {name for name, entry in microarchs.load("zen2").entries() if "value" in entry}
+    assert named <= set(zen2.loc["parameter"].index)
+
+
+@pytest.mark.parametrize(
+    ("part", "form", "value"),
+    [
+        ("latency", "add r64,r64", "1"),
+        ("latency", "imul r64,r64", "3"),
+        ("latency", "mul r64", "3 to 4"),
+        ("latency", "mov r64,r64", "0"),
+        ("throughput", "imul r64,r64", "1.00"),
+        ("throughput", "paddd x,x", "0.33"),
+        ("throughput", "adc r64,r64", "at most 0.50"),
+        ("uops", "imul r64,r64", "1"),
+        ("uops", "mov r64,r64", "none"),
+        ("ports", "load", "45"),
+    ],
+)
+def test_instructions_take_what_everybody_knows_of_zen_2(zen2, part, form, value):
+    assert zen2.loc[part, form]["value"] == value
+
+
+def test_without_another_core_there_is_nothing_beside():
+    rows = lw.core("skylake")
+    assert rows["beside"].isna().all()
+    assert set(rows["part"]) == {"parameter", "ports", "latency", "throughput", "uops"}
+
+
+def test_a_core_of_another_instruction_set_shows_its_ports(capsys):
+    rows = lw.core("neoverse-n1")
+    assert "integer" in set(rows.loc[rows["part"] == "ports", "figure"])
+    assert run(["core", "neoverse-n1", "--beside", "zen2"]) == 2
+    assert "zen2 is x86_64 and neoverse-n1 arm64" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["core", "zen9"], "zen9"),
+        (["core", "zen2", "--beside", "zen9"], "zen9"),
+        (["core", "zen2", "--html", "page.txt"], "does not end in .html"),
+    ],
+)
+def test_bad_input_is_said_in_one_line(asked, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(asked) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_port_map_has_a_square_for_each_port_that_runs_a_kind():
+    figure = port_map(microarchs.load("skylake"))
+    (axes,) = figure.axes
+    kinds = [label.get_text() for label in axes.get_yticklabels()]
+    squares = {
+        kind: len(one.get_offsets()) for kind, one in zip(kinds, axes.collections, strict=True)
+    }
+    assert squares["integer"] == 4
+    assert squares["multiply"] == 1
+    assert squares["load"] == 2
+
+
+def test_the_page_is_one_file_with_everything_in_it(tmp_path, capsys):
+    out = tmp_path / "core.html"
+    assert run(["core", "zen2", "--beside", "zen3", "--html", str(out), "--json"]) == 0
+    printed = capsys.readouterr()
+    assert {row["part"] for row in json.loads(printed.out)} >= {"parameter", "latency"}
+    assert f"written: {out}" in printed.err
+    text = out.read_text()
+    assert len(text) < 1_000_000
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    ids = re.findall(r'\sid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'href="#([^"]+)"', text):
+        assert target in ids
+    for said in ("AMD Zen 2", "AMD Zen 3", "retire.reorder_buffer", "vfmadd231ps y,y,y"):
+        assert said in text
+    assert "2.00 against 1.00 cycles" in text
+
+
+def test_forms_that_calibrating_left_out_are_listed(tmp_path, monkeypatch):
+    folder = tmp_path / "models"
+    shutil.copytree(paths.models_root() / "zen2", folder / "mine")
+    shutil.copy(paths.models_root() / "sources.toml", folder)
+    (folder / "mine" / "left-out.csv").write_text('form,why\n"xchg r8,r8",it is of two speeds\n')
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    text = core_page.render("mine")
+    assert "1 form" in text
+    assert "it is of two speeds" in text
