@@ -1,6 +1,7 @@
 """Keep what tests measure, and what they change of settings, out of the user's own files."""
 
 import importlib
+import shutil
 
 import pytest
 from checkout import ROOT
@@ -37,3 +38,21 @@ def kmod_built(request, tmp_path_factory):
 
     folder = kmod_guest.kernel(request.param)
     return folder, kmod.build(folder, tmp_path_factory.mktemp("kmod") / request.param)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Return a browser, or skip where there is none."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (program and driver):
+        pytest.skip("no chromium and chromedriver here: run scripts/setup --browser")
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import browsing
 import pytest
 
 import loopwright as lw
@@ -106,6 +107,19 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path, capsys):
     for said in ("AMD Zen 2", "AMD Zen 3", "retire.reorder_buffer", "vfmadd231ps y,y,y"):
         assert said in text
     assert "2.00 against 1.00 cycles" in text
+
+
+@pytest.mark.parametrize("size", browsing.SIZES)
+def test_the_page_opens_at_any_size(size, chromium, tmp_path):
+    page = tmp_path / "core.html"
+    page.write_text(core_page.render("neoverse-n1"))
+    opened = browsing.opened(chromium, page, size)
+    assert browsing.errors(opened) == []
+    assert browsing.asked(opened) == []
+    opened.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    assert browsing.fits(opened)
+    heads = "return [...document.querySelectorAll('h2')].map((e) => e.textContent)"
+    assert opened.execute_script(heads)[:2] == ["Contents", "Ports"]
 
 
 def test_forms_that_calibrating_left_out_are_listed(tmp_path, monkeypatch):

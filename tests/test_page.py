@@ -1,16 +1,13 @@
 """The report's page in a real browser, opened from the file system."""
 
-import json
 import re
-import shutil
 
+import browsing
 import pandas as pd
 import pytest
 
 import loopwright as lw
 from loopwright.reporting import report
-
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 @pytest.fixture(scope="module")
@@ -20,33 +17,9 @@ def page(tmp_path_factory):
     return out / "index.html"
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not (program and driver):
-        pytest.skip("no chromium and chromedriver here: run scripts/setup --browser")
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield browser
-    browser.quit()
-
-
-@pytest.fixture(params=SIZES, ids=str)
+@pytest.fixture(params=browsing.SIZES, ids=str)
 def opened(request, chromium, page):
-    width, height = SIZES[request.param]
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    chromium.get("about:blank")
-    for log in ("browser", "performance"):
-        chromium.get_log(log)
-    chromium.get(page.as_uri())
-    return chromium
+    return browsing.opened(chromium, page, request.param)
 
 
 def test_the_page_is_one_file_of_sensible_size(page):
@@ -73,20 +46,12 @@ def test_what_the_figures_assume_is_in_page_text_and_table(page):
 
 
 def test_it_opens_without_errors_and_asks_the_network_for_nothing(opened):
-    assert [entry["message"] for entry in opened.get_log("browser")] == []
-    sent = [
-        message["params"]["request"]["url"]
-        for entry in opened.get_log("performance")
-        if (message := json.loads(entry["message"])["message"])["method"]
-        == "Network.requestWillBeSent"
-    ]
-    assert [url for url in sent if not url.startswith(("file:", "data:"))] == []
+    assert browsing.errors(opened) == []
+    assert browsing.asked(opened) == []
 
 
 def test_it_is_no_wider_than_the_window(opened):
-    assert opened.execute_script(
-        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    )
+    assert browsing.fits(opened)
 
 
 def test_on_a_phone_nothing_is_out_of_sight(opened):

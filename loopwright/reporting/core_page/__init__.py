@@ -33,7 +33,7 @@ def render(microarch: str, beside: str | None = None) -> str:
     words = [alignment.boundaries(sweep) for sweep in sweeps]
     return made(
         "core.html.j2",
-        scripts=("filters.js",),
+        scripts=("sorting.js",),
         package=_HERE,
         version=VERSION,
         cores=cores,

@@ -47,7 +47,7 @@ def render(
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
     return made(
         "page.html.j2",
-        scripts=("filters.js", "timeline.js", "moments.js"),
+        scripts=("filters.js", "sorting.js", "timeline.js", "moments.js"),
         version=VERSION,
         asked=asked,
         host=host,
