@@ -1,4 +1,4 @@
-"""Pages in a real browser, opened from the file system."""
+"""Pages in a real browser, opened from the file system, and what is asked of each."""
 
 import json
 
@@ -6,8 +6,8 @@ SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 def opened(chromium, page, size):
-    """Open a page in a window of one of SIZES, and return the browser; its logs begin there."""
-    width, height = SIZES[size]
+    """Return the browser with a page opened in a window of a size."""
+    width, height = size
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
     chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     chromium.get("about:blank")
@@ -17,21 +17,77 @@ def opened(chromium, page, size):
     return chromium
 
 
-def errors(chromium):
-    """Return what the browser has complained of."""
-    return [entry["message"] for entry in chromium.get_log("browser")]
+def complaints(browser):
+    """Return what the browser says of a page, and what it asked the network for."""
+    said = [entry["message"] for entry in browser.get_log("browser")]
+    sent = [
+        message["params"]["request"]["url"]
+        for entry in browser.get_log("performance")
+        if (message := json.loads(entry["message"])["message"])["method"]
+        == "Network.requestWillBeSent"
+    ]
+    return said + [url for url in sent if not url.startswith(("file:", "data:", "blob:"))]
 
 
-def asked(chromium):
-    """Return the addresses that the page has asked a network for."""
-    messages = [json.loads(one["message"])["message"] for one in chromium.get_log("performance")]
-    sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
-    urls = [message["params"]["request"]["url"] for message in sent]
-    return [url for url in urls if not url.startswith(("file:", "data:"))]
-
-
-def fits(chromium):
-    """Say whether the page is no wider than the window."""
-    return chromium.execute_script(
+def fits(browser):
+    """Say whether a page is no wider than its window."""
+    return browser.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     )
+
+
+def wait_until(browser, condition):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 20).until(lambda _: condition())
+
+
+def low_contrast(browser, scheme):
+    """Return texts that do not stand out in a colour scheme (WCAG AA: 4.5 to 1)."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    return browser.execute_script(CONTRAST)
+
+
+CONTRAST = """
+const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const behind = (e) => {
+  for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor);
+    if (c.length < 4 || c[3] > 0) return c;
+  }
+  return [255, 255, 255];
+};
+const low = new Set();
+const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walk.nextNode()) {
+  const e = walk.currentNode.parentElement;
+  if (!walk.currentNode.data.trim() || e.closest('script, noscript') || !e.getClientRects().length)
+    continue;
+  const svg = e.closest('svg');
+  const ink = parse(svg ? getComputedStyle(e).fill : getComputedStyle(e).color);
+  const [a, b] = [light(ink), light(behind(svg ? svg.parentElement : e))].sort((x, y) => y - x);
+  if ((a + 0.05) / (b + 0.05) < 4.5) low.add(`${e.tagName}.${e.className} ${e.textContent}`);
+}
+return [...low];
+"""
+
+READER = """
+    const all = (s) => [...document.querySelectorAll(s)];
+    const name = (e) => e.getAttribute('aria-label') || e.alt || '';
+    return {
+      lang: document.documentElement.lang,
+      viewport: Boolean(document.querySelector('meta[name=viewport]')),
+      headings: all('h1, h2, h3, h4').filter((e) => e.offsetParent).map((e) => +e.tagName[1]),
+      unnamed: all('img, svg[role=img]').filter((e) => !name(e)).length,
+      pictures: all('svg[role=img]').length,
+      uncaptioned: all('table').filter((t) => !t.caption).length,
+      unscoped: all('th').filter((t) => !t.scope).length,
+      unlabelled: all('select, input').filter((e) => !e.labels.length).length,
+      landmarks: ['header', 'main', 'nav'].filter((s) => !document.querySelector(s)),
+      live: all('[aria-live]').length,
+      boxes: all('.scroll').filter((e) => e.tabIndex !== 0 || !name(e)).length,
+    };
+    """

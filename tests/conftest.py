@@ -42,7 +42,7 @@ def kmod_built(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Return a browser, or skip where there is none."""
+    """Return a browser without a window."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (program and driver):
         pytest.skip("no chromium and chromedriver here: run scripts/setup --browser")

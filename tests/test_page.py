@@ -5,6 +5,7 @@ import re
 import browsing
 import pandas as pd
 import pytest
+from browsing import SIZES
 
 import loopwright as lw
 from loopwright.reporting import report
@@ -17,9 +18,9 @@ def page(tmp_path_factory):
     return out / "index.html"
 
 
-@pytest.fixture(params=browsing.SIZES, ids=str)
+@pytest.fixture(params=SIZES, ids=str)
 def opened(request, chromium, page):
-    return browsing.opened(chromium, page, request.param)
+    return browsing.opened(chromium, page, SIZES[request.param])
 
 
 def test_the_page_is_one_file_of_sensible_size(page):
@@ -46,8 +47,7 @@ def test_what_the_figures_assume_is_in_page_text_and_table(page):
 
 
 def test_it_opens_without_errors_and_asks_the_network_for_nothing(opened):
-    assert browsing.errors(opened) == []
-    assert browsing.asked(opened) == []
+    assert browsing.complaints(opened) == []
 
 
 def test_it_is_no_wider_than_the_window(opened):
@@ -75,24 +75,7 @@ def test_on_a_phone_nothing_is_out_of_sight(opened):
 
 
 def test_what_a_screen_reader_needs_is_there(opened):
-    script = """
-    const all = (s) => [...document.querySelectorAll(s)];
-    const name = (e) => e.getAttribute('aria-label') || e.alt || '';
-    return {
-      lang: document.documentElement.lang,
-      viewport: Boolean(document.querySelector('meta[name=viewport]')),
-      headings: all('h1, h2, h3, h4').filter((e) => e.offsetParent).map((e) => +e.tagName[1]),
-      unnamed: all('img, svg[role=img]').filter((e) => !name(e)).length,
-      pictures: all('svg[role=img]').length,
-      uncaptioned: all('table').filter((t) => !t.caption).length,
-      unscoped: all('th').filter((t) => !t.scope).length,
-      unlabelled: all('select, input').filter((e) => !e.labels.length).length,
-      landmarks: ['header', 'main', 'nav'].filter((s) => !document.querySelector(s)),
-      live: all('[aria-live]').length,
-      boxes: all('.scroll').filter((e) => e.tabIndex !== 0 || !name(e)).length,
-    };
-    """
-    found = opened.execute_script(script)
+    found = opened.execute_script(browsing.READER)
     assert found["lang"] == "en"
     assert found["viewport"]
     assert found["headings"][0] == 1
@@ -105,37 +88,9 @@ def test_what_a_screen_reader_needs_is_there(opened):
         assert not found[lack], lack
 
 
-CONTRAST = """
-const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-const parse = (c) => c.match(/[\\d.]+/g).map(Number);
-const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-const behind = (e) => {
-  for (; e; e = e.parentElement) {
-    const c = parse(getComputedStyle(e).backgroundColor);
-    if (c.length < 4 || c[3] > 0) return c;
-  }
-  return [255, 255, 255];
-};
-const low = new Set();
-const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walk.nextNode()) {
-  const e = walk.currentNode.parentElement;
-  if (!walk.currentNode.data.trim() || e.closest('script, noscript') || !e.getClientRects().length)
-    continue;
-  const svg = e.closest('svg');
-  const ink = parse(svg ? getComputedStyle(e).fill : getComputedStyle(e).color);
-  const [a, b] = [light(ink), light(behind(svg ? svg.parentElement : e))].sort((x, y) => y - x);
-  if ((a + 0.05) / (b + 0.05) < 4.5) low.add(`${e.tagName}.${e.className} ${e.textContent}`);
-}
-return [...low];
-"""
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_both_schemes(opened, scheme):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    assert opened.execute_script(CONTRAST) == []
+    assert browsing.low_contrast(opened, scheme) == []
 
 
 def shown(browser, selector):
@@ -165,13 +120,7 @@ def test_filters_change_the_rows_and_say_so(opened):
     said = opened.find_element("id", "shown").text
     assert re.fullmatch(r"\d+ of \d+ rows, \d+ of \d+ figures shown", said)
     opened.find_element("css selector", ".filters button").click()
-    wait_until(opened, lambda: len(shown(opened, rows)) == len(before))
-
-
-def wait_until(browser, condition):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 20).until(lambda _: condition())
+    browsing.wait_until(opened, lambda: len(shown(opened, rows)) == len(before))
 
 
 def test_tables_sort_by_the_head_that_is_pressed(opened):
