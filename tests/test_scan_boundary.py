@@ -116,3 +116,15 @@ def test_places_where_no_code_can_lie_say_nothing() -> None:
     cycles[12::16] = 2.0
     assert boundary(loop, cycles) == Boundary(16, "loop")
     assert boundary(loop, np.full(64, np.nan)) is None
+
+
+@pytest.mark.parametrize(
+    ("length", "offset", "slow", "at"),
+    [(12, 59, range(1, 12), 5), (12, 53, range(11, 13), 11), (12, 0, range(1), 0)],
+)
+def test_where_the_boundary_lies_in_the_loop_is_told(
+    length: int, offset: int, slow: range, at: int
+) -> None:
+    found = boundary(loop_of(length, offset), slow_where(64, slow))
+    assert found is not None
+    assert found.at == at

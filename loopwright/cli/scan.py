@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopwright.cli import options, output
+from loopwright.cli import options, output, scan_page
 from loopwright.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,6 +79,13 @@ _SHOWN = 20  # rows of the table where --top is left out
     help="Measure the N loops that lose most on this machine's core, where they lie and at their "
     "best place; rows are of these.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write one page that needs no network: a map of all loops, a table to filter, and of "
+    "each loop its instructions, strip of places and timeline.",
+)
 @output.formats
 def scan(
     file: Path,
@@ -95,6 +102,7 @@ def scan(
     dask: str | None,
     out: Path | None,
     measure: int | None,
+    html: Path | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
@@ -121,12 +129,14 @@ def scan(
     loopwright scan vmlinux --patch rep_stos_alternative --tree debian:6.12 -o patches --verify boot
     perf script > profile.txt && loopwright scan vmlinux --profile profile.txt
     loopwright scan vmlinux --measure 20
+    loopwright scan vmlinux --html scan.html
     """
     from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
 
     if file.is_dir():
-        if any((file_b, function, tree, tier, symbols, top, profile, measure, as_json, as_csv)):
+        others = (file_b, function, tree, tier, symbols, top, profile, measure, html)
+        if any((*others, as_json, as_csv)):
             raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
         return _folder(file, out, microarch, features, dask)
     if dask:
@@ -140,6 +150,8 @@ def scan(
         raise InputError("--patch takes one FILE, with --tree and -o")
     if measure is not None and (file_b or function):
         raise InputError("--measure takes one FILE, without --patch")
+    if html is not None:
+        scan_page.check(html, function or measure)
     if not function and (tree or out or tier):
         raise InputError(
             "--tree, --verify and -o are for --patch FUNCTION, -o for a folder of files, too"
@@ -149,18 +161,10 @@ def scan(
             Question(one, microarch=microarch, symbols=symbols, features=features)
             for one in (file, file_b)
         )
-        return _compare(a, b, fail_over, rows, as_json=as_json, as_csv=as_csv)
+        return _compare(a, b, fail_over, rows, html, as_json=as_json, as_csv=as_csv)
+    asked = Question(file, microarch=microarch, symbols=symbols, features=features, profile=profile)
     with output.progress("predicting") as step:
-        found: Scan = scanned(
-            Question(
-                file,
-                microarch=microarch,
-                symbols=symbols,
-                features=features,
-                profile=profile,
-                progress=step,
-            )
-        )
+        found: Scan = scanned(replace(asked, progress=step))
     if function and tree and out:
         return _patch(found, function, tree, out, tier, as_json=as_json, as_csv=as_csv)
     if measure is not None:
@@ -169,7 +173,10 @@ def scan(
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
         view.show(found.rows(rows), at_length=rows == 1)
-    print(*found.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
+    said = sys.stderr if as_json or as_csv else sys.stdout
+    print(*found.summary(), sep="\n", file=said)
+    if html is not None:
+        scan_page.write(html, found, asked)
     return 0
 
 
@@ -204,6 +211,7 @@ def _compare(
     b: "Question",
     percent: float | None,
     top: int | None,
+    html: Path | None,
     *,
     as_json: bool,
     as_csv: bool,
@@ -219,7 +227,10 @@ def _compare(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
         view.show(rows)
-    print(*between.summary(), sep="\n", file=sys.stderr if as_json or as_csv else sys.stdout)
+    said = sys.stderr if as_json or as_csv else sys.stdout
+    print(*between.summary(), sep="\n", file=said)
+    if html is not None:
+        scan_page.write(html, between, a, Path(b.file))
     slower = between.slower(percent) if percent is not None else []
     if slower:
         loops = counted(len({row["address_b"] for row in slower}), "loop")

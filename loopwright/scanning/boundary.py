@@ -8,7 +8,7 @@ crossed.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,11 +31,13 @@ class Boundary:
     crossed is "loop" (wherever in it before its last branch), "branch" (the last one, with what
     fuses with it, crosses it or ends at it), "start" (the loop begins at it), an instruction as
     "movq+0x12" (how far behind the first byte), a stretch of several as "+0x12..+0x20", or ""
-    where no such boundary lies in the loop: then it is its place between two of them.
+    where no such boundary lies in the loop: then it is its place between two of them. at is where
+    that boundary lies, in bytes from the loop's first one; None where none does.
     """
 
     size: int
     crossed: str
+    at: int | None = field(default=None, compare=False)
 
 
 def boundary(loop: ScannedLoop, cycles: Sequence[float] | np.ndarray) -> Boundary | None:
@@ -53,7 +55,7 @@ def boundary(loop: ScannedLoop, cycles: Sequence[float] | np.ndarray) -> Boundar
     # A boundary before byte x of the loop: bytes from its first one, mod the size.
     hurts = {-at % size for at in range(64) if slow[at]}
     harmless = {-at % size for at in range(64) if known[at]} - hurts
-    return Boundary(size, _crossed(loop, size, hurts, harmless))
+    return Boundary(size, *_crossed(loop, size, hurts, harmless))
 
 
 def _repeats(slow: np.ndarray, known: np.ndarray, size: int) -> bool:
@@ -61,24 +63,26 @@ def _repeats(slow: np.ndarray, known: np.ndarray, size: int) -> bool:
     return bool((folds == folds[0]).all())
 
 
-def _crossed(loop: ScannedLoop, size: int, hurts: set[int], harmless: set[int]) -> str:
+def _crossed(
+    loop: ScannedLoop, size: int, hurts: set[int], harmless: set[int]
+) -> tuple[str, int | None]:
     code = list(_instructions(loop))
     inside = {x % size for i in code for x in range(i.address, i.end) if x}
     here = [x for x in range(len(loop.code) + 1) if (loop.offset + x) % size == 0]
     group = _branch(code)
     before = {x for x in inside if x < group.start}
     if len(loop.code) <= size and before and not harmless & before and before & set(here):
-        return "loop"
+        return "loop", min(before & set(here))
     run = _run(hurts, -loop.offset % size, size)
     for x in here:
         if x in group and run <= {at % size for at in group}:
-            return "branch"
+            return "branch", x
     for x in here:
         for i in code:
             if i.address < x < i.end and run <= {at % size for at in range(i.address, i.end + 1)}:
-                return f"{i.mnemonic}+{i.address:#x}"
+                return f"{i.mnemonic}+{i.address:#x}", x
     if here == [0]:
-        return "start"
+        return "start", 0
     return _stretch(here, run, len(loop.code), size)
 
 
@@ -109,8 +113,11 @@ def _run(hurts: set[int], at: int, size: int) -> set[int]:
     return run
 
 
-def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> str:
-    """Return the bytes around a boundary in the loop, between which it may lie and hurt as much."""
+def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> tuple[str, int | None]:
+    """Return the bytes around a boundary in the loop, between which it may lie and hurt as much.
+
+    Behind them is where it lies.
+    """
     for x in here:
         if 0 < x < length:
             low = high = x
@@ -118,5 +125,5 @@ def _stretch(here: Sequence[int], run: set[int], length: int, size: int) -> str:
                 low -= 1
             while high + 1 < length and (high + 1) % size in run and high - x < size:
                 high += 1
-            return f"+{low:#x}..+{high:#x}" if low < high else f"+{x:#x}"
-    return ""
+            return f"+{low:#x}..+{high:#x}" if low < high else f"+{x:#x}", x
+    return "", None

@@ -107,9 +107,7 @@ def _row(
     assert one is not None
     cycles_a, best_a = _cycles(in_a, pair.a)
     cycles_b, best_b = _cycles(in_b, pair.b)
-    percent = None
-    if cycles_a is not None and cycles_b is not None:
-        percent = 100 * (cycles_b / cycles_a - 1)
+    word, percent = change(pair, in_a, in_b)
     errors = [
         costs.errors[n]
         for costs, n in ((in_a, pair.a), (in_b, pair.b))
@@ -117,7 +115,7 @@ def _row(
     ]
     return {
         "function": one.where,
-        "change": _change(pair, percent, in_a, in_b),
+        "change": word,
         "microarch": in_b.core.id,
         "address_a": f"{was.address:#x}" if was else "",
         "offset_a": was.offset if was else None,
@@ -142,19 +140,26 @@ def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float |
     return round(float(costs.cycles[number]), 3), round(float(costs.best[number]), 3)
 
 
-def _change(pair: Pair, percent: float | None, in_a: CoreCosts, in_b: CoreCosts) -> str:
+def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:
+    """Return what became of a loop on a core, one of CHANGES, and by how many percent it is slower.
+
+    No percentage where it is not in both builds, or one of them has no figure for it.
+    """
     if pair.a is None:
-        return NEW
+        return NEW, None
     if pair.b is None:
-        return GONE
-    if percent is None:
-        return UNKNOWN
+        return GONE, None
+    cycles_a, cycles_b = _cycles(in_a, pair.a)[0], _cycles(in_b, pair.b)[0]
+    if cycles_a is None or cycles_b is None:
+        return UNKNOWN, None
+    percent = 100 * (cycles_b / cycles_a - 1)
     was, now = bool(in_a.hurt[pair.a]), bool(in_b.hurt[pair.b])
+    word = SAME
     if percent > _SAME:
-        return HURT if now and not was else SLOWER
-    if percent < -_SAME:
-        return MENDED if was and not now else FASTER
-    return SAME
+        word = HURT if now and not was else SLOWER
+    elif percent < -_SAME:
+        word = MENDED if was and not now else FASTER
+    return word, percent
 
 
 def _badness(row: dict[str, Any]) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 """Make a page that needs no network: its template, and what it and others have in common."""
 
+import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -49,6 +50,9 @@ def check(out: Path) -> None:
         raise InputError(f"{out} does not end in .html; name the page so")
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file for the page")
+    there = next(folder for folder in out.absolute().parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise InputError(f"{out} cannot be written: {there} is no folder to write to")
 
 
 def write(page: str, out: Path) -> None:

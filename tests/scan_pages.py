@@ -1,0 +1,95 @@
+"""Pages of small objects, and what a page of a scan holds."""
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from scanned import built
+
+LOOPS = """\
+	.p2align 6
+	.fill {skip}, 1, 0x90
+	.type	clears, @function
+	.globl	clears
+clears:	movq $0, (%rdi)
+	addq $8, %rdi
+	decq %rsi
+	jne clears
+	ret
+	.size	clears, .-clears
+	.p2align 6
+	.type	far, @function
+	.globl	far
+far:	imulq %rbx, %rax
+	testq %rax, %rax
+	je 2f
+	jmp 1f
+	.skip 40, 0x90
+1:	imulq %rbx, %rax
+	decq %rsi
+	jne far
+2:	ret
+	.size	far, .-far
+	.type	halts, @function
+	.globl	halts
+halts:	hlt
+	decq %rsi
+	jne halts
+	ret
+	.size	halts, .-halts
+	.type	"a</script>b", @function
+"a</script>b":	addq $1, %rax
+	decq %rsi
+	jne "a</script>b"
+	ret
+	.size	"a</script>b", .-"a</script>b"
+"""
+
+
+def loops(folder: Path, skip: int = 57, name: str = "code.o") -> Path:
+    """Return an object of four loops, the first of which lies so many bytes behind a line."""
+    return built(folder, LOOPS.format(skip=skip), name=name)
+
+
+def data_of(page: Path) -> Any:
+    """Return the data of a page, its details unpacked: by kind and loop, with their texts."""
+    text = page.read_text()
+    (data,) = re.findall(r'<script type="application/json" id="scan">(.*?)<', text)
+    found = json.loads(data)
+    for side in found["sides"]:
+        for kind in ("code", "timelines"):
+            packs = [unpacked(pack) for pack in side[kind]["packs"]]
+            of = [(loop, pack["words"]) for pack in packs for loop in pack["loops"]]
+            side[kind] = dict(zip(side[kind]["held"], of, strict=True))
+    return found
+
+
+def unpacked(pack: str) -> Any:
+    return json.loads(gzip.decompress(base64.b64decode(pack)))
+
+
+def cycles(side: dict[str, Any], core: int, loop: int) -> list[float] | None:
+    """Return what a loop takes on a core at each place that it can lie at."""
+    number = side["costs"][core]["strip"][loop]
+    if number < 0:
+        return None
+    strip = side["strips"][number]
+    return [c for c, times in zip(strip[::2], strip[1::2], strict=True) for _ in range(times)]
+
+
+def many(folder: Path) -> Path:
+    """Return an object of 12,000 loops at all places of a line, each in a routine of its own."""
+    one = (
+        "\t.type f\\@, @function\nf\\@:\tmovq $0, (%rdi)\n\taddq $8, %rdi\n\tdecq %rsi\n"
+        "\tjne f\\@\n\tret\n\t.size f\\@, .-f\\@\n"
+    )
+    two = (
+        "\t.type g\\@, @function\ng\\@:\taddq (%rdi), %rax\n\tadcq 8(%rdi), %rdx\n"
+        "\ttestq %rax, %rax\n\tje 1f\n\tleaq 16(%rdi), %rdi\n\tdecq %rsi\n\tjne g\\@\n1:\tret\n"
+        "\t.size g\\@, .-g\\@\n"
+    )
+    text = f"\t.macro both\n{one}{two}\t.endm\n\t.rept 6000\n\tboth\n\t.endr\n"
+    return built(folder, text, name="many.o")
