@@ -1,73 +1,50 @@
 """Apply what a kernel patches into its own text when it boots: its alternatives.
 
 An entry of .altinstructions says: where the feature is there, this replacement stands instead of
-those instructions, and nops fill what is left. x86 kernels have had three layouts of an entry, told
-apart by its size: 13 bytes before Linux 5.13 (with a field for padding), 12 up to 6.2 (feature
-and, in its top bit, "where it is missing"), 14 since (feature and flags apart).
+those instructions. What it looks like is the ISA's matter: x86_alternatives, arm64_alternatives.
 """
 
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
-from loopwright.code import relocations
 from loopwright.code.elf import Edits
 from loopwright.errors import InputError, unknown
+from loopwright.scanning import arm64_alternatives as arm64
+from loopwright.scanning import arm64_features, kallsyms
+from loopwright.scanning import x86_alternatives as x86
 from loopwright.scanning.words import counted
 from loopwright.scanning.x86_features import ALWAYS, NUMBERS
 
-_SECTION = ".altinstructions"
-_MISSING = 0x8000  # of a feature of 12 or 13 bytes; bit 0 of the flags of 14
-_DIRECT_CALL = 2  # of those flags: a call through a pointer becomes a direct one
-_CALL, _JUMP, _SHORT_JUMP = 0xE8, 0xE9, 0xEB
-
-# What one instruction that does nothing looks like, by its length (Intel SDM, NOP, table 4-12).
-_NOPS = [bytes.fromhex(h) for h in (
-    "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
-    "0f1f840000000000")]  # fmt: skip
-
-
-class _Entry(NamedTuple):
-    """One alternative: addresses of the text and of its replacement, and for whom it is."""
-
-    at: int
-    new: int
-    feature: int
-    missing: bool
-    length: int
-    size: int
-    direct: bool
+_CODE = 4  # SHF_EXECINSTR
 
 
 @dataclass
 class Alternatives:
     """The alternatives of a file: how many there are, and how many were applied.
 
-    unknown counts those whose feature has no name here: they are left as linked.
+    unknown counts those whose feature has no name here, or whose replacement the kernel makes as it
+    boots: they are left as linked.
     """
 
     features: frozenset[str] | None = None
     total: int = 0
     applied: int = 0
     unknown: int = 0
-    _numbers: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Look up the features; InputError where a name is not known."""
+        """Raise InputError where a feature's name is not known."""
         for name in self.features or ():
-            if name not in NUMBERS:
-                raise unknown("feature", name, NUMBERS)
-            self._numbers.add(NUMBERS[name])
-        self._numbers.add(ALWAYS)
+            if name not in NUMBERS and name not in arm64_features.NAMES:
+                raise unknown("feature", name, [*NUMBERS, *arm64_features.NAMES])
 
     def check(self, name: str) -> None:
         """Raise InputError where features were asked for and the file has no alternatives."""
         if self.features is not None and not self.total:
             raise InputError(
-                f"{name} has no alternatives of an x86 kernel that --features could choose by: "
+                f"{name} has no alternatives of a kernel that --features could choose by: "
                 "leave it out"
             )
 
@@ -83,131 +60,99 @@ class Alternatives:
         return (
             f"text as patched on a CPU with {named} alone: {self.applied:,} of "
             f"{counted(self.total, 'alternative')} applied; "
-            f"{counted(self.unknown, 'is', 'are')} for features that have no name here"
+            f"{counted(self.unknown, 'is', 'are')} for features that have no name here, or made as "
+            "it boots"
         )
 
     def edits(self, image: ELFFile) -> Edits:
         """Return what is written over the code of an ELF file."""
-        table = image.get_section_by_name(_SECTION)
-        if table is None or image["e_machine"] != "EM_X86_64" or not table["sh_size"]:
+        table = image.get_section_by_name(x86.SECTION)
+        if table is None or not table["sh_size"]:
             return {}
-        layout = _Layout(image)
-        entries = list(_entries(layout, layout.number(_SECTION)))
-        self.total += len(entries)
-        written: dict[int, list[tuple[int, bytes]]] = {}
+        if image["e_machine"] == "EM_X86_64":
+            return self._x86(image)
+        if image["e_type"] == "ET_REL":
+            self.total += table["sh_size"] // arm64.SIZE
+            if self.features is not None:
+                raise InputError(
+                    "a part of an arm64 kernel does not say by which numbers it knows features, "
+                    "which --features could choose by: scan the kernel, or leave it out"
+                )
+            return {}
+        return self._arm64_elf(image)
+
+    def patched(self, content: bytes) -> bytes:
+        """Return an arm64 Image as it patches itself."""
+        named = {name: address for address, _, name in kallsyms.symbols(content)}
+        nops = {named[arm64.NOPS] - named["_text"]} if {arm64.NOPS, "_text"} <= {*named} else set()
+        out = bytearray(content)
+        for at, text in self._arm64(content, nops):
+            out[at : at + len(text)] = text
+        return bytes(out)
+
+    def _x86(self, image: ELFFile) -> Edits:
+        layout = x86.Layout(image)
+        found = list(x86.entries(layout, layout.number(x86.SECTION)))
+        self.total += len(found)
+        out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:
-            return written
-        for entry in entries:
-            place = layout.place(entry.at)
-            if place is None:
-                continue
-            number, at = place
-            old = bytes(layout.content(number)[at : at + entry.length])
-            new = self._chosen(entry, layout)
-            self.applied += new is not None
-            text = _filled(new if new is not None else old, len(old))
-            if text != old:
-                layout.write(number, at, text)
-                written.setdefault(number, []).append((at, text))
-        return written
+            return out
+        self._all_of(NUMBERS, "x86-64")
+        self.unknown += sum(entry.feature not in NUMBERS.values() for entry in found)
+        taken = {NUMBERS[name] for name in self.features} | {ALWAYS}
+        for applied, number, at, text in x86.written(layout, found, taken):
+            self.applied += applied
+            out.setdefault(number, []).append((at, text))
+        return out
 
-    def _chosen(self, entry: _Entry, layout: "_Layout") -> bytes | None:
-        """Return the replacement, moved to where it is to stand, or None where it is not taken."""
-        known = entry.feature in NUMBERS.values()
-        self.unknown += not known
-        if (entry.feature in self._numbers) == entry.missing or (entry.missing and not known):
-            return None
-        place = layout.place(entry.new)
-        if entry.direct or place is None:
-            return None
-        new = bytes(layout.content(place[0])[place[1] : place[1] + entry.size])
-        if len(new) >= 5 and new[0] in (_CALL, _JUMP):
-            (distance,) = struct.unpack_from("<i", new, 1)
-            moved = distance + entry.new - entry.at
-            new = new[:1] + struct.pack("<I", moved % (1 << 32)) + new[5:]
-        return new
+    def _arm64_elf(self, image: ELFFile) -> Edits:
+        """Return the same of a linked arm64 kernel, whose table lies in its memory as it starts."""
+        parts = [s for s in image.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
+        base = min(part["p_vaddr"] for part in parts)
+        memory = bytearray(max(p["p_vaddr"] + p["p_filesz"] for p in parts) - base)
+        for part in parts:
+            at = part["p_vaddr"] - base
+            memory[at : at + part["p_filesz"]] = part.data()
+        symbols = image.get_section_by_name(".symtab")
+        named = (
+            symbols.get_symbol_by_name(arm64.NOPS)
+            if isinstance(symbols, SymbolTableSection)
+            else None
+        )
+        nops = {symbol["st_value"] - base for symbol in named or ()}
+        out: dict[int, list[tuple[int, bytes]]] = {}
+        places = [
+            (number, section["sh_addr"] - base, section["sh_size"])
+            for number, section in enumerate(image.iter_sections())
+            if section["sh_flags"] & _CODE
+        ]
+        for at, text in self._arm64(bytes(memory), nops):
+            for number, start, size in places:
+                if start <= at < start + size:
+                    out.setdefault(number, []).append((at - start, text))
+        return out
 
-
-def _entries(layout: "_Layout", number: int) -> Iterator[_Entry]:
-    """Yield the entries of the table, in the layout by which all of them name code."""
-    content, base = bytes(layout.content(number)), layout.bases[number]
-    for size in (14, 12, 13):
-        if len(content) % size:
-            continue
-        found = [_entry(content, at, base, size) for at in range(0, len(content), size)]
-        if all(layout.place(e.at) and layout.fits(e) for e in found):
-            yield from found
+    def _arm64(self, content: bytes, nops: Collection[int]) -> Iterator[tuple[int, bytes]]:
+        """Yield what is written where in a kernel's memory; nops are places of that function."""
+        found = arm64.entries(content)
+        self.total += len(found)
+        if self.features is None or not found:
             return
-    raise InputError(
-        f"its {_SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
-    )
+        numbers = arm64_features.numbers(content)
+        self._all_of(numbers, "this arm64 kernel")
+        known = set(numbers.values())
+        taken = {numbers[name] for name in self.features}
+        for entry in found:
+            if entry.feature not in known or (entry.made and entry.new not in nops):
+                self.unknown += 1
+            elif entry.feature in taken:
+                self.applied += 1
+                yield entry.at, arm64.replacement(content, entry)
 
-
-def _entry(content: bytes, at: int, base: int, size: int) -> _Entry:
-    old, new, feature = struct.unpack_from("<iiH", content, at)
-    flags = int.from_bytes(content[at + 10 : at + 12], "little") if size == 14 else 0
-    length, replacing = content[at + (12 if size == 14 else 10) :][:2]
-    missing = bool(flags & 1) if size == 14 else bool(feature & _MISSING)
-    number = feature if size == 14 else feature & ~_MISSING
-    direct = bool(flags & _DIRECT_CALL)
-    return _Entry(base + at + old, base + at + 4 + new, number, missing, length, replacing, direct)
-
-
-def _filled(text: bytes, length: int) -> bytes:
-    """Return text filled up with nops, its own single ones at its end joined to longer ones."""
-    bare = text[:length].rstrip(b"\x90")
-    if len(bare) > 1 and len(bare) < len(text) and bare[-1] not in (_SHORT_JUMP,):
-        text = bare
-    elif not bare:
-        text = b""
-    left = length - len(text)
-    while left > 0:
-        nop = _NOPS[min(left, len(_NOPS)) - 1]
-        text += nop
-        left -= len(nop)
-    return text
-
-
-class _Layout:
-    """Sections of an ELF file at their addresses; those of an object one behind another."""
-
-    def __init__(self, image: ELFFile) -> None:
-        self._image = image
-        object_ = image["e_type"] == "ET_REL"
-        self._places = relocations.Places(image) if object_ else None
-        self._contents: dict[int, bytearray] = {}
-        self.bases: dict[int, int] = {}
-        self._names: dict[str, int] = {}
-        for number, section in enumerate(image.iter_sections()):
-            self._names.setdefault(section.name, number)
-            if section["sh_flags"] & 4 or section.name == _SECTION:
-                places = self._places
-                base = places.of_section(number) if places else section["sh_addr"]
-                self.bases[number] = base
-        self._ends = {n: b + image.get_section(n)["sh_size"] for n, b in self.bases.items()}
-
-    def number(self, name: str) -> int:
-        return self._names[name]
-
-    def content(self, number: int) -> bytearray:
-        if number not in self._contents:
-            section = self._image.get_section(number)
-            places = self._places
-            code = relocations.applied(self._image, places, number) if places else section.data()
-            self._contents[number] = bytearray(code)
-        return self._contents[number]
-
-    def write(self, number: int, at: int, text: bytes) -> None:
-        self.content(number)[at : at + len(text)] = text
-
-    def place(self, address: int) -> tuple[int, int] | None:
-        """Return the section of code that an address lies in, and where in it."""
-        for number, base in self.bases.items():
-            if base <= address < self._ends[number]:
-                return number, address - base
-        return None
-
-    def fits(self, entry: _Entry) -> bool:
-        """Say whether a replacement lies in code, where there is one, and is no longer."""
-        room = entry.size <= entry.length
-        return room and (not entry.size or self.place(entry.new) is not None)
+    def _all_of(self, names: Collection[str], which: str) -> None:
+        for name in sorted(self.features or ()):
+            if name not in names:
+                raise InputError(
+                    f"feature {name!r} is none by which code of {which} is patched; "
+                    f"known: {', '.join(sorted(names)) or 'none'}"
+                )

@@ -34,7 +34,8 @@ def read(path: Path, symbols: Path | None = None, features: frozenset[str] | Non
     """Return the code of a file; InputError where it holds none that can be read.
 
     symbols is a System.map, or what /proc/kallsyms shows, of the same kernel. features have their
-    alternatives applied, by the names of /proc/cpuinfo; without them text is as it was linked.
+    alternatives applied, by the names of /proc/cpuinfo, or of arm64_features; without them text is
+    as it was linked.
     """
     try:
         content = path.read_bytes()
@@ -43,7 +44,7 @@ def read(path: Path, symbols: Path | None = None, features: frozenset[str] | Non
     content = _unpacked(content, str(path))
     alternatives = Alternatives(features)
     if boot.is_image(content):
-        sections = [_arm64_text(content)]
+        sections = [_arm64_text(alternatives.patched(content))]
     else:
         sections = elf.sections(content, str(path), alternatives.edits)
     if not sections:

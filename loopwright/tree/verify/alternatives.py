@@ -5,6 +5,7 @@ from itertools import combinations
 
 import iced_x86 as iced
 
+from loopwright.code import moved
 from loopwright.tree.verify.image import Alternative, Image
 from loopwright.tree.verify.outcomes import NotProven
 
@@ -58,34 +59,4 @@ def _moved_x86(one: Alternative) -> bytes:
 
 
 def _moved_arm64(one: Alternative) -> bytes:
-    new = bytearray()
-    end = one.replacement_address + len(one.replacement)
-    for at in range(0, len(one.replacement), 4):
-        word = int.from_bytes(one.replacement[at : at + 4], "little")
-        new += _branch_kept(word, one.replacement_address + at, one.site + at, end, one).to_bytes(
-            4, "little"
-        )
-    return bytes(new)
-
-
-# AArch64 branches: mask and value that tell them, lowest bit and width of their distance in words.
-_BRANCHES = (
-    (0x7C000000, 0x14000000, 0, 26),  # b, bl
-    (0xFF000000, 0x54000000, 5, 19),  # b.cond
-    (0x7E000000, 0x34000000, 5, 19),  # cbz, cbnz
-    (0x7E000000, 0x36000000, 5, 14),  # tbz, tbnz
-)
-
-
-def _branch_kept(word: int, old: int, new: int, end: int, one: Alternative) -> int:
-    for mask, value, low, width in _BRANCHES:
-        if word & mask != value:
-            continue
-        field = ((1 << width) - 1) << low
-        distance = (word & field) >> low
-        distance -= (distance >> (width - 1)) << width
-        target = old + 4 * distance
-        if one.replacement_address <= target < end:
-            return word
-        return word & ~field | ((target - new) // 4 << low) & field
-    return word
+    return moved.arm64(one.replacement, one.replacement_address, one.site)
