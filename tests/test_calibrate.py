@@ -182,7 +182,6 @@ def test_answers_of_two_machines_and_half_a_file_are_refused(tmp_path):
         ({"machine": "simulated:skylark"}, "nearest: skylake"),
         ({"machine": "nowhere"}, "give host, simulated:ID or a file of answers"),
         ({"machine": "simulated:skylake", "settings": {"rename.wide": "4"}}, "unknown parameter"),
-        ({"machine": "simulated:neoverse-n1"}, "x86_64 alone"),
         ({"machine": "host", "settings": {"rename.width": "4"}}, "a simulated core alone"),
         ({"machine": "simulated:skylake", "mnemonics": ["frobnicate"]}, "no form is left"),
     ],

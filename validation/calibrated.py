@@ -27,7 +27,7 @@ import loopwright as lw
 from loopwright import paths
 from loopwright.calibrating import write
 from loopwright.calibrating.experiments import latency
-from loopwright.calibrating.forms import x86
+from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.simulated import Simulated
@@ -103,7 +103,7 @@ def hold(
     lw.calibrate(folder, machine=f"simulated:{core}", mnemonics=mnemonics)
     written = folder / f"simulated-{core}"
     true = Laboratory(Simulated(core, noise=0))
-    forms = x86.forms(true.machine.features)[0]
+    forms = kits.forms(true.machine.isa, true.machine.features)[0]
     with _models(folder):
         mine = Laboratory(Simulated(written.name, noise=0))
         names = set(table(written.name))

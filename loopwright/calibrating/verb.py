@@ -7,7 +7,7 @@ import pandas as pd
 
 from loopwright.calibrating import write
 from loopwright.calibrating.compare import differences
-from loopwright.calibrating.forms import x86
+from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, learn
@@ -48,9 +48,7 @@ def calibrate(
     """
     mapping.solver()
     known = _machine(machine, settings or {})
-    if known.isa != "x86_64":
-        raise InputError(f"{known.name} is {known.isa}; experiments are written for x86_64 alone")
-    forms = _chosen(x86.forms(known.features)[0], quick=quick, mnemonics=mnemonics)
+    forms = _chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
     folder = Path(out) / known.name.replace(":", "-")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 Each function is InputError that says how to get the module where it is missing or older.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,22 @@ def forms(isa: str, codes: Sequence[bytes]) -> list[list[str] | None]:
     import loopwright_pipeline
 
     return loopwright_pipeline.forms(isa, codes)
+
+
+Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
+
+
+def arm64_forms(
+    allocated: Callable[[int], bool],
+) -> tuple[list[tuple[str, int, bool, bool, list[Arm64Operand]]], list[str]]:
+    """Return the forms of AArch64 that compute in registers, and others of which no word is code.
+
+    allocated says of a word whether it is an instruction; see loopwright_pipeline.pyi.
+    """
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.arm64_forms(allocated)
 
 
 def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:

@@ -1,9 +1,18 @@
 """Types of the Python module that src/python.rs makes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
-__all__ = ["INTERFACE", "Core", "__version__", "forms", "loops", "outline", "parameters"]
+__all__ = [
+    "INTERFACE",
+    "Core",
+    "__version__",
+    "arm64_forms",
+    "forms",
+    "loops",
+    "outline",
+    "parameters",
+]
 
 INTERFACE: int  # counts the changes of what the module takes and returns
 __version__: str
@@ -62,6 +71,21 @@ def parameters() -> list[str]:
 
 def forms(isa: str, blocks: Sequence[bytes]) -> list[list[str] | None]:
     """Return the forms of each block's instructions; None where one has no name in the tables."""
+
+def arm64_forms(
+    allocated: Callable[[int], bool],
+) -> tuple[
+    list[tuple[str, int, bool, bool, list[tuple[int, bool, list[int], int, int, bool, bool]]]],
+    list[str],
+]:
+    """Return the forms of AArch64 that compute in registers, and the names of others.
+
+    Each form is its name, a word of code, whether it reads and whether it writes the flags, and its
+    operands: label, whether it is a vector register, the lowest bits of the fields of five that
+    name it, the highest register that they can name, how many are read from that on, whether it is
+    read, and written. Its word is one that allocated takes for an instruction; of the others it
+    takes none.
+    """
 
 def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
     """Return for each block the first byte that starts no instruction, or what it shows.

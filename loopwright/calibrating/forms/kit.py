@@ -19,9 +19,13 @@ class Pool:
 
 
 class Kit(Protocol):
-    """The registers that experiments of an ISA use, and instructions whose part is known."""
+    """The registers that experiments of an ISA use, and instructions whose part is known.
+
+    DISPATCHED is how copies that dispatch bounds are repeated, "loop" or "unrolled".
+    """
 
     POOLS: Mapping[str, Pool]
+    DISPATCHED: str
 
     def nop(self) -> bytes:
         """Return an instruction that does nothing."""

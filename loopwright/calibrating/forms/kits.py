@@ -1,13 +1,19 @@
-"""The kit of each ISA."""
+"""What there is of each ISA: its forms, and its kit."""
 
 from collections.abc import Mapping
 
-from loopwright.calibrating.forms import x86_kit
+from loopwright.calibrating.forms import arm64, arm64_kit, x86, x86_kit
+from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Kit
 
-_KITS: Mapping[str, Kit] = {"x86_64": x86_kit}
+_KITS: Mapping[str, Kit] = {"x86_64": x86_kit, "arm64": arm64_kit}
 
 
 def of(isa: str) -> Kit:
     """Return the kit of an ISA."""
     return _KITS[isa]
+
+
+def forms(isa: str, features: frozenset[str]) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has, and why others are left out."""
+    return x86.forms(features) if isa == "x86_64" else arm64.forms(features)

@@ -73,7 +73,8 @@ def dispatched(
         kernels.spread([kernels.apart(form)], [form.kit.nop()] * (spans[form.name] * width))
         for form in forms
     ]
+    figures = laboratory.time(asked, laboratory.kit.DISPATCHED)
     out = {}
-    for form, figure in zip(forms, laboratory.time(asked), strict=True):
+    for form, figure in zip(forms, figures, strict=True):
         out[form.name] = _surplus(figure, Flood(width, ()), spans[form.name])
     return out

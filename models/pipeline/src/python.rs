@@ -292,6 +292,7 @@ fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
     module.add_function(wrap_pyfunction!(parameters, module)?)?;
     module.add_function(wrap_pyfunction!(forms, module)?)?;
+    module.add_function(wrap_pyfunction!(crate::isa::arm64::python::arm64_forms, module)?)?;
     module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add_function(wrap_pyfunction!(crate::loops::python::loops, module)?)?;
     module.add("INTERFACE", INTERFACE)?;

@@ -4,10 +4,13 @@
 //! read here. Only instructions whose operands are known get through: for all
 //! others the error names them.
 
+pub mod catalogue;
 mod float;
 pub mod flow;
 pub mod integer;
 pub mod memory;
+#[cfg(feature = "python")]
+pub mod python;
 mod simd;
 pub mod vector;
 pub mod work;

@@ -1,0 +1,62 @@
+"""Registers that AArch64 experiments use, and instructions whose part in them is known."""
+
+from collections.abc import Mapping
+
+from loopwright.calibrating.forms.kit import Pool
+
+# x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
+# v15 alone, and a table is up to four registers that follow each other: constants from v12 on.
+POOLS: Mapping[str, Pool] = {
+    "gpr": Pool((10, 11, 12), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), (13, 14, 15), back=(8, 9)),
+    "vector": Pool((9, 10, 11), (0, 2, 3, 5, 6, 7, 16, 17, 18, 19), (12, 13, 14, 15), back=(1, 8)),
+}
+# A fetch ends at the branch of a loop: what is fetched in whole cycles shows no quarter of one.
+DISPATCHED = "unrolled"
+_ZERO = 31
+_CARRY_SET = 2  # the condition
+
+
+def nop() -> bytes:
+    """Return an instruction that does nothing."""
+    return _word(0xD503201F)
+
+
+def set_anew(kind: str, number: int) -> bytes:
+    """Return what gives a register, or the flags, a value that depends on nothing written."""
+    if kind == "flags":
+        constant = POOLS["gpr"].constant[0]
+        return _word(0xEA000000 | _three(_ZERO, constant, constant))
+    if kind == "gpr":
+        return _word(0xAA000000 | _three(number, _ZERO, POOLS["gpr"].constant[0]))
+    constant = POOLS["vector"].constant[0]
+    return _word(0x4EA01C00 | _three(number, constant, constant))
+
+
+def carry(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction that makes a value of one kind of a value of another.
+
+    Numbers are of registers; those of flags do not count. What writes a register from flags reads
+    that register, too.
+    """
+    constant = {kind: pool.constant[0] for kind, pool in POOLS.items()}
+    if (source, target) == ("gpr", "gpr"):  # eor
+        return _word(0xCA000000 | _three(write, read, constant["gpr"]))
+    if (source, target) == ("vector", "vector"):  # and, of 16 bytes
+        return _word(0x4E201C00 | _three(write, read, constant["vector"]))
+    if (source, target) == ("gpr", "vector"):  # fmov
+        return _word(0x9E670000 | _three(write, read, 0))
+    if (source, target) == ("vector", "gpr"):
+        return _word(0x9E660000 | _three(write, read, 0))
+    if (source, target) == ("gpr", "flags"):  # tst
+        return _word(0xEA000000 | _three(_ZERO, read, read))
+    if (source, target) == ("flags", "gpr"):  # csel
+        return _word(0x9A800000 | _CARRY_SET << 12 | _three(write, write, constant["gpr"]))
+    raise ValueError(f"nothing carries {source} to {target}")
+
+
+def _three(to: int, one: int, other: int) -> int:
+    return to | one << 5 | other << 16
+
+
+def _word(word: int) -> bytes:
+    return word.to_bytes(4, "little")

@@ -1,0 +1,92 @@
+//! The list of forms that compute in registers.
+
+use loopwright_pipeline::isa::arm64::catalogue::{forms, Form};
+use loopwright_pipeline::isa::arm64::decode;
+use loopwright_pipeline::isa::inst::{Decoded, VECTOR};
+use loopwright_pipeline::isa::label::FLAGS;
+
+fn decoded(word: u32) -> Decoded {
+    decode(&word.to_le_bytes()).unwrap().remove(0)
+}
+
+/// The word of a form with registers from `first` on, one for each operand.
+fn word(form: &Form, first: u32) -> u32 {
+    form.operands.iter().zip(first..).fold(form.word, |word, (operand, n)| {
+        let fields = &operand.fields;
+        fields.iter().fold(word, |word, low| word & !(0x1f << low) | n << low)
+    })
+}
+
+#[test]
+fn registers_are_chosen_by_their_fields() {
+    let (found, lost) = forms(|_| true);
+    // Products of 8-bit floats: their elements are named by bits of several fields.
+    assert!(lost.iter().all(|name| name.starts_with("fmlal")), "{lost:?}");
+    assert!(found.len() > 2000, "{}", found.len());
+    for form in &found {
+        let d = decoded(word(form, 5));
+        assert_eq!(d.form, form.name);
+        for (operand, n) in form.operands.iter().zip(5..) {
+            let register = if operand.vector { VECTOR + n } else { n };
+            let reads: Vec<_> = d.reads.iter().filter(|r| r.0 == operand.label).collect();
+            assert_eq!(reads.len(), if operand.read { operand.count } else { 0 }, "{form:?}");
+            assert!(reads.iter().zip(register..).all(|(r, n)| r.1 == n), "{form:?} {d:?}");
+            assert_eq!(
+                d.writes.contains(&(operand.label, register)),
+                operand.written,
+                "{form:?}"
+            );
+        }
+        let flags = |some: &[(u8, u8)]| some.iter().any(|r| r.0 == FLAGS);
+        assert_eq!(
+            (form.reads_flags, form.writes_flags),
+            (flags(&d.reads), flags(&d.writes))
+        );
+    }
+}
+
+#[test]
+fn forms_are_those_of_the_tables() {
+    let (found, _) = forms(|_| true);
+    let of = |name: &str| {
+        found
+            .iter()
+            .find(|form| form.name == name)
+            .map(|form| form.operands.len())
+    };
+    let known = [
+        ("add x,x,x", 3),
+        ("madd x,x,x,x", 4),
+        ("madd x,x,x", 3),
+        ("mov x,x", 2),
+        ("mov x,z", 1),
+        ("extr x,x,i", 2),
+        ("extr x,x,x,i", 3),
+        ("movi q,0", 1),
+        ("movk x,i", 1),
+        ("adr x,i", 1),
+        ("ccmp w,i", 1),
+        ("fcmp d", 2),
+        ("fcsel s", 3),
+        ("ins e,r", 2),
+        ("tbx 16b,4", 3),
+        ("aese", 2),
+        ("mul 4s,e", 3),
+        ("mov 16b", 2),
+        ("subs x,x,x,ext", 3),
+    ];
+    for (name, operands) in known {
+        assert_eq!(of(name), Some(operands), "{name}");
+    }
+    for name in ["ldr x,[x]", "b", "ret", "nop", "cbz"] {
+        assert_eq!(of(name), None, "{name}");
+    }
+}
+
+#[test]
+fn a_word_that_is_no_instruction_is_not_listed() {
+    let even = |word: u32| word & 0xff20_fc00 != 0x0e20_8400; // no vector addition of 8 bytes and such
+    let (found, lost) = forms(even);
+    assert!(found.iter().all(|form| even(form.word)));
+    assert!(lost.iter().any(|name| name == "add 8b"), "{lost:?}");
+}

@@ -1,0 +1,160 @@
+"""Calibration finds a known AArch64 core again, from timing with noise alone."""
+
+import csv
+from itertools import permutations
+
+import pytest
+
+import loopwright as lw
+from loopwright.calibrating import kernels
+from loopwright.calibrating.forms import arm64, arm64_kit, kits
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports.classes import mixture
+from loopwright.code import binding
+from loopwright.code.decode import decode
+from loopwright.predicting.forms import forms as table
+
+MNEMONICS = [
+    "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
+    "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
+    "mul", "sshl", "zip1", "dup", "umov", "movi", "orr", "smull", "sadalp", "faddp", "pmull",
+]  # fmt: skip
+CORE = "neoverse-n1"
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """Return the folder of what was learned of a simulated Neoverse N1."""
+    folder = tmp_path_factory.mktemp("cores")
+    lw.calibrate(folder, machine=f"simulated:{CORE}", mnemonics=MNEMONICS)
+    return folder / f"simulated-{CORE}"
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def uops(text):
+    """Return the uops of a cell of the table: a set of ports each, in no order."""
+    out = []
+    for part in filter(None, text.split("+")):
+        times, _, ports = part.rpartition("*")
+        out += [frozenset(ports)] * int(times or 1)
+    return sorted(map(sorted, out))
+
+
+def in_table(name):
+    """Say whether a form of a table computes in registers."""
+    mnemonic, _, operands = name.partition(" ")
+    system = mnemonic in ("nop", "ret", "b", "b.cond", "bl", "blr", "br")
+    branch = mnemonic in ("cbz", "cbnz", "tbz", "tbnz")
+    return not (system or branch or "[" in operands or "literal" in operands)
+
+
+@pytest.mark.parametrize("core", [CORE, "tsv110"])
+def test_every_form_of_the_tables_that_computes_is_listed(core):
+    true = {name for name in table(core) if in_table(name)}
+    features = Simulated(core).features
+    listed = {form.name for form in arm64.forms(features)[0]}
+    assert len(true) > 1200
+    assert not true - listed
+
+
+def test_forms_that_the_core_lacks_are_not_listed():
+    features = Simulated(CORE).features
+    assert any(form.mnemonic == "aese" for form in arm64.forms(features)[0])
+    assert not any(form.mnemonic == "aese" for form in arm64.forms(features - {"aes"})[0])
+
+
+def test_every_instance_is_the_form_and_an_instruction():
+    forms, left = arm64.forms(Simulated(CORE).features)
+    instances = kernels.Instances()
+    codes = [code for form in forms for code in (kernels.apart(form), instances.of(form))]
+    names = [form.name for form in forms for _ in range(2)]
+    assert [name for (name,) in binding.forms("arm64", codes)] == names
+    assert all(decode("arm64", code) for code in codes)
+    assert all(left.values())
+
+
+def test_instances_beside_each_other_write_other_registers():
+    known = {form.name: form for form in arm64.forms(Simulated(CORE).features)[0]}
+    for name in ("add x,x,x", "mla 16b", "tbx 16b,4"):
+        instances = kernels.Instances()
+        written = [instances.of(known[name])[0] & 0x1F for _ in range(6)]
+        assert len(set(written)) == 6
+        assert not set(written) & set(arm64_kit.POOLS["vector"].constant)
+    with pytest.raises(ValueError, match="does not fit"):
+        known["mul 8h,e"].encode({"0": 0, "1": 1, "2": 20})
+
+
+def test_what_carries_values_reads_and_writes_what_it_says():
+    kit = kits.of("arm64")
+    for source, target in (
+        ("gpr", "gpr"), ("gpr", "vector"), ("vector", "gpr"), ("vector", "vector"),
+        ("gpr", "flags"), ("flags", "gpr"),
+    ):  # fmt: skip
+        ((text,),) = [[i.text for i in decode("arm64", kit.carry(source, target, 8, 9))]]
+        assert ("8" in text) == (source != "flags"), text
+        assert ("9" in text) == (target != "flags"), text
+    for kind in ("gpr", "vector", "flags"):
+        assert len(decode("arm64", kit.set_anew(kind, 3))) == 1
+
+
+def test_width_and_ports_are_found_again_but_for_their_names(learned):
+    true = table(CORE)
+    found = {
+        f"{row['mnemonic']} {operands}".strip(): row["ports"]
+        for row in rows(learned / "instructions.csv")
+        for operands in row["operands"].split(";")
+    }
+    asked = [name for name in true if name.partition(" ")[0] in MNEMONICS and in_table(name)]
+    assert len(found) >= 0.95 * len(asked) > 150
+    agreeing = []
+    for order in permutations("STMVW"):
+        called = str.maketrans("01234", "".join(order))
+        agreeing.append(
+            {n for n, p in found.items() if uops(_ports(p, called)) == uops(true[n]["ports"])}
+        )
+    best = max(agreeing, key=len)
+    assert len(best) >= 0.98 * len(found), sorted(set(found) - best)
+    width = next(r for r in rows(learned / "measured.csv") if r["figure"] == "width")
+    assert width["value"] == "4"
+
+
+def _ports(text, called):
+    parts = (part.rpartition("*") for part in text.split("+"))
+    return "+".join(times + star + ports.translate(called) for times, star, ports in parts)
+
+
+def test_latencies_within_general_or_vector_registers_are_found_again(learned):
+    # What crosses between kinds is known as a round trip alone.
+    true = table(CORE)
+    known, wrong = 0, []
+    forms = {form.name: form for form in arm64.forms(Simulated(CORE).features)[0]}
+    for row in rows(learned / "measured.csv"):
+        figure, _, pair = row["figure"].partition(" ")
+        if figure != "latency" or row["note"]:
+            continue
+        kinds = {o.kind for o in forms[row["form"]].operands if o.label in pair.split(">")}
+        listed = dict(one.rsplit(":", 1) for one in true[row["form"]]["latency"].split())
+        if len(kinds) == 1:
+            known += 1
+            if listed.get(pair, listed.get("*")) != row["value"]:
+                wrong.append(row)
+    assert known > 200
+    assert len(wrong) <= 0.02 * known, wrong
+
+
+def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
+    true = Laboratory(Simulated(CORE, noise=0))
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned.parent))
+    mine = Laboratory(Simulated(learned.name, noise=0))
+    known = {form.name: form for form in arm64.forms(true.machine.features)[0]}
+    names = ["add x,x,x", "madd x,x,x", "fadd 4s", "mla 8b", "fmadd d", "umov r,e", "csel x,x,x"]
+    mixtures = [mixture([(known[a], 3), (known[b], 4)]) for a in names for b in names if a < b]
+    for theirs, ours in zip(
+        true.time(mixtures, "unrolled"), mine.time(mixtures, "unrolled"), strict=True
+    ):
+        assert ours.cycles == pytest.approx(theirs.cycles, rel=0.05)
