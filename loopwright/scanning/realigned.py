@@ -188,11 +188,16 @@ class Work:
 
     def _align(self) -> None:
         """Build the file with the choice taken."""
-        had, self.new = self.objtool, self.tree.read(self.file)
+        text = self.tree.read(self.file)
         chosen = zip(self.labels, self.numbers, strict=True)
         for label, (wish, _) in sorted(chosen, key=lambda pair: -pair[0].at):
-            self.new = labels.aligned(self.new, label, self.wishes[wish])
-        self._built[1:] = [self._made(self.new)]
+            text = labels.aligned(text, label, self.wishes[wish])
+        self._rebuild(text)
+
+    def _rebuild(self, text: str) -> None:
+        """Build the file with a new text; CheckError where the assembler has a word on it."""
+        had, self.new = self.objtool, text
+        self._built[1:] = [self._made(text)]
         if self.objtool and self.objtool != had:
             raise CheckError(self.objtool[0].strip(), (), "\n".join(self.objtool))
 
