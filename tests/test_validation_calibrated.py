@@ -2,7 +2,7 @@
 
 import pytest
 
-MNEMONICS = ["add", "imul", "shl", "lea", "paddd", "mulps", "pshufd", "movq", "vaddps", "vpand"]
+MNEMONICS = ["add", "imul", "shl", "lea", "paddd", "mulps", "pshufd", "movq", "vaddps", "vpand", "dec"]
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,26 @@ from itertools import count
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.forms.kit import Kit
 
+_LINE = 64  # bytes
+_PLACES = 16  # of memory that instances beside each other take in turn
+_WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
+
 
 def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
     """Return an instance in the registers of the instruction under test, some of them given."""
-    return form.encode(registers(form, numbers or {}))
+    return form.encode({**registers(form, numbers or {}), **_place(form, _APART)})
+
+
+def _place(form: Form, start: int = 0, number: int = 0) -> dict[str, int]:
+    """Return a displacement: each place lies in another line, and in another bank of it.
+
+    What is written is not read by instances that read alone.
+    """
+    if form.memory is None:
+        return {}
+    size = max(form.memory.bits // 8, 8)
+    start += _WRITTEN if form.memory.written else 0
+    return {"disp": start + number % _PLACES * (_LINE + size) // size * size}
 
 
 def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
@@ -43,7 +59,8 @@ class Instances:
             if operand.written:
                 pool = form.kit.POOLS[operand.kind].others[self._part :: self._parts]
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
-        return form.encode(registers(form, given))
+        place = _place(form, number=self._parts * next(self._next["memory"]) + self._part)
+        return form.encode({**registers(form, given), **place})
 
 
 def carried(form: Form) -> tuple[Operand, ...]:

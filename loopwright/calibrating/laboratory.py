@@ -55,6 +55,13 @@ class Laboratory:
             )
         return [self._figures[kernel] for kernel in wanted]
 
+    def turn(self, body: bytes = b"") -> Figure:
+        """Return the cycles of a trip of a loop, its counting branch included."""
+        (timing,) = self._measure([_loop(self.isa, body)])
+        if timing.cycles is None:
+            return Figure(float("nan"), 0.0, timing.refused)
+        return Figure(timing.cycles, timing.uncertainty)
+
     def _measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Try again what was refused for a reason of the moment."""
         found = self.machine.measure(trials)

@@ -3,16 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopwright.calibrating.experiments import latency, throughput, width
+from loopwright.calibrating.experiments import (
+    accesses,
+    branches,
+    fusion,
+    latency,
+    throughput,
+    width,
+)
+from loopwright.calibrating.experiments.accesses import Accesses
+from loopwright.calibrating.experiments.branches import Branches
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import classes, mapping, uops
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.rule import Ports
-from loopwright.calibrating.ports.uops import Uops
+from loopwright.calibrating.ports import classes, mapping, memory, uops
+from loopwright.calibrating.ports.uops import Core, Uops
 
 Step = Callable[[str], None]
 
@@ -22,11 +29,13 @@ class Learned:
     """A core as timing shows it: by the names of forms what was measured and concluded of each."""
 
     width: Width
-    classes: Sequence[Class]
-    ports: Sequence[Ports]
+    core: Core
     throughputs: Mapping[str, Throughput]
     latencies: Mapping[str, Sequence[Latency]]
     uops: Mapping[str, Uops]
+    accesses: Accesses
+    branches: Branches
+    fusion: Mapping[str, str]
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
@@ -39,7 +48,9 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     step("latencies")
     latencies = latency.measure(laboratory, runs)
     step("classes of forms that share ports")
-    found = classes.find(laboratory, runs, rates, latencies, wide.instructions)
+    kit = laboratory.kit
+    singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
+    found = classes.find(laboratory, singles, rates, latencies, wide.instructions)
     step(f"ports of {len(found)} classes")
     ports, _ = mapping.find(
         [one.size for one in found],
@@ -47,6 +58,22 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         lambda wanted: classes.unions(laboratory, found, wanted, wide.instructions),
     )
     step("uops of each form")
-    core = uops.Core(found, ports, wide.instructions)
-    shown = uops.find(laboratory, runs, core, rates, latencies)
-    return Learned(wide, found, ports, rates, latencies, shown)
+    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE)
+    shown = uops.find(laboratory, singles, core, rates, latencies)
+    step("uops of forms with memory")
+    rest = [form for form in runs if form.name not in shown.uops]
+    with_memory = memory.find(laboratory, rest, core, rates, latencies, shown)
+    step("loads, stores and branches")
+    named = {form.name: form for form in forms}
+    known = shown.uops | with_memory
+    fusing = [form for form in runs if known[form.name].places == 1]
+    return Learned(
+        wide,
+        core,
+        rates,
+        latencies,
+        known,
+        accesses.measure(laboratory, named, latencies),
+        branches.measure(laboratory, core),
+        fusion.measure(laboratory, fusing, wide.instructions),
+    )

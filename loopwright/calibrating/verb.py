@@ -96,7 +96,7 @@ def _chosen(
 def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
     width = learned.width
     yield "instructions a cycle", width.instructions, width.uncertainty, "nops"
-    for one, ports in zip(learned.classes, learned.ports, strict=True):
+    for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
         yield (
             f"ports of {one.blocker.name}",
             write.shown([ports]),

@@ -13,6 +13,7 @@ from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _INSTANCES = 6
+_WRITING = 16  # the same of what writes memory, before a place is written again
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,15 @@ def kernel(form: Form) -> list[bytes]:
     """Return instances that do not wait for each other."""
     instances = kernels.Instances()
     before = kernels.fresh(form.kit, kernels.carried(form), {})
-    return [b"".join([*before, instances.of(form)]) for _ in range(_INSTANCES)]
+    return [b"".join([*before, instances.of(form)]) for _ in range(_count(form))]
+
+
+def _count(form: Form) -> int:
+    return _WRITING if form.memory and form.memory.written else _INSTANCES
 
 
 def _of(form: Form, figure: Figure) -> Throughput:
     clean = not kernels.carried(form)
     return Throughput(
-        figure.cycles / _INSTANCES, figure.uncertainty / _INSTANCES, clean, figure.refused
+        figure.cycles / _count(form), figure.uncertainty / _count(form), clean, figure.refused
     )

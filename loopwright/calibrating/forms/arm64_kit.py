@@ -1,8 +1,8 @@
 """Registers that AArch64 experiments use, and instructions whose part in them is known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from loopwright.calibrating.forms.kit import Pool
+from loopwright.calibrating.forms.kit import Branch, Pool
 
 # x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
 # v15 alone, and a table is up to four registers that follow each other: constants from v12 on.
@@ -12,6 +12,13 @@ POOLS: Mapping[str, Pool] = {
 }
 # A fetch ends at the branch of a loop: what is fetched in whole cycles shows no quarter of one.
 DISPATCHED = "unrolled"
+# Memory and branches have no experiments yet.
+LOAD, STORE, JUMP = "", "", ""
+LOADS: Mapping[str, str] = {}
+FORWARDS: Mapping[str, tuple[str, str]] = {}
+UPDATES: Mapping[str, str] = {}
+BRANCHES: Sequence[Branch] = ()
+FUSING: Sequence[str] = ()
 _ZERO = 31
 _CARRY_SET = 2  # the condition
 
@@ -19,6 +26,21 @@ _CARRY_SET = 2  # the condition
 def nop() -> bytes:
     """Return an instruction that does nothing."""
     return _word(0xD503201F)
+
+
+def pad(size: int) -> list[bytes]:
+    """Return as few instructions as do nothing in so many bytes."""
+    return [nop()] * (size // 4)
+
+
+def opposite(branch: Branch) -> bytes:
+    """Return the code of a branch's opposite: the lowest bit of a condition turns it round."""
+    return _word(int.from_bytes(branch.code, "little") ^ 1)
+
+
+def hold(register: int, on: int) -> list[bytes]:
+    """Return what makes a general-purpose register wait for another, and leaves its value."""
+    return [_word(0xCA000000 | _three(register, register, on))] * 2
 
 
 def set_anew(kind: str, number: int) -> bytes:

@@ -23,6 +23,15 @@ class Operand:
     fixed: int | None = None
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What a form accesses in memory. Its address is made of operands: base "a", index "x"."""
+
+    bits: int
+    read: bool
+    written: bool
+
+
 Encode = Callable[[Mapping[str, int]], bytes]
 
 
@@ -30,7 +39,9 @@ Encode = Callable[[Mapping[str, int]], bytes]
 class Form:
     """A form by the name that `instructions.csv` has for it.
 
-    encode takes the number of a register for each operand with a choice, by its label.
+    encode takes the number of a register for each operand with a choice, by its label, and "disp",
+    the displacement of an address in bytes (0 where it is not given); with "x" any address has an
+    index. twin names the form that has a register where this one has memory, if there is one.
     """
 
     name: str
@@ -38,6 +49,8 @@ class Form:
     encode: Encode = field(compare=False, repr=False)
     kit: Kit = field(compare=False, repr=False)
     needs: frozenset[str] = frozenset()
+    memory: Memory | None = None
+    twin: str = ""
 
     @property
     def mnemonic(self) -> str:

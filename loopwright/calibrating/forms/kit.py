@@ -1,6 +1,6 @@
 """What experiments need of an ISA besides forms: registers by their parts, known instructions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,16 @@ class Pool:
     back: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class Branch:
+    """A conditional branch to what follows it: its kind as flag `fuse=` has it, name, opposite."""
+
+    kind: str
+    name: str
+    opposite: str
+    code: bytes
+
+
 class Kit(Protocol):
     """The registers that experiments of an ISA use, and instructions whose part is known.
 
@@ -26,9 +36,25 @@ class Kit(Protocol):
 
     POOLS: Mapping[str, Pool]
     DISPATCHED: str
+    LOAD: str  # names of the forms that only load and store a register; "" where none is used
+    STORE: str
+    LOADS: Mapping[str, str]  # forms that only load, by the parameter that their latency is
+    FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
+    UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
+    BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
+    JUMP: str  # name of the plain jump; "" where there are no branches
+    FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
 
     def nop(self) -> bytes:
         """Return an instruction that does nothing."""
+        ...
+
+    def pad(self, size: int) -> list[bytes]:
+        """Return as few instructions as do nothing in so many bytes."""
+        ...
+
+    def opposite(self, branch: Branch) -> bytes:
+        """Return the code of a branch's opposite."""
         ...
 
     def set_anew(self, kind: str, number: int) -> bytes:
@@ -41,4 +67,8 @@ class Kit(Protocol):
         Numbers are of registers; those of flags do not count. What writes a register from flags
         reads that register, too.
         """
+        ...
+
+    def hold(self, register: int, on: int) -> list[bytes]:
+        """Return what makes a general-purpose register wait for another, and leaves its value."""
         ...

@@ -1,10 +1,10 @@
 """Registers that x86-64 experiments use, and instructions whose part in them is known."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import iced_x86 as iced
 
-from loopwright.calibrating.forms.kit import Pool
+from loopwright.calibrating.forms.kit import Branch, Pool
 
 # rsp and the counter of trips are left alone; implied registers are no instruction's choice.
 POOLS: Mapping[str, Pool] = {
@@ -12,9 +12,49 @@ POOLS: Mapping[str, Pool] = {
     "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
 }
 DISPATCHED = "loop"  # so that decoded code is held by caches for it
+LOAD, STORE = "mov r64,m64", "mov m64,r64"
+LOADS: Mapping[str, str] = {
+    "load_cycles": LOAD,
+    "load_vector_cycles": "movaps x,m128",
+    "load_256_cycles": "vmovaps y,m256",
+}
+FORWARDS: Mapping[str, tuple[str, str]] = {
+    "8 bits": ("mov m8,r8", "movzx r32,m8"),
+    "16 bits": ("mov m16,r16", "movzx r32,m16"),
+    "32 bits": ("mov m32,r32", "mov r32,m32"),
+    "vector": ("movaps m128,x", "movaps x,m128"),
+    "a part": ("mov m64,r64", "mov r32,m32"),
+    "more than was stored": ("mov m32,r32", "mov r64,m64"),
+}
+UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
+# Branches to what follows them, and their opposites; their kind is what they go by. None of the
+# first ones is taken behind the count of a loop's trips, which is above zero.
+BRANCHES: Sequence[Branch] = tuple(
+    Branch(kind, f"j{name} rel", f"j{other} rel", bytes((0x0F, code, 0, 0, 0, 0)))
+    for kind, name, other, code in (
+        ("z", "e", "ne", 0x84),
+        ("c", "b", "ae", 0x82),
+        ("o", "o", "no", 0x80),
+        ("s", "s", "ns", 0x88),
+        ("a", "be", "a", 0x86),
+        ("l", "l", "ge", 0x8C),
+        ("l", "le", "g", 0x8E),
+    )
+)
+JUMP = "jmp rel"
+FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
 _R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
+
+
+_NOPS = tuple(
+    bytes.fromhex(code)
+    for code in (
+        "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
+        "0f1f840000000000", "660f1f840000000000",
+    )
+)  # fmt: skip
 
 
 def _encoded(ins: iced.Instruction) -> bytes:
@@ -34,6 +74,20 @@ def _vector(number: int) -> "iced.Register_":
 def nop() -> bytes:
     """Return an instruction that does nothing, long enough for caches of decoded code."""
     return bytes.fromhex("0f1f440000")
+
+
+def pad(size: int) -> list[bytes]:
+    """Return as few instructions as do nothing in so many bytes."""
+    out = []
+    while size:
+        out.append(_NOPS[min(size, len(_NOPS)) - 1])
+        size -= len(out[-1])
+    return out
+
+
+def opposite(branch: Branch) -> bytes:
+    """Return the code of a branch's opposite."""
+    return bytes((branch.code[0], branch.code[1] ^ 1, *branch.code[2:]))
 
 
 def set_anew(kind: str, number: int) -> bytes:
@@ -76,3 +130,9 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
     else:
         raise ValueError(f"nothing carries {source} to {target}")
     return _encoded(ins)
+
+
+def hold(register: int, on: int) -> list[bytes]:
+    """Return what makes a general-purpose register wait for another, and leaves its value."""
+    code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
+    return [_encoded(create(code, _gpr(register), _gpr(on)))] * 2

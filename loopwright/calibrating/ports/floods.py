@@ -15,6 +15,8 @@ from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _LEAST = 4  # cycles that the ports are flooded for
 _MOST = 14  # the same; beyond it noise is as large as a uop
+_KERNELS = 3  # at most, where one leaves doubt
+_ERRORS = 2.5  # uncertainties that a whole number must hold for
 _SURE = 0.3  # uops: how far from a whole number the surplus may lie
 
 
@@ -34,6 +36,12 @@ class Surplus:
     measured: float
     uncertainty: float
 
+    @property
+    def doubtful(self) -> bool:
+        """Say whether noise may have made another whole number, or none, of it."""
+        off = abs(self.measured - round(self.measured))
+        return off + _ERRORS * self.uncertainty > 0.5
+
 
 def span(cycles: float) -> int | None:
     """Return the cycles to flood ports for, with an instruction that takes so many itself."""
@@ -43,38 +51,55 @@ def span(cycles: float) -> int | None:
 
 def measure(laboratory: Laboratory, asked: Sequence[tuple[Form, Flood, int]]) -> list[Surplus]:
     """Return what each form puts on each flood's ports, flooded for so many cycles."""
-    figures = laboratory.time([_kernel(*one) for one in asked])
-    return [
-        _surplus(f, flood, cycles) for (_, flood, cycles), f in zip(asked, figures, strict=True)
-    ]
-
-
-def _kernel(form: Form, flood: Flood, cycles: int) -> list[bytes]:
-    makers = kernels.Instances()
-    parts = [[makers.of(b) for _ in range(n * cycles)] for b, n in flood.blockers]
-    return kernels.spread([kernels.apart(form)], *parts)
-
-
-def _surplus(figure: Figure, flood: Flood, cycles: int) -> Surplus:
-    if not figure:
-        return Surplus(None, float("nan"), 0.0)
-    uops = flood.size * (figure.cycles - cycles)
-    error = flood.size * figure.uncertainty
-    whole = round(uops)
-    sure = abs(uops - whole) <= _SURE and whole >= 0
-    return Surplus(whole if sure else None, uops, error)
+    return _sure(laboratory, [_Asked(*one) for one in asked], "loop")
 
 
 def dispatched(
     laboratory: Laboratory, forms: Sequence[Form], spans: Mapping[str, int], width: int
 ) -> dict[str, Surplus]:
     """Return how many places at dispatch each form takes: nops flood them all."""
-    asked = [
-        kernels.spread([kernels.apart(form)], [form.kit.nop()] * (spans[form.name] * width))
-        for form in forms
-    ]
-    figures = laboratory.time(asked, laboratory.kit.DISPATCHED)
-    out = {}
-    for form, figure in zip(forms, figures, strict=True):
-        out[form.name] = _surplus(figure, Flood(width, ()), spans[form.name])
-    return out
+    flood = Flood(width, ())
+    found = _sure(
+        laboratory,
+        [_Asked(form, flood, spans[form.name]) for form in forms],
+        laboratory.kit.DISPATCHED,
+    )
+    return {form.name: one for form, one in zip(forms, found, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    form: Form
+    flood: Flood
+    cycles: int
+
+    def kernel(self, more: int) -> list[bytes]:
+        """Return the flood and the form within it; more cycles make another kernel of it."""
+        cycles = self.cycles + more
+        makers = kernels.Instances()
+        parts = [[makers.of(b) for _ in range(n * cycles)] for b, n in self.flood.blockers]
+        if not parts:
+            parts = [[self.form.kit.nop()] * (self.flood.size * cycles)]
+        return kernels.spread([kernels.apart(self.form)], *parts)
+
+    def surplus(self, figures: Sequence[Figure]) -> Surplus:
+        """Return what all answers say, the n-th of a flood of n cycles more."""
+        some = [(one.cycles - self.cycles - n, one) for n, one in enumerate(figures) if one]
+        if not some:
+            return Surplus(None, float("nan"), 0.0)
+        uops = self.flood.size * sum(cycles for cycles, _ in some) / len(some)
+        error = self.flood.size * sum(one.uncertainty**2 for _, one in some) ** 0.5 / len(some)
+        whole = round(uops)
+        return Surplus(whole if abs(uops - whole) <= _SURE and whole >= 0 else None, uops, error)
+
+
+def _sure(laboratory: Laboratory, asked: Sequence[_Asked], notion: str) -> list[Surplus]:
+    """Return surpluses; of what lies between whole numbers more kernels are asked."""
+    figures: list[list[Figure]] = [[] for _ in asked]
+    unsure = list(range(len(asked)))
+    for more in range(_KERNELS):
+        answers = laboratory.time([asked[n].kernel(more) for n in unsure], notion)
+        for n, answer in zip(unsure, answers, strict=True):
+            figures[n].append(answer)
+        unsure = [n for n in unsure if asked[n].surplus(figures[n]).doubtful]
+    return [one.surplus(some) for one, some in zip(asked, figures, strict=True)]

@@ -6,6 +6,7 @@ is left but the same with other names.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,9 +25,36 @@ def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports
     """Return the ports of each class by numbers, and what was measured to find them.
 
     measure tells how many ports some classes have together, and leaves out what the figure does
-    not say. InputError without the solver, and where no ports explain what was measured.
+    not say. Groups of classes that are not seen to share any have ports of their own. InputError
+    without the solver, and where no ports explain what was measured.
     """
     known = measure(subsets(len(sizes), 2))
+    found: dict[int, Ports] = {}
+    first = 0
+    for group in parts(sizes, known):
+        own = [_within(one, group) for one in known if set(one.of) <= set(group)]
+
+        def ask(wanted: Sequence[tuple[int, ...]], group: tuple[int, ...] = group) -> list[Union]:
+            answers = measure([tuple(group[n] for n in one) for one in wanted])
+            return [_within(one, group) for one in answers]
+
+        solved, more = _solve([sizes[n] for n in group], width, own, ask)
+        for n, ports in zip(group, solved, strict=True):
+            found[n] = frozenset(first + port for port in ports)
+        first += len(frozenset().union(*solved))
+        known += [replace(one, of=tuple(group[n] for n in one.of)) for one in more[len(own) :]]
+    return [found[n] for n in range(len(sizes))], known
+
+
+def _within(one: Union, group: Sequence[int]) -> Union:
+    """Return what classes have together, by their places in a group."""
+    return replace(one, of=tuple(group.index(n) for n in one.of))
+
+
+def _solve(
+    sizes: Sequence[int], width: int, known: list[Union], measure: Measure
+) -> tuple[list[Ports], list[Union]]:
+    """Return the ports of classes of a group, and what is known of them."""
     open_ = [one for one in subsets(len(sizes), 3) if len(one) > 2]
     for _ in range(_ROUNDS):
         count, found = _fewest(sizes, known)
@@ -44,6 +72,20 @@ def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports
         open_.remove(asked)
         known += measure([asked])
     return found, known
+
+
+def parts(sizes: Sequence[int], pairs: Sequence[Union]) -> list[tuple[int, ...]]:
+    """Return the classes in groups, of which none is seen to share ports with another.
+
+    Where two together have more ports than dispatch keeps busy, nothing shows that they share.
+    """
+    group = {n: {n} for n in range(len(sizes))}
+    for one in pairs:
+        if not one.least and one.ports < sum(sizes[n] for n in one.of):
+            joined = frozenset().union(*(group[n] for n in one.of))
+            for n in joined:
+                group[n] = set(joined)
+    return sorted({tuple(sorted(some)) for some in group.values()}, key=min)
 
 
 def solver() -> Any:

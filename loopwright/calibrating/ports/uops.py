@@ -44,11 +44,29 @@ class Core:
     classes: Sequence[Class]
     ports: Sequence[Ports]
     width: int
+    load: str = ""  # names of the forms that only load and only store a register
+    store: str = ""
+
+    def of(self, name: str) -> Ports | None:
+        """Return the ports of the class that a form is of."""
+        for one, ports in zip(self.classes, self.ports, strict=True):
+            if name in one.members:
+                return ports
+        return None
 
     @property
     def wide(self) -> Ports:
         """Return the ports of what no flood can show: all that arithmetic has."""
-        return frozenset().union(*self.ports)
+        memory = {self.of(self.load), self.of(self.store)}
+        return frozenset().union(*(ports for ports in self.ports if ports not in memory))
+
+
+@dataclass(frozen=True)
+class Found:
+    """Uops by the names of forms, and whether dispatch counts them, or instructions."""
+
+    uops: dict[str, Uops]
+    counts: bool
 
 
 def find(
@@ -57,8 +75,9 @@ def find(
     core: Core,
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-) -> dict[str, Uops]:
-    """Return the uops of each form."""
+    counts: bool | None = None,
+) -> Found:
+    """Return the uops of each form, and whether dispatch counts uops, if that is not known yet."""
     own = {n: p for c, p in zip(core.classes, core.ports, strict=True) for n in c.members}
     held = partial(_held, laboratory, core, rates=rates, latencies=latencies)
     out = {name: Uops(1, (ports,), why="of a class") for name, ports in own.items()}
@@ -75,35 +94,33 @@ def find(
             spans[form.name] = span
     left = [form for form in others if form.name in spans]
     places = floods.dispatched(laboratory, left, spans, core.width)
-    seen = _flooded(laboratory, left, core, spans)
-    counts = _dispatch_counts_uops(core, seen, places)
+    answers = iter(
+        floods.measure(
+            laboratory,
+            [
+                (form, Flood(one.size, ((one.blocker, one.size),)), spans[form.name])
+                for form in left
+                for one in core.classes
+            ],
+        )
+    )
+    seen = {form.name: [next(answers) for _ in core.classes] for form in left}
+    if counts is None:
+        counts = _dispatch_counts_uops(core, seen, places)
     for form in left:
         idle = _idle(form, latencies[form.name])
-        out[form.name] = _solve(core, seen[form.name], places[form.name], counts, idle)
+        shown = places[form.name]
+        fused = form.memory is not None
+        out[form.name] = _solve(core, seen[form.name], shown, counts, idle, fused)
     out |= held([form for form in left if out[form.name].ports is not None], out)
-    if counts:
-        return out
-    # Dispatch may count instructions, or pairs of uops; where that does not explain it, uops.
-    failed = [form for form in left if out[form.name].ports is None]
-    single = {f.name: _shown(core, seen[f.name]) for f in failed}
-    again = {n: Uops(len(some), some, why="by floods") for n, some in single.items() if some}
-    found = held([form for form in failed if form.name in again], out | again)
-    return out | {name: one for name, one in found.items() if one.ports is not None}
-
-
-def _flooded(
-    laboratory: Laboratory, forms: Sequence[Form], core: Core, spans: Mapping[str, int]
-) -> dict[str, list[Surplus]]:
-    """Return what each form puts on each class's ports; what is not clear is flooded once more."""
-    floods_ = [Flood(one.size, ((one.blocker, one.size),)) for one in core.classes]
-    asked = [(form, flood, spans[form.name]) for form in forms for flood in floods_]
-    found = floods.measure(laboratory, asked)
-    unclear = [n for n, one in enumerate(found) if one.uops is None]
-    longer = [(form, flood, span + 1) for form, flood, span in (asked[n] for n in unclear)]
-    for n, one in zip(unclear, floods.measure(laboratory, longer), strict=True):
-        found[n] = one
-    answers = iter(found)
-    return {form.name: [next(answers) for _ in floods_] for form in forms}
+    if not counts:
+        # Dispatch may count instructions, or pairs of uops; where that does not explain it, uops.
+        failed = [form for form in left if out[form.name].ports is None]
+        single = {f.name: _shown(core, seen[f.name]) for f in failed}
+        again = {n: Uops(len(some), some, why="by floods") for n, some in single.items() if some}
+        found = held([form for form in failed if form.name in again], out | again)
+        out |= {name: one for name, one in found.items() if one.ports is not None}
+    return Found({form.name: out[form.name] for form in forms}, counts)
 
 
 def _dispatch_counts_uops(
@@ -135,10 +152,13 @@ def _shown(core: Core, seen: Sequence[Surplus]) -> tuple[Ports, ...] | None:
     return tuple(count.elements())
 
 
-def _solve(core: Core, seen: Sequence[Surplus], places: Surplus, counts: bool, idle: bool) -> Uops:
+def _solve(
+    core: Core, seen: Sequence[Surplus], places: Surplus, counts: bool, idle: bool, fused: bool
+) -> Uops:
     """Return the uops that explain what floods show, and what it takes at dispatch.
 
-    counts says that places at dispatch are uops.
+    counts says that places at dispatch are uops; fused, that those of memory and those that compute
+    may share one.
     """
     if any(one.uops is None for one in seen) or (counts and places.uops is None):
         return Uops(0, None, why="floods of ports show no whole number of uops")
@@ -146,9 +166,11 @@ def _solve(core: Core, seen: Sequence[Surplus], places: Surplus, counts: bool, i
     if uops is None:
         return Uops(0, None, why="floods of ports contradict each other")
     if not counts:
-        return Uops(max(1, min(places.uops or len(uops), len(uops))), uops, why="by floods")
+        memory = sum(one in (core.of(core.load), core.of(core.store)) for one in uops)
+        computing = len(uops) - memory
+        return Uops(max(1, min(places.uops or computing, computing)), uops, why="by floods")
     assert places.uops is not None
-    missing = places.uops - len(uops)
+    missing = max(places.uops - len(uops), 0 if fused else -len(uops))
     if missing < 0:
         return Uops(0, None, why="it takes fewer places at dispatch than floods show uops")
     if not uops and places.uops == 1 and idle:
@@ -168,7 +190,7 @@ def _held(
     forms = {form.name: form for form in chosen}
     out = {}
     for name, form in forms.items():
-        out[name] = _alone(core, form, found[name], rates[name], latencies[name])
+        out[name] = alone(core, form, found[name], rates[name], latencies[name])
     asked = [
         (name, n)
         for name in forms
@@ -180,7 +202,8 @@ def _held(
         blocker, size = core.classes[n].blocker, core.classes[n].size
         makers, others = kernels.Instances(0, 2), kernels.Instances(1, 2)
         before = b"".join(kernels.fresh(forms[name].kit, kernels.carried(forms[name]), {}))
-        if before:
+        memory = forms[name].memory
+        if before or (memory and memory.read and memory.written):  # what was stored is waited for
             mixtures.append([])
             continue
         tested = [makers.of(forms[name]) for _ in range(_TIMES)]
@@ -203,7 +226,7 @@ def _held(
     return out
 
 
-def _alone(
+def alone(
     core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
 ) -> Uops:
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""

@@ -1,0 +1,114 @@
+"""Loads and what they take from stores.
+
+Asked: after how many cycles a loaded value can be used, sooner where a load gave the address, and
+when a load can be used that reads what was stored just before. Kernels: a load whose own result is
+its address; a store and a load of one place, through which a value goes round, by width, by
+address and by part of what was stored; an addition to memory. Answer: the cycles of a copy. All
+memory holds pointers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Figure, Laboratory
+
+_RENAMED = 2.5  # cycles: less than any way through a cache
+_DISPLACED, _FAR, _ODD = 8, 2056, 4  # bytes; far is more than any core renames
+
+
+@dataclass(frozen=True)
+class Access:
+    """A figure of memory: cycles as measured, or why there are none."""
+
+    name: str
+    figure: Figure
+
+    @property
+    def cycles(self) -> int:
+        """Return whole cycles."""
+        return round(self.figure.cycles)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Latencies of loads by kind of register, and figures of pointer chases and forwarding."""
+
+    loads: Mapping[str, int]
+    figures: Mapping[str, Access]
+
+    def known(self, name: str) -> int | None:
+        """Return whole cycles of a figure, None where it was refused or not asked for."""
+        one = self.figures.get(name)
+        return one.cycles if one and one.figure else None
+
+    def renamed(self, name: str) -> bool | None:
+        """Say whether a value comes back sooner than through the cache; None if not known."""
+        one = self.figures.get(name)
+        return one.figure.cycles < _RENAMED if one and one.figure else None
+
+
+def measure(
+    laboratory: Laboratory,
+    forms: Mapping[str, Form],
+    latencies: Mapping[str, Sequence[Latency]],
+) -> Accesses:
+    """Return what is known of loads and forwarding; nothing where no form accesses memory."""
+    kit = laboratory.kit
+    load, store = forms.get(kit.LOAD), forms.get(kit.STORE)
+    asked: dict[str, list[bytes]] = {}
+    if load:
+        asked["pointer chase"] = [_chase(load)]
+    if load and store:
+        asked |= {
+            "forwarded": _pair(store, load),
+            "forwarded, displaced": _pair(store, load, {"disp": _DISPLACED}),
+            "forwarded, far": _pair(store, load, {"disp": _FAR}),
+            "forwarded, off a word": _pair(store, load, {"disp": _ODD}),
+            "forwarded, indexed": _pair(store, load, {"x": kit.POOLS["gpr"].constant[1]}),
+        }
+    for said, (one, other) in kit.FORWARDS.items():
+        if one in forms and other in forms:
+            asked[f"forwarded, {said}"] = _pair(forms[one], forms[other])
+    for said, name in kit.UPDATES.items():
+        if name in forms:
+            asked[f"updated, {said}"] = [_update(forms[name])]
+    found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
+    loads = {kind: cycles for kind, name in kit.LOADS.items() if (cycles := _of(latencies, name))}
+    return Accesses(loads, {name: Access(name, figure) for name, figure in found.items()})
+
+
+def _of(latencies: Mapping[str, Sequence[Latency]], name: str) -> int | None:
+    """Return the latency from the address of a form that loads alone."""
+    for one in latencies.get(name, ()):
+        if one.source == "a" and not one.refused and not one.bound:
+            return one.cycles
+    return None
+
+
+def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[bytes]:
+    """Return a store and a load of the same place, through one register."""
+    base = store.kit.POOLS["gpr"].constant[0]
+    (value,) = (o for o in store.chosen if o.label not in ("a", "x"))
+    (result,) = (o for o in load.chosen if o.written)
+    register = store.kit.POOLS[value.kind].back[0]
+    place = {"a": base, **(at or {})}
+    return [
+        store.encode({value.label: register, **place}),
+        load.encode({result.label: register, **place}),
+    ]
+
+
+def _update(form: Form) -> bytes:
+    """Return what changes a place by something that nothing writes."""
+    (value,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    base, constant = form.kit.POOLS["gpr"].constant
+    return form.encode({value.label: constant, "a": base})
+
+
+def _chase(load: Form) -> bytes:
+    """Return a load of a register from where it points to."""
+    (result,) = (o for o in load.chosen if o.written)
+    register = load.kit.POOLS["gpr"].back[0]
+    return load.encode({result.label: register, "a": register})

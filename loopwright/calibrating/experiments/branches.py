@@ -1,0 +1,94 @@
+"""Branches: which ports those use that are not taken, and how often one is taken.
+
+Kernels: branches to what follows them, two in 16 aligned bytes, alone and among the instructions
+that keep each class of ports busy; a loop of nothing but its count and branch. Answer: the ports
+that explain what all mixtures take; what does not tell ports apart leaves any of them. Opposites of
+those that are measured, and jumps, are taken to use the same ports.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.forms.kit import Branch, Kit
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.rule import Ports, cycles
+from loopwright.calibrating.ports.uops import Core
+
+_NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
+_TIMES = 8  # cycles that a class takes alone
+_BLOCK, _WINDOW = 16, 32  # bytes: some cores slow branches that touch the end of a window
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Ports of each branch by its name, or why they are not known; cycles of a loop's branch."""
+
+    ports: dict[str, Ports]
+    left: dict[str, str]
+    taken: Figure
+
+
+def measure(laboratory: Laboratory, core: Core) -> Branches:
+    """Return what is known of branches; nothing where the kit has none."""
+    kit = laboratory.kit
+    found = Branches({}, {}, laboratory.turn())
+    for branch in kit.BRANCHES:
+        ports = _ports(laboratory, core, branch)
+        for name in (branch.name, branch.opposite):
+            if isinstance(ports, str):
+                found.left[name] = ports
+            else:
+                found.ports[name] = ports
+    if kit.JUMP and found.ports:
+        found.ports[kit.JUMP] = next(iter(found.ports.values()))
+    return found
+
+
+def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> Ports | str:
+    """Return the ports of a branch, or why they are not known."""
+    kit = laboratory.kit
+    two = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
+    (alone,) = laboratory.time([two * 2])
+    if not alone:
+        return alone.refused
+    count = round(4 / alone.cycles)
+    if not count or abs(count * alone.cycles - 4) > _NEAR * 4:
+        return f"alone it takes {alone.cycles / 4:.2f} cycles, which no number of ports explains"
+    asked = [_mixture(kit, one, branch, count) for one in core.classes]
+    figures = laboratory.time(asked)
+    best, least = None, _NEAR
+    for some in map(frozenset, combinations(sorted(core.wide), count)):
+        off = 0.0
+        for kernel, figure, ports in zip(asked, figures, core.ports, strict=True):
+            uops = Counter({some: _TIMES * count})
+            uops[ports] += _TIMES * len(ports)
+            said = max(cycles(uops), len(kernel) / core.width)
+            if figure:
+                off = max(off, abs(figure.cycles - said) / said)
+        if off < least:
+            best, least = some, off
+    return best or "no ports explain what it takes beside others"
+
+
+def _mixture(kit: Kit, beside: Class, branch: Branch, count: int) -> list[bytes]:
+    """Return branches among what keeps a class busy, as many cycles of each."""
+    instances = kernels.Instances()
+    blockers = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
+    return laid(kit, kernels.spread(blockers, [branch.code] * (_TIMES * count)), [branch.code])
+
+
+def laid(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:
+    """Return code with nops, so that no branch touches the end of a window and it ends at one."""
+    out: list[bytes] = []
+    at = 0
+    for one in code:
+        if one in branches and at // _WINDOW != (at + len(one)) // _WINDOW:
+            out += kit.pad(-at % _WINDOW)
+            at += -at % _WINDOW
+        out.append(one)
+        at += len(one)
+    return [*out, *kit.pad(-at % _WINDOW)]

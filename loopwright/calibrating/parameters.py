@@ -1,0 +1,150 @@
+"""core.toml of what was learned: each parameter with what it rests on, or as an assumption."""
+
+from collections.abc import Iterator, Mapping
+
+from loopwright.calibrating.learn import Learned
+from loopwright.calibrating.machines.machine import Machine
+from loopwright.calibrating.ports.rule import Ports
+from loopwright.calibrating.ports.uops import Core
+
+SOURCE = "calibrated"
+_NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
+_UNUSED = ("L", "S")  # ports of loads and of stores where none is known
+_ADDRESSES = "ABCDEFGH"  # ports of store addresses
+_UNKNOWN = "assumption: not measured"
+
+# A parameter: its name, its value, what it rests on.
+_Entry = tuple[str, object, str]
+
+
+def letters(ports: Ports) -> str:
+    """Return the names of ports."""
+    return "".join(_NAMES[port] for port in sorted(ports))
+
+
+def addresses(core: Core) -> str:
+    """Return the names of the ports that are taken to compute the addresses of stores."""
+    return _ADDRESSES[: len(core.of(core.store) or "S")]
+
+
+def text(learned: Learned, machine: Machine) -> str:
+    """Return core.toml; what no experiment told is an assumption, and says so."""
+    features = ", ".join(f'"{name}"' for name in sorted(machine.features))
+    lines = [
+        f'name = "calibrated on {machine.name}"',
+        f'isa = "{machine.isa}"',
+        'role = "validation"',
+        f"features = [{features}]",
+    ]
+    for table, rows in _tables(learned).items():
+        lines += ["", f"[{table}]"]
+        for key, value, source in rows:
+            sure = "low" if source.startswith("assumption") else "high"
+            spelled = f'"{value}"' if isinstance(value, str) else str(value).lower()
+            lines.append(
+                f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
+    width = learned.width
+    nops = f"{width.measured:.3f} +- {width.uncertainty:.3f} nops a cycle [{SOURCE}]"
+    return {
+        "front_end": [
+            ("mode", "ideal", "assumption: not measured; it never binds here"),
+            ("fetch", "blocks", _UNKNOWN),
+        ],
+        "uop_cache": [("rule", "none", _UNKNOWN)],
+        "rename": [
+            ("width", width.instructions, nops),
+            ("queue", 64, _UNKNOWN),
+            ("move_slots_gpr", "unlimited", _UNKNOWN),
+            ("move_slots_vec", "unlimited", _UNKNOWN),
+        ],
+        "scheduler": [("entries", 97, _UNKNOWN)],
+        "ports": list(_ports(learned)),
+        "memory": list(_memory(learned)),
+        "retire": [
+            ("width", width.instructions, "assumption: as many as are dispatched"),
+            ("reorder_buffer", 224, _UNKNOWN),
+        ],
+        "macro_fusion": [
+            ("pairs", "table", f"nops beside pairs [{SOURCE}]")
+            if learned.fusion
+            else ("pairs", "none", "no pair took less than two places at dispatch"),
+        ],
+        "taken_branch": list(_taken(learned)),
+    }
+
+
+def _ports(learned: Learned) -> Iterator[_Entry]:
+    core = learned.core
+    every = letters(frozenset().union(*core.ports))
+    explained = f"as many as explain what mixtures take [{SOURCE}]"
+    load, store = core.of(core.load), core.of(core.store)
+    unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
+    yield "names", every + unused + addresses(core), explained
+    yield "assign", "least_loaded", _UNKNOWN
+    said = f"the class of {core.load} [{SOURCE}]" if load else "assumption: no load is known"
+    yield "load", letters(load) if load else _UNUSED[0], said
+    said = f"the class of {core.store} [{SOURCE}]" if store else "assumption: no store is known"
+    ports = letters(store) if store else _UNUSED[1]
+    yield "store_data", ports, said
+    said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
+    yield "store_address", addresses(core), said
+    yield "alu", letters(core.wide), _UNKNOWN
+
+
+def _memory(learned: Learned) -> Iterator[_Entry]:
+    accesses = learned.accesses
+    for name, cycles in accesses.loads.items():
+        yield name, cycles, f"from the address of a load alone [{SOURCE}]"
+    load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
+    if load and chase is not None and chase <= load:
+        yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"
+    forward = _first(learned, "forwarded, 8 bits", "forwarded, far", "forwarded")
+    if forward:
+        name, cycles = forward
+        yield "forward_cycles", cycles, f"{name} [{SOURCE}]"
+    update = accesses.known("updated, 8 bits")
+    if forward and update is not None and update - 1 not in (forward[1], 0):
+        yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
+    vector = accesses.known("forwarded, vector")
+    if vector is not None and vector > 1:
+        yield "forward_vector_cycles", vector, f"forwarded, vector [{SOURCE}]"
+    if accesses.renamed("forwarded"):
+        yield from _renamed(learned)
+
+
+def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
+    """Return the first figure of forwarding that goes through the cache."""
+    for name in names:
+        cycles = learned.accesses.known(name)
+        if cycles is not None and not learned.accesses.renamed(name):
+            return name, cycles
+    return None
+
+
+def _renamed(learned: Learned) -> Iterator[_Entry]:
+    """Yield what loads are known at rename to read what a store stores."""
+    accesses = learned.accesses
+    indexed = accesses.renamed("forwarded, indexed")
+    yield "renames", "any" if indexed else "base", f"forwarded, with and without index [{SOURCE}]"
+    if not accesses.renamed("forwarded, far"):
+        yield "renamed_reach", 1016, "assumption: at least 8 and less than 2056 were measured"
+    if accesses.renamed("forwarded, off a word"):
+        yield "renamed_step", 1, f"forwarded, off a word [{SOURCE}]"
+    for bits in (8, 16, 32):
+        if accesses.renamed(f"forwarded, {bits} bits"):
+            break
+    else:
+        bits = 64
+    yield "renamed_bytes", bits // 8, f"forwarded, 8 to 64 bits [{SOURCE}]"
+
+
+def _taken(learned: Learned) -> Iterator[_Entry]:
+    figure = learned.branches.taken
+    if figure:
+        shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
+        yield "cycles", max(round(figure.cycles), 1), f"{shown} [{SOURCE}]"

@@ -1,0 +1,128 @@
+"""What a core needs to predict whole blocks is found again: memory, branches, fusion."""
+
+import csv
+import tomllib
+
+import pytest
+
+import loopwright as lw
+from loopwright.calibrating.experiments import fusion
+from loopwright.calibrating.forms import x86
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.machine import Trial
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import mapping
+from loopwright.calibrating.ports.classes import Union
+from loopwright.predicting.forms import forms as table
+
+MNEMONICS = ["add", "imul", "lea.bid", "movq", "paddd", "mulps", "shl", "mov", "movaps", "cmp",
+             "test", "inc", "dec", "sub", "movzx", "pshufd", "vaddps", "vmovaps"]  # fmt: skip
+
+BLOCKS = {
+    "copy": "488b0648890748ffc9",
+    "sum": "480306480346084803461048ffc9",
+    "update": "48010748015708",
+    "chase": "488b1b",
+    "round trip": "488907488b07",
+    "compare and leave": "4839d10f850010000048ffc7",
+    "vectors": "0f280e660ffec148ffc9",
+}
+
+
+@pytest.fixture(scope="module", params=["skylake", "zen2"])
+def learned(request, tmp_path_factory):
+    """Return a core, and the folder of what was learned of it."""
+    folder = tmp_path_factory.mktemp("cores")
+    lw.calibrate(folder, machine=f"simulated:{request.param}", mnemonics=MNEMONICS)
+    return request.param, folder
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_take_as_long_on_what_was_learned(learned, name, monkeypatch):
+    core, folder = learned
+    code = bytes.fromhex(BLOCKS[name])
+    trials = [Trial(code + bytes([0x75, 254 - len(code)]), "loop"), Trial(code, "unrolled")]
+    true = Simulated(core, {"front_end": "ideal"}, noise=0).measure(trials)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    mine = Simulated(f"simulated-{core}", noise=0).measure(trials)
+    for theirs, ours in zip(true, mine, strict=True):
+        assert not ours.refused
+        assert ours.cycles == pytest.approx(theirs.cycles, rel=0.05)
+
+
+def test_latencies_from_addresses_are_found_again(learned):
+    core, folder = learned
+    true = table(core)
+    found = {}
+    for row in rows(folder / f"simulated-{core}" / "measured.csv"):
+        listed = dict(
+            one.rsplit(":", 1) for one in true.get(row["form"], {"latency": ""})["latency"].split()
+        )
+        if row["figure"] == "latency a>0" and "a" in listed and not row["note"]:
+            found[row["form"]] = (row["value"], listed["a"])
+    assert len(found) > 20
+    # A round trip between kinds of registers does not tell its halves.
+    own = {form: pair for form, pair in found.items() if " r" in form}
+    assert [form for form, (mine, theirs) in own.items() if mine != theirs] == []
+
+
+def test_what_a_load_takes_from_a_store_is_found_again(learned):
+    core, folder = learned
+    written = tomllib.loads((folder / f"simulated-{core}" / "core.toml").read_text())
+    memory = {name: one["value"] for name, one in written["memory"].items()}
+    expected = {
+        "skylake": {"load_cycles": 5, "pointer_chase_gain": 1, "forward_cycles": 4},
+        "zen2": {
+            "load_cycles": 4, "pointer_chase_gain": 0, "forward_cycles": 8, "renames": "any",
+            "renamed_bytes": 4, "forward_update_cycles": 6,
+        },
+    }  # fmt: skip
+    assert {name: memory[name] for name in expected[core]} == expected[core]
+    assert ("renames" in memory) == (core == "zen2")
+
+
+def test_branches_use_as_many_ports_as_on_the_core(learned):
+    core, folder = learned
+    found = {row["mnemonic"]: row for row in rows(folder / f"simulated-{core}/instructions.csv")}
+    for name in ("je", "jb", "jle", "jg", "jmp"):
+        assert len(found[name]["ports"]) == len(table(core)[f"{name} rel"]["ports"])
+    assert "jp" not in found  # which way it goes is not known, so nothing is said of it
+
+
+@pytest.mark.parametrize("core", ["skylake", "sandybridge", "zen2", "goldencove"])
+def test_pairs_that_fuse_are_found(core):
+    laboratory = Laboratory(Simulated(core))
+    names = ["add r64,r64", "cmp r64,m64", "cmp m64,i8", "test r32,r32", "inc r64", "xor r64,r64"]
+    known = {form.name: form for form in x86.forms(laboratory.machine.features)[0]}
+    width = {"zen2": 5, "goldencove": 6}.get(core, 4)
+    found = fusion.measure(laboratory, [known[name] for name in names], width)
+    for name in names:
+        flags = [flag for flag in table(core)[name]["flags"].split() if flag.startswith("fuse=")]
+        true = set(flags[0].removeprefix("fuse=")) if flags else set()
+        assert set(found.get(name, "")) == true - {"p"}
+
+
+def test_classes_that_are_not_seen_to_share_have_ports_of_their_own():
+    sizes = [4, 4, 2, 2]
+    pairs = [
+        Union((0, 1), 5, True, None),
+        Union((0, 2), 4, False, None),
+        Union((1, 3), 4, False, None),
+        Union((0, 3), 5, True, None),
+        Union((1, 2), 5, True, None),
+        Union((2, 3), 4, False, None),
+    ]
+    assert mapping.parts(sizes, pairs) == [(0, 2), (1, 3)]
+
+    def measure(wanted):
+        return [one for one in pairs if one.of in wanted]
+
+    found, _ = mapping.find(sizes, 5, measure)
+    assert found[2] < found[0]
+    assert found[3] < found[1]
+    assert not found[0] & found[1]
