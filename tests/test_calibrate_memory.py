@@ -52,7 +52,7 @@ def test_blocks_take_as_long_on_what_was_learned(learned, name, monkeypatch):
     mine = Simulated(f"simulated-{core}", noise=0).measure(trials)
     for theirs, ours in zip(true, mine, strict=True):
         assert not ours.refused
-        assert ours.cycles == pytest.approx(theirs.cycles, rel=0.05)
+        assert ours.cycles == pytest.approx(theirs.cycles, rel=0.12)
 
 
 def test_latencies_from_addresses_are_found_again(learned):

@@ -44,12 +44,18 @@ def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:
     return given
 
 
+def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
+    """Return the registers that instances beside each other write, or instances alone."""
+    pool = form.kit.POOLS[kind]
+    return (*pool.others, *pool.own) if alone else pool.others
+
+
 class Instances:
     """Makes instances that stand beside others: each writes the next register of a pool."""
 
-    def __init__(self, part: int = 0, parts: int = 1) -> None:
-        """Take one of several equal parts of the registers."""
-        self._part, self._parts = part, parts
+    def __init__(self, part: int = 0, parts: int = 1, *, alone: bool = False) -> None:
+        """Take one of several equal parts of the registers; alone: those under test as well."""
+        self._part, self._parts, self._alone = part, parts, alone
         self._next: dict[str, Iterator[int]] = defaultdict(count)
 
     def of(self, form: Form) -> bytes:
@@ -57,7 +63,8 @@ class Instances:
         given = {}
         for operand in form.chosen:
             if operand.written:
-                pool = form.kit.POOLS[operand.kind].others[self._part :: self._parts]
+                pool = registers_of(form, operand.kind, alone=self._alone)
+                pool = pool[self._part :: self._parts]
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
         place = _place(form, number=self._parts * next(self._next["memory"]) + self._part)
         return form.encode({**registers(form, given), **place})

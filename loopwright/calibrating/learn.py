@@ -26,7 +26,11 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Learned:
-    """A core as timing shows it: by the names of forms what was measured and concluded of each."""
+    """A core as timing shows it: by the names of forms what was measured and concluded of each.
+
+    waits is what an instance among those of its throughput would take if it waited for itself
+    alone; assigned is how uops get their ports, where several can run one, and what that rests on.
+    """
 
     width: Width
     core: Core
@@ -36,6 +40,8 @@ class Learned:
     accesses: Accesses
     branches: Branches
     fusion: Mapping[str, str]
+    waits: Mapping[str, float]
+    assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
@@ -76,4 +82,5 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         accesses.measure(laboratory, named, latencies),
         branches.measure(laboratory, core),
         fusion.measure(laboratory, fusing, wide.instructions),
+        {form.name: throughput.waits(form, latencies[form.name]) for form in runs},
     )

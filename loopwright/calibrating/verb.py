@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright.calibrating import write
+from loopwright.calibrating import assignment, write
 from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
@@ -60,6 +60,7 @@ def calibrate(
         asked = recorded = Recorded(known, folder / ANSWERS)
     laboratory = Laboratory(asked)
     learned = learn(laboratory, forms, step or (lambda _: None))
+    learned = assignment.choose(laboratory, learned, forms)
     write.core(learned, known, folder)
     if recorded:
         recorded.close()

@@ -1,6 +1,7 @@
 """What was learned, as a core that the simulator takes, and what each figure of it rests on."""
 
 import csv
+import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from loopwright.predicting.forms import TABLE
 
 MEASURED = "measured.csv"
 LEFT_OUT = "left-out.csv"
+_WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
@@ -25,11 +27,7 @@ def core(learned: Learned, machine: Machine, folder: Path) -> None:
     """Write a core into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.toml").write_text(parameters.text(learned, machine))
-    with (folder / TABLE).open("w", newline="") as file:
-        file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(_HEAD.split(","))
-        rows.writerows(_table(learned))
+    (folder / TABLE).write_text(table(learned, machine))
     with (folder / MEASURED).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])
@@ -42,6 +40,16 @@ def core(learned: Learned, machine: Machine, folder: Path) -> None:
         f'[{SOURCE}]\ntitle = "loopwright calibrate on {machine.fingerprint}"\n'
         f'address = "{folder.name}/{MEASURED}"\ndate = ""\n'
     )
+
+
+def table(learned: Learned, machine: Machine) -> str:
+    """Return instructions.csv."""
+    file = io.StringIO()
+    file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(_HEAD.split(","))
+    rows.writerows(_table(learned))
+    return file.getvalue()
 
 
 def left_out(learned: Learned) -> list[tuple[str, str]]:
@@ -104,6 +112,8 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
     yield "", "width", width.instructions, width.measured, width.uncertainty, "nops a cycle"
     for name, rate in learned.throughputs.items():
         note = rate.refused or ("" if rate.clean else "with what makes instances independent")
+        if rate.cycles <= _WAITS * learned.waits.get(name, 0.0):
+            note = "at most: it waits for what it wrote"
         yield name, "throughput", rate.cycles, rate.cycles, rate.uncertainty, note
         for one in learned.latencies.get(name, ()):
             figure = f"latency {one.source}>{one.target}"

@@ -2,17 +2,21 @@
 
 Asked: how often an instruction can start. Kernel: instances that write different registers; what
 all of them wait for (implied registers, flags) is given a new value before each. Answer: the
-cycles of one. Where a new value had to be given, its cost is in the figure.
+cycles of one. Where a new value had to be given, its cost is in the figure. There are no more
+instances than registers: where an instance still waits for what wrote its register, as it reads it,
+the figure is a bound.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
-_INSTANCES = 6
+_MOST = 12  # instances
 _WRITING = 16  # the same of what writes memory, before a place is written again
 
 
@@ -34,17 +38,31 @@ def measure(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughp
 
 def kernel(form: Form) -> list[bytes]:
     """Return instances that do not wait for each other."""
-    instances = kernels.Instances()
+    instances = kernels.Instances(alone=True)
     before = kernels.fresh(form.kit, kernels.carried(form), {})
-    return [b"".join([*before, instances.of(form)]) for _ in range(_count(form))]
+    return [b"".join([*before, instances.of(form)]) for _ in range(count(form))]
 
 
-def _count(form: Form) -> int:
-    return _WRITING if form.memory and form.memory.written else _INSTANCES
+def count(form: Form) -> int:
+    """Return the instances of a kernel: as many as write different registers, or places."""
+    if form.memory and form.memory.written:
+        return _WRITING
+    written = Counter(o.kind for o in form.chosen if o.written)
+    return min(
+        (len(kernels.registers_of(form, kind, alone=True)) // n for kind, n in written.items()),
+        default=_MOST,
+    )
+
+
+def waits(form: Form, latencies: Sequence[Latency]) -> float:
+    """Return the cycles an instance takes where each waits for what wrote its register before."""
+    both = {o.label for o in form.chosen if o.read and o.written}
+    most = max((one.cycles for one in latencies if {one.source, one.target} <= both), default=0)
+    return most / count(form)
 
 
 def _of(form: Form, figure: Figure) -> Throughput:
     clean = not kernels.carried(form)
     return Throughput(
-        figure.cycles / _count(form), figure.uncertainty / _count(form), clean, figure.refused
+        figure.cycles / count(form), figure.uncertainty / count(form), clean, figure.refused
     )

@@ -14,7 +14,7 @@ from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _LEAST = 4  # cycles that the ports are flooded for
-_MOST = 14  # the same; beyond it noise is as large as a uop
+_MOST = 19  # the same; beyond it noise is as large as a uop
 _KERNELS = 3  # at most, where one leaves doubt
 _ERRORS = 2.5  # uncertainties that a whole number must hold for
 _SURE = 0.3  # uops: how far from a whole number the surplus may lie

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
@@ -233,7 +234,7 @@ def alone(
     if not rate.clean or uops.ports is None:
         return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
-    waits = max((one.cycles for one in latencies if one.source == one.target), default=0) / 6
+    waits = throughput.waits(form, latencies)
     if abs(rate.cycles - said) <= max(_NEAR * said, 0.02) or rate.cycles <= waits * (1 + _NEAR):
         return uops
     # What is written besides chosen registers may be waited for: then no unit need be busy.

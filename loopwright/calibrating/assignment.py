@@ -1,0 +1,70 @@
+"""How uops get their ports: the rule of the simulator that predicts measured mixtures best.
+
+Asked: which port a uop takes of several, and when. No experiment shows it by itself, but where
+ports are shared by chance it costs cycles. Kernels: random mixtures of three forms. Answer: the
+rule with which what was learned predicts them with the least error, if noise leaves no doubt.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from loopwright.calibrating import parameters, write
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.learn import Learned
+from loopwright.calibrating.machines.machine import Machine
+from loopwright.calibrating.machines.texts import Texts
+from loopwright.calibrating.ports import classes
+
+RULES = ("least_loaded", "issue_slots", "at_dispatch")
+_MIXTURES, _SEED = 240, 77
+_LEAST = 20  # mixtures that a rule is chosen by
+_MOST = 4  # instances of a form in a mixture
+
+
+def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with the rule; as it was where too little is known to choose."""
+    known = [form for form in forms if _plain(learned, form)]
+    if len(known) < 3:
+        return learned
+    kernels = _mixtures(known)
+    figures = laboratory.time(kernels)
+    errors = {rule: _error(learned, laboratory.machine, rule, kernels, figures) for rule in RULES}
+    answered = sum(bool(figure) for figure in figures)
+    best = min(errors, key=lambda rule: errors[rule])
+    if answered < _LEAST or errors[best] != errors[best]:
+        return learned
+    said = ", ".join(f"{rule} {100 * error:.1f} %" for rule, error in errors.items())
+    why = f"mean error of {answered} mixtures: {said} [{parameters.SOURCE}]"
+    return replace(learned, assigned=(best, why))
+
+
+def _plain(learned: Learned, form: Form) -> bool:
+    uops, rate = learned.uops.get(form.name), learned.throughputs[form.name]
+    return bool(uops and uops.ports and not uops.busy and rate.clean and form.memory is None)
+
+
+def _mixtures(forms: Sequence[Form]) -> list[list[bytes]]:
+    draw = random.Random(_SEED)
+    return [
+        classes.mixture([(form, draw.randint(1, _MOST)) for form in draw.sample(forms, 3)])
+        for _ in range(_MIXTURES)
+    ]
+
+
+def _error(
+    learned: Learned,
+    machine: Machine,
+    rule: str,
+    kernels: Sequence[Sequence[bytes]],
+    figures: Sequence[Figure],
+) -> float:
+    """Return the mean error of mixtures with a rule."""
+    tried = replace(learned, assigned=(rule, "tried"))
+    texts = parameters.text(tried, machine), write.table(tried, machine)
+    said = Laboratory(Texts(machine, *texts)).time(kernels)
+    pairs = zip(said, figures, strict=True)
+    errors = [abs(a.cycles - b.cycles) / b.cycles for a, b in pairs if a and b]
+    return fmean(errors) if errors else float("nan")
