@@ -4,32 +4,36 @@ const code = (() => {
   const { element, box } = view;
   const hex = (n) => `0x${n.toString(16)}`;
 
-  // Bytes from the loop's first one at which boundaries lie, each with its size and whether it hurts.
-  function boundaries(side, core, n) {
-    const found = side.costs[core].boundary[n];
-    const [size, , at] = found ?? [64, 0, null];
-    const out = [];
-    for (let x = 0; x <= side.bytes[n]; x++) {
-      const place = side.offset(n) + x;
-      if (place % size === 0) out.push({ x, size: place % 64 ? size : 64, hurts: x === at });
-    }
-    return out;
+  // Where boundaries lie, in bytes from the loop's first one: all of 64, and those that hurt on a core.
+  function boundaries(side, n) {
+    const out = new Map();
+    for (let x = (64 - side.offset(n)) % 64; x <= side.bytes[n]; x += 64) out.set(x, { x, size: 64, hurts: [] });
+    scan.cores.forEach((name, core) => {
+      const [size, , at] = side.costs[core].boundary[n] ?? [0, 0, null];
+      if (at === null) return;
+      const one = out.get(at) ?? { x: at, size, hurts: [] };
+      one.hurts.push(name);
+      out.set(at, one);
+    });
+    return [...out.values()];
   }
 
-  function edge(side, n, { x, size, hurts }) {
-    const said = `${size}-byte boundary at ${hex(side.address(n) + BigInt(x))}${hurts ? ", which hurts" : ""}`;
-    return element("tr", { class: hurts ? "edge hurts" : "edge" }, element("td", { colspan: "4" }, said));
+  const hurting = ({ hurts }) => (hurts.length ? `, which hurts on ${hurts.join(", ")}` : "");
+
+  function edge(side, n, one) {
+    const said = `${one.size}-byte boundary at ${hex(side.address(n) + BigInt(one.x))}${hurting(one)}`;
+    return element("tr", { class: one.hurts.length ? "edge hurts" : "edge" }, element("td", { colspan: "4" }, said));
   }
 
   function instruction(side, n, of, at, length, text, last, cuts) {
     const address = side.address(n) + BigInt(at);
     const bytes = of.code.slice(2 * at, 2 * (at + length)).match(/../g);
     const shown = bytes.map((byte, k) => (cuts.some((cut) => cut.x === at + k) ? `\u2502${byte}` : byte)).join(" ");
-    const remarks = cuts.map((cut) => `cut by a ${cut.size}-byte boundary${cut.hurts ? ", which hurts" : ""}`);
+    const remarks = cuts.map((cut) => `cut by a ${cut.size}-byte boundary${hurting(cut)}`);
     if (of.exits.includes(at)) remarks.push("may leave the loop");
     if (last) remarks.push("back to the first");
     return element(
-      "tr", { class: cuts.some((cut) => cut.hurts) ? "hurts" : cuts.length ? "cut" : false },
+      "tr", { class: cuts.some((cut) => cut.hurts.length) ? "hurts" : cuts.length ? "cut" : false },
       element("th", { scope: "row" }, element("span", { class: "address" }, `${hex(address)} `), `+${hex(at)}`),
       element("td", { class: "bytes" }, shown),
       element("td", { class: "text" }, text),
@@ -37,9 +41,9 @@ const code = (() => {
     );
   }
 
-  function draw(side, core, n, { of, words }) {
+  function draw(side, n, { of, words }) {
     const body = element("tbody");
-    const edges = boundaries(side, core, n);
+    const edges = boundaries(side, n);
     let behind = 0;
     of.lines.forEach(([at, length, word], k) => {
       if (at !== behind) {
@@ -53,7 +57,7 @@ const code = (() => {
       behind = at + length;
     });
     for (const one of edges.filter((e) => e.x === behind)) body.append(edge(side, n, one));
-    const caption = `An iteration of ${side.where(n)}: instructions on its likely path, boundaries as ${scan.cores[core]} has them`;
+    const caption = `An iteration of ${side.where(n)}: instructions on its likely path, with boundaries of 64 bytes and those that hurt`;
     const heads = ["address, place in the loop", "bytes", "instruction", "remark"];
     const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
     return box(

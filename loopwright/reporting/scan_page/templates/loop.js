@@ -99,7 +99,7 @@ const loop = (() => {
         : "Its instructions and timeline are not in this page, which has those of the loops that lose most, for its size."));
       return out;
     }
-    out.push(code(side, core, n, details), timelines(side, n, details, times, core));
+    out.push(code(side, n, details), timelines(side, n, details, times, core));
     return out;
   }
 

@@ -5,7 +5,8 @@ const maps = (() => {
   const { shown, cores, states } = scan;
   const place = document.getElementById("maps");
   const pointed = document.getElementById("pointed");
-  const [PITCH, HIGH, MOST_LINES, LINE] = [22, 15, 14, 1 << 14];
+  const [PITCH, HIGH, LINE] = [22, 15, 1 << 14];
+  const MOST_LINES = cores.length > 2 ? 8 : 14;
   const LOOKS = ["none", "faint", "middle", "good", "loud"]; // the last one is drawn on top
   const HEIGHTS = { none: 3, faint: 3, middle: 7, good: 15, loud: 15 };
 
