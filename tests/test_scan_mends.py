@@ -11,6 +11,7 @@ from scanned import built, by_name, found
 from loopwright import toolchain
 from loopwright.cores import microarchs
 from loopwright.scanning import costs, images, mend_text, mends, starts
+from loopwright.scanning.candidates import Candidate
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.mends import Mend
@@ -269,6 +270,22 @@ def test_a_header_is_compiled_with_what_includes_it() -> None:
     said = told("sum", "include/linux/list.h:70", 1)
     assert "CFLAGS_list.o" not in said
     assert "in the flags of the file that includes include/linux/list.h" in said
+
+
+def test_of_rust_no_attribute_of_c_is_asked() -> None:
+    said = told("sum", "rust/kernel/sum.rs:7", 2)
+    assert "__attribute__" not in said
+    assert "CFLAGS" not in said
+    assert "`-Cllvm-args=--align-loops=32` for its crate" in said
+
+
+def test_padding_of_arm64_is_made_of_its_instructions() -> None:
+    code = _loop("arm64").code
+    loop = ScannedLoop("", ".text", "arm64", 56, code, ((0, len(code)),), "sum", 56)
+    for pad, nops in ((4, "`nop`"), (12, "`.rept 3; nop; .endr`")):
+        one = Candidate("align, pad", (pad,), pad, pad, "", 64, pad)
+        said = mend_text.text(Mend("", one), loop, 1)
+        assert f"`.p2align 6` and {nops} before the label at sum+0x38" in said
 
 
 def test_numbers_in_sentences_agree_with_what_they_count() -> None:

@@ -9,6 +9,7 @@ from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.mends import NEVER_MIND, NONE, Effect, Mend
 
 _COMPILED = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".rs")
+_RUST = ".rs"
 _INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 
 
@@ -51,11 +52,11 @@ def _written(one: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str
     entered = "executed where control falls into the loop"
     if one.kind == "align":
         return f"`.p2align {power}` before {here}, {_bytes(one)} of nops, {entered}"
+    nops = f".nops {one.pad}" if loop.isa == "x86_64" else _nops(one.pad // 4)
     if one.kind == "align, pad":
-        return f"`.p2align {power}` and `.nops {one.pad}` before {here}, {_bytes(one)}, {entered}"
+        return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(one)}, {entered}"
     longer = taking(before, one.pad) if loop.isa == "x86_64" else ""
     instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
-    nops = f".nops {one.pad}" if loop.isa == "x86_64" else _nops(one.pad // 4)
     return f"`{nops}` before {here}, {entered}{instead}"
 
 
@@ -64,6 +65,8 @@ def _nops(count: int) -> str:
 
 
 def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
+    if file.endswith(_RUST):
+        return _told_rustc(one)
     unit = "the flags of its file"
     if file.endswith(_INCLUDED):
         unit = f"the flags of the file that includes {file}"
@@ -80,6 +83,16 @@ def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
         f"{_bytes(one)}{_of_all(one, loop, alike)}; or `-falign-loops={one.alignment}` in {unit}, "
         "which pads every loop there"
     )
+
+
+def _told_rustc(one: Candidate) -> str:
+    """Say what rustc takes, which aligns all of a crate alike."""
+    if one.kind == "routine":
+        flag = f"-Zmin-function-alignment={one.alignment}"
+        every = "which pads every function there"
+        return f"`{flag}` (rustc nightly) for its crate, {_bytes(one)}, {every}"
+    flag = f"-Cllvm-args=--align-loops={one.alignment}"
+    return f"`{flag}` for its crate, {_bytes(one)} for this loop, which pads every loop there"
 
 
 def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:

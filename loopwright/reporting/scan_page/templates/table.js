@@ -133,6 +133,7 @@ const table = (() => {
     loop.leave();
     open.detail.remove();
     open.button.setAttribute("aria-expanded", "false");
+    open.button.removeAttribute("aria-controls");
     open = null;
     document.dispatchEvent(new CustomEvent("opened", { detail: null }));
   }
@@ -140,10 +141,11 @@ const table = (() => {
   async function show(row, made, button) {
     close();
     const cell = element("td", { colspan: String(columns.length) }, "unpacking \u2026");
-    const detail = element("tr", { class: "detail" }, cell);
+    const detail = element("tr", { class: "detail", id: "opened" }, cell);
     open = { row, detail, button };
     made.after(detail);
     button.setAttribute("aria-expanded", "true");
+    button.setAttribute("aria-controls", "opened");
     document.dispatchEvent(new CustomEvent("opened", { detail: row }));
     try {
       const content = await loop.draw(row);
