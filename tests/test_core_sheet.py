@@ -9,6 +9,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import paths
+from loopwright.calibrating import familiar
 from loopwright.cli import run
 from loopwright.cores import microarchs
 from loopwright.reporting import core_page
@@ -40,6 +41,8 @@ def test_parameters_stand_with_their_sources_and_those_of_the_other_core(zen2):
         ("throughput", "imul r64,r64", "1.00"),
         ("throughput", "paddd x,x", "0.33"),
         ("throughput", "adc r64,r64", "at most 0.50"),
+        ("throughput", "vfmadd231ps y,y,y", "0.50"),
+        ("throughput", "aesenc x,x", "0.50"),
         ("uops", "imul r64,r64", "1"),
         ("uops", "mov r64,r64", "none"),
         ("ports", "load", "45"),
@@ -55,8 +58,12 @@ def test_without_another_core_there_is_nothing_beside():
     assert set(rows["part"]) == {"parameter", "ports", "latency", "throughput", "uops"}
 
 
-def test_a_core_of_another_instruction_set_shows_its_ports(capsys):
+def test_an_arm64_core_has_figures_and_none_of_x86_64_beside_it(capsys):
     rows = lw.core("neoverse-n1")
+    found = rows.set_index(["part", "figure"])["value"]
+    assert found["latency", "madd x,x,x,x"] == "4"
+    assert found["throughput", "add x,x,x"] == "0.33"
+    assert found["latency", "fmla 4s"] == "2 to 4"  # its accumulator is forwarded
     assert "integer" in set(rows.loc[rows["part"] == "ports", "figure"])
     assert run(["core", "neoverse-n1", "--beside", "zen2"]) == 2
     assert "zen2 is x86_64 and neoverse-n1 arm64" in capsys.readouterr().err
@@ -77,6 +84,12 @@ def test_bad_input_is_said_in_one_line(asked, said, capsys, tmp_path, monkeypatc
     assert said in err
     assert err.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("core", ["zen2", "neoverse-n1"])
+def test_every_instruction_that_is_shown_is_a_form_of_its_isa(core):
+    asked = familiar.NAMES[microarchs.load(core).isa]
+    assert [one.form for one in familiar.figures(microarchs.load(core))] == list(asked)
 
 
 def test_the_port_map_has_a_square_for_each_port_that_runs_a_kind():

@@ -5,21 +5,30 @@ from dataclasses import dataclass
 
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.experiments.latency import Latency
-from loopwright.calibrating.forms import x86
+from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.cores.microarchs import Microarch
 
-_NAMES = (
-    "add r64,r64", "adc r64,r64", "imul r64,r64", "mul r64", "div r64", "shl r64,i8", "shl r64,cl",
-    "shlx r64,r64,r64", "mov r64,r64", "movzx r64,r8", "cmovb r64,r64", "xchg r64,r64",
-    "bswap r64", "popcnt r64,r64", "tzcnt r64,r64", "bsf r64,r64", "crc32 r64,r64",
-    "adcx r64,r64", "mulx r64,r64,r64", "movq x,r64", "movq r64,x", "pmovmskb r32,x",
-    "paddd x,x", "pmulld x,x", "pshufd x,x,i8", "pshufb x,x", "addps x,x", "mulps x,x",
-    "divps x,x", "sqrtps x,x", "cvtsi2sd x,r64", "vpaddd y,y,y", "vaddps y,y,y",
-    "vfmadd231ps y,y,y", "vperm2f128 y,y,y,i8", "aesenc x,x", "pclmulqdq x,x,i8",
-)  # fmt: skip
+NAMES = {
+    "x86_64": (
+        "add r64,r64", "adc r64,r64", "imul r64,r64", "mul r64", "div r64", "shl r64,i8",
+        "shl r64,cl", "shlx r64,r64,r64", "mov r64,r64", "movzx r64,r8", "cmovb r64,r64",
+        "xchg r64,r64", "bswap r64", "popcnt r64,r64", "tzcnt r64,r64", "bsf r64,r64",
+        "crc32 r64,r64", "adcx r64,r64", "mulx r64,r64,r64", "movq x,r64", "movq r64,x",
+        "pmovmskb r32,x", "paddd x,x", "pmulld x,x", "pshufd x,x,i8", "pshufb x,x", "addps x,x",
+        "mulps x,x", "divps x,x", "sqrtps x,x", "cvtsi2sd x,r64", "vpaddd y,y,y", "vaddps y,y,y",
+        "vfmadd231ps y,y,y", "vperm2f128 y,y,y,i8", "aesenc x,x", "pclmulqdq x,x,i8",
+    ),
+    "arm64": (
+        "add x,x,x", "add x,x,x,shift", "adds x,x,x", "adc x,x,x", "and x,x,x", "bfm x,x,i,i",
+        "ubfm x,x,i,i", "lslv x,x,x", "madd x,x,x,x", "umulh x,x,x", "sdiv x,x,x", "csel x,x,x",
+        "clz x,x", "rbit x,x", "extr x,x,x,i", "crc32x x,x,x", "add 4s", "mul 4s", "ext 16b,i",
+        "zip1 4s", "tbl 16b,1", "addv 16b", "cnt 16b", "fadd 4s", "fmul 4s", "fmla 4s", "fdiv 4s",
+        "fsqrt 4s", "fadd d", "fcvt d,s", "dup v,r", "umov r,e", "aese", "pmull 1d",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,10 +49,8 @@ class Figures:
 
 def figures(core: Microarch) -> Iterator[Figures]:
     """Yield figures of each instruction that the core has, simulated as calibrate measures them."""
-    if core.isa != "x86_64":
-        return
     laboratory = Laboratory(Simulated(core.id, noise=0.0))
-    forms = _known(core.features)
+    forms = _known(core)
     rates = throughput.measure(laboratory, forms)
     latencies = latency.measure(laboratory, forms)
     for form in forms:
@@ -55,9 +62,9 @@ def figures(core: Microarch) -> Iterator[Figures]:
             yield Figures(form.name, known, rate.cycles, rate.clean)
 
 
-def _known(features: frozenset[str]) -> Sequence[Form]:
-    by_name: Mapping[str, Form] = {form.name: form for form in x86.forms(features)[0]}
-    return [by_name[name] for name in _NAMES if name in by_name]
+def _known(core: Microarch) -> Sequence[Form]:
+    by_name: Mapping[str, Form] = {f.name: f for f in kits.forms(core.isa, core.features)[0]}
+    return [by_name[name] for name in NAMES[core.isa] if name in by_name]
 
 
 def _ends(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | None:
