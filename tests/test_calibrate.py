@@ -10,8 +10,10 @@ from itertools import permutations
 import pytest
 
 import loopwright as lw
+from loopwright.calibrating import write
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.learn import learn
 from loopwright.calibrating.machines.machine import Trial
 from loopwright.calibrating.machines.record import Recorded
 from loopwright.calibrating.machines.replay import Replay
@@ -113,6 +115,35 @@ def test_what_is_not_known_is_left_out_and_listed(learned):
     assert all(left.values())
     assert not set(left) & listed
     assert left
+
+
+SMALL = ["add", "imul", "shl", "paddd", "mulps", "pshufd", "movq", "mov", "vpand", "lea.bid"]
+
+
+def test_two_runs_give_the_same_core_but_for_noise(tmp_path):
+    found, figures = [], []
+    for seed in (1, 2):
+        core = Simulated("skylake", seed=seed)
+        folder = tmp_path / str(seed)
+        answers = Recorded(core, tmp_path / f"{seed}.jsonl")
+        forms = [f for f in x86.forms(core.features)[0] if f.mnemonic in SMALL]
+        learned = learn(Laboratory(answers), forms, lambda _: None)
+        write.core(learned, core, folder)
+        found.append({name: one for name, one in learned.uops.items() if one.ports is not None})
+        figures.append(rows(folder / "measured.csv"))
+    both = found[0].keys() & found[1].keys()
+    assert len(both) >= 0.97 * len(found[0] | found[1])
+    other = [n for n in both if found[0][n].ports != found[1][n].ports]
+    assert len(other) <= 0.01 * len(both), other
+    pairs = [
+        (float(a["cycles"]) - float(b["cycles"]), float(a["uncertainty"]), float(b["uncertainty"]))
+        for a, b in zip(*figures, strict=True)
+        if a["uncertainty"] and a["cycles"] != "nan"
+    ]
+    # Uncertainties are one standard deviation: of differences as many as expected are within three.
+    near = sum(abs(off) <= 3 * (one**2 + other**2) ** 0.5 + 1e-9 for off, one, other in pairs)
+    assert any(off for off, _, _ in pairs)
+    assert near >= 0.98 * len(pairs) > 200
 
 
 @pytest.mark.parametrize(("set_to", "width"), [("3", 3), ("4", 4)])

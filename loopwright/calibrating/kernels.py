@@ -7,7 +7,9 @@ from itertools import count
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.forms.kit import Kit
 
+_WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE = 64  # bytes
+_LONG = 8  # bytes: longer instructions may be bound by what delivers them
 _PLACES = 16  # of memory that instances beside each other take in turn
 _WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
 
@@ -70,6 +72,11 @@ class Instances:
         return form.encode({**registers(form, given), **place})
 
 
+def long(form: Form) -> bool:
+    """Say whether a form is so long that what delivers code may bind it before any port does."""
+    return len(apart(form)) > _LONG
+
+
 def carried(form: Form) -> tuple[Operand, ...]:
     """Return the operands through which an instance waits for the one before it."""
     fixed = (o for o in form.operands if o.kind == "flags" or o.fixed is not None)
@@ -93,3 +100,16 @@ def spread(*parts: Sequence[bytes]) -> list[bytes]:
         for at, one in enumerate(part)
     ]
     return [one for _, _, one in sorted(placed, key=lambda p: p[:2])]
+
+
+def laid(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:
+    """Return code with nops, so that no branch touches the end of a window and it ends at one."""
+    out: list[bytes] = []
+    at = 0
+    for one in code:
+        if one in branches and at // _WINDOW != (at + len(one)) // _WINDOW:
+            out += kit.pad(-at % _WINDOW)
+            at += -at % _WINDOW
+        out.append(one)
+        at += len(one)
+    return [*out, *kit.pad(-at % _WINDOW)]

@@ -5,20 +5,19 @@ from dataclasses import dataclass
 
 from loopwright.calibrating.experiments import (
     accesses,
-    branches,
     fusion,
     latency,
     throughput,
     width,
 )
 from loopwright.calibrating.experiments.accesses import Accesses
-from loopwright.calibrating.experiments.branches import Branches
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import classes, mapping, memory, uops
+from loopwright.calibrating.ports import branches, classes, mapping, memory, uops
+from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.uops import Core, Uops
 
 Step = Callable[[str], None]

@@ -8,7 +8,6 @@ taken, whatever the flags are, and that tells.
 from collections.abc import Mapping, Sequence
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments.branches import laid
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Branch, Kit
 from loopwright.calibrating.laboratory import Laboratory
@@ -58,5 +57,5 @@ def _kernels(kit: Kit, form: Form, branch: Branch, width: int) -> list[list[byte
     for code in (branch.code, kit.opposite(branch)):
         flood = [kit.nop()] * (_FLOOD * width)
         for some in ([kit.nop(), tested, code], [tested, kit.nop(), code]):
-            out.append(laid(kit, [*some, *flood], [code]))
+            out.append(kernels.laid(kit, [*some, *flood], [code]))
     return out

@@ -52,6 +52,9 @@ def find(
         if (guess := _guess(form, known.uops.get(form.twin), load, store, spans.get(form.name)))
     ]
     out = _hold(laboratory, core, guesses, rates, latencies, known.counts)
+    for form in forms:
+        if form.memory and ((form.memory.read and not load) or (form.memory.written and not store)):
+            out[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
     rest = [form for form in forms if form.name not in out]
     return out | uops.find(laboratory, rest, core, rates, latencies, known.counts).uops
 

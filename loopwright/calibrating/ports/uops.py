@@ -231,7 +231,7 @@ def alone(
     core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
 ) -> Uops:
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
-    if not rate.clean or uops.ports is None:
+    if not rate.clean or uops.ports is None or kernels.long(form):
         return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
     waits = throughput.waits(form, latencies)

@@ -7,7 +7,6 @@ those that are measured, and jumps, are taken to use the same ports.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,7 +19,7 @@ from loopwright.calibrating.ports.uops import Core
 
 _NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
 _TIMES = 8  # cycles that a class takes alone
-_BLOCK, _WINDOW = 16, 32  # bytes: some cores slow branches that touch the end of a window
+_BLOCK = 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -78,17 +77,6 @@ def _mixture(kit: Kit, beside: Class, branch: Branch, count: int) -> list[bytes]
     """Return branches among what keeps a class busy, as many cycles of each."""
     instances = kernels.Instances()
     blockers = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
-    return laid(kit, kernels.spread(blockers, [branch.code] * (_TIMES * count)), [branch.code])
-
-
-def laid(kit: Kit, code: Sequence[bytes], branches: Sequence[bytes]) -> list[bytes]:
-    """Return code with nops, so that no branch touches the end of a window and it ends at one."""
-    out: list[bytes] = []
-    at = 0
-    for one in code:
-        if one in branches and at // _WINDOW != (at + len(one)) // _WINDOW:
-            out += kit.pad(-at % _WINDOW)
-            at += -at % _WINDOW
-        out.append(one)
-        at += len(one)
-    return [*out, *kit.pad(-at % _WINDOW)]
+    return kernels.laid(
+        kit, kernels.spread(blockers, [branch.code] * (_TIMES * count)), [branch.code]
+    )
