@@ -266,6 +266,10 @@ def test_one_loop_of_a_function_is_not_told_as_several() -> None:
     assert "for this loop, +62 B at most for all 2 of the function" in two
 
 
+def test_an_attribute_is_for_the_function_that_was_written() -> None:
+    assert "on sum(), " in told("sum.constprop.0.isra.0", "lib/sum.c:7", 1)
+
+
 def test_a_header_is_compiled_with_what_includes_it() -> None:
     said = told("sum", "include/linux/list.h:70", 1)
     assert "CFLAGS_list.o" not in said

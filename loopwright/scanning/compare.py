@@ -1,6 +1,5 @@
 """Compare the loops of two builds: what got hurt, what was mended, what came and went."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,6 @@ HURT, SLOWER, NEW, GONE, MENDED, FASTER, SAME, UNKNOWN = CHANGES = (
     "hurt", "slower", "new", "gone", "mended", "faster", "same", "unknown",
 )  # fmt: skip
 _SAME = 1.0  # percent: a difference up to here is none
-
-# What compilers add to a function's name: it may come and go with any change of the source.
-_ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def _by_key(
         loop = loops[n]
         if keys is loose and not loop.function:
             continue
-        found[loop.file, _ADDED.sub("", loop.function), *keys(loop)].append(n)
+        found[loop.file, loop.written, *keys(loop)].append(n)
     return found
 
 

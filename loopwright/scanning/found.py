@@ -1,7 +1,11 @@
 """What a scan finds in a binary: its innermost loops, and how many it leaves out and why."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+
+# Such names may come and go with any change of the source.
+_ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,11 @@ class ScannedLoop:
     def end(self) -> int:
         """Return the address behind its last byte."""
         return self.address + len(self.code)
+
+    @property
+    def written(self) -> str:
+        """Return its function as the source names it, without what a compiler adds to copies."""
+        return _ADDED.sub("", self.function)
 
     @property
     def where(self) -> str:

@@ -74,10 +74,10 @@ def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
         unit = f"CFLAGS_{PurePosixPath(file).stem}.o"
     if one.kind == "routine":
         return (
-            f"`__attribute__((aligned({one.alignment})))` on {loop.function}(), {_bytes(one)}; or "
+            f"`__attribute__((aligned({one.alignment})))` on {loop.written}(), {_bytes(one)}; or "
             f"`-falign-functions={one.alignment}` in {unit}, which pads every function there"
         )
-    function = f"{loop.function}()" if loop.function else "its function"
+    function = f"{loop.written}()" if loop.function else "its function"
     return (
         f'`__attribute__((optimize("align-loops={one.alignment}")))` on {function}, '
         f"{_bytes(one)}{_of_all(one, loop, alike)}; or `-falign-loops={one.alignment}` in {unit}, "

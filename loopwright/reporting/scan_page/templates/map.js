@@ -8,7 +8,7 @@ const maps = (() => {
   const [PITCH, HIGH, LINE] = [22, 15, 1 << 14];
   const MOST_LINES = cores.length > 2 ? 8 : 14;
   const LOOKS = ["none", "faint", "middle", "good", "loud"]; // the last one is drawn on top
-  const HEIGHTS = { none: 3, faint: 3, middle: 7, good: 15, loud: 15 };
+  const HEIGHTS = { none: 3, faint: 3, middle: 7, good: 11, loud: 15 };
 
   // Code in one stretch: where each section begins in it.
   const starts = [];
