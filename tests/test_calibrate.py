@@ -274,6 +274,11 @@ def test_three_classes_are_measured_together_where_pairs_do_not_tell():
         assert len(set().union(*found)) == len(set().union(*true))
 
 
+def test_ports_of_no_class_are_an_error():
+    with pytest.raises(InputError, match="no class of forms"):
+        mapping.find([], 4, partial(counted, []))
+
+
 def test_what_no_ports_explain_is_an_error():
     def impossible(wanted):
         return [Union(of, 1, False, None) for of in wanted]

@@ -26,8 +26,10 @@ def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports
 
     measure tells how many ports some classes have together, and leaves out what the figure does
     not say. Groups of classes that are not seen to share any have ports of their own. InputError
-    without the solver, and where no ports explain what was measured.
+    without the solver or any class, and where no ports explain what was measured.
     """
+    if not sizes:
+        raise InputError("no class of forms was found: too few forms, or too few of them answered")
     known = measure(subsets(len(sizes), 2))
     found: dict[int, Ports] = {}
     first = 0
