@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from loopwright.calibrating.brought import import_calibration
     from loopwright.calibrating.verb import calibrate
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
@@ -47,6 +48,7 @@ _VERBS = {
     "compare_builds": "scanning.builds",
     "core": "reporting.core_sheet",
     "doctor": "inventory",
+    "import_calibration": "calibrating.brought",
     "import_results": "store.importing",
     "kit": "portable.kit",
     "measure": "measuring.measure",
@@ -75,6 +77,7 @@ __all__ = [
     "compare_builds",
     "core",
     "doctor",
+    "import_calibration",
     "import_results",
     "kit",
     "measure",

@@ -7,6 +7,7 @@
 #include "../json.h"
 #include "../machine.h"
 #include "banner.h"
+#include "trials.h"
 #include "turns.h"
 
 #include <signal.h>
@@ -18,14 +19,16 @@
 #define SPARE 2 /* further processes for points that were refused in one */
 
 static const char usage[] =
-    "usage: ./run [-o FILE | --resume FILE] [--only KERNEL[/VARIANT]]\n"
+    "usage: ./run [-o FILE | --resume FILE] [--only KERNEL[/VARIANT] | --calibrate]\n"
     "  Checks every variant in this kit, measures those that hold their contract, and writes\n"
-    "  lines of JSON to FILE. Ctrl-C leaves a valid file, which --resume goes on with.\n";
+    "  lines of JSON to FILE. Ctrl-C leaves a valid file, which --resume goes on with.\n"
+    "  --calibrate measures what a model of this core is learned from instead.\n";
 
 struct options {
 	const char *output;
 	const char *resume;
 	const char *only;
+	bool calibrate;
 };
 
 static void stop(int number)
@@ -47,6 +50,10 @@ static int read_options(int argc, char **argv, struct options *options)
 				    : !strcmp(argv[i], "--only")   ? &options->only
 								   : NULL;
 
+		if (!strcmp(argv[i], "--calibrate")) {
+			options->calibrate = true;
+			continue;
+		}
 		if (!into)
 			return refuse(argv[i], " is no option");
 		if (++i == argc || !*argv[i])
@@ -55,6 +62,8 @@ static int read_options(int argc, char **argv, struct options *options)
 	}
 	if (options->output && options->resume)
 		return refuse("-o and --resume", " exclude each other");
+	if (options->only && options->calibrate)
+		return refuse("--only and --calibrate", " exclude each other");
 	return 0;
 }
 
@@ -81,12 +90,12 @@ static void print_facts(const struct jobfile *jobs)
 	}
 }
 
-static void print_plan(struct plan plan)
+static void print_plan(struct plan plan, int processes)
 {
 	json_open();
 	json_string("id", "plan");
 	json_integer("points", plan.points);
-	json_integer("processes", PROCESSES);
+	json_integer("processes", processes);
 	json_close();
 }
 
@@ -137,11 +146,46 @@ static int no_such(const struct jobfile *jobs, const char *only)
 	return 2;
 }
 
-static int interrupted(const struct results *r)
+static int interrupted(const struct results *r, const struct options *options)
 {
-	fprintf(stderr, "\ninterrupted: %ld readings are in %s; go on with ./run --resume %s\n",
-		r->readings, r->path, r->path);
+	fprintf(stderr, "\ninterrupted: %ld readings are in %s; go on with ./run%s --resume %s\n",
+		r->readings, r->path, options->calibrate ? " --calibrate" : "", r->path);
 	return 130;
+}
+
+static int worker_failed(const struct results *r)
+{
+	fprintf(stderr, "\nrun: the measuring process failed; what was measured is in %s\n",
+		r->path);
+	return 2;
+}
+
+static int calibrate(struct results *r, const struct options *options, const char *self,
+		     const char *jobs)
+{
+	struct plan plan = trials_plan(r);
+	int failed;
+
+	if (r->ended && !plan.missing) {
+		fprintf(stderr, "nothing is left to do: %s is complete\n", r->path);
+		return 0;
+	}
+	print_plan(plan, 1);
+	fflush(stdout);
+	failed = trials_measure(r, self, jobs);
+	if (turns_stop)
+		return interrupted(r, options);
+	if (failed)
+		return worker_failed(r);
+	plan = trials_plan(r);
+	print_end(r, plan.missing == plan.points ? r->reason : "");
+	fprintf(stderr, "done: %ld of %ld trials are answered in %s", plan.points - plan.missing,
+		plan.points, r->path);
+	if (plan.missing)
+		fprintf(stderr, "; the others were disturbed (%s): try --resume when it is quieter",
+			r->reason);
+	fprintf(stderr, "\nbring it home: loopwright import %s\n", r->path);
+	return plan.missing == plan.points ? 1 : 0;
 }
 
 static int measure(struct results *r, const struct options *options, const char *self,
@@ -153,20 +197,15 @@ static int measure(struct results *r, const struct options *options, const char 
 		fprintf(stderr, "nothing is left to do: %s is complete\n", r->path);
 		return 0;
 	}
-	print_plan(plan);
+	print_plan(plan, PROCESSES);
 	for (int turn = 0; turn < PROCESSES + SPARE && plan.missing; turn++) {
 		if (turn >= PROCESSES && r->refused == r->readings)
 			break;
-		if (turns_measure(r, options->only, self, jobs) && !turns_stop) {
-			fprintf(stderr,
-				"\nrun: the measuring process failed; what was measured is "
-				"in %s\n",
-				r->path);
-			return 2;
-		}
+		if (turns_measure(r, options->only, self, jobs) && !turns_stop)
+			return worker_failed(r);
 		fsync(r->file);
 		if (turns_stop)
-			return interrupted(r);
+			return interrupted(r, options);
 		plan = turns_plan(r, options->only);
 	}
 	print_end(r, r->readings && r->refused == r->readings ? r->reason : "");
@@ -207,21 +246,21 @@ int kit_main(const char *self, int argc, char **argv)
 	fprintf(stderr, "loopwright kit %s (%.12s)\n", argv[2], argv[1]);
 	banner_print(clock ? clock->name : "", why);
 	if (options.resume) {
-		r = results_resume(options.resume, &jobs, argv[1]);
+		r = results_resume(options.resume, &jobs, argv[1], options.calibrate);
 	} else {
 		r = results_create(options.output ? options.output : default_name(), &jobs);
-		results_head(argv[1], argv[2]);
+		results_head(argv[1], argv[2], options.calibrate);
 		print_facts(&jobs);
 	}
 	fprintf(stderr, "  %-10s %s\n", "results", r.path);
 	turns_check(&r, options.only);
 	if (turns_stop)
-		return interrupted(&r);
+		return interrupted(&r, &options);
 	complain(&r, options.only);
 	if (!clock) {
 		print_end(&r, why);
 		fprintf(stderr, "checked, and nothing measured: %s\n", why);
 		return 1;
 	}
-	return measure(&r, &options, self, argv[0]);
+	return (options.calibrate ? calibrate : measure)(&r, &options, self, argv[0]);
 }

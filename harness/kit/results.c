@@ -52,6 +52,61 @@ static int job_of(const struct results *r, enum kind kind, const char *id, const
 	return -1;
 }
 
+static const struct jobfile *sorted; /* whose jobs by_id compares */
+
+static int by_id(const void *one, const void *other)
+{
+	const struct job *jobs = sorted->jobs;
+
+	return strcmp(jobs[*(const size_t *)one].id, jobs[*(const size_t *)other].id);
+}
+
+static void list_trials(struct results *r)
+{
+	r->trials = calloc(r->jobs->count + 1, sizeof(*r->trials));
+	for (size_t i = 0; i < r->jobs->count; i++)
+		if (r->jobs->jobs[i].kind == KIND_BLOCK)
+			r->trials[r->ntrials++] = i;
+	sorted = r->jobs;
+	qsort(r->trials, r->ntrials, sizeof(*r->trials), by_id);
+}
+
+static int trial_of(const struct results *r, const char *id)
+{
+	size_t low = 0, high = r->ntrials;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		int order = strcmp(r->jobs->jobs[r->trials[middle]].id, id);
+
+		if (!order)
+			return r->trials[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return -1;
+}
+
+/* An answer to a trial: a figure, or a refusal for what the code does, is one for good. */
+static void look_at_trial(struct results *r, const char *line, const char *id)
+{
+	char text[sizeof(r->reason)], disturbed[8];
+	int trial = trial_of(r, id);
+
+	if (trial < 0 || !value(line, "refused", text, sizeof(text)) ||
+	    !value(line, "disturbed", disturbed, sizeof(disturbed)))
+		return;
+	r->readings++;
+	if (*text) {
+		r->refused++;
+		memcpy(r->reason, text, sizeof(text));
+	}
+	r->progress[trial].accepted[0] += !*text || !atoi(disturbed);
+	snprintf(r->learning, sizeof(r->learning), "%.*s", (int)strcspn(id, "/"), id);
+}
+
 static void look_at(struct results *r, const char *line)
 {
 	char id[128], object[80], text[sizeof(r->reason)];
@@ -59,8 +114,14 @@ static void look_at(struct results *r, const char *line)
 
 	if (value(line, "end", text, sizeof(text)))
 		r->ended = true;
-	if (!value(line, "id", id, sizeof(id)) || !value(line, "object", object, sizeof(object)))
+	if (!value(line, "id", id, sizeof(id)))
 		return;
+	if (!strcmp(id, "clock") && value(line, "refused", text, sizeof(text)) && *text)
+		memcpy(r->reason, text, sizeof(text));
+	if (!value(line, "object", object, sizeof(object))) {
+		look_at_trial(r, line, id);
+		return;
+	}
 	if (value(line, "passed", text, sizeof(text))) {
 		job = job_of(r, KIND_CHECK, id, object);
 		if (job >= 0)
@@ -113,6 +174,7 @@ static struct results prepare(const char *path, const struct jobfile *jobs, int 
 		r.progress[i].readings = calloc(points + 1, sizeof(int));
 		r.progress[i].accepted = calloc(points + 1, sizeof(int));
 	}
+	list_trials(&r);
 	if (dup2(file, STDOUT_FILENO) < 0 || setvbuf(stdout, NULL, _IOFBF, LINE))
 		fail(path, strerror(errno));
 	return r;
@@ -146,9 +208,10 @@ static void first_lines(const char *path, char **head, char **facts)
 	fclose(file);
 }
 
-struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit)
+struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit,
+			      bool calibration)
 {
-	char *head, *facts, of_kit[80], of_machine[80], here[FACTS_FINGERPRINT];
+	char *head, *facts, of_kit[80], of_machine[80], text[8], here[FACTS_FINGERPRINT];
 	int file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
 	struct results r;
 
@@ -160,6 +223,10 @@ struct results results_resume(const char *path, const struct jobfile *jobs, cons
 		fail(path, "it is no file of results");
 	if (strcmp(of_kit, kit))
 		fail(path, "another version of the kit began it; run that one, or begin anew");
+	if (value(head, "calibration", text, sizeof(text)) != calibration)
+		fail(path, calibration
+			       ? "it holds no calibration; go on with it without --calibrate"
+			       : "it holds a calibration; go on with it by --calibrate");
 	facts_fingerprint(here);
 	if (!value(facts, "fingerprint", of_machine, sizeof(of_machine)) ||
 	    strcmp(of_machine, here))
@@ -174,7 +241,7 @@ struct results results_resume(const char *path, const struct jobfile *jobs, cons
 	return r;
 }
 
-void results_head(const char *kit, const char *version)
+void results_head(const char *kit, const char *version, bool calibration)
 {
 	uint64_t random[2] = {0};
 	char uid[40];
@@ -186,6 +253,8 @@ void results_head(const char *kit, const char *version)
 	json_open();
 	json_integer("loopwright_results", FORMAT);
 	json_string("uid", uid);
+	if (calibration)
+		json_integer("calibration", 1);
 	json_string("kit", kit);
 	json_string("version", version);
 	json_integer("protocol", PROTOCOL);

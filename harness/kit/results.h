@@ -14,6 +14,12 @@ struct progress {
 	int *accepted;
 };
 
+/* What is to be measured, and what of it is missing. */
+struct plan {
+	long points;
+	long missing;
+};
+
 struct results {
 	const char *path;
 	int file;
@@ -23,7 +29,10 @@ struct results {
 	bool ended;		   /* there is a trailer */
 	long readings;
 	long refused;
-	char reason[160]; /* why the last one was refused */
+	char reason[160];  /* why the last one was refused */
+	char learning[64]; /* of a calibration: what the last trial was for */
+	size_t *trials;	   /* its trials among the jobs, by their ids */
+	size_t ntrials;
 };
 
 /*
@@ -31,12 +40,16 @@ struct results {
  * standard output is its end. Exits with a message where that cannot be.
  */
 struct results results_create(const char *path, const struct jobfile *jobs);
-struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit);
+struct results results_resume(const char *path, const struct jobfile *jobs, const char *kit,
+			      bool calibration);
 
 /* Look at the lines that were added since, by whichever process. */
 void results_follow(struct results *results);
 
-/* Print the first line: what a reader must know to understand the others. */
-void results_head(const char *kit, const char *version);
+/*
+ * Print the first line: what a reader must know to understand the others. calibration says that
+ * trials follow.
+ */
+void results_head(const char *kit, const char *version, bool calibration);
 
 #endif

@@ -200,20 +200,15 @@ static FILE *unnamed(const char *beside)
 	return file;
 }
 
-int turns_measure(struct results *r, const char *only, const char *self, const char *jobs)
+int turns_work(struct results *r, const uint32_t (*list)[2], size_t count, const char *self,
+	       const char *jobs, void (*told)(const struct results *r))
 {
-	struct plan plan = turns_plan(r, only);
-	long all = plan.points * PROCESSES, first = all - plan.missing;
-	double began = clock_seconds();
 	FILE *given = unnamed(r->path);
-	uint32_t(*list)[2];
-	size_t count = order(r, only, &list);
 	pid_t child;
 	int status = 0;
 
 	for (size_t i = 0; i < count; i++)
 		fprintf(given, "%u %u\n", list[i][0], list[i][1]);
-	free(list);
 	fflush(given);
 	rewind(given);
 	child = begin();
@@ -227,10 +222,41 @@ int turns_measure(struct results *r, const char *only, const char *self, const c
 	while (!turns_stop && !waitpid(child, &status, WNOHANG)) {
 		nap();
 		results_follow(r);
-		say("readings taken:", all - turns_plan(r, only).missing, all, began, first);
+		told(r);
 	}
 	if (turns_stop)
 		end_all(&child, 1);
 	results_follow(r);
 	return status ? -1 : 0;
+}
+
+/* How far measuring is: as it began, and of which variants. */
+static struct {
+	long all;
+	long first;
+	double began;
+	const char *only;
+} far;
+
+static void say_far(const struct results *r)
+{
+	long missing = turns_plan(r, far.only).missing;
+
+	say("readings taken:", far.all - missing, far.all, far.began, far.first);
+}
+
+int turns_measure(struct results *r, const char *only, const char *self, const char *jobs)
+{
+	struct plan plan = turns_plan(r, only);
+	uint32_t(*list)[2];
+	size_t count = order(r, only, &list);
+	int failed;
+
+	far.all = plan.points * PROCESSES;
+	far.first = far.all - plan.missing;
+	far.began = clock_seconds();
+	far.only = only;
+	failed = turns_work(r, list, count, self, jobs, say_far);
+	free(list);
+	return failed;
 }

@@ -18,12 +18,15 @@ void turns_check(struct results *results, const char *only);
 /* Say whether every check of a job to measure has passed. */
 bool turns_sound(const struct results *results, const struct job *job);
 
-/* Points that are to be measured, and readings that they lack of PROCESSES each. */
-struct plan {
-	long points;
-	long missing;
-};
+/* Return the points that are to be measured, and readings that they lack of PROCESSES each. */
 struct plan turns_plan(const struct results *results, const char *only);
+
+/*
+ * Have a worker, a process of self, do what a list of jobs and points says; told hears of the
+ * results as they come. Returns 0, or -1 where that process failed.
+ */
+int turns_work(struct results *results, const uint32_t (*list)[2], size_t count, const char *self,
+	       const char *jobs, void (*told)(const struct results *results));
 
 /*
  * Measure every point that lacks readings once, in random order, in a process of its own: self runs

@@ -2,6 +2,7 @@
 #include "kit.h"
 
 #include "../answer.h"
+#include "../block.h"
 #include "../json.h"
 #include "../measure.h"
 #include "jobfile.h"
@@ -26,6 +27,13 @@ int kit_worker(const char *path)
 	answer_meter(&meter);
 	json_close();
 	while (scanf("%u %u", &job, &point) == 2) {
+		if (job < all.count && all.jobs[job].kind == KIND_BLOCK) {
+			/* The line on the clock says why nothing is measured. */
+			if (*meter.gauge.refused)
+				break;
+			block_job(&all.jobs[job], &meter);
+			continue;
+		}
 		if (job >= all.count || point >= all.jobs[job].npoints)
 			return 2;
 		tasks[count++] = (struct task){&all.jobs[job], point};

@@ -1,5 +1,6 @@
 """core.toml of what was learned: each parameter with what it rests on, or as an assumption."""
 
+import json
 from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.learn import Learned
@@ -36,6 +37,8 @@ def text(learned: Learned, machine: Machine) -> str:
         'role = "validation"',
         f"features = [{features}]",
     ]
+    if machine.host:
+        lines += ["", "[host]", *(f"{key} = {json.dumps(v)}" for key, v in machine.host.items())]
     for table, rows in _tables(learned).items():
         lines += ["", f"[{table}]"]
         for key, value, source in rows:

@@ -48,7 +48,7 @@ def calibrate(
     """
     mapping.solver()
     known = _machine(machine, settings or {})
-    forms = _chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
+    forms = chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
     folder = Path(out) / known.name.replace(":", "-")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,9 +64,13 @@ def calibrate(
     write.core(learned, known, folder)
     if recorded:
         recorded.close()
+    rows = list(_rows(learned, folder))
+    if isinstance(known, Replay) and known.missing:
+        note = f"trials more would tell: loopwright kit --calibrate {machine}"
+        rows.append(("without an answer", len(known.missing), 0.0, note))
     if compare:
         return differences(learned, forms, compare)
-    return pd.DataFrame(list(_rows(learned, folder)), columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _machine(name: str, settings: Mapping[str, str]) -> Machine:
@@ -82,9 +86,10 @@ def _machine(name: str, settings: Mapping[str, str]) -> Machine:
     return Replay(path)
 
 
-def _chosen(
+def chosen(
     forms: Sequence[Form], *, quick: bool, mnemonics: Sequence[str] | None
 ) -> Sequence[Form]:
+    """Return the forms to learn; InputError where none is left."""
     if mnemonics is not None:
         forms = [form for form in forms if form.mnemonic in mnemonics]
     if quick:

@@ -8,6 +8,8 @@ import loopwright as lw
 from loopwright.cli import output
 from loopwright.errors import InputError
 
+_FIRST = ""  # round of trials: no machine has answered any yet
+
 
 @click.command()
 @click.option(
@@ -18,16 +20,27 @@ from loopwright.errors import InputError
     default=Path("loopwright-kit.tar.gz"),
     help="Where to; .tar.xz is smaller, and an old system may lack xz.",
 )
+@click.option(
+    "--calibrate",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_FIRST,
+    help="Add trials that a core is learned from; FILE, answers that import made: what they lack.",
+)
 @output.formats
-def kit(target: Path, as_json: bool, as_csv: bool) -> None:
+def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> None:
     """Pack harness and kernels for machines without Python, compiler or network.
 
-    Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`.
+    Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`. With
+    --calibrate, `./run --calibrate` measures what `calibrate --machine` learns a core from.
 
     \b
     loopwright kit -o kit.tar.gz
+    loopwright kit --calibrate -o kit.tar.gz
     """
-    output.emit(lw.kit(target), as_json=as_json, as_csv=as_csv)
+    answers = None if calibrate in (None, _FIRST) else calibrate
+    rows = lw.kit(target, calibrate=calibrate is not None, answers=answers)
+    output.emit(rows, as_json=as_json, as_csv=as_csv)
 
 
 @click.command("import")
@@ -43,11 +56,18 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
     """Bring what a kit measured elsewhere into the results store.
 
     compare and recommend use it for the core that the machine is. A file that was brought in
-    before adds nothing; one that was cut off gives what is whole.
+    before adds nothing; one that was cut off gives what is whole. Answers of `./run --calibrate`
+    are for `calibrate --machine`; they are taken whole or not at all.
 
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
     """
+    from loopwright.calibrating.brought import holds_calibration
+
+    answers = [path for path in files if holds_calibration(path)]
+    if answers:
+        _import_calibrations(answers, files, as_json=as_json, as_csv=as_csv)
+        return
     rows = lw.import_results(files)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
@@ -88,6 +108,21 @@ def results(
         output.emit(
             rows, as_json=as_json, as_csv=as_csv, hide=("protocol", "fingerprint", "run", "origin")
         )
+
+
+def _import_calibrations(
+    answers: list[Path], files: tuple[Path, ...], *, as_json: bool, as_csv: bool
+) -> None:
+    """Bring in files of answers and say what can be done with them."""
+    if others := [path for path in files if path not in answers]:
+        raise InputError(f"{others[0]} holds no calibration; import it by itself")
+    for path in answers:
+        rows = lw.import_calibration(path)
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+        if not (as_json or as_csv):
+            where = rows["answers"].iloc[0]
+            print(f"learn the core: loopwright calibrate -o cores --machine {where}")
+            print(f"what it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz")
 
 
 VERBS = (kit, import_, results)

@@ -41,6 +41,19 @@ def recognise(facts: Facts) -> Recognition:
     return Recognition(None)
 
 
+def table(facts: Facts) -> dict[str, Any]:
+    """Return the [host] table of a core.toml that describes such machines, empty if none does."""
+    if facts.model is None or not facts.vendor:
+        return {}
+    if facts.isa == "arm64":
+        return {"implementer": int(facts.vendor, 0), "parts": [facts.model]}
+    return {
+        "vendor": facts.vendor,
+        "family": [facts.family],
+        "models": [[facts.model, facts.model]],
+    }
+
+
 def _cores(isa: str) -> list[microarchs.Microarch]:
     return [core for core in map(microarchs.load, microarchs.ids()) if core.isa == isa]
 

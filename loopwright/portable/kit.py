@@ -7,6 +7,7 @@ import lzma
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +20,7 @@ from loopwright.kernels import Variant, contract_of
 from loopwright.machine.facts import FILES
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
+from loopwright.portable.trials import of_round
 from loopwright.version import VERSION
 
 FOLDER = "loopwright-kit"
@@ -26,14 +28,23 @@ _TEMPLATES = {"run": 0o755, "README": 0o644}
 _PACKERS = (".tar.xz", ".tar.gz", ".tgz")
 
 
-COLUMNS = ["file", "bytes", "kit", "variants", "points"]
+COLUMNS = ["file", "bytes", "kit", "variants", "points", "trials"]
 
 
-def kit(output: str | Path) -> pd.DataFrame:
+def kit(
+    output: str | Path,
+    *,
+    calibrate: bool = False,
+    answers: str | Path | None = None,
+    mnemonics: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Write a kit to output, FILE.tar.xz or FILE.tar.gz: the same tree gives the same bytes.
 
-    Returns a row: the file, its bytes, the kit's hash and how many variants and points are inside.
-    InputError where a compiler is missing or the name ends otherwise.
+    calibrate adds the trials that a core is learned from, of the forms with these mnemonics where
+    any are given: a first round for any machine, or with answers, a file that `import` made of an
+    earlier round, those which that machine still lacks. Returns a row: the file, its bytes, the
+    kit's hash and how many variants, points and trials are inside. InputError where a compiler is
+    missing, the name ends otherwise, or no trial is left.
     """
     target = Path(output)
     if not target.name.endswith(_PACKERS):
@@ -41,6 +52,12 @@ def kit(output: str | Path) -> pd.DataFrame:
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is no folder; make it first")
     files = _files()
+    trials = 0
+    if calibrate or answers is not None:
+        given = None if answers is None else Path(answers)
+        for isa, (text, count) in of_round(given, mnemonics).items():
+            files[f"jobs/{isa}.trials"] = text.encode()
+            trials += count
     listed = hashlib.sha256()
     for name in sorted(files):
         listed.update(name.encode() + b"\0" + files[name])
@@ -54,7 +71,7 @@ def kit(output: str | Path) -> pd.DataFrame:
     _write(target, packed)
     every = [v for k in kernels.every() for v in k.variants.values()]
     points_inside = sum(len(_points(v)) for v in every)
-    row = [str(target), len(packed), hashed, len(every), points_inside]
+    row = [str(target), len(packed), hashed, len(every), points_inside, trials]
     return pd.DataFrame([row], columns=COLUMNS)
 
 

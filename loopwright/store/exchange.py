@@ -74,6 +74,8 @@ def read(path: Path) -> list[Results]:
     lines = text.split("\n")
     if _HEAD not in (_parse(lines[0]) or {}):
         raise InputError(f"{path} is no file of results; give one that the kit's ./run wrote")
+    if "calibration" in (_parse(lines[0]) or {}):
+        raise InputError(f"{path} holds a calibration; give it to import_calibration")
     whole, rest = lines[:-1] or lines, lines[-1]
     parsed = [_parse(line) for line in whole]
     heads = [n for n, line in enumerate(parsed) if line and _HEAD in line]

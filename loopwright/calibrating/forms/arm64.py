@@ -15,14 +15,14 @@ _FIELD = 0x1F
 _VECTOR_BITS, _GPR_BITS = 128, 64
 
 
-def forms(features: frozenset[str]) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has, and why others are left out.
+def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not.
 
     The decoder's list has nothing that accesses memory, branches, or acts on the system. Left out
     are forms of which a second decoder knows no word.
     """
     found, lost = _every()
-    chosen = [form for form in found if not form.needs - features]
+    chosen = [form for form in found if features is None or not form.needs - features]
     return chosen, dict.fromkeys(lost, "no instruction, or none whose registers can be chosen")
 
 

@@ -14,6 +14,6 @@ def of(isa: str) -> Kit:
     return _KITS[isa]
 
 
-def forms(isa: str, features: frozenset[str]) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has, and why others are left out."""
+def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not."""
     return x86.forms(features) if isa == "x86_64" else arm64.forms(features)

@@ -58,8 +58,8 @@ _PAST_CACHE = ("MOVNT", "PREFETCH", "CLFLUSH", "CLWB", "CLDEMOTE", "MASKMOV", "M
 _STEP = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
 
 
-def forms(features: frozenset[str]) -> tuple[list[Form], dict[str, str]]:
-    """Return the forms that a core of these features has, and why others are left out.
+def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not.
 
     Of those with one name, the first encoding is taken; each opcode has a form of registers, one
     with memory, or both. Left out are, by their opcodes: what branches, serialises, needs
@@ -79,7 +79,7 @@ def forms(features: frozenset[str]) -> tuple[list[Form], dict[str, str]]:
         if not found:
             left[info.instruction_string] = "operands that cannot be chosen"
         for form in found:
-            if not form.needs - features:
+            if features is None or not form.needs - features:
                 chosen.setdefault(form.name, form)
     return list(chosen.values()), left
 

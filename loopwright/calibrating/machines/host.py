@@ -8,7 +8,7 @@ from typing import Any
 
 from loopwright import toolchain
 from loopwright.calibrating.machines.machine import Timing, Trial
-from loopwright.machine import hosts
+from loopwright.machine import hosts, recognise
 from loopwright.measuring.blocks.verb import measure_blocks
 
 _TRIES = ("disturbed", "slopes are inconsistent", "accepted", "neighbour")
@@ -22,6 +22,7 @@ class Host:
         self.isa = toolchain.host_isa()
         self.name = "host"
         self.features = hosts.features()
+        self.host: Mapping[str, Any] = recognise.table(hosts.here())
         self.fingerprint = f"host {hosts.machine()}"
         self._processes = processes
 

@@ -1,8 +1,9 @@
 """What experiments know of a machine: code in, cycles or a refusal out."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,9 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Return what tells it from any other trial."""
-        return f"{self.notion}@{self.offset}:{self.code.hex()}"
+        """Return a hash that tells it from any other trial."""
+        said = f"{self.notion}@{self.offset}:{self.code.hex()}"
+        return hashlib.sha256(said.encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,14 @@ class Machine(Protocol):
     """A machine that can be experimented on.
 
     fingerprint tells it from any other: answers of two are never mixed. features are named as in
-    /proc/cpuinfo.
+    /proc/cpuinfo. host is the [host] table of its core.toml, by which machines are recognised.
     """
 
     isa: str
     name: str
     fingerprint: str
     features: frozenset[str]
+    host: Mapping[str, Any]
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial, in order."""

@@ -1,16 +1,45 @@
 """A file of answers: what was measured is measured once, and a killed run goes on where it was."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.errors import InputError
 
 _KEPT = 200  # trials after which their answers are in the file, seconds on hardware
-FORMAT = 1  # of the file, which counts its changes
+FORMAT = 2  # of the file, which counts its changes
+
+
+class Known(Protocol):
+    """What the first line of a file of answers says of a machine."""
+
+    @property
+    def isa(self) -> str:
+        """The name of its instruction set."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells it from any other."""
+        ...
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The extensions that it has, as /proc/cpuinfo names them."""
+        ...
+
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """The [host] table that describes it."""
+        ...
 
 
 class Recorded:
@@ -20,6 +49,7 @@ class Recorded:
         """Take what the file has of this machine; InputError where it is another one's."""
         self.isa, self.name = machine.isa, machine.name
         self.features, self.fingerprint = machine.features, machine.fingerprint
+        self.host = machine.host
         self._machine = machine
         self._known: dict[str, Timing] = {}
         self.asked = 0
@@ -36,13 +66,7 @@ class Recorded:
             self._file = path.open("a")
         else:
             self._file = path.open("w")
-            self._line(
-                format=FORMAT,
-                isa=self.isa,
-                machine=self.name,
-                fingerprint=self.fingerprint,
-                features=sorted(self.features),
-            )
+            self._line(**head(machine))
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial; ask the machine for those that are not known yet."""
@@ -59,12 +83,7 @@ class Recorded:
         for trial, timing in zip(trials, timings, strict=True):
             self._known[trial.key] = timing
             if not timing.passing:
-                self._line(
-                    trial=trial.key,
-                    cycles=timing.cycles,
-                    uncertainty=timing.uncertainty,
-                    refused=timing.refused,
-                )
+                self._line(**answer(trial.key, timing))
         self._file.flush()
 
     def close(self) -> None:
@@ -74,6 +93,28 @@ class Recorded:
 
     def _line(self, **said: Any) -> None:
         self._file.write(json.dumps(said) + "\n")
+
+
+def head(machine: Known) -> dict[str, Any]:
+    """Return the first line of a file of answers: whose they are."""
+    return {
+        "format": FORMAT,
+        "isa": machine.isa,
+        "machine": machine.name,
+        "fingerprint": machine.fingerprint,
+        "features": sorted(machine.features),
+        "host": dict(machine.host),
+    }
+
+
+def answer(key: str, timing: Timing) -> dict[str, Any]:
+    """Return the line of an answer to the trial of a key."""
+    return {
+        "trial": key,
+        "cycles": timing.cycles,
+        "uncertainty": timing.uncertainty,
+        "refused": timing.refused,
+    }
 
 
 @dataclass(frozen=True)

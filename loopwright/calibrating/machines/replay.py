@@ -11,7 +11,7 @@ _UNKNOWN = Timing(None, refused="the file has no answer for it")
 
 
 class Replay:
-    """What a machine answered elsewhere; what it was not asked is refused."""
+    """What a machine answered elsewhere; what it was not asked is refused, and is in missing."""
 
     def __init__(self, path: Path) -> None:
         """Take a file that a run wrote; InputError where that run did not come to its end."""
@@ -24,8 +24,11 @@ class Replay:
         self.name = str(content.head["machine"])
         self.fingerprint = str(content.head["fingerprint"])
         self.features = frozenset(content.head["features"])
-        self._known = content.known
+        self.host = content.head["host"]
+        self.known = content.known
+        self.missing: set[str] = set()
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return what the file has of each trial."""
-        return [self._known.get(trial.key, _UNKNOWN) for trial in trials]
+        self.missing |= {trial.key for trial in trials} - self.known.keys()
+        return [self.known.get(trial.key, _UNKNOWN) for trial in trials]

@@ -4,6 +4,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from loopwright import paths
 from loopwright.calibrating.machines.machine import Timing, Trial
@@ -37,6 +38,7 @@ class Simulated:
         self.isa = known.isa
         self.name = f"simulated:{core}"
         self.features = known.features
+        self.host: Mapping[str, Any] = {}
         self._noise, self._seed = noise, seed
         self._tries: Counter[str] = Counter()
         settings = {name: str(value) for name, value in (overrides or {}).items()}

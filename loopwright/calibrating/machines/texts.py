@@ -12,6 +12,7 @@ class Texts:
     def __init__(self, machine: Machine, toml: str, table: str) -> None:
         """Take the texts of what was learned of a machine."""
         self.isa, self.name, self.features = machine.isa, machine.name, machine.features
+        self.host = machine.host
         self.fingerprint = machine.fingerprint
         self._core = binding.core(toml, table, {})
 

@@ -1,0 +1,157 @@
+"""What a kit measures elsewhere teaches a core: rounds of trials, answers brought home."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from calibration_kits import MNEMONICS, answered, trials, unpacked
+
+import loopwright as lw
+from loopwright.calibrating import rounds
+from loopwright.calibrating.machines.record import read
+from loopwright.calibrating.machines.replay import Replay
+from loopwright.cli import run as run_cli
+from loopwright.errors import InputError
+from loopwright.machine.facts import Facts
+from loopwright.machine.recognise import recognise
+from loopwright.predicting.forms import forms as table
+
+FORMS = ["add r64,r64", "imul r64,r64", "paddd x,x", "mulps x,x", "pshufd x,x,i8"]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A kit with the trials of a first round, unpacked."""
+    return unpacked(tmp_path_factory.mktemp("kit"), calibrate=True, mnemonics=MNEMONICS)
+
+
+@pytest.fixture(autouse=True)
+def _data(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture(scope="module")
+def first_round(packed, tmp_path_factory):
+    """The file of a kit that ran on a simulated Skylake."""
+    path = tmp_path_factory.mktemp("round") / "results.jsonl"
+    return answered(packed / "jobs" / "x86_64.trials", path, "skylake")
+
+
+def test_the_first_round_has_every_experiment_up_to_classes(packed):
+    for isa in ("x86_64", "arm64"):
+        of = trials(packed / "jobs" / f"{isa}.trials")
+        assert {name.partition("/")[0] for name in of} == {
+            "dispatch", "throughput", "latencies", "classes", "ports",
+        }  # fmt: skip
+        assert all(name.endswith(f"/{trial.key}") for name, trial in of.items())
+        # Those of one experiment stand together: what is being learned can be said.
+        order = [name.partition("/")[0] for name in of]
+        assert len([1 for a, b in pairwise(order) if a != b]) == 4
+
+
+@pytest.mark.parametrize(
+    ("core", "forms"),
+    [("skylake", FORMS), ("neoverse-n1", ["add x,x,x", "fadd 4s", "eor 16b", "madd x,x,x"])],
+)
+def test_two_rounds_teach_the_core(packed, tmp_path, core, forms):
+    isa = "arm64" if core == "neoverse-n1" else "x86_64"
+    home = answered(packed / "jobs" / f"{isa}.trials", tmp_path / "one.jsonl", core)
+    (brought,) = lw.import_calibration(home).to_dict("records")
+    answers = brought["answers"]
+    assert brought["new"] > 100
+    assert lw.import_calibration(home)["new"].iloc[0] == 0
+    once = lw.calibrate(tmp_path / "once", machine=answers, mnemonics=MNEMONICS)
+    lacking = once.set_index("figure").loc["without an answer"]
+    assert lacking["value"] > 0
+    assert f"kit --calibrate {answers}" in lacking["note"]
+    assert once.set_index("figure").loc["instructions a cycle", "value"] == 4
+    jobs = unpacked(tmp_path, answers=answers, mnemonics=MNEMONICS) / "jobs"
+    assert [p.name for p in sorted(jobs.glob("*.trials"))] == [f"{isa}.trials"]
+    asked = {trial.key for trial in trials(jobs / f"{isa}.trials").values()}
+    assert asked
+    assert not asked & read(tmp_path / answers).known.keys()
+    lw.import_calibration(answered(jobs / f"{isa}.trials", tmp_path / "two.jsonl", core))
+    twice = lw.calibrate(tmp_path / "twice", machine=answers, mnemonics=MNEMONICS)
+    figures = twice.set_index("figure")["value"]
+    before = once.set_index("figure")["value"]
+    assert figures.get("without an answer", 0) < 0.02 * lacking["value"]
+    assert figures["forms with ports"] > before["forms with ports"]
+    written = next((tmp_path / "twice").glob("*/instructions.csv")).read_text()
+    known = {name for name in table(core) if name in forms}
+    assert known == set(forms)
+    for name in forms:
+        assert name.partition(" ")[0] in written
+
+
+def test_a_machine_that_answered_all_has_no_further_round(packed, tmp_path):
+    few = ["imul"]
+    home = answered(packed / "jobs" / "x86_64.trials", tmp_path / "one.jsonl", "skylake")
+    answers = lw.import_calibration(home)["answers"].iloc[0]
+    for _ in range(2):
+        jobs = unpacked(tmp_path, answers=answers, mnemonics=few) / "jobs" / "x86_64.trials"
+        lw.import_calibration(answered(jobs, tmp_path / "next.jsonl", "skylake"))
+        if not lacks(answers, few):
+            break
+    with pytest.raises(InputError, match="has answered all"):
+        lw.kit(tmp_path / "none.tar.gz", answers=answers, mnemonics=few)
+    assert not (tmp_path / "none.tar.gz").exists()
+
+
+def lacks(answers, mnemonics):
+    """Return how many trials a machine lacks."""
+    replay = Replay(Path(answers))
+    return len(rounds.further(replay, lambda forms: [f for f in forms if f.mnemonic in mnemonics]))
+
+
+def damaged(lines):
+    """Yield what may have happened to a file, and what is said of it."""
+    middle = len(lines) // 2
+    yield lines[:-1], "was cut short"
+    yield [*lines[:-1], lines[-1][:-1]], "was cut short"
+    yield lines[:middle], "was cut short"
+    yield [*lines[:middle], lines[middle][:40] + "\n"], "is damaged"
+    yield [*lines[:middle], "noise\n", *lines[middle:]], f"line {middle + 1} is damaged"
+    yield [*lines[:middle], *lines[middle + 1 :]], r"has \d+ of \d+ readings"
+    yield [*lines, *lines], "mixes two runs"
+    clock = json.dumps({"id": "clock", "fingerprint": "another"}) + "\n"
+    yield [*lines[:middle], clock, *lines[middle:]], "mixes two machines"
+    odd = json.dumps({**json.loads(lines[middle]), "cycles": -1.0, "refused": ""}) + "\n"
+    yield [*lines[:middle], odd, *lines[middle + 1 :]], "no answer to a trial"
+    nothing = json.dumps({**json.loads(lines[-1]), "nothing_measured": "emulated"}) + "\n"
+    yield [*lines[:-1], nothing], "nothing was measured there: emulated"
+    yield [lines[0], "{}\n", *lines[2:]], "does not say what machine"
+
+
+def test_a_file_that_is_not_whole_or_of_two_machines_is_refused_in_a_line(
+    first_round, tmp_path, capsys
+):
+    whole = first_round.read_text().splitlines(keepends=True)
+    path = tmp_path / "broken.jsonl"
+    for number, (lines, said) in enumerate(damaged(whole)):
+        path.write_text("".join(lines))
+        with pytest.raises(InputError, match=said):
+            lw.import_calibration(path)
+        assert run_cli(["import", str(path)]) == 2, number
+        assert len(capsys.readouterr().err.splitlines()) == 1
+        assert not (tmp_path / "data").exists()
+
+
+def test_answers_are_no_results_and_results_no_answers(first_round, tmp_path, capsys):
+    with pytest.raises(InputError, match="holds a calibration"):
+        lw.import_results([first_round])
+    other = tmp_path / "other.jsonl"
+    other.write_text("{}\n")
+    assert run_cli(["import", str(first_round), str(other)]) == 2
+    assert "other.jsonl holds no calibration" in capsys.readouterr().err
+    assert run_cli(["import", str(first_round)]) == 0
+    assert "loopwright calibrate -o cores --machine" in capsys.readouterr().out
+
+
+def test_the_core_is_recognised_by_the_machine_it_was_learned_on(packed, tmp_path, monkeypatch):
+    home = answered(packed / "jobs" / "arm64.trials", tmp_path / "one.jsonl", "neoverse-n1")
+    answers = lw.import_calibration(home)["answers"].iloc[0]
+    lw.calibrate(tmp_path / "cores", machine=answers, mnemonics=["add", "eor"])
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path / "cores"))
+    facts = Facts.of(json.loads(home.read_text().splitlines()[1]))
+    assert recognise(facts).core == "arm64-part-0xd0c-012345"

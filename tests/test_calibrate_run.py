@@ -1,0 +1,117 @@
+"""A kit's `./run --calibrate`: killed, resumed, without trials, emulated."""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from calibration_kits import trials, unpacked
+
+import loopwright as lw
+from loopwright import toolchain
+from loopwright.errors import InputError
+
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """A kit with the trials of a first round, unpacked."""
+    few = ["add", "imul", "fadd"]
+    return unpacked(tmp_path_factory.mktemp("kit"), calibrate=True, mnemonics=few)
+
+
+@pytest.fixture(autouse=True)
+def _data(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+def test_a_kit_without_trials_says_how_to_pack_them(packed, tmp_path):
+    kit = changed(packed, tmp_path, None)
+    done = run(kit, "--calibrate")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "loopwright kit --calibrate" in done.stderr
+
+
+def changed(packed, folder, text):
+    """Return a kit with other trials for x86-64, or with none at all."""
+    kit = folder / "kit"
+    shutil.copytree(packed, kit)
+    for path in (kit / "jobs").glob("*.trials"):
+        path.unlink()
+    sums = (kit / "SHA256SUMS").read_text().splitlines(keepends=True)
+    (kit / "SHA256SUMS").write_text("".join(s for s in sums if ".trials" not in s))
+    if text:
+        (kit / "jobs" / "x86_64.trials").write_text(text)
+    return kit
+
+
+def run(kit, *options, **more):
+    command = ["sh", "./run", *options]
+    settings = {"capture_output": True, "text": True, "check": False, **more}
+    return subprocess.run(command, cwd=kit, env={"PATH": "/usr/bin:/bin"}, **settings)
+
+
+def readings(path):
+    lines = path.read_text().splitlines()
+    return [one for one in map(json.loads, lines) if "/" in str(one.get("id", ""))]
+
+
+@pytest.mark.measures
+@X86_ONLY
+def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
+    jobs = (packed / "jobs" / "x86_64.trials").read_text().split("job ")
+    kit = changed(packed, tmp_path, "job ".join(jobs[:202]))
+    path = kit / "results.jsonl"
+    with subprocess.Popen(
+        ["sh", "./run", "--calibrate", "-o", path.name],
+        cwd=kit,
+        env={"PATH": "/usr/bin:/bin"},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and process.poll() is None:
+            if path.exists() and len(path.read_text().splitlines()) > 60:
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGKILL)
+    time.sleep(1)
+    written = readings(path)
+    before = {one["id"] for one in written if not one["disturbed"]}
+    if len(before) < 20:
+        pytest.skip("the machine was too busy to answer trials")
+    with path.open("a") as file:
+        file.write('{"id": "throughput/12')  # killed while it wrote
+    done = run(kit, "--calibrate", "--resume", path.name)
+    assert done.returncode == 0, done.stderr
+    every = readings(path)
+    assert every[: len(written)] == written
+    assert not before & {one["id"] for one in every[len(written) :]}
+    assert "learning " in done.stderr
+    asked = trials(kit / "jobs" / "x86_64.trials")
+    assert {one["id"] for one in every} <= asked.keys()
+    refused = run(kit, "--resume", path.name)
+    assert refused.returncode == 2
+    assert "it holds a calibration" in refused.stderr
+    if "try --resume" in done.stderr:
+        pytest.skip("the machine was too busy to answer all trials")
+    (brought,) = lw.import_calibration(path).to_dict("records")
+    assert brought["new"] == len(asked)
+
+
+@pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
+@pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
+def test_an_emulated_machine_answers_nothing(packed, tmp_path):
+    path = tmp_path / "arm.jsonl"
+    jobs = packed / "jobs" / "arm64.trials"
+    program = ["qemu-aarch64", packed / "bin" / "harness-arm64", "kit", jobs, "HASH", "0.1.0"]
+    command = [*program, "--calibrate", "-o", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "emulated: no timing" in done.stderr
+    with pytest.raises(InputError, match=r"nothing was measured there: .*emulated"):
+        lw.import_calibration(path)
