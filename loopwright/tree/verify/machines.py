@@ -9,7 +9,7 @@ from pathlib import Path
 from loopwright.errors import InputError
 from loopwright.tree.verify.outcomes import CheckError
 
-TIMEOUT = 60  # seconds; a boot takes 2 to 10
+TIMEOUT = 300  # seconds; a boot takes 2 to 10, beside other work many times that
 _PROGRAMS = {
     "x86_64": ("qemu-system-x86_64", "qemu-system-x86"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm"),
