@@ -105,3 +105,13 @@ fn lines_that_meet_within_a_branch_are_found_one_a_cycle() {
         assert_eq!(found, if slow.contains(&offset) { 2.0 } else { 1.0 }, "{offset}");
     }
 }
+
+#[test]
+fn a_move_to_itself_is_not_eliminated_and_breaks_no_chain() {
+    takes("4889c9", 1.0); // mov rcx,rcx
+    takes("0fb6c9", 1.0); // movzx ecx,cl
+    takes("4889ca4889d1", 0.374); // mov rdx,rcx and mov rcx,rdx
+    takes("0fb6d10fb6ca", 0.374); // the same by movzx edx,cl and movzx ecx,dl
+    takes("4801ca0f92c10fb6c9", 3.0); // add rdx,rcx, setc cl, movzx ecx,cl
+    takes("660ffeca660f6fc9", 2.0); // paddd xmm1,xmm2, movdqa xmm1,xmm1
+}

@@ -98,7 +98,7 @@ pub(crate) fn next_of(i: &Instruction) -> Next {
     }
 }
 
-/// Whether the last two register operands are the same one, and none is memory.
+/// Whether the last two register operands are the same one, or a part of it, and none is memory.
 pub(crate) fn same_sources(i: &Instruction) -> bool {
     let kinds = || (0..i.op_count()).map(|n| i.op_kind(n));
     if kinds().any(|k| !matches!(k, OpKind::Register | OpKind::Immediate8)) {
@@ -106,7 +106,10 @@ pub(crate) fn same_sources(i: &Instruction) -> bool {
     }
     let mut registers = (0..i.op_count()).filter(|n| i.op_kind(*n) == OpKind::Register).rev();
     match (registers.next(), registers.next()) {
-        (Some(last), Some(other)) => i.op_register(last) == i.op_register(other),
+        (Some(last), Some(other)) => {
+            let (from, to) = (i.op_register(last), i.op_register(other));
+            from == to || (from.size() != to.size() && from.full_register() == to.full_register())
+        }
         _ => false,
     }
 }
