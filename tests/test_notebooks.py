@@ -14,7 +14,7 @@ from loopwright import toolchain
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
 
-QUICK = {"pipeline_timeline", "your_own_loop"}
+QUICK = {"core_at_a_glance", "pipeline_timeline", "your_own_loop"}
 # What is run in addition, as if somebody had chosen something else.
 CHOICE = {"pipeline_timeline": 'pick["microarch"] = "sandybridge"'}
 MEASURES = [pytest.mark.slow, pytest.mark.measures]
