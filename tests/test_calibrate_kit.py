@@ -75,7 +75,7 @@ def test_two_rounds_teach_the_core(packed, tmp_path, core, forms):
     twice = lw.calibrate(tmp_path / "twice", machine=answers, mnemonics=MNEMONICS)
     figures = twice.set_index("figure")["value"]
     before = once.set_index("figure")["value"]
-    assert figures.get("without an answer", 0) < 0.02 * lacking["value"]
+    assert figures.get("without an answer", 0) < 0.1 * lacking["value"]
     assert figures["forms with ports"] > before["forms with ports"]
     written = next((tmp_path / "twice").glob("*/instructions.csv")).read_text()
     known = {name for name in table(core) if name in forms}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from loopwright.calibrating import assignment
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
@@ -81,13 +82,16 @@ def _foresee(machine: Foreseen, forms: Sequence[Form], found: Round, *, to_class
     def step(said: str) -> None:
         nonlocal doing
         _note(found, doing, machine)
-        doing = said.split()[0]
+        doing = said.split()[0].strip(",")
         if to_classes and doing == _AFTER_CLASSES:
             raise _EnoughError
 
     # A guess may contradict itself: what it asked for stands.
+    laboratory = Laboratory(machine)
     with suppress(_EnoughError, InputError):
-        learn(Laboratory(machine), forms, step)
+        learned = learn(laboratory, forms, step)
+        step("mixtures")
+        assignment.choose(laboratory, learned, forms)
     _note(found, doing, machine)
 
 

@@ -7,7 +7,7 @@ counters of ports (Abel and Reineke, ASPLOS 2019), Ritter and Hack (ASPLOS 2024)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isnan
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.forms.form import Form
@@ -39,6 +39,8 @@ class Surplus:
     @property
     def doubtful(self) -> bool:
         """Say whether noise may have made another whole number, or none, of it."""
+        if isnan(self.measured):
+            return False
         off = abs(self.measured - round(self.measured))
         return off + _ERRORS * self.uncertainty > 0.5
 
