@@ -16,6 +16,8 @@ pub struct Line {
     pub end: u32,
     /// Region of code.
     pub region: u32,
+    /// The region of its first byte: another one where it begins with a branch that lies in both.
+    pub entry: u32,
     /// Its region begins within a branch, and is found apart from others.
     pub apart: bool,
 }
@@ -134,6 +136,7 @@ impl CachePlan {
         let apart = u32::from(params.uop_cache.one_region || params.uop_cache.cut_branch_apart);
         for line in &mut self.lines {
             line.region = apart * line.region.wrapping_sub(first);
+            line.entry = apart * line.entry.wrapping_sub(first);
         }
         self
     }
@@ -162,7 +165,13 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
         }
         let region = region_of(block, i, p.region_bytes, p.branch_by_end);
         let goes_on = lines.last().is_some_and(|l| l.region == region && l.apart);
-        let apart = p.cut_branch_apart && (goes_on || is_cut_branch(block, i, p.region_bytes));
+        let cut = p.cut_branch_apart && is_cut_branch(block, i, p.region_bytes);
+        let entry = if cut {
+            region_of(block, i, p.region_bytes, false)
+        } else {
+            region
+        };
+        let apart = p.cut_branch_apart && goes_on || cut;
         let need = places(block, i);
         let same = open && lines.last().is_some_and(|l| l.region == region) && need <= room && inst.ms == 0;
         match lines.last_mut() {
@@ -176,6 +185,7 @@ fn lines(block: &Block, params: &Params, decoded: &[bool]) -> Vec<Line> {
                     start: inst.fused.start,
                     end: inst.fused.end,
                     region,
+                    entry,
                     apart,
                 });
                 room = p.line_uops.saturating_sub(need);

@@ -115,3 +115,25 @@ fn a_move_to_itself_is_not_eliminated_and_breaks_no_chain() {
     takes("4801ca0f92c10fb6c9", 3.0); // add rdx,rcx, setc cl, movzx ecx,cl
     takes("660ffeca660f6fc9", 2.0); // paddd xmm1,xmm2, movdqa xmm1,xmm1
 }
+
+#[test]
+fn a_loop_that_begins_with_a_branch_in_two_lines_reads_both() {
+    // sub edi,1, je ahead, movsxd rax,edi, movzx eax,[rbp+rax], cmp eax,ecx, jne back.
+    let hex = "83ef0174274863c70fb644050039c875ef";
+    for (offset, measured) in [
+        (0, 1.48),
+        (42, 1.48),
+        (48, 2.0),
+        (50, 2.0),
+        (59, 1.48),
+        (60, 2.0),
+        (62, 2.0),
+        (63, 2.0),
+    ] {
+        let found = run(&core("goldencove"), hex, offset, Loop).unwrap().cycles;
+        assert!(
+            (found / measured - 1.0).abs() < 0.05,
+            "{found} cycles, not {measured} at {offset}"
+        );
+    }
+}

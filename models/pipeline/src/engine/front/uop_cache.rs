@@ -164,15 +164,18 @@ impl<'a> UopCache<'a> {
         }
     }
 
-    /// Whether a line's region is found, where that takes a cycle of its own.
+    /// Whether a line's region is found, and the one that it begins in, where that takes cycles of their own.
     fn enters(&mut self, line: &Line) -> bool {
+        let begins = self.fused == line.start;
+        let entry = if begins { line.entry } else { line.region };
         let apart = self
             .last
-            .is_some_and(|(region, apart)| region != line.region && (apart || line.apart));
-        if apart && self.found == 0 {
+            .is_some_and(|(region, apart)| region != entry && (apart || line.apart));
+        let needs = u32::from(apart) + u32::from(entry != line.region);
+        if self.found < needs {
             return false;
         }
-        self.found -= u32::from(apart);
+        self.found -= needs;
         self.last = Some((line.region, line.apart));
         true
     }
