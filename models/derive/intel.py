@@ -91,7 +91,11 @@ def _variant(record: Record, name: str) -> Figures | None:
     found = record["variants"].get(name)
     if not found:
         return None
-    return found["retire_slots"], found["uops_MITE"], ports_text(found.get("ports") or {})
+    ports, plain = found.get("ports") or {}, record["ports"] or {}
+    # Ports of fewer uops than there are: of Redwood Cove the load's alone, with an index register.
+    if sum(ports.values()) < found["uops"] == record["uops"] == sum(plain.values()):
+        ports = plain
+    return found["retire_slots"], found["uops_MITE"], ports_text(ports)
 
 
 def _indexed(record: Record, plain: Figures) -> str:

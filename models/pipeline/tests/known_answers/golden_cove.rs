@@ -137,3 +137,10 @@ fn a_loop_that_begins_with_a_branch_in_two_lines_reads_both() {
         );
     }
 }
+
+#[test]
+fn what_loads_by_an_index_computes_all_the_same() {
+    takes("48030cc7", 1.0); // add rcx,[rdi+rax*8]
+    takes("660ffe0c87", 1.0); // paddd xmm1,[rdi+rax*4]
+    takes("48030cc70f92c10fb6c9", 3.0); // the first with setc cl and movzx ecx,cl
+}
