@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
@@ -285,3 +286,14 @@ def test_what_no_ports_explain_is_an_error():
 
     with pytest.raises(InputError, match="no ports explain"):
         mapping.find([2, 2], 9, impossible)
+
+
+def test_a_mixture_that_takes_longer_than_its_ports_ask_for_does_not_mislead():
+    def clumsy(wanted):
+        told = counted(TRUE, wanted)
+        return [replace(one, ports=3) if one.of == (1, 3) else one for one in told]
+
+    found, known = mapping.find([len(one) for one in TRUE], 9, clumsy)
+    for some in rule.subsets(len(TRUE), 2):
+        assert len(found[some[0]] | found[some[1]]) == len(set().union(*(TRUE[n] for n in some)))
+    assert [one.of for one in known if one.least] == [(1, 3)]

@@ -18,7 +18,7 @@ from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import branches, classes, mapping, memory, uops
 from loopwright.calibrating.ports.branches import Branches
-from loopwright.calibrating.ports.uops import Core, Uops
+from loopwright.calibrating.ports.core import Core, Uops
 
 Step = Callable[[str], None]
 

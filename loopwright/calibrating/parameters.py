@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
+from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports
-from loopwright.calibrating.ports.uops import Core
 
 SOURCE = "calibrated"
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"

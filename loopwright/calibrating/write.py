@@ -12,8 +12,8 @@ from loopwright.calibrating.experiments.latency import ALL, Latency
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.parameters import SOURCE, addresses, letters
+from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports
-from loopwright.calibrating.ports.uops import Core
 from loopwright.predicting.forms import TABLE
 
 MEASURED = "measured.csv"

@@ -14,8 +14,8 @@ from loopwright.calibrating import kernels
 from loopwright.calibrating.forms.kit import Branch, Kit
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports, cycles
-from loopwright.calibrating.ports.uops import Core
 
 _NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
 _TIMES = 8  # cycles that a class takes alone

@@ -16,6 +16,7 @@ from loopwright.errors import InputError
 
 _MOST_PORTS = 16
 _ROUNDS = 200
+_WRONG = 0.1  # share of mixtures that may take longer than their ports ask for
 _SPARE = 1  # ports more than needed that another answer may have
 
 Measure = Callable[[Sequence[tuple[int, ...]]], list[Union]]
@@ -33,7 +34,9 @@ def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports
     known = measure(subsets(len(sizes), 2))
     found: dict[int, Ports] = {}
     first = 0
-    for group in parts(sizes, known):
+    groups = parts(sizes, known)
+    out = [one for one in known if not any(set(one.of) <= set(group) for group in groups)]
+    for group in groups:
         own = [_within(one, group) for one in known if set(one.of) <= set(group)]
 
         def ask(wanted: Sequence[tuple[int, ...]], group: tuple[int, ...] = group) -> list[Union]:
@@ -44,8 +47,8 @@ def find(sizes: Sequence[int], width: int, measure: Measure) -> tuple[list[Ports
         for n, ports in zip(group, solved, strict=True):
             found[n] = frozenset(first + port for port in ports)
         first += len(frozenset().union(*solved))
-        known += [replace(one, of=tuple(group[n] for n in one.of)) for one in more[len(own) :]]
-    return [found[n] for n in range(len(sizes))], known
+        out += [replace(one, of=tuple(group[n] for n in one.of)) for one in more]
+    return [found[n] for n in range(len(sizes))], out
 
 
 def _within(one: Union, group: Sequence[int]) -> Union:
@@ -58,6 +61,7 @@ def _solve(
 ) -> tuple[list[Ports], list[Union]]:
     """Return the ports of classes of a group, and what is known of them."""
     open_ = [one for one in subsets(len(sizes), 3) if len(one) > 2]
+    known = _agreeing(sizes, known)
     for _ in range(_ROUNDS):
         count, found = _fewest(sizes, known)
         problem = _Problem(sizes, count + _SPARE)
@@ -72,8 +76,39 @@ def _solve(
             if min(_size(other, some), width) != min(_size(found, some), width)
         )
         open_.remove(asked)
-        known += measure([asked])
+        known = _agreeing(sizes, [*known, *measure([asked])])
     return found, known
+
+
+def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
+    """Return what is known, as bounds where all of it together has no explanation.
+
+    A core that gives uops their ports badly takes longer for a mixture than its ports ask for,
+    never less: of what contradicts the rest the fewest are taken for numbers of ports at least.
+    """
+    if _explained(sizes, known):
+        return known
+    best: tuple[int, list[Union]] | None = None
+    for count in range(max(sizes), _MOST_PORTS + 1):
+        problem = _Problem(sizes, count, soft=True)
+        if found := problem.nearly(known):
+            more = [_size(found, one.of) > one.ports and not one.least for one in known]
+            if best and sum(more) >= best[0]:  # a port more explains no more
+                break
+            pairs = zip(known, more, strict=True)
+            best = sum(more), [replace(one, least=one.least or yes) for one, yes in pairs]
+    if best is None or best[0] > _WRONG * len(known):
+        raise InputError("no ports explain what mixtures take; measure on a quiet machine")
+    return best[1]
+
+
+def _explained(sizes: Sequence[int], known: Sequence[Union]) -> bool:
+    for count in range(max(sizes), _MOST_PORTS + 1):
+        problem = _Problem(sizes, count)
+        problem.explain(known)
+        if problem.solve():
+            return True
+    return False
 
 
 def parts(sizes: Sequence[int], pairs: Sequence[Union]) -> list[tuple[int, ...]]:
@@ -117,11 +152,11 @@ def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Por
 class _Problem:
     """Which classes a port serves, as a question to the solver: a bit for each class."""
 
-    def __init__(self, sizes: Sequence[int], count: int) -> None:
+    def __init__(self, sizes: Sequence[int], count: int, *, soft: bool = False) -> None:
         self._z3 = z3 = solver()
         self._classes = len(sizes)
         self._serves = [z3.BitVec(f"port{n}", self._classes) for n in range(count)]
-        self._solver = z3.Solver()
+        self._solver = z3.Optimize() if soft else z3.Solver()
         # Ports have no names: any order of them is the same answer.
         for one, other in pairwise(self._serves):
             self._solver.add(z3.UGE(one, other))
@@ -137,6 +172,15 @@ class _Problem:
         for one in known:
             together = self._together(one.of)
             self._solver.add(together >= one.ports if one.least else together == one.ports)
+
+    def nearly(self, known: Sequence[Union]) -> list[Ports] | None:
+        """Return ports that explain as much as any do, and of the rest no fewer than measured."""
+        for one in known:
+            together = self._together(one.of)
+            self._solver.add(together >= one.ports)
+            if not one.least:
+                self._solver.add_soft(together == one.ports)
+        return self.solve()
 
     def differ(self, found: Sequence[Ports], groups: Sequence[tuple[int, ...]], width: int) -> None:
         """Ask for another number of ports of some group, as far as dispatch lets it show."""

@@ -13,10 +13,11 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import floods, uops
+from loopwright.calibrating.ports import floods, held, uops
+from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Flood
 from loopwright.calibrating.ports.rule import Ports
-from loopwright.calibrating.ports.uops import Core, Found, Uops
+from loopwright.calibrating.ports.uops import Found
 
 _SLACK = 0.4  # uops: how far from a whole number a surplus may lie
 
@@ -107,9 +108,9 @@ def _hold(
         if name in wrong or not taken or not set(guess.ports) <= {*core.ports, core.wide}:
             continue
         said = Uops(taken, guess.ports, guess.busy, "as its twin of registers, and memory")
-        held = uops.alone(core, guess.form, said, rates[name], latencies[name])
-        if held.ports is not None:
-            out[name] = replace(held, busy=guess.busy or held.busy)
+        said = held.alone(core, guess.form, said, rates[name], latencies[name])
+        if said.ports is not None:
+            out[name] = replace(said, busy=guess.busy or said.busy)
     return out
 
 

@@ -6,60 +6,18 @@ does not, nothing is said of the form.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import floods
-from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports import floods, held
+from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Flood, Surplus
-from loopwright.calibrating.ports.rule import Ports, cycles
-
-_NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
-_UNCLEAR = 0.12  # cycles: the same, absolutely
-_TIMES = 3
-
-
-@dataclass(frozen=True)
-class Uops:
-    """What a form needs: places at dispatch, ports of each uop, cycles that its unit is busy.
-
-    why says how it is known, or, without ports, why nothing is said.
-    """
-
-    places: int
-    ports: tuple[Ports, ...] | None
-    busy: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Core:
-    """What is known of the core that forms run on: classes, their ports, places at dispatch."""
-
-    classes: Sequence[Class]
-    ports: Sequence[Ports]
-    width: int
-    load: str = ""  # names of the forms that only load and only store a register
-    store: str = ""
-
-    def of(self, name: str) -> Ports | None:
-        """Return the ports of the class that a form is of."""
-        for one, ports in zip(self.classes, self.ports, strict=True):
-            if name in one.members:
-                return ports
-        return None
-
-    @property
-    def wide(self) -> Ports:
-        """Return the ports of what no flood can show: all that arithmetic has."""
-        memory = {self.of(self.load), self.of(self.store)}
-        return frozenset().union(*(ports for ports in self.ports if ports not in memory))
+from loopwright.calibrating.ports.rule import Ports
 
 
 @dataclass(frozen=True)
@@ -80,9 +38,9 @@ def find(
 ) -> Found:
     """Return the uops of each form, and whether dispatch counts uops, if that is not known yet."""
     own = {n: p for c, p in zip(core.classes, core.ports, strict=True) for n in c.members}
-    held = partial(_held, laboratory, core, rates=rates, latencies=latencies)
+    hold = partial(held.hold, laboratory, core, rates=rates, latencies=latencies)
     out = {name: Uops(1, (ports,), why="of a class") for name, ports in own.items()}
-    out = held([form for form in forms if form.name in own], out)
+    out = hold([form for form in forms if form.name in own], out)
     # What has one uop in a class and another elsewhere looks like a member, and is none.
     others = [form for form in forms if form.name not in own or out[form.name].ports is None]
     spans: dict[str, int] = {}
@@ -113,13 +71,13 @@ def find(
         shown = places[form.name]
         fused = form.memory is not None
         out[form.name] = _solve(core, seen[form.name], shown, counts, idle, fused)
-    out |= held([form for form in left if out[form.name].ports is not None], out)
+    out |= hold([form for form in left if out[form.name].ports is not None], out)
     if not counts:
         # Dispatch may count instructions, or pairs of uops; where that does not explain it, uops.
         failed = [form for form in left if out[form.name].ports is None]
         single = {f.name: _shown(core, seen[f.name]) for f in failed}
         again = {n: Uops(len(some), some, why="by floods") for n, some in single.items() if some}
-        found = held([form for form in failed if form.name in again], out | again)
+        found = hold([form for form in failed if form.name in again], out | again)
         out |= {name: one for name, one in found.items() if one.ports is not None}
     return Found({form.name: out[form.name] for form in forms}, counts)
 
@@ -177,70 +135,3 @@ def _solve(
     if not uops and places.uops == 1 and idle:
         return Uops(1, (), why="no port is needed")
     return Uops(places.uops, uops + (core.wide,) * missing, why="by floods and dispatch")
-
-
-def _held(
-    laboratory: Laboratory,
-    core: Core,
-    chosen: Sequence[Form],
-    found: Mapping[str, Uops],
-    rates: Mapping[str, Throughput],
-    latencies: Mapping[str, Sequence[Latency]],
-) -> dict[str, Uops]:
-    """Return what is found of forms, held to what they take alone and beside each class."""
-    forms = {form.name: form for form in chosen}
-    out = {}
-    for name, form in forms.items():
-        out[name] = alone(core, form, found[name], rates[name], latencies[name])
-    asked = [
-        (name, n)
-        for name in forms
-        for n in range(len(core.classes))
-        if out[name].ports and not out[name].busy and name not in core.classes[n].members
-    ]
-    mixtures: list[list[bytes]] = []
-    for name, n in asked:
-        blocker, size = core.classes[n].blocker, core.classes[n].size
-        makers, others = kernels.Instances(0, 2), kernels.Instances(1, 2)
-        before = b"".join(kernels.fresh(forms[name].kit, kernels.carried(forms[name]), {}))
-        memory = forms[name].memory
-        if before or (memory and memory.read and memory.written):  # what was stored is waited for
-            mixtures.append([])
-            continue
-        tested = [makers.of(forms[name]) for _ in range(_TIMES)]
-        mixtures.append(kernels.spread(tested, [others.of(blocker) for _ in range(_TIMES * size)]))
-    for (name, n), figure in zip(asked, laboratory.time(mixtures), strict=True):
-        uops = out[name]
-        if not figure or uops.ports is None:
-            continue
-        size = core.classes[n].size
-        load = Counter(uops.ports)
-        load[core.ports[n]] += size
-        least = max(cycles(load), (uops.places + size) / core.width) * _TIMES
-        waits = max((o.cycles for o in latencies[name] if o.source == o.target), default=0)
-        chain = waits * -(-_TIMES // 3)
-        said = max(least, chain)
-        if abs(figure.cycles - said) > max(_NEAR * said, _UNCLEAR * _TIMES) and least >= chain:
-            beside = core.classes[n].blocker.name
-            why = f"beside {beside} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
-            out[name] = replace(uops, ports=None, why=why)
-    return out
-
-
-def alone(
-    core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
-) -> Uops:
-    """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
-    if not rate.clean or uops.ports is None or kernels.long(form):
-        return uops
-    said = max(cycles(Counter(uops.ports)), uops.places / core.width)
-    waits = throughput.waits(form, latencies)
-    if abs(rate.cycles - said) <= max(_NEAR * said, 0.02) or rate.cycles <= waits * (1 + _NEAR):
-        return uops
-    # What is written besides chosen registers may be waited for: then no unit need be busy.
-    plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)
-    busy = rate.cycles * len(uops.ports[0]) if plain and len(uops.ports) == 1 else 0.0
-    if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:
-        return replace(uops, busy=round(busy))
-    why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"
-    return replace(uops, ports=None, why=why)

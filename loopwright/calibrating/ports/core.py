@@ -1,0 +1,44 @@
+"""What is known of a core and of its forms: classes, their ports, uops."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.rule import Ports
+
+
+@dataclass(frozen=True)
+class Uops:
+    """What a form needs: places at dispatch, ports of each uop, cycles that its unit is busy.
+
+    why says how it is known, or, without ports, why nothing is said.
+    """
+
+    places: int
+    ports: tuple[Ports, ...] | None
+    busy: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Core:
+    """What is known of the core that forms run on: classes, their ports, places at dispatch."""
+
+    classes: Sequence[Class]
+    ports: Sequence[Ports]
+    width: int
+    load: str = ""  # names of the forms that only load and only store a register
+    store: str = ""
+
+    def of(self, name: str) -> Ports | None:
+        """Return the ports of the class that a form is of."""
+        for one, ports in zip(self.classes, self.ports, strict=True):
+            if name in one.members:
+                return ports
+        return None
+
+    @property
+    def wide(self) -> Ports:
+        """Return the ports of what no flood can show: all that arithmetic has."""
+        memory = {self.of(self.load), self.of(self.store)}
+        return frozenset().union(*(ports for ports in self.ports if ports not in memory))

@@ -1,0 +1,135 @@
+"""Uops held to what their form takes alone and beside each class.
+
+Where floods show a uop in ports of which it uses some alone, as no class has just those, it takes
+longer than floods explain. Then fewer of the ports are tried, as far as floods allow.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments import throughput
+from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.experiments.throughput import Throughput
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.ports.core import Core, Uops
+from loopwright.calibrating.ports.rule import Ports, cycles
+
+_NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
+_UNCLEAR = 0.12  # cycles: the same, absolutely
+_TIMES = 3
+
+
+def hold(
+    laboratory: Laboratory,
+    core: Core,
+    chosen: Sequence[Form],
+    found: Mapping[str, Uops],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+) -> dict[str, Uops]:
+    """Return what is found of forms, or why it does not hold."""
+    forms = {form.name: form for form in chosen}
+    options = {
+        name: [
+            alone(core, form, one, rates[name], latencies[name])
+            for one in (found[name], *_fewer(core, form, found[name], rates[name]))
+        ]
+        for name, form in forms.items()
+    }
+    asked = [
+        (name, n)
+        for name in forms
+        for n in range(len(core.classes))
+        if any(one.ports and not one.busy for one in options[name])
+        and name not in core.classes[n].members
+    ]
+    kernels_ = [_beside(core, forms[name], n) for name, n in asked]
+    beside: dict[str, list[tuple[int, Figure]]] = {name: [] for name in forms}
+    for (name, n), figure in zip(asked, laboratory.time(kernels_), strict=True):
+        beside[name] += [(n, figure)] if figure else []
+    out = {}
+    for name in forms:
+        held = [_held(core, one, beside[name], latencies[name]) for one in options[name]]
+        fitting = [one for one in held[:1] + held[1:] * bool(beside[name]) if one.ports is not None]
+        out[name] = fitting[0] if fitting else held[0]
+    return out
+
+
+def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uops]:
+    """Yield uops with fewer ports that floods show the same of, and that take as long alone."""
+    if not uops.ports or not rate.clean or kernels.long(form):
+        return
+    if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + _NEAR):
+        return
+    seen = _within(core, uops.ports)
+    for ports, times in Counter(uops.ports).items():
+        for size in range(len(ports) - 1, 0, -1):
+            for some in map(frozenset, combinations(sorted(ports), size)):
+                for moved in range(1, times + 1):
+                    rest = list(uops.ports)
+                    for _ in range(moved):
+                        rest.remove(ports)
+                    tried = (*rest, *[some] * moved)
+                    near = abs(cycles(Counter(tried)) - rate.cycles) <= _NEAR * rate.cycles
+                    if near and _within(core, tried) == seen:
+                        yield replace(uops, ports=tried, why=f"{uops.why} and what it takes alone")
+
+
+def _within(core: Core, uops: Sequence[Ports]) -> list[int]:
+    """Return how many uops floods of each class show."""
+    return [sum(one <= ports for one in uops) for ports in core.ports]
+
+
+def _beside(core: Core, form: Form, number: int) -> list[bytes]:
+    """Return a form among what keeps a class busy; nothing where it waits for itself."""
+    memory = form.memory
+    if kernels.carried(form) or (memory and memory.read and memory.written):
+        return []
+    blocker, size = core.classes[number].blocker, core.classes[number].size
+    makers, others = kernels.Instances(0, 2), kernels.Instances(1, 2)
+    tested = [makers.of(form) for _ in range(_TIMES)]
+    return kernels.spread(tested, [others.of(blocker) for _ in range(_TIMES * size)])
+
+
+def _held(
+    core: Core, uops: Uops, beside: Sequence[tuple[int, Figure]], latencies: Sequence[Latency]
+) -> Uops:
+    """Return uops if they explain what their form takes beside each class, else why not."""
+    if not uops.ports or uops.busy:
+        return uops
+    waits = max((one.cycles for one in latencies if one.source == one.target), default=0)
+    chain = waits * -(-_TIMES // 3)
+    for number, figure in beside:
+        size = core.classes[number].size
+        load = Counter(uops.ports)
+        load[core.ports[number]] += size
+        least = max(cycles(load), (uops.places + size) / core.width) * _TIMES
+        said = max(least, chain)
+        if abs(figure.cycles - said) > max(_NEAR * said, _UNCLEAR * _TIMES) and least >= chain:
+            name = core.classes[number].blocker.name
+            why = f"beside {name} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
+            return replace(uops, ports=None, why=why)
+    return uops
+
+
+def alone(
+    core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
+) -> Uops:
+    """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
+    if not rate.clean or uops.ports is None or kernels.long(form):
+        return uops
+    said = max(cycles(Counter(uops.ports)), uops.places / core.width)
+    waits = throughput.waits(form, latencies)
+    if abs(rate.cycles - said) <= max(_NEAR * said, 0.02) or rate.cycles <= waits * (1 + _NEAR):
+        return uops
+    # What is written besides chosen registers may be waited for: then no unit need be busy.
+    plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)
+    busy = rate.cycles * len(uops.ports[0]) if plain and len(uops.ports) == 1 else 0.0
+    if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:
+        return replace(uops, busy=round(busy))
+    why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"
+    return replace(uops, ports=None, why=why)
