@@ -20,15 +20,17 @@ def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
 
 
 def _place(form: Form, start: int = 0, number: int = 0) -> dict[str, int]:
-    """Return a displacement: each place lies in another line, and in another bank of it.
+    """Return a displacement: what is read lies in another line each time, and in another bank.
 
-    What is written is not read by instances that read alone.
+    What is written lies side by side, as some cores write two places of a line in one cycle, and is
+    not read by instances that read alone.
     """
     if form.memory is None:
         return {}
     size = max(form.memory.bits // 8, 8)
+    step = size if form.memory.written else (_LINE + size) // size * size
     start += _WRITTEN if form.memory.written else 0
-    return {"disp": start + number % _PLACES * (_LINE + size) // size * size}
+    return {"disp": start + number % _PLACES * step}
 
 
 def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from loopwright.calibrating.experiments.accesses import STORED
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.ports.core import Core
@@ -12,6 +13,7 @@ SOURCE = "calibrated"
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
+_SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
 
 # A parameter: its name, its value, what it rests on.
@@ -116,6 +118,12 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
         yield "forward_vector_cycles", vector, f"forwarded, vector [{SOURCE}]"
+    near, apart = (accesses.figures.get(name) for name in STORED)
+    known = near and apart and near.figure and apart.figure
+    if near and apart and known and apart.figure.cycles > _SLOWER * near.figure.cycles:
+        said = f"{STORED[1]} take {apart.figure.cycles:.1f} cycles, {STORED[0]} "
+        said += f"{near.figure.cycles:.1f} [{SOURCE}]; the line is taken to have 64 bytes"
+        yield "commit_bytes", 64, said
     if accesses.renamed("forwarded"):
         yield from _renamed(learned)
 

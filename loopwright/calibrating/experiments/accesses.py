@@ -3,8 +3,8 @@
 Asked: after how many cycles a loaded value can be used, sooner where a load gave the address, and
 when a load can be used that reads what was stored just before. Kernels: a load whose own result is
 its address; a store and a load of one place, through which a value goes round, by width, by
-address and by part of what was stored; an addition to memory. Answer: the cycles of a copy. All
-memory holds pointers.
+address and by part of what was stored; an addition to memory; stores side by side and a
+line apart. Answer: the cycles of a copy. All memory holds pointers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,8 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
+STORED = ("stores side by side", "stores a line apart")
+_STORES = 16
 _RENAMED = 2.5  # cycles: less than any way through a cache
 _DISPLACED, _FAR, _ODD = 8, 2056, 4  # bytes; far is more than any core renames
 
@@ -68,6 +70,8 @@ def measure(
             "forwarded, off a word": _pair(store, load, {"disp": _ODD}),
             "forwarded, indexed": _pair(store, load, {"x": kit.POOLS["gpr"].constant[1]}),
         }
+    if store:
+        asked |= {STORED[0]: _stores(store, 8), STORED[1]: _stores(store, 72)}
     for said, (one, other) in kit.FORWARDS.items():
         if one in forms and other in forms:
             asked[f"forwarded, {said}"] = _pair(forms[one], forms[other])
@@ -98,6 +102,14 @@ def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[
         store.encode({value.label: register, **place}),
         load.encode({result.label: register, **place}),
     ]
+
+
+def _stores(form: Form, step: int) -> list[bytes]:
+    """Return stores so many bytes apart."""
+    (value,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    base, constant = form.kit.POOLS["gpr"].constant[:2]
+    given = {value.label: constant, "a": base}
+    return [form.encode({**given, "disp": step * n}) for n in range(_STORES)]
 
 
 def _update(form: Form) -> bytes:
