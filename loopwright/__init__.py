@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwright.calibrating.brought import import_calibration
+    from loopwright.calibrating.fleet import calibrate_fleet
     from loopwright.calibrating.verb import calibrate
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _VERBS = {
     "baseline": "tree.baseline",
     "calibrate": "calibrating.verb",
+    "calibrate_fleet": "calibrating.fleet",
     "check": "checking.check",
     "compare": "judging.compare",
     "compare_builds": "scanning.builds",
@@ -72,6 +74,7 @@ _VERBS = {
 __all__ = [
     "baseline",
     "calibrate",
+    "calibrate_fleet",
     "check",
     "compare",
     "compare_builds",

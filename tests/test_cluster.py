@@ -8,10 +8,12 @@ import subprocess
 import sys
 from operator import neg
 
+import pandas as pd
 import pytest
 from distributed import LocalCluster
 
 import loopwright as lw
+from loopwright.cli import run
 from loopwright.cluster import tasks, workers
 from loopwright.errors import InputError
 from loopwright.predicting import asking, models
@@ -175,3 +177,33 @@ def test_a_fleet_measures_once_on_each_core_and_keeps_it_here(tmp_path, monkeypa
     kept = lw.results(kernel)
     assert set(kept["variant"]) == set(rows["variant"])
     assert set(kept["microarch"]) == {hosts.microarch()}
+
+
+def test_a_fleet_calibrates_once_on_each_machine_and_brings_the_core_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "there"))
+    few = ["add", "imul", "mov", "paddd"]
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two:
+        rows = lw.calibrate_fleet(
+            two.scheduler_address,
+            tmp_path / "cores",
+            machine="simulated:skylake",
+            mnemonics=few,
+        )
+    assert rows["worker"].nunique() == 1
+    assert "is, too" in rows.attrs["left_out"][0]
+    alone = lw.calibrate(tmp_path / "alone", machine="simulated:skylake", mnemonics=few)
+    pd.testing.assert_frame_equal(rows[alone.columns], alone)
+    for name in ("core.toml", "instructions.csv", "answers.jsonl"):
+        brought = tmp_path / "cores" / "simulated-skylake" / name
+        own = tmp_path / "alone" / "simulated-skylake" / name
+        assert brought.read_bytes() == own.read_bytes()
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path / "cores"))
+    [one] = lw.predict(hex="480fafd8", notion="unrolled", microarch="simulated-skylake")["cycles"]
+    assert one == 3.0
+
+
+def test_a_file_of_answers_is_nothing_for_a_fleet(tmp_path, capsys):
+    file = tmp_path / "answers.jsonl"
+    asked = ["calibrate", "-o", str(tmp_path), "--machine", str(file), "--fleet", "local"]
+    assert run(asked) == 2
+    assert "--fleet has workers measure" in capsys.readouterr().err

@@ -1,10 +1,16 @@
 """The verb calibrate."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from loopwright.cli import options, output
+from loopwright.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @click.command()
@@ -22,6 +28,7 @@ from loopwright.cli import options, output
     shell_complete=options.complete_microarchs,
     help="List where measurements differ from what a core of models/ answers.",
 )
+@options.dask("Calibrate one worker of each distinct machine of a Dask cluster.", "--fleet")
 @options.settings
 @output.formats
 def calibrate(
@@ -29,14 +36,16 @@ def calibrate(
     machine: str,
     quick: bool,
     compare: str | None,
+    fleet: str | None,
     settings: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
 ) -> int:
     """Learn a core from timing alone: its width, latencies, and what runs on which ports.
 
-    Forms that compute in registers, of x86-64 and AArch64. What is not known for sure is left out
-    and listed. A run that was killed goes on where it was.
+    Forms that compute in registers, of x86-64 and AArch64; of x86-64 loads, stores and branches,
+    too. What is not known for sure is left out and listed. A run that was killed goes on where it
+    was.
 
     \b
     loopwright calibrate -o cores
@@ -44,19 +53,37 @@ def calibrate(
     loopwright calibrate -o cores --machine simulated:skylake
     loopwright calibrate -o cores --machine simulated:skylake --set rename.width=6
     loopwright calibrate -o again --machine cores/host/answers.jsonl
+    loopwright calibrate -o cores --fleet 10.0.0.7:8786
     """
-    from loopwright.calibrating import verb
+    asked: dict[str, Any] = {
+        "machine": machine,
+        "quick": quick,
+        "compare": compare,
+        "settings": options.parameters(settings),
+    }
+    if fleet is not None:
+        rows = _of_fleet(fleet, out, asked)
+    else:
+        from loopwright.calibrating import verb
 
-    rows = verb.calibrate(
-        out,
-        machine=machine,
-        quick=quick,
-        compare=compare,
-        settings=options.parameters(settings),
-        step=lambda what: click.echo(f"learning: {what}", err=True),
-    )
+        rows = verb.calibrate(
+            out, **asked, step=lambda what: click.echo(f"learning: {what}", err=True)
+        )
     output.emit(rows, as_json=as_json, as_csv=as_csv)
     return 0
+
+
+def _of_fleet(where: str, out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
+    """Calibrate workers; say which did not."""
+    from loopwright.calibrating.fleet import calibrate_fleet
+
+    if asked["machine"] not in ("host",) and not asked["machine"].startswith("simulated:"):
+        raise InputError("--fleet has workers measure; leave it out where a file has the answers")
+    with output.progress("workers") as step:
+        rows = calibrate_fleet(where, out, progress=step, **asked)
+    for why in rows.attrs["left_out"]:
+        click.echo(f"not calibrated: {why}", err=True)
+    return rows
 
 
 VERBS = (calibrate,)

@@ -1,0 +1,99 @@
+"""Learn the core of each distinct machine of a Dask cluster, on one of its workers."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from loopwright import paths
+from loopwright.calibrating.verb import calibrate
+from loopwright.cluster import tasks, workers
+from loopwright.errors import InputError
+from loopwright.machine import hosts
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one worker learned: rows of calibrate, and the files of the core by their names."""
+
+    rows: pd.DataFrame
+    folder: str
+    files: Mapping[str, bytes]
+
+
+def calibrate_fleet(
+    where: str,
+    out: Path | str,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    **asked: Any,
+) -> pd.DataFrame:
+    """Calibrate one worker of each distinct machine, side by side, and bring the cores below out.
+
+    where is HOST:PORT of a Dask scheduler, or "local"; asked is what calibrate takes. A core's
+    folder is called like its machine. Rows are those of calibrate, with folder and worker behind
+    them; attrs["left_out"] says which workers do not calibrate and why, and what kept one from it.
+    What a worker has answered is kept there: the same call goes on where a lost one was. progress
+    is called with workers done and all. InputError where none has learned a core.
+    """
+    with workers.connected(where) as client:
+        chosen, left_out = _one_of_each(client)
+        parts = [(at, partial(_learn, machine, asked)) for machine, at in chosen.items()]
+        tables = []
+        for ended, (number, done) in enumerate(tasks.pinned(client, parts), 1):
+            address = parts[number][0]
+            if isinstance(done, Share):
+                _keep(done, Path(out))
+                tables.append(done.rows.assign(folder=done.folder, worker=address))
+            else:
+                left_out.append(f"{address}: {done}")
+            if progress:
+                progress(ended, len(parts))
+    if not tables:
+        raise InputError(f"no worker at {where} has learned a core: {'; '.join(left_out)}")
+    found = pd.concat(tables, ignore_index=True)
+    found.attrs["left_out"] = left_out
+    return found
+
+
+def _one_of_each(client: "Client") -> tuple[dict[str, str], list[str]]:
+    """Return the first worker of each machine by its name, and why others are left out."""
+    chosen: dict[str, str] = {}
+    left_out = []
+    for address, machine in sorted(client.run(hosts.machine).items()):
+        if machine in chosen:
+            left_out.append(f"{address}: {machine}, which {chosen[machine]} is, too")
+        else:
+            chosen[machine] = address
+    return chosen, left_out
+
+
+def _learn(machine: str, asked: Mapping[str, Any]) -> Share:
+    """Calibrate on a worker, in a folder that stays there, and hand over what is in it."""
+    name = re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
+    kept = paths.data_dir() / "calibrations" / "own"
+    rows = calibrate(kept, **asked)
+    simulated = str(asked.get("machine", "host"))
+    learned = "host" if simulated == "host" else simulated.replace(":", "-")
+    files = {file.name: file.read_bytes() for file in (kept / learned).iterdir()}
+    files["sources.toml"] = (kept / "sources.toml").read_bytes()
+    return Share(rows, name if learned == "host" else learned, files)
+
+
+def _keep(share: Share, out: Path) -> None:
+    """Write a core's files; InputError where they cannot be written."""
+    folder = out / share.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in share.files.items():
+            place = out if name == "sources.toml" else folder
+            (place / name).write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; take another folder") from None
