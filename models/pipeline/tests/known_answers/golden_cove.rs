@@ -144,3 +144,11 @@ fn what_loads_by_an_index_computes_all_the_same() {
     takes("660ffe0c87", 1.0); // paddd xmm1,[rdi+rax*4]
     takes("48030cc70f92c10fb6c9", 3.0); // the first with setc cl and movzx ecx,cl
 }
+
+#[test]
+fn a_product_takes_a_cycle_more_than_on_redwood_cove() {
+    takes("0f59c0", 4.0); // mulps xmm0,xmm0
+    takes("f20f59c1", 4.0); // mulsd xmm0,xmm1
+    takes("c5f459c0", 4.0); // vmulps ymm0,ymm1,ymm0
+    takes("0f59c1660f70c000", 5.0); // mulps xmm0,xmm1; pshufd xmm0,xmm0,0
+}
