@@ -1,6 +1,6 @@
 """What scan says of loops and their places, held to what was measured of them."""
 
-import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,10 +13,9 @@ FOLDER = Path(__file__).parent.parent / "validation"
 KEPT = FOLDER / "scan_measured"
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module("scan_measured")
+@pytest.fixture(scope="module")
+def script(validation: Callable[[str], ModuleType]) -> ModuleType:
+    return validation("scan_measured")
 
 
 def test_nine_in_ten_loops_are_what_they_are_called(script: ModuleType) -> None:
