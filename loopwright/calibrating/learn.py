@@ -43,8 +43,23 @@ class Learned:
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
 
 
-def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
-    """Do all experiments; step hears what is being learned."""
+@dataclass(frozen=True)
+class Sorted:
+    """What is known before the uops of forms are: runs are those that the machine has.
+
+    singles are those of runs that use no memory, or do nothing but load or store.
+    """
+
+    width: Width
+    throughputs: Mapping[str, Throughput]
+    latencies: Mapping[str, Sequence[Latency]]
+    runs: Sequence[Form]
+    singles: Sequence[Form]
+    core: Core
+
+
+def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
+    """Do the experiments up to the classes of forms that share ports, and these ports."""
     step("dispatch width")
     wide = width.measure(laboratory)
     step(f"throughput of {len(forms)} forms")
@@ -62,24 +77,31 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         wide.instructions,
         lambda wanted: classes.unions(laboratory, found, wanted, wide.instructions),
     )
-    step("uops of each form")
     core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE)
-    shown = uops.find(laboratory, singles, core, rates, latencies)
+    return Sorted(wide, rates, latencies, runs, singles, core)
+
+
+def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
+    """Do all experiments; step hears what is being learned."""
+    base = sort(laboratory, forms, step)
+    core, rates, latencies = base.core, base.throughputs, base.latencies
+    step("uops of each form")
+    shown = uops.find(laboratory, base.singles, core, rates, latencies)
     step("uops of forms with memory")
-    rest = [form for form in runs if form.name not in shown.uops]
+    rest = [form for form in base.runs if form.name not in shown.uops]
     with_memory = memory.find(laboratory, rest, core, rates, latencies, shown)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     known = shown.uops | with_memory
-    fusing = [form for form in runs if known[form.name].places == 1]
+    fusing = [form for form in base.runs if known[form.name].places == 1]
     return Learned(
-        wide,
+        base.width,
         core,
         rates,
         latencies,
         known,
         accesses.measure(laboratory, named, latencies),
         branches.measure(laboratory, core),
-        fusion.measure(laboratory, fusing, wide.instructions),
-        {form.name: throughput.waits(form, latencies[form.name]) for form in runs},
+        fusion.measure(laboratory, fusing, base.width.instructions),
+        {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
     )

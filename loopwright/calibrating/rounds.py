@@ -15,7 +15,7 @@ from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import learn
+from loopwright.calibrating.learn import Step, learn, sort
 from loopwright.calibrating.machines.foreseen import Foreseen
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.calibrating.machines.replay import Replay
@@ -23,16 +23,11 @@ from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 
-_AFTER_CLASSES = "uops"  # the first word of the step that the first round leaves to a further one
 _COMPARED = 200  # throughputs by which cores are held to a machine
 _NEAR = 0.05
 
 Round = dict[str, tuple[str, Trial]]
 Chosen = Callable[[Sequence[Form]], Sequence[Form]]
-
-
-class _EnoughError(Exception):
-    """The first round ends here."""
 
 
 class _Silent:
@@ -58,7 +53,7 @@ def first(isa: str, choose: Chosen) -> Round:
     cores = [Simulated(core, noise=0) for core in _cores(isa)]
     for core in cores:
         forms = choose(kits.forms(isa, core.features)[0])
-        _foresee(Foreseen({}, core, core.features), forms, found, to_classes=True)
+        _foresee(Foreseen({}, core, core.features), forms, found, _sort)
     plain = Foreseen({}, _Silent(isa), frozenset())
     for what, experiment in (("throughput", throughput), ("latencies", latency)):
         experiment.measure(Laboratory(plain), every)
@@ -71,27 +66,37 @@ def further(answers: Replay, choose: Chosen) -> Round:
     forms = choose(kits.forms(answers.isa, answers.features)[0])
     found: Round = {}
     guess = _nearest(answers, forms)
-    _foresee(Foreseen(answers.known, guess, answers.features), forms, found, to_classes=False)
+    _foresee(Foreseen(answers.known, guess, answers.features), forms, found, _learn)
     return _in_order(found)
 
 
-def _foresee(machine: Foreseen, forms: Sequence[Form], found: Round, *, to_classes: bool) -> None:
-    """Learn a foreseen machine as far as its answers lead, and note what it was asked."""
+def _sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
+    sort(laboratory, forms, step)
+
+
+def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
+    learned = learn(laboratory, forms, step)
+    step("mixtures")
+    assignment.choose(laboratory, learned, forms)
+
+
+def _foresee(
+    machine: Foreseen,
+    forms: Sequence[Form],
+    found: Round,
+    experiments: Callable[[Laboratory, Sequence[Form], Step], None],
+) -> None:
+    """Learn of a foreseen machine as far as its answers lead, and note what it was asked."""
     doing = ""
 
     def step(said: str) -> None:
         nonlocal doing
         _note(found, doing, machine)
         doing = said.split()[0].strip(",")
-        if to_classes and doing == _AFTER_CLASSES:
-            raise _EnoughError
 
     # A guess may contradict itself: what it asked for stands.
-    laboratory = Laboratory(machine)
-    with suppress(_EnoughError, InputError):
-        learned = learn(laboratory, forms, step)
-        step("mixtures")
-        assignment.choose(laboratory, learned, forms)
+    with suppress(InputError):
+        experiments(Laboratory(machine), forms, step)
     _note(found, doing, machine)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating.experiments.latency import Latency
-from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 STORED = ("stores side by side", "stores a line apart")
@@ -91,10 +91,16 @@ def _of(latencies: Mapping[str, Sequence[Latency]], name: str) -> int | None:
     return None
 
 
+def _value(form: Form) -> Operand:
+    """Return the register of a form with memory that is no part of the address."""
+    (value,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    return value
+
+
 def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[bytes]:
     """Return a store and a load of the same place, through one register."""
     base = store.kit.POOLS["gpr"].constant[0]
-    (value,) = (o for o in store.chosen if o.label not in ("a", "x"))
+    value = _value(store)
     (result,) = (o for o in load.chosen if o.written)
     register = store.kit.POOLS[value.kind].back[0]
     place = {"a": base, **(at or {})}
@@ -106,7 +112,7 @@ def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[
 
 def _stores(form: Form, step: int) -> list[bytes]:
     """Return stores so many bytes apart."""
-    (value,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    value = _value(form)
     base, constant = form.kit.POOLS["gpr"].constant[:2]
     given = {value.label: constant, "a": base}
     return [form.encode({**given, "disp": step * n}) for n in range(_STORES)]
@@ -114,7 +120,7 @@ def _stores(form: Form, step: int) -> list[bytes]:
 
 def _update(form: Form) -> bytes:
     """Return what changes a place by something that nothing writes."""
-    (value,) = (o for o in form.chosen if o.label not in ("a", "x"))
+    value = _value(form)
     base, constant = form.kit.POOLS["gpr"].constant
     return form.encode({value.label: constant, "a": base})
 

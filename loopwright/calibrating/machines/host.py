@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loopwright import toolchain
-from loopwright.calibrating.machines.machine import Timing, Trial
+from loopwright.calibrating.machines.machine import Timing, Trial, by_notion
 from loopwright.machine import hosts, recognise
 from loopwright.measuring.blocks.verb import measure_blocks
 
@@ -29,8 +29,7 @@ class Host:
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Have the harness time each trial; its loops come with their branch."""
         out: list[Timing] = [Timing(None)] * len(trials)
-        for notion in sorted({t.notion for t in trials}):
-            chosen = [n for n, t in enumerate(trials) if t.notion == notion]
+        for notion, chosen in by_notion(trials):
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "trials.csv"
                 with path.open("w", newline="") as file:

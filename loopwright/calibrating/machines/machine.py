@@ -1,7 +1,7 @@
 """What experiments know of a machine: code in, cycles or a refusal out."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,18 +37,43 @@ class Timing:
     passing: bool = False
 
 
-class Machine(Protocol):
-    """A machine that can be experimented on.
+def by_notion(trials: Sequence[Trial]) -> Iterator[tuple[str, list[int]]]:
+    """Yield each notion that is asked for, with the numbers of its trials."""
+    for notion in sorted({trial.notion for trial in trials}):
+        yield notion, [n for n, trial in enumerate(trials) if trial.notion == notion]
 
-    fingerprint tells it from any other: answers of two are never mixed. features are named as in
-    /proc/cpuinfo. host is the [host] table of its core.toml, by which machines are recognised.
-    """
 
-    isa: str
-    name: str
-    fingerprint: str
-    features: frozenset[str]
-    host: Mapping[str, Any]
+class Known(Protocol):
+    """What tells a machine from others, whether it is here or only its answers are."""
+
+    @property
+    def isa(self) -> str:
+        """The name of its instruction set."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells it from any other: answers of two are never mixed."""
+        ...
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The extensions that it has, as /proc/cpuinfo names them."""
+        ...
+
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """The [host] table of its core.toml, by which machines are recognised."""
+        ...
+
+
+class Machine(Known, Protocol):
+    """A machine that can be experimented on."""
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial, in order."""

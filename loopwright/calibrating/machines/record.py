@@ -1,45 +1,16 @@
 """A file of answers: what was measured is measured once, and a killed run goes on where it was."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from loopwright.calibrating.machines.machine import Machine, Timing, Trial
+from loopwright.calibrating.machines.machine import Known, Machine, Timing, Trial
 from loopwright.errors import InputError
 
 _KEPT = 200  # trials after which their answers are in the file, seconds on hardware
 FORMAT = 2  # of the file, which counts its changes
-
-
-class Known(Protocol):
-    """What the first line of a file of answers says of a machine."""
-
-    @property
-    def isa(self) -> str:
-        """The name of its instruction set."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """What tells it from any other."""
-        ...
-
-    @property
-    def features(self) -> frozenset[str]:
-        """The extensions that it has, as /proc/cpuinfo names them."""
-        ...
-
-    @property
-    def host(self) -> Mapping[str, Any]:
-        """The [host] table that describes it."""
-        ...
 
 
 class Recorded:

@@ -4,14 +4,17 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
-from loopwright.calibrating.machines.machine import Timing, Trial
+from loopwright.calibrating.machines.machine import Timing, Trial, by_notion
 from loopwright.code import binding
 from loopwright.cores import microarchs
 from loopwright.errors import InputError, unknown
 from loopwright.predicting.forms import TABLE
+
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
 
 NOISE = 0.003  # relative, one standard deviation: two runs of the harness differ by as much
 REFUSED = 0.01  # share of tries that the harness gives up, for interrupts
@@ -59,18 +62,13 @@ class Simulated:
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial; one that the core has no figures for is refused for good."""
-        found: dict[int, dict[str, object]] = {}
-        for notion in sorted({t.notion for t in trials}):
-            chosen = [n for n, t in enumerate(trials) if t.notion == notion]
-            asked = [(trials[n].code, trials[n].offset) for n in chosen]
-            rows = self._core.predict(asked, notion=notion, bottleneck=False)
-            found.update(zip(chosen, rows, strict=True))
-        return [self._timing(trial, found[n]) for n, trial in enumerate(trials)]
+        exact = answers(self._core, trials)
+        return [self._timing(*pair) for pair in zip(trials, exact, strict=True)]
 
-    def _timing(self, trial: Trial, row: dict[str, object]) -> Timing:
-        cycles = row["cycles"]
-        if not isinstance(cycles, float):
-            return Timing(None, refused=str(row["error"]))
+    def _timing(self, trial: Trial, exact: Timing) -> Timing:
+        cycles = exact.cycles
+        if cycles is None:
+            return exact
         if not self._noise:
             return Timing(cycles, 1e-4 * cycles)
         self._tries[trial.key] += 1
@@ -79,3 +77,16 @@ class Simulated:
         if draw.random() < REFUSED:
             return Timing(None, refused=_DISTURBED, passing=True)
         return Timing(cycles * (1 + draw.gauss(0, self._noise)), self._noise * cycles)
+
+
+def answers(core: "Core", trials: Sequence[Trial]) -> list[Timing]:
+    """Return what a core of the simulator takes for each trial, or why it has no figure."""
+    out = [Timing(None)] * len(trials)
+    for notion, chosen in by_notion(trials):
+        asked = [(trials[n].code, trials[n].offset) for n in chosen]
+        rows = core.predict(asked, notion=notion, bottleneck=False)
+        for n, row in zip(chosen, rows, strict=True):
+            cycles = row["cycles"]
+            known = isinstance(cycles, float)
+            out[n] = Timing(cycles) if known else Timing(None, refused=str(row["error"]))
+    return out

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
+from loopwright.calibrating.machines.simulated import answers
 from loopwright.code import binding
 
 
@@ -18,13 +19,4 @@ class Texts:
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial."""
-        out = [Timing(None, refused="not asked")] * len(trials)
-        for notion in sorted({trial.notion for trial in trials}):
-            chosen = [n for n, trial in enumerate(trials) if trial.notion == notion]
-            asked = [(trials[n].code, trials[n].offset) for n in chosen]
-            rows = self._core.predict(asked, notion=notion, bottleneck=False)
-            for n, row in zip(chosen, rows, strict=True):
-                cycles = row["cycles"]
-                known = isinstance(cycles, float)
-                out[n] = Timing(cycles if known else None, refused="" if known else row["error"])
-        return out
+        return answers(self._core, trials)

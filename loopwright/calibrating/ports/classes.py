@@ -31,6 +31,11 @@ class Class:
     size: int
     members: tuple[str, ...]
 
+    @property
+    def flood(self) -> Flood:
+        """Return what keeps its ports busy."""
+        return Flood(self.size, ((self.blocker, self.size),))
+
 
 @dataclass(frozen=True)
 class Union:
@@ -95,7 +100,7 @@ def find(
         left = sorted((f for f in forms if sizes.get(f.name) == size), key=_blocks_badly)
         left = _light(laboratory, left, rates, width)
         for known in out:
-            flood = Flood(known.size, ((known.blocker, known.size),))
+            flood = known.flood
             surplus = floods.measure(laboratory, [(form, flood, _SPAN) for form in left])
             left = [f for f, got in zip(left, surplus, strict=True) if got.measured < _ONE]
         out += _split(laboratory, left, size, width)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil, isnan
 
 from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
@@ -49,6 +50,18 @@ def span(cycles: float) -> int | None:
     """Return the cycles to flood ports for, with an instruction that takes so many itself."""
     wanted = max(_LEAST, ceil(1.2 * cycles) + 1)
     return wanted if wanted <= _MOST else None
+
+
+def spans(
+    laboratory: Laboratory, forms: Sequence[Form], rates: Mapping[str, Throughput]
+) -> dict[str, int | str]:
+    """Return how many cycles to flood ports for each form, or why its uops cannot be counted."""
+    waits = laboratory.time([[kernels.apart(form)] for form in forms])
+    out: dict[str, int | str] = {}
+    for form, wait in zip(forms, waits, strict=True):
+        found = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
+        out[form.name] = found or wait.refused or "too slow to count its uops"
+    return out
 
 
 def measure(laboratory: Laboratory, asked: Sequence[tuple[Form, Flood, int]]) -> list[Surplus]:

@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import floods, held, uops
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Flood
 from loopwright.calibrating.ports.rule import Ports
 from loopwright.calibrating.ports.uops import Found
 
@@ -41,16 +39,11 @@ def find(
 ) -> dict[str, Uops]:
     """Return the uops of forms with memory; known are those of registers."""
     load, store = core.of(core.load), core.of(core.store)
-    waits = laboratory.time([[kernels.apart(form)] for form in forms])
-    spans = {
-        form.name: floods.span(max(rates[form.name].cycles, wait.cycles))
-        for form, wait in zip(forms, waits, strict=True)
-        if wait
-    }
+    spans = floods.spans(laboratory, forms, rates)
     guesses = [
         guess
         for form in forms
-        if (guess := _guess(form, known.uops.get(form.twin), load, store, spans.get(form.name)))
+        if (guess := _guess(form, known.uops.get(form.twin), load, store, spans[form.name]))
     ]
     out = _hold(laboratory, core, guesses, rates, latencies, known.counts)
     for form in forms:
@@ -61,10 +54,10 @@ def find(
 
 
 def _guess(
-    form: Form, twin: Uops | None, load: Ports | None, store: Ports | None, span: int | None
+    form: Form, twin: Uops | None, load: Ports | None, store: Ports | None, span: int | str
 ) -> _Guess | None:
     """Return what a form with memory takes if it is its twin with a load, or also with a store."""
-    if form.memory is None or not form.memory.read or not span:
+    if form.memory is None or not form.memory.read or isinstance(span, str):
         return None
     if twin is None or twin.ports is None:
         return None
@@ -92,7 +85,9 @@ def _hold(
         for number, ports in enumerate(core.ports)
         if ports in guess.ports
     ]
-    surplus = floods.measure(laboratory, [(g.form, _flood(core, n), g.span) for g, n in asked])
+    surplus = floods.measure(
+        laboratory, [(g.form, core.classes[n].flood, g.span) for g, n in asked]
+    )
     wrong = set()
     for (guess, number), seen in zip(asked, surplus, strict=True):
         within = sum(n for p, n in Counter(guess.ports).items() if p <= core.ports[number])
@@ -112,8 +107,3 @@ def _hold(
         if said.ports is not None:
             out[name] = replace(said, busy=guess.busy or said.busy)
     return out
-
-
-def _flood(core: Core, number: int) -> Flood:
-    one = core.classes[number]
-    return Flood(one.size, ((one.blocker, one.size),))

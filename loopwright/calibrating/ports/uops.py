@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import floods, held
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Flood, Surplus
+from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import Ports
 
 
@@ -44,23 +43,17 @@ def find(
     # What has one uop in a class and another elsewhere looks like a member, and is none.
     others = [form for form in forms if form.name not in own or out[form.name].ports is None]
     spans: dict[str, int] = {}
-    waits = laboratory.time([[kernels.apart(form)] for form in others])
-    for form, wait in zip(others, waits, strict=True):
-        span = floods.span(max(rates[form.name].cycles, wait.cycles)) if wait else None
-        if span is None:
-            out[form.name] = Uops(0, None, why=wait.refused or "too slow to count its uops")
+    for name, span in floods.spans(laboratory, others, rates).items():
+        if isinstance(span, str):
+            out[name] = Uops(0, None, why=span)
         else:
-            spans[form.name] = span
+            spans[name] = span
     left = [form for form in others if form.name in spans]
     places = floods.dispatched(laboratory, left, spans, core.width)
     answers = iter(
         floods.measure(
             laboratory,
-            [
-                (form, Flood(one.size, ((one.blocker, one.size),)), spans[form.name])
-                for form in left
-                for one in core.classes
-            ],
+            [(form, one.flood, spans[form.name]) for form in left for one in core.classes],
         )
     )
     seen = {form.name: [next(answers) for _ in core.classes] for form in left}
