@@ -95,7 +95,8 @@ static void measure(const struct work *w)
 	o->pages = block_memory_pages();
 	for (int i = 0; i < BOTH; i++)
 		o->times[i] = block_is_loop(w->job) ? block_trips(i) : w->times[i];
-	meter_read_slope(w->meter, &code[SHORT], &code[LONG], SAMPLES, &o->room.series,
+	meter_read_slope(w->meter, &code[SHORT], &code[LONG],
+			 w->job->samples ? w->job->samples : SAMPLES, &o->room.series,
 			 &o->room.reading);
 	memcpy(o->refused, o->room.reading.refused, sizeof(o->refused));
 	o->disturbed = *o->refused;

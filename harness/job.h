@@ -91,6 +91,7 @@ struct job {
 	uint64_t value[32];	 /* these values, by index */
 	uint64_t *memory;	 /* what each 4096 bytes hold, in words of 64 bits, or NULL */
 	size_t times[2];	 /* copies of a block, or trips of its loop: a few, and more */
+	size_t samples;		 /* of a block's series; 0 for as many as are usual */
 	bool wide;		 /* a block accesses vectors: pointers are to be aligned */
 	bool x87;		 /* a block uses the x87 or MMX registers */
 	struct series *recorded; /* samples to judge */

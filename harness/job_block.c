@@ -71,6 +71,8 @@ bool job_block_line(struct job *job, char **word)
 
 	if (!strcmp(key, "times"))
 		return job_number(word[1], &job->times[0]) && job_number(word[2], &job->times[1]);
+	if (!strcmp(key, "samples"))
+		return job_number(word[1], &job->samples) && job->samples;
 	if (!strcmp(key, "counter"))
 		return read_counter(job, word);
 	if (!strcmp(key, "set"))

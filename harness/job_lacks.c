@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* What a job must have. */
+#include "common/gauge.h"
 #include "common/replay.h"
 #include "job.h"
 
@@ -21,6 +22,8 @@ static const char *block_lacks(const struct job *job)
 		return "a block needs times, the second more than the first";
 	if (job->counter < 0 && job->times[1] > MOST_COPIES / job->code_size)
 		return "that are too many copies of the block";
+	if (job->samples && (job->samples < SERIES_LEAST || job->samples > GAUGE_SAMPLES))
+		return "a block has 16 to 48 samples";
 	return NULL;
 }
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from loopwright import harness, toolchain
+from loopwright.errors import InputError
 
 pytestmark = pytest.mark.measures
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
@@ -188,3 +189,24 @@ def test_arm64_blocks_run_under_emulation_without_timing():
     said = {r["id"]: r["refused"] for r in harness.run("arm64", jobs)}
     assert {code: ARM64[code] for code in said if ARM64[code] not in said[code]} == {}
     assert len(said) == len(ARM64)
+
+
+@X86_ONLY
+def test_a_block_has_as_many_samples_as_are_asked_for():
+    few, usual = _job("4801c8", name="few"), _job("4801c8", name="usual")
+    few = few.replace("\nend\n", "\nsamples 16\nend\n")
+    taken = {}
+    for _ in range(8):
+        for record in harness.run("x86_64", few + usual):
+            taken.setdefault(record["id"], []).append(record["taken"])
+    if min(taken["usual"]) > 24:
+        pytest.skip("the machine was too busy for the least number of samples")
+    assert min(taken["few"]) == 16
+
+
+@X86_ONLY
+@pytest.mark.parametrize("count", ["15", "49", "0", "many"])
+def test_a_wrong_number_of_samples_is_an_error(count):
+    wrong = _job("4801c8").replace("\nend\n", f"\nsamples {count}\nend\n")
+    with pytest.raises(InputError, match="samples"):
+        list(harness.run("x86_64", wrong))

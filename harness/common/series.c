@@ -17,7 +17,6 @@
 #define INTERRUPTS 4	  /* instructions: a return from one may count in user mode */
 #define LEAST_ACCEPTED 10 /* one part in so many of those taken */
 #define LEAST_KEPT 3	  /* the same of those accepted */
-#define LEAST_TO_JUDGE 16 /* samples that are accepted */
 #define LEAST_SAMPLES 12  /* that are kept */
 
 unsigned int series_window(const struct series *s)
@@ -119,8 +118,8 @@ static bool enough_accepted(const struct series *s, struct reading *r)
 	const struct series_notes *n = &s->notes;
 	unsigned int needed = (n->taken + LEAST_ACCEPTED - 1) / LEAST_ACCEPTED;
 
-	if (needed < LEAST_TO_JUDGE)
-		needed = LEAST_TO_JUDGE;
+	if (needed < SERIES_LEAST)
+		needed = SERIES_LEAST;
 	if (n->accepted >= needed)
 		return true;
 	if (n->accepted + n->shared >= needed)

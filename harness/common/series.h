@@ -6,6 +6,7 @@
 #include "integers.h"
 
 #define SERIES_MOST 288	  /* samples */
+#define SERIES_LEAST 16	  /* that are accepted, for a reading */
 #define SERIES_TURNS 4	  /* most, apart from each other, that a series is taken in */
 #define SERIES_TARGETS 2  /* most that a sample times: one code, or a short and a long one */
 #define SERIES_CANARIES 2 /* streams that a thread on the same core slows: loads, branches */

@@ -12,11 +12,10 @@ from typing import Any
 import pandas as pd
 
 from loopwright import paths
-from loopwright.calibrating.machines import record
+from loopwright.calibrating.machines import harnessed, record
 from loopwright.calibrating.machines.machine import Timing
 from loopwright.errors import InputError
 from loopwright.machine import hosts, recognise
-from loopwright.measuring.blocks import slopes
 from loopwright.measuring.blocks.slopes import BlockReading
 
 COLUMNS = ["file", "machine", "microarch", "clock", "new", "there", "refused", "answers"]
@@ -59,7 +58,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     lines = list(_lines(path))
     machine, core = _machine(path, lines)
     readings = _readings(path, lines, machine)
-    found = {key: _timing(of) for key, of in readings.items()}
+    found = {key: harnessed.timing(of[-1:]) for key, of in readings.items()}
     found = {key: one for key, one in found.items() if not one.passing}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"
@@ -159,14 +158,6 @@ def _readings(
     if count != declared:
         raise InputError(f"{path} has {count} of {declared} readings; bring the file here again")
     return out
-
-
-def _timing(readings: list[BlockReading]) -> Timing:
-    """Return what one process read of a trial, as the host's own harness is heard."""
-    found = slopes.result(readings[-1:], 1)
-    if found["status"] == "refused":
-        return Timing(None, refused=found["reason"], passing=readings[-1].disturbed)
-    return Timing(found["cycles"], found["uncertainty"])
 
 
 def _write(path: Path, machine: _Elsewhere, answers: Mapping[str, Timing]) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating.forms import kits
-from loopwright.calibrating.machines.machine import Machine, Timing, Trial
+from loopwright.calibrating.machines.machine import COUNTER, Machine, Timing, Trial
 from loopwright.measuring.blocks import trips
 
-COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the trips of all loops
 _MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 40  # of the shorter body, where they fit
 _TRIES = 3

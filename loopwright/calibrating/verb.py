@@ -33,13 +33,15 @@ def calibrate(
     mnemonics: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
     step: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Learn the core of a machine and write it below out, a folder for LOOPWRIGHT_MODELS.
 
     machine is "host", "simulated:ID" (a core of the simulator, with noise; settings replace its
     parameters) or a file of answers that a run left in its folder. quick leaves out operands of 8
     and 16 bits and of 256; mnemonics takes these alone. What the machine answers is kept in the
-    folder as it comes: the same call goes on where a killed one was.
+    folder as it comes: the same call goes on where a killed one was. step is called with what is
+    learned next, progress with trials of it that are answered, and all that were asked at once.
 
     Returns rows of what was learned (figure, value, uncertainty in cycles or in what the figure
     counts, note); with compare, rows where what was measured differs from what the core of that id
@@ -57,7 +59,7 @@ def calibrate(
     asked = known
     recorded = None
     if not isinstance(known, Replay):
-        asked = recorded = Recorded(known, folder / ANSWERS)
+        asked = recorded = Recorded(known, folder / ANSWERS, progress)
     laboratory = Laboratory(asked)
     learned = learn(laboratory, forms, step or (lambda _: None))
     learned = assignment.choose(laboratory, learned, forms)

@@ -61,16 +61,22 @@ def calibrate(
         "compare": compare,
         "settings": options.parameters(settings),
     }
-    if fleet is not None:
-        rows = _of_fleet(fleet, out, asked)
-    else:
-        from loopwright.calibrating import verb
-
-        rows = verb.calibrate(
-            out, **asked, step=lambda what: click.echo(f"learning: {what}", err=True)
-        )
+    rows = _of_one(out, asked) if fleet is None else _of_fleet(fleet, out, asked)
     output.emit(rows, as_json=as_json, as_csv=as_csv)
     return 0
+
+
+def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
+    """Calibrate one machine; say what is learned."""
+    from loopwright.calibrating import verb
+
+    with output.progress("calibrating") as step:
+
+        def learning(what: str) -> None:
+            click.echo(f"learning: {what}", err=True)
+            step(0, None, what)
+
+        return verb.calibrate(out, **asked, step=learning, progress=step)
 
 
 def _of_fleet(where: str, out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":

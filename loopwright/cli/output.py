@@ -78,8 +78,11 @@ def said_check(row: Mapping[str, object]) -> None:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of steps done and steps in all that draws a bar, on a terminal alone."""
+def progress(label: str) -> Iterator[Callable[..., None]]:
+    """Yield a function of steps done and steps in all that draws a bar, on a terminal alone.
+
+    A third argument is another label, from there on.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -87,7 +90,7 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label, total=None)
 
-        def step(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def step(done: int, total: int | None, label: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=label)
 
         yield step

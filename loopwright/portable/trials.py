@@ -5,8 +5,7 @@ from pathlib import Path
 
 from loopwright.calibrating import rounds
 from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.laboratory import COUNTER
-from loopwright.calibrating.machines.machine import Trial
+from loopwright.calibrating.machines import harnessed
 from loopwright.calibrating.machines.replay import Replay
 from loopwright.calibrating.ports import mapping
 from loopwright.calibrating.verb import chosen
@@ -14,8 +13,7 @@ from loopwright.errors import InputError
 from loopwright.harness import jobs
 from loopwright.kernels import ISAS
 from loopwright.machine.facts import FILES
-from loopwright.measuring.blocks import addresses, block
-from loopwright.measuring.blocks.block import Block
+from loopwright.measuring.blocks import block
 
 
 def of_round(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str, tuple[str, int]]:
@@ -40,13 +38,7 @@ def of_round(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str,
 
 def _jobs(isa: str, wanted: rounds.Round) -> tuple[str, int]:
     lines = [jobs.facts("facts", FILES)]
-    lines += [_job(isa, f"{what}/{key}", trial) for key, (what, trial) in wanted.items()]
+    for key, (what, trial) in wanted.items():
+        name = f"{what}/{key}"
+        lines.append(block.job(isa, name, harnessed.block(isa, name, trial), 0))
     return "".join(lines), len(wanted)
-
-
-def _job(isa: str, name: str, trial: Trial) -> str:
-    """Return the job that this host, too, would have its harness do for a trial."""
-    counter = COUNTER[isa] if trial.notion == "loop" else ""
-    wide = addresses.wide(isa, trial.code)
-    one = Block(name, trial.notion, trial.offset, trial.code, counter, wide=wide)
-    return block.job(isa, name, one, 0)

@@ -1,49 +1,44 @@
 """This host as a machine for experiments: the harness times what it is given."""
 
-import csv
-import tempfile
-from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loopwright import toolchain
-from loopwright.calibrating.machines.machine import Timing, Trial, by_notion
+from loopwright.calibrating.machines import harnessed
+from loopwright.calibrating.machines.machine import Timing, Trial
+from loopwright.errors import InputError
 from loopwright.machine import hosts, recognise
-from loopwright.measuring.blocks.verb import measure_blocks
+from loopwright.measuring.blocks import turns
 
-_TRIES = ("disturbed", "slopes are inconsistent", "accepted", "neighbour")
+_PAUSE = 3.0  # s, before a machine that answered nothing is asked again
+_IN_VAIN = 12  # times in a row
 
 
 class Host:
     """The machine that this runs on."""
 
-    def __init__(self, processes: int = 1) -> None:
-        """Let as many processes agree on each figure."""
+    def __init__(self) -> None:
+        """Describe the machine."""
         self.isa = toolchain.host_isa()
         self.name = "host"
         self.features = hosts.features()
         self.host: Mapping[str, Any] = recognise.table(hosts.here())
         self.fingerprint = f"host {hosts.machine()}"
-        self._processes = processes
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
-        """Have the harness time each trial; its loops come with their branch."""
-        out: list[Timing] = [Timing(None)] * len(trials)
-        for notion, chosen in by_notion(trials):
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "trials.csv"
-                with path.open("w", newline="") as file:
-                    rows = csv.writer(file)
-                    rows.writerow(["id", "hex", "offset"])
-                    rows.writerows((n, trials[n].code.hex(), trials[n].offset) for n in chosen)
-                table = measure_blocks(path, notion=notion, processes=self._processes)
-            for row in table.to_dict("records"):
-                out[int(row["id"])] = _timing(row)
-        return out
+        """Have the harness time each trial; its loops come with their branch.
 
-
-def _timing(row: Mapping[Hashable, Any]) -> Timing:
-    if row["status"] == "refused":
-        why = str(row["reason"])
-        return Timing(None, refused=why, passing=any(word in why for word in _TRIES))
-    return Timing(float(row["cycles"]), float(row["uncertainty"]))
+        Where others keep it from timing anything, wait for it to be quiet; InputError where that
+        does not come.
+        """
+        blocks = [harnessed.block(self.isa, str(n), trial) for n, trial in enumerate(trials)]
+        for _ in range(_IN_VAIN):
+            found = [harnessed.timing(got) for got in turns.readings(self.isa, blocks, 1)]
+            if not found or not all(one.passing for one in found):
+                return found
+            time.sleep(_PAUSE)
+        raise InputError(
+            f"nothing can be timed here now: {found[0].refused}; run it again, which goes on from "
+            "here, when less runs on this machine"
+        )

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the trips of all loops
+
 
 @dataclass(frozen=True)
 class Trial:

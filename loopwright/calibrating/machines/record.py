@@ -1,7 +1,7 @@
 """A file of answers: what was measured is measured once, and a killed run goes on where it was."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,22 @@ FORMAT = 2  # of the file, which counts its changes
 class Recorded:
     """A machine whose answers are kept in a file, from which they are taken a second time."""
 
-    def __init__(self, machine: Machine, path: Path) -> None:
-        """Take what the file has of this machine; InputError where it is another one's."""
+    def __init__(
+        self,
+        machine: Machine,
+        path: Path,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Take what the file has of this machine; InputError where it is another one's.
+
+        progress is called with how many trials of those asked for at once are answered, and all.
+        """
         self.isa, self.name = machine.isa, machine.name
         self.features, self.fingerprint = machine.features, machine.fingerprint
         self.host = machine.host
         self._machine = machine
         self._known: dict[str, Timing] = {}
+        self._progress = progress
         self.asked = 0
         if path.exists():
             content = read(path)
@@ -46,6 +55,8 @@ class Recorded:
         for start in range(0, len(missing), _KEPT):
             part = missing[start : start + _KEPT]
             self._keep(part, self._machine.measure(part))
+            if self._progress:
+                self._progress(start + len(part), len(missing))
         out = [self._known[t.key] for t in trials]
         self._known = {key: one for key, one in self._known.items() if not one.passing}
         return out

@@ -24,7 +24,8 @@ _TRAPPED = "trap"  # what the harness says of code that runs into one
 class Block:
     """One row to measure: its code as one copy or one trip, or why it is not run.
 
-    settled says of a loop that ends by a condition of its own how it is run.
+    settled says of a loop that ends by a condition of its own how it is run. samples are those of a
+    process; 0 for as many as the harness takes unless told.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Block:
     misaligned: bool = False
     settled: Settled | None = None
     refused: str = ""
+    samples: int = 0
 
     @property
     def repeated(self) -> bytes:
@@ -175,6 +177,7 @@ def job(isa: str, name: str, block: Block, turn: int) -> str:
         f"offset {block.offset}",
         f"times {short} {2 * short}",
         *lines,
+        *([f"samples {block.samples}"] if block.samples else []),
         *(["x87"] if block.x87 else []),
         *(["wide"] if block.wide else []),
         "end",

@@ -43,7 +43,7 @@ def measure(
     isa: str, blocks: Sequence[Block], processes: int, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
     """Return a row for each block, with the columns COLUMNS; so many processes have to agree."""
-    readings = _measure(isa, blocks, processes, progress)
+    found = readings(isa, blocks, processes, progress)
     native = toolchain.find(isa).native
     common = {
         "microarch": (hosts.microarch() or "") if native else "",
@@ -58,7 +58,7 @@ def measure(
             **common,
             "code": one.repeated.hex(),
         }
-        for one, got in zip(blocks, readings, strict=True)
+        for one, got in zip(blocks, found, strict=True)
     ]
 
 
@@ -70,11 +70,11 @@ def _figures(one: Block, got: Sequence[BlockReading], processes: int) -> dict[st
     return {**found, "note": "; ".join(filter(None, notes))}
 
 
-def _measure(
-    isa: str, blocks: Sequence[Block], processes: int, progress: Progress | None
+def readings(
+    isa: str, blocks: Sequence[Block], processes: int, progress: Progress | None = None
 ) -> list[list[BlockReading]]:
-    """Measure each block in several turns, of which each is a process with its own order."""
-    readings: list[list[BlockReading]] = [[] for _ in blocks]
+    """Return what processes read of each block, of which each has its own order: a turn."""
+    found: list[list[BlockReading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
     total = processes * len(todo)
     done = 0
@@ -83,17 +83,17 @@ def _measure(
         early = processes >= slopes.TURNS and time.monotonic() < began + _SPAN
         few = processes >= slopes.TURNS and len(todo) <= _FEW
         if not toolchain.find(isa).native or (turn >= processes and not early and not few):
-            todo = [n for n in todo if slopes.wants_more(readings[n], processes)]
+            todo = [n for n in todo if slopes.wants_more(found[n], processes)]
         if not todo:
             break
         if turn and early:
             time.sleep(random.uniform(0, 2 * _SPAN / (processes + _SPARE)))
         for n, reading in _turn(isa, blocks, random.sample(todo, len(todo)), turn):
-            readings[n].append(reading)
+            found[n].append(reading)
             done += 1
             if progress:
                 progress(min(done, total), total)
-    return readings
+    return found
 
 
 def _turn(
