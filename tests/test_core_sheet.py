@@ -12,7 +12,7 @@ from loopwright import paths
 from loopwright.calibrating import familiar
 from loopwright.cli import run
 from loopwright.cores import microarchs
-from loopwright.reporting import core_page
+from loopwright.reporting import core_page, core_sheet
 from loopwright.reporting.plots import port_map
 
 
@@ -125,7 +125,7 @@ def test_the_page_is_one_file_with_everything_in_it(tmp_path, capsys):
 @pytest.mark.parametrize("size", browsing.SIZES.values(), ids=browsing.SIZES)
 def test_the_page_opens_at_any_size(size, chromium, tmp_path):
     page = tmp_path / "core.html"
-    page.write_text(core_page.render("neoverse-n1"))
+    page.write_text(core_page.render(core_sheet.core("neoverse-n1"), "neoverse-n1"))
     opened = browsing.opened(chromium, page, size)
     assert browsing.complaints(opened) == []
     opened.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
@@ -140,6 +140,6 @@ def test_forms_that_calibrating_left_out_are_listed(tmp_path, monkeypatch):
     shutil.copy(paths.models_root() / "sources.toml", folder)
     (folder / "mine" / "left-out.csv").write_text('form,why\n"xchg r8,r8",it is of two speeds\n')
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
-    text = core_page.render("mine")
+    text = core_page.render(core_sheet.core("mine"), "mine")
     assert "1 form" in text
     assert "it is of two speeds" in text

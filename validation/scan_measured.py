@@ -34,7 +34,7 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.scanning import images
-from loopwright.scanning.costs import HURT, INDIFFERENT, cost
+from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.find import find
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.measured import measure
@@ -116,13 +116,15 @@ def judged(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
     """
     loops = [mine for _, mine in rows.groupby(_LOOP, sort=False)]
     firsts = [mine.iloc[0] for mine in loops]
-    table, _ = places([(bytes.fromhex(one["hex"]), _path(one["path"])) for one in firsts], core)
+    table, errors = places(
+        [(bytes.fromhex(one["hex"]), _path(one["path"])) for one in firsts], core
+    )
+    costs = CoreCosts(core, table, errors, np.array([one["own"] for one in firsts]))
     out = []
-    for mine, one, cycles in zip(loops, firsts, table, strict=True):
+    for n, (mine, one) in enumerate(zip(loops, firsts, strict=True)):
         real = mine["cycles"].where(mine["status"] != "refused").set_axis(mine["place"])
-        best, worst = float(np.nanmin(cycles)), float(np.nanmax(cycles))
-        hurt = cycles[one["own"]] >= HURT * best - 1e-9
-        alike = worst < INDIFFERENT * best - 1e-9
+        cycles = table[n]
+        hurt, alike = bool(costs.hurt[n]), n not in errors and not costs.depends[n]
         most = real.max() if alike else real[one["own"]]
         out.append(
             {

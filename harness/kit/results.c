@@ -103,7 +103,8 @@ static void look_at_trial(struct results *r, const char *line, const char *id)
 		r->refused++;
 		memcpy(r->reason, text, sizeof(text));
 	}
-	r->progress[trial].accepted[0] += !*text || !atoi(disturbed);
+	if ((!*text || !atoi(disturbed)) && !r->progress[trial].accepted[0]++)
+		r->answered++;
 	snprintf(r->learning, sizeof(r->learning), "%.*s", (int)strcspn(id, "/"), id);
 }
 

@@ -33,6 +33,7 @@ struct results {
 	char learning[64]; /* of a calibration: what the last trial was for */
 	size_t *trials;	   /* its trials among the jobs, by their ids */
 	size_t ntrials;
+	size_t answered; /* of them */
 };
 
 /*

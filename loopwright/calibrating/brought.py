@@ -114,7 +114,7 @@ def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[_Elsewhere, str]:
         banner = lines[1]
         facts, found = hosts.of_banner(banner)
         fingerprint = str(banner["fingerprint"])
-        name = re.sub(r"[^a-z0-9]+", "-", hosts.machine(facts).lower()).strip("-")
+        name = hosts.slug(hosts.machine(facts))
         machine = _Elsewhere(
             facts.isa,
             f"{name[:40]}-{fingerprint[:6]}",

@@ -1,6 +1,5 @@
 """Learn the core of each distinct machine of a Dask cluster, on one of its workers."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from loopwright import paths
-from loopwright.calibrating.verb import calibrate
-from loopwright.cluster import tasks, workers
+from loopwright.calibrating.verb import HOST, SIMULATED, calibrate, folder
+from loopwright.cluster import fleet, workers
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 
@@ -32,6 +31,7 @@ def calibrate_fleet(
     where: str,
     out: Path | str,
     *,
+    machine: str = HOST,
     progress: Callable[[int, int], None] | None = None,
     **asked: Any,
 ) -> pd.DataFrame:
@@ -41,26 +41,23 @@ def calibrate_fleet(
     folder is called like its machine. Rows are those of calibrate, with folder and worker behind
     them; attrs["left_out"] says which workers do not calibrate and why, and what kept one from it.
     What a worker has answered is kept there: the same call goes on where a lost one was. progress
-    is called with workers done and all. InputError where none has learned a core.
+    is called with workers done and all. InputError where none has learned a core, and where machine
+    is a file of answers.
     """
+    if not (machine == HOST or machine.startswith(SIMULATED)):
+        raise InputError("--fleet has workers measure; leave it out where a file has the answers")
+    asked = {**asked, "machine": machine}
     with workers.connected(where) as client:
         chosen, left_out = _one_of_each(client)
-        parts = [(at, partial(_learn, machine, asked)) for machine, at in chosen.items()]
-        tables = []
-        for ended, (number, done) in enumerate(tasks.pinned(client, parts), 1):
-            address = parts[number][0]
-            if isinstance(done, Share):
-                _keep(done, Path(out))
-                tables.append(done.rows.assign(folder=done.folder, worker=address))
-            else:
-                left_out.append(f"{address}: {done}")
-            if progress:
-                progress(ended, len(parts))
-    if not tables:
-        raise InputError(f"no worker at {where} has learned a core: {'; '.join(left_out)}")
-    found = pd.concat(tables, ignore_index=True)
-    found.attrs["left_out"] = left_out
-    return found
+        return fleet.gather(
+            client,
+            {at: partial(_learn, machine, asked) for machine, at in chosen.items()},
+            partial(_keep, Path(out)),
+            left_out,
+            called={at: at for at in chosen.values()},
+            nothing=f"no worker at {where} has learned a core",
+            progress=progress,
+        )
 
 
 def _one_of_each(client: "Client") -> tuple[dict[str, str], list[str]]:
@@ -77,23 +74,21 @@ def _one_of_each(client: "Client") -> tuple[dict[str, str], list[str]]:
 
 def _learn(machine: str, asked: Mapping[str, Any]) -> Share:
     """Calibrate on a worker, in a folder that stays there, and hand over what is in it."""
-    name = re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
     kept = paths.data_dir() / "calibrations" / "own"
     rows = calibrate(kept, **asked)
-    simulated = str(asked.get("machine", "host"))
-    learned = "host" if simulated == "host" else simulated.replace(":", "-")
+    learned = folder(asked["machine"])
     files = {file.name: file.read_bytes() for file in (kept / learned).iterdir()}
     files["sources.toml"] = (kept / "sources.toml").read_bytes()
-    return Share(rows, name if learned == "host" else learned, files)
+    return Share(rows, hosts.slug(machine) if learned == HOST else learned, files)
 
 
-def _keep(share: Share, out: Path) -> None:
-    """Write a core's files; InputError where they cannot be written."""
-    folder = out / share.folder
+def _keep(out: Path, share: Share) -> pd.DataFrame:
+    """Write a core's files and return its rows; InputError where they cannot be written."""
+    place = out / share.folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         for name, content in share.files.items():
-            place = out if name == "sources.toml" else folder
-            (place / name).write_bytes(content)
+            ((out if name == "sources.toml" else place) / name).write_bytes(content)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; take another folder") from None
+        raise InputError(f"{place}: {error.strerror}; take another folder") from None
+    return share.rows.assign(folder=share.folder)

@@ -21,13 +21,14 @@ from loopwright.errors import InputError
 
 COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
-_SIMULATED = "simulated:"
+HOST = "host"
+SIMULATED = "simulated:"
 
 
 def calibrate(
     out: Path | str,
     *,
-    machine: str = "host",
+    machine: str = HOST,
     quick: bool = False,
     compare: str | None = None,
     mnemonics: Sequence[str] | None = None,
@@ -51,22 +52,22 @@ def calibrate(
     mapping.solver()
     known = _machine(machine, settings or {})
     forms = chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
-    folder = Path(out) / known.name.replace(":", "-")
+    place = Path(out) / folder(known.name)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; take another folder") from None
+        raise InputError(f"{place}: {error.strerror}; take another folder") from None
     asked = known
     recorded = None
     if not isinstance(known, Replay):
-        asked = recorded = Recorded(known, folder / ANSWERS, progress)
+        asked = recorded = Recorded(known, place / ANSWERS, progress)
     laboratory = Laboratory(asked)
     learned = learn(laboratory, forms, step or (lambda _: None))
     learned = assignment.choose(laboratory, learned, forms)
-    write.core(learned, known, folder)
+    write.core(learned, known, place)
     if recorded:
         recorded.close()
-    rows = list(_rows(learned, folder))
+    rows = list(_rows(learned, place))
     if isinstance(known, Replay) and known.missing:
         note = f"trials more would tell: loopwright kit --calibrate {machine}"
         rows.append(("without an answer", len(known.missing), 0.0, note))
@@ -75,12 +76,17 @@ def calibrate(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def folder(machine: str) -> str:
+    """Return the name of the folder that the core of a machine is written to."""
+    return machine.replace(":", "-")
+
+
 def _machine(name: str, settings: Mapping[str, str]) -> Machine:
-    if name.startswith(_SIMULATED):
-        return Simulated(name.removeprefix(_SIMULATED), settings)
+    if name.startswith(SIMULATED):
+        return Simulated(name.removeprefix(SIMULATED), settings)
     if settings:
         raise InputError("--set changes a simulated core alone; give --machine simulated:ID")
-    if name == "host":
+    if name == HOST:
         return Host()
     path = Path(name)
     if not path.is_file():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopwright.cli import options, output
-from loopwright.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +82,6 @@ def _of_fleet(where: str, out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame"
     """Calibrate workers; say which did not."""
     from loopwright.calibrating.fleet import calibrate_fleet
 
-    if asked["machine"] not in ("host",) and not asked["machine"].startswith("simulated:"):
-        raise InputError("--fleet has workers measure; leave it out where a file has the answers")
     with output.progress("workers") as step:
         rows = calibrate_fleet(where, out, progress=step, **asked)
     for why in rows.attrs["left_out"]:

@@ -41,9 +41,10 @@ def core(
         from loopwright.reporting.page.made import check, write
 
         check(html)
-        write(core_page.render(microarch, beside), html)
-        print(f"written: {html}", file=sys.stderr)
     rows = core_sheet.core(microarch, beside=beside)
+    if html is not None:
+        write(core_page.render(rows, microarch, beside), html)
+        print(f"written: {html}", file=sys.stderr)
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("source",))
 
 

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 
 import arpy
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -16,7 +17,6 @@ from loopwright.code import relocations, unwinding
 from loopwright.errors import InputError
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "arm64"}
-_CODE = 4  # SHF_EXECINSTR
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
 
 # What to write over code before it is looked at: for each section by its number, where and what.
@@ -138,7 +138,7 @@ def _sections(
     entry = () if places else (image["e_entry"],)
     written = edits(image) if edits else {}
     for number, section in enumerate(image.iter_sections()):
-        if not section["sh_flags"] & _CODE or section["sh_type"] != "SHT_PROGBITS":
+        if not section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section["sh_type"] != "SHT_PROGBITS":
             continue
         code = relocations.applied(image, places, number) if places else section.data()
         code = _edited(code, written.get(number, ()))

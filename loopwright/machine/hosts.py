@@ -1,6 +1,7 @@
 """What a machine is that code runs on: its CPU, and what bears on measurements."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,11 @@ def machine(facts: Facts | None = None) -> str:
     part = f"{of.isa} part {of.model:#x}" if of.model is not None else f"{of.isa} CPU"
     name = of.name or (f"{board}, {part}" if board else part)
     return f"{name} (guest)" if of.guest else name
+
+
+def slug(machine: str) -> str:
+    """Return what a machine is called as the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
 
 
 def of_banner(banner: Mapping[str, Any]) -> tuple[Facts, Recognition]:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.cluster import tasks, workers
+from loopwright.cluster import fleet, workers
 from loopwright.cores import microarchs
-from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
 from loopwright.measuring.rounds import Progress
@@ -55,22 +54,15 @@ def measure_fleet(
     kernel, _ = kernels.select(spec)
     with workers.connected(where) as client:
         chosen, left_out = _one_of_each(client, kernel.isa)
-        parts = [(member.address, partial(_measure, spec, asked)) for member in chosen]
-        tables = []
-        for ended, (number, done) in enumerate(tasks.pinned(client, parts), 1):
-            member = chosen[number]
-            if isinstance(done, Share):
-                _keep(done)
-                tables.append(done.rows.assign(worker=member.address))
-            else:
-                left_out.append(f"{member.address} ({member.microarch}): {done}")
-            if progress:
-                progress(ended, len(chosen))
-    if not tables:
-        raise InputError(f"no worker at {where} has measured: {'; '.join(left_out)}")
-    found = pd.concat(tables, ignore_index=True)
-    found.attrs["left_out"] = left_out
-    return found
+        return fleet.gather(
+            client,
+            {member.address: partial(_measure, spec, asked) for member in chosen},
+            _keep,
+            left_out,
+            called={m.address: f"{m.address} ({m.microarch})" for m in chosen},
+            nothing=f"no worker at {where} has measured",
+            progress=progress,
+        )
 
 
 def _one_of_each(client: "Client", isa: str) -> tuple[list[Member], list[str]]:
@@ -106,7 +98,9 @@ def _measure(spec: str, asked: Mapping[str, Any]) -> Share:
     return Share(rows, runs)
 
 
-def _keep(share: Share) -> None:
+def _keep(share: Share) -> pd.DataFrame:
+    """Put what was measured into the store; return its rows."""
     with closing(Store.open()) as store:
         for run, records, processes in share.runs:
             store.add(run, records, processes)
+    return share.rows

@@ -7,6 +7,7 @@ those instructions. What it looks like is the ISA's matter: x86_alternatives, ar
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -17,8 +18,6 @@ from loopwright.scanning import arm64_features, kallsyms
 from loopwright.scanning import x86_alternatives as x86
 from loopwright.scanning.words import counted
 from loopwright.scanning.x86_features import ALWAYS, NUMBERS
-
-_CODE = 4  # SHF_EXECINSTR
 
 
 @dataclass
@@ -124,7 +123,7 @@ class Alternatives:
         places = [
             (number, section["sh_addr"] - base, section["sh_size"])
             for number, section in enumerate(image.iter_sections())
-            if section["sh_flags"] & _CODE
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR
         ]
         for at, text in self._arm64(bytes(memory), nops):
             for number, start, size in places:

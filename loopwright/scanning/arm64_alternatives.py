@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from loopwright.code import moved
+from loopwright.scanning.arm64_features import MOST
 
 SIZE = 12  # bytes of an entry
 NOPS = "alt_cb_patch_nops"
-_MOST = 1024  # numbers of features
 _FEWEST = 16  # entries of a table that is found by what they look like
 _NOP = bytes.fromhex("1f2003d5")
 
@@ -39,7 +39,7 @@ def entries(content: bytes) -> list[Entry]:
     good = (at >= 0) & (at + length <= len(content)) & (new >= 0) & (new < len(content))
     good &= (at & 3 == 0) & (new & 3 == 0) & (length & 3 == 0) & (length > 0)
     good &= (replacing == length) | (replacing == 0)
-    good &= rest & 0x7FFF < _MOST
+    good &= rest & 0x7FFF < MOST
     first, count = _longest(good)
     if count < _FEWEST:
         return []

@@ -54,7 +54,7 @@ NAMES = frozenset(_WORDS.values())
 _RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: where, this, what
 _KERNEL = 0xFFFF << 48  # addresses of kernels are not below
 _ALIGNED = 0x10000  # where a kernel is linked
-_MOST = 1024  # numbers
+MOST = 1024  # numbers
 
 
 def numbers(content: bytes) -> dict[str, int]:
@@ -99,5 +99,5 @@ def _number(content: bytes, words: np.ndarray, hit: int, base: int) -> Iterator[
     at = int(words[hit - 2]) - base if relocated else 8 * hit
     number = int.from_bytes(content[at + 8 : at + 10], "little")
     kind = int.from_bytes(content[at + 10 : at + 16], "little")
-    if 0 <= at <= len(content) - 16 and number < _MOST and 0 < kind < 1 << 16:
+    if 0 <= at <= len(content) - 16 and number < MOST and 0 < kind < 1 << 16:
         yield number

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from loopwright.scanning.booted import Booted
+from loopwright.tree.patch import message_tables
 from loopwright.tree.patch.message import wrap
 from loopwright.tree.verify import machines
 from loopwright.tree.verify.machines import Machine
@@ -38,17 +39,13 @@ def left(booted: Booted | None, rows: _Rows) -> list[str]:
 
 def _table(booted: Booted, said: Mapping[str, str]) -> str:
     names = [label.name for label in booted.work.labels]
-    rows = [("machine", *(f"{name} ran" for name in names), "KUnit", "system calls")]
+    head = ["machine", *(f"{name} ran" for name in names), "KUnit", "system calls"]
+    rows = []
     for machine, counts in booted.ran.items():
         if f"boot: {machine.name}" in said:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
-            rows.append((machine.name, *times, _tests(machine, said), _calls(machine, said)))
-    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
-    return "\n".join(
-        "  "
-        + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+            rows.append([machine.name, *times, _tests(machine, said), _calls(machine, said)])
+    return message_tables.aligned(head, rows, left=len(head))
 
 
 def _tests(machine: Machine, said: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.candidates import Candidate
 from loopwright.scanning.mends import Mend
 from loopwright.scanning.realigned import Work, spread
+from loopwright.tree.patch import message_tables
 from loopwright.tree.patch.message import prefix, wrap
 
 _HEAD = ("core", "there", "best", "before", "patched")
@@ -73,16 +74,11 @@ def _bytes(candidate: Candidate) -> str:
 
 def _table(work: Work, number: int, mend: Mend) -> str:
     after = work.matched[number]
-    rows = [_HEAD]
+    rows = []
     for at, core in enumerate(work.cores):
         if core.id in mend.effects:
             effect = mend.effects[core.id]
             before, then = work.before.cycles(at, number), work.after.cycles(at, after)
             there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
-            rows.append((core.id, there, best, spread(before), spread(then)))
-    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD))]
-    return "\n".join(
-        "  "
-        + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+            rows.append([core.id, there, best, spread(before), spread(then)])
+    return message_tables.aligned(_HEAD, rows, left=len(_HEAD))

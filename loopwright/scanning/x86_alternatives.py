@@ -9,6 +9,7 @@ import struct
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
 from loopwright.code import relocations
@@ -124,7 +125,7 @@ class Layout:
         self._names: dict[str, int] = {}
         for number, section in enumerate(image.iter_sections()):
             self._names.setdefault(section.name, number)
-            if section["sh_flags"] & 4 or section.name == SECTION:
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == SECTION:
                 places = self._places
                 base = places.of_section(number) if places else section["sh_addr"]
                 self.bases[number] = base

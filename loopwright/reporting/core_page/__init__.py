@@ -20,12 +20,8 @@ _LOOPS = {"x86_64": ("clear_user", "copy_user", "csum"), "arm64": ("copy_user",)
 _CALLS = {"x86_64": ("copy_user", "clear_user"), "arm64": ("copy_user",)}
 
 
-def render(microarch: str, beside: str | None = None) -> str:
-    """Return the page of a core, with another one beside it.
-
-    InputError as core_sheet.core says.
-    """
-    rows = core_sheet.core(microarch, beside=beside)
+def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str:
+    """Return the page of a core, with another one beside it; rows are those of core_sheet.core."""
     cores = [microarchs.load(one) for one in (microarch, beside) if one is not None]
     again = f"loopwright core {microarch}" + (f" --beside {beside}" if beside else "")
     left_out = core_sheet.left_out(microarch)
@@ -42,7 +38,7 @@ def render(microarch: str, beside: str | None = None) -> str:
         ports=list(_ports(cores)),
         ports_table=tables.ports(rows, cores),
         instructions=tables.instructions(rows, cores),
-        places=list(_places(sweeps, cores)),
+        places=list(_places(sweeps, words, cores)),
         boundaries=tables.boundaries(pd.concat(words, ignore_index=True)),
         calls=list(_calls(cores)),
         parameters=tables.parameters(rows, cores),
@@ -74,11 +70,12 @@ def _sweeps(cores: Sequence[Microarch]) -> Iterator[pd.DataFrame]:
             yield alignment.sweep(spec, names, model=SIMULATOR)
 
 
-def _places(sweeps: Sequence[pd.DataFrame], cores: Sequence[Microarch]) -> Iterator[Drawing]:
-    for rows in sweeps:
-        words = alignment.boundaries(rows)
+def _places(
+    sweeps: Sequence[pd.DataFrame], words: Sequence[pd.DataFrame], cores: Sequence[Microarch]
+) -> Iterator[Drawing]:
+    for rows, said in zip(sweeps, words, strict=True):
         for core in cores:
-            slow = words[(words["microarch"] == core.id) & words["slow_offsets"].ne("")]
+            slow = said[(said["microarch"] == core.id) & said["slow_offsets"].ne("")]
             if slow.empty:
                 continue
             kernel = str(slow["kernel"].iloc[0])

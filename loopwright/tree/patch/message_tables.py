@@ -30,7 +30,7 @@ def predictions(
         if key in was
     ]
     heads = ["core", "model", "off by", "now", "patched", "change"]
-    return _aligned(heads, lines, left=2) if lines else ""
+    return aligned(heads, lines, left=2) if lines else ""
 
 
 def _predicted(rows: pd.DataFrame) -> pd.DataFrame:
@@ -61,7 +61,7 @@ def loops(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
     was, now = (_by(_measured(rows), _MEASURED_BY) for rows in (base, ours))
     heads = ["now", "patched", "change"]
     return [
-        (_place(key), _aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
+        (_place(key), aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
         for key in now
         if key in was
     ]
@@ -122,7 +122,7 @@ def calls(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> lis
         sizes = sorted({place.size for place in (*asked, *pairs)})
         lines = [_size(size, asked, pairs) for size in sizes]
         where = _place(tuple(str(part) for part in key))
-        out.append((where, _aligned(["bytes", "now", "patched", "change"], lines, left=0)))
+        out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
     return out
 
 
@@ -152,7 +152,7 @@ def _span(ends: list[str]) -> str:
     return ends[0] if ends[0] == ends[1] else "..".join(ends)
 
 
-def _aligned(header: list[str], rows: list[list[str]], left: int) -> str:
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
     """Return rows as text, two blanks in front; the first `left` columns are flush left."""
     table = [header, *rows]
     widths = [max(len(row[n]) for row in table) for n in range(len(header))]
