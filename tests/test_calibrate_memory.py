@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 import loopwright as lw
-from loopwright.calibrating.experiments import accesses, fusion
+from loopwright.calibrating.experiments import accesses, fusion, width
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Trial
@@ -94,13 +94,13 @@ def test_branches_use_as_many_ports_as_on_the_core(learned):
     assert "jp" not in found  # which way it goes is not known, so nothing is said of it
 
 
-@pytest.mark.parametrize("core", ["skylake", "sandybridge", "zen2", "goldencove"])
+@pytest.mark.parametrize("core", ["skylake", "sandybridge", "zen2", "goldencove", "zen4"])
 def test_pairs_that_fuse_are_found(core):
     laboratory = Laboratory(Simulated(core))
     names = ["add r64,r64", "cmp r64,m64", "cmp m64,i8", "test r32,r32", "inc r64", "xor r64,r64"]
     known = {form.name: form for form in x86.forms(laboratory.machine.features)[0]}
-    width = {"zen2": 5, "goldencove": 6}.get(core, 4)
-    found = fusion.measure(laboratory, [known[name] for name in names], width)
+    wide = width.measure(laboratory)
+    found = fusion.measure(laboratory, [known[name] for name in names], wide)
     for name in names:
         flags = [flag for flag in table(core)[name]["flags"].split() if flag.startswith("fuse=")]
         true = set(flags[0].removeprefix("fuse=")) if flags else set()

@@ -7,7 +7,7 @@ from loopwright.calibrating.forms import kits
 from loopwright.calibrating.machines.machine import COUNTER, Machine, Timing, Trial
 from loopwright.measuring.blocks import trips
 
-_MOST_BYTES = 960  # of a loop's body: the harness takes 1024
+MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 40  # of the shorter body, where they fit
 _TRIES = 3
 _WINDOW = 32  # bytes: the closing branch starts behind a boundary of as many
@@ -56,10 +56,18 @@ class Laboratory:
 
     def turn(self, body: bytes = b"") -> Figure:
         """Return the cycles of a trip of a loop, its counting branch included."""
-        (timing,) = self._measure([_loop(self.isa, body)])
-        if timing.cycles is None:
-            return Figure(float("nan"), 0.0, timing.refused)
-        return Figure(timing.cycles, timing.uncertainty)
+        (figure,) = self.turns([body])
+        return figure
+
+    def turns(self, bodies: Sequence[bytes]) -> list[Figure]:
+        """Return the same of each of several loops, in order."""
+        found = self._measure([_loop(self.isa, body) for body in bodies])
+        return [
+            Figure(float("nan"), 0.0, one.refused)
+            if one.cycles is None
+            else Figure(one.cycles, one.uncertainty)
+            for one in found
+        ]
 
     def _measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Try again what was refused for a reason of the moment."""
@@ -92,7 +100,7 @@ def _plan(isa: str, kernel: tuple[bytes, ...]) -> _Plan | str:
     size = sum(map(len, kernel))
     if not size:
         return "an empty kernel takes no time"
-    copies = min(-(-_LEAST_INSTRUCTIONS // len(kernel)), _MOST_BYTES // size // 2)
+    copies = min(-(-_LEAST_INSTRUCTIONS // len(kernel)), MOST_BYTES // size // 2)
     if not copies:
         return f"{size} bytes are too long for two copies in a loop"
     body = b"".join(kernel)

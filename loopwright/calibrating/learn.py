@@ -9,11 +9,13 @@ from loopwright.calibrating.experiments import (
     latency,
     throughput,
     width,
+    windows,
 )
 from loopwright.calibrating.experiments.accesses import Accesses
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
+from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import branches, classes, mapping, memory, uops
@@ -40,6 +42,7 @@ class Learned:
     branches: Branches
     fusion: Mapping[str, str]
     waits: Mapping[str, float]
+    windows: Windows
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
 
 
@@ -94,6 +97,8 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     named = {form.name: form for form in forms}
     known = shown.uops | with_memory
     fusing = [form for form in base.runs if known[form.name].places == 1]
+    step("windows")
+    held = windows.measure(laboratory, named, base.width)
     return Learned(
         base.width,
         core,
@@ -102,6 +107,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         known,
         accesses.measure(laboratory, named, latencies),
         branches.measure(laboratory, core),
-        fusion.measure(laboratory, fusing, base.width.instructions),
+        fusion.measure(laboratory, fusing, base.width),
         {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
+        held,
     )

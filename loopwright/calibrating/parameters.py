@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.experiments.accesses import STORED
+from loopwright.calibrating.experiments.windows import BUFFER, SCHEDULER, STORES
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.ports.core import Core
@@ -15,6 +16,7 @@ _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
+_MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
 
 # A parameter: its name, its value, what it rests on.
 _Entry = tuple[str, object, str]
@@ -54,7 +56,8 @@ def text(learned: Learned, machine: Machine) -> str:
 
 def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     width = learned.width
-    nops = f"{width.measured:.3f} +- {width.uncertainty:.3f} nops a cycle [{SOURCE}]"
+    counted = "nops" if width.nops else "moves"
+    wide = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
     return {
         "front_end": [
             ("mode", "ideal", "assumption: not measured; it never binds here"),
@@ -62,17 +65,18 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
         ],
         "uop_cache": [("rule", "none", _UNKNOWN)],
         "rename": [
-            ("width", width.instructions, nops),
+            ("width", width.instructions, wide),
             ("queue", 64, _UNKNOWN),
             ("move_slots_gpr", "unlimited", _UNKNOWN),
             ("move_slots_vec", "unlimited", _UNKNOWN),
+            *_groups(learned),
         ],
-        "scheduler": [("entries", 97, _UNKNOWN)],
+        "scheduler": [_held(learned, "entries", SCHEDULER, 97)],
         "ports": list(_ports(learned)),
         "memory": list(_memory(learned)),
         "retire": [
             ("width", width.instructions, "assumption: as many as are dispatched"),
-            ("reorder_buffer", 224, _UNKNOWN),
+            _held(learned, "reorder_buffer", BUFFER, 224),
         ],
         "macro_fusion": [
             ("pairs", "table", f"nops beside pairs [{SOURCE}]")
@@ -81,6 +85,28 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
         ],
         "taken_branch": list(_taken(learned)),
     }
+
+
+def _held(learned: Learned, name: str, window: str, otherwise: int) -> _Entry:
+    """Return the entry of a window; one whose end was not seen never binds before the buffer."""
+    one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
+    if one is None:
+        return name, otherwise, _UNKNOWN
+    if one.least:
+        value = max(one.value, buffer.value) if buffer else one.value
+        return name, min(value, _MOST[name]), f"assumption: {one.note} [{SOURCE}]"
+    return name, one.value, f"{one.note} [{SOURCE}]"
+
+
+def _groups(learned: Learned) -> Iterator[_Entry]:
+    """Yield whether rename waits for room for a whole group, where that is known."""
+    whole = learned.windows.whole_groups
+    if whole is not None:
+        yield (
+            "whole_groups",
+            whole,
+            f"places before a chain that shift the scheduler's end [{SOURCE}]",
+        )
 
 
 def _ports(learned: Learned) -> Iterator[_Entry]:
@@ -124,6 +150,8 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
         said = f"{STORED[1]} take {apart.figure.cycles:.1f} cycles, {STORED[0]} "
         said += f"{near.figure.cycles:.1f} [{SOURCE}]; the line is taken to have 64 bytes"
         yield "commit_bytes", 64, said
+        if STORES in learned.windows.found:
+            yield _held(learned, "store_queue", STORES, 64)
     if accesses.renamed("forwarded"):
         yield from _renamed(learned)
 

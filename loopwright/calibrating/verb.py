@@ -109,7 +109,10 @@ def chosen(
 
 def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
     width = learned.width
-    yield "instructions a cycle", width.instructions, width.uncertainty, "nops"
+    counted = "nops" if width.nops else "moves, as nops share places"
+    yield "instructions a cycle", width.instructions, width.uncertainty, counted
+    for name, window in learned.windows.found.items():
+        yield name, window.value, (window.high - window.low) / 2, window.note
     for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
         yield (
             f"ports of {one.blocker.name}",

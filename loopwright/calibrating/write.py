@@ -109,7 +109,16 @@ def _to(target: str) -> str:
 def _measured(learned: Learned) -> Iterable[Sequence[object]]:
     """Yield what was measured of each form."""
     width = learned.width
-    yield "", "width", width.instructions, width.measured, width.uncertainty, "nops a cycle"
+    yield (
+        "",
+        "width",
+        width.instructions,
+        width.measured,
+        width.uncertainty,
+        f"{'nops' if width.nops else 'moves'} a cycle",
+    )
+    for said, window in learned.windows.found.items():
+        yield "", said, f"{'>= ' * window.least}{window.value}", "", "", window.note
     for name, rate in learned.throughputs.items():
         note = rate.refused or ("" if rate.clean else "with what makes instances independent")
         if rate.cycles <= _WAITS * learned.waits.get(name, 0.0):

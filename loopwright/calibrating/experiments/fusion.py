@@ -1,13 +1,14 @@
 """Macro-fusion: which instructions take one place at dispatch together with a branch behind them.
 
 Kernels: a flood of nops with an instruction, a branch and one nop more, which stands before them or
-between them. Answer: the one kernel is a place shorter. Of a branch and its opposite one is not
-taken, whatever the flags are, and that tells.
+between them; where nops share places, moves stand for them. Answer: the one kernel is a place
+shorter. Of a branch and its opposite one is not taken, whatever the flags are, and that tells.
 """
 
 from collections.abc import Mapping, Sequence
 
 from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Branch, Kit
 from loopwright.calibrating.laboratory import Laboratory
@@ -16,7 +17,7 @@ _FLOOD = 3  # cycles of nops
 _PLACE = 0.6  # of a place at dispatch that is missed where there is one less
 
 
-def measure(laboratory: Laboratory, forms: Sequence[Form], width: int) -> dict[str, str]:
+def measure(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> dict[str, str]:
     """Return the kinds of branches that each form fuses with, as flag `fuse=` has them.
 
     Each form is tried with one kind, and one form of a mnemonic that fuses with all.
@@ -37,7 +38,9 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], width: int) -> dict[s
     return {form.name: "".join(sorted(known[form.mnemonic])) for form in fusing}
 
 
-def _fused(laboratory: Laboratory, asked: Sequence[tuple[Form, Branch]], width: int) -> list[bool]:
+def _fused(
+    laboratory: Laboratory, asked: Sequence[tuple[Form, Branch]], width: Width
+) -> list[bool]:
     """Say of each form and branch whether they take one place."""
     plans = [_kernels(laboratory.kit, form, branch, width) for form, branch in asked]
     figures = iter(laboratory.time([kernel for plan in plans for kernel in plan]))
@@ -46,16 +49,17 @@ def _fused(laboratory: Laboratory, asked: Sequence[tuple[Form, Branch]], width: 
         found = [next(figures) for _ in plan]
         pairs = [(found[n], found[n + 1]) for n in range(0, len(found), 2)]
         less = [apart.cycles - near.cycles for near, apart in pairs if near and apart]
-        out.append(max(less, default=0.0) > _PLACE / width)
+        out.append(max(less, default=0.0) > _PLACE / width.instructions)
     return out
 
 
-def _kernels(kit: Kit, form: Form, branch: Branch, width: int) -> list[list[bytes]]:
+def _kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[bytes]]:
     """Return what stands together and apart, for a branch and for its opposite."""
     tested = kernels.apart(form)
+    place = width.counted
     out = []
     for code in (branch.code, kit.opposite(branch)):
-        flood = [kit.nop()] * (_FLOOD * width)
-        for some in ([kit.nop(), tested, code], [tested, kit.nop(), code]):
+        flood = [place] * (_FLOOD * width.instructions)
+        for some in ([place, tested, code], [tested, place, code]):
             out.append(kernels.laid(kit, [*some, *flood], [code]))
     return out

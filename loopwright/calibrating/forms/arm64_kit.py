@@ -19,6 +19,9 @@ FORWARDS: Mapping[str, tuple[str, str]] = {}
 UPDATES: Mapping[str, str] = {}
 BRANCHES: Sequence[Branch] = ()
 FUSING: Sequence[str] = ()
+SHORT = bytes.fromhex("1f2003d5")  # nop
+COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
+MOVE = bytes.fromhex("e00301aa")  # mov x0, x1
 _ZERO = 31
 _CARRY_SET = 2  # the condition
 
@@ -36,6 +39,15 @@ def pad(size: int) -> list[bytes]:
 def opposite(branch: Branch) -> bytes:
     """Return the code of a branch's opposite: the lowest bit of a condition turns it round."""
     return _word(int.from_bytes(branch.code, "little") ^ 1)
+
+
+def slow(register: int) -> list[bytes]:
+    """Return instructions of one uop that make a vector register wait long for itself."""
+    root, product = 0x1E61C000, 0x1E600800  # fsqrt and fmul of doubles
+    return [
+        _word(root | _three(register, register, 0)),
+        _word(product | _three(register, register, register)),
+    ]
 
 
 def hold(register: int, on: int) -> list[bytes]:

@@ -44,6 +44,9 @@ class Kit(Protocol):
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
     JUMP: str  # name of the plain jump; "" where there are no branches
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
+    COUNT: bytes  # counts a register down as trips of a loop are counted
+    SHORT: bytes  # the shortest nop
+    MOVE: bytes  # of a general-purpose register, as short as can be
 
     def nop(self) -> bytes:
         """Return an instruction that does nothing."""
@@ -67,6 +70,10 @@ class Kit(Protocol):
         Numbers are of registers; those of flags do not count. What writes a register from flags
         reads that register, too.
         """
+        ...
+
+    def slow(self, register: int) -> list[bytes]:
+        """Return instructions of one uop that make a vector register wait long for itself."""
         ...
 
     def hold(self, register: int, on: int) -> list[bytes]:

@@ -43,6 +43,9 @@ BRANCHES: Sequence[Branch] = tuple(
 )
 JUMP = "jmp rel"
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
+SHORT = bytes.fromhex("90")  # nop
+MOVE = bytes.fromhex("89f3")  # mov ebx, esi
+COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's trips are counted
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
 _R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
@@ -130,6 +133,13 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
     else:
         raise ValueError(f"nothing carries {source} to {target}")
     return _encoded(ins)
+
+
+def slow(register: int) -> list[bytes]:
+    """Return instructions of one uop that make a vector register wait long for itself."""
+    codes = (iced.Code.SQRTPD_XMM_XMMM128, iced.Code.DIVPD_XMM_XMMM128, iced.Code.MULPD_XMM_XMMM128)
+    one = _vector(register)
+    return [_encoded(iced.Instruction.create_reg_reg(code, one, one)) for code in codes]
 
 
 def hold(register: int, on: int) -> list[bytes]:

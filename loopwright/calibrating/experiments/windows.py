@@ -1,0 +1,194 @@
+"""Windows: how many instructions a core holds at once, by what of it they take.
+
+Asked: how many fit into the shadow of a slow chain (module shadow). Fillers choose the window: what
+does nothing fills the reorder buffer, what waits for the chain the scheduler, stores their queue,
+loads theirs, what writes registers the register file. Answer: what fits at most. Every filler takes
+a place of the reorder buffer, too: where that is full first, the window is at least so large.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments import shadow
+from loopwright.calibrating.experiments.shadow import Corner, Filler, Shadow
+from loopwright.calibrating.experiments.width import Width
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.kit import Kit
+from loopwright.calibrating.laboratory import Laboratory
+
+BUFFER, SCHEDULER, STORES = "reorder buffer", "scheduler", "store queue"
+_UNIFIED = 3  # entries by which schedulers that are one may seem to differ
+_MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
+_TOLD = 2  # entries by which one way to rename explains corners better than another
+_PLAIN, _DRAIN = (
+    2.0,
+    4.0,
+)  # times as long as loads, or stores, that are written behind it, a chain lasts
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many a window holds: value, the likeliest of low to high.
+
+    note says what that rests on; least that it holds no fewer, as no end of it was seen.
+    """
+
+    value: int
+    low: int
+    high: int
+    note: str
+    least: bool = False
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows by their names; whole_groups: whether rename waits for room for a whole group.
+
+    That is None where it is not known.
+    """
+
+    found: Mapping[str, Window]
+    whole_groups: bool | None = None
+
+
+def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> Windows:
+    """Return the windows that the machine shows; forms are those that are learned, by name."""
+    chain = shadow.chain(laboratory)
+    if chain is None:
+        return Windows({})
+    shaded = Shadow(laboratory, chain, _MOST_ENDS)
+    kit = laboratory.kit
+    plain = Filler([kit.SHORT if width.nops else kit.MOVE])
+    corner = shaded.corner(plain)
+    few, most = _ends(shaded, kit, plain, corner)
+    buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
+    if buffer is None:
+        return Windows({})
+    shaded = Shadow(laboratory, chain, few)
+    found = {BUFFER: buffer}
+    entries, whole = _scheduler(shaded, kit, width.instructions, buffer)
+    if entries:
+        found[SCHEDULER] = entries
+    for name, (what, filler) in _others(kit, forms).items():
+        corner = shaded.corner(filler)
+        one = _bound(shaded, corner, buffer, 0) or _window(corner, (-1, 0), what)
+        if one:
+            found[name] = one
+    return Windows(found, whole)
+
+
+def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
+    """Return how many places what counts a loop's trips and branches back takes: least and most.
+
+    The same pairs among the fillers, not taken, leave room for as many more as they are fused.
+    """
+    closing = next((branch for branch in kit.BRANCHES if branch.kind == "z"), None)
+    if closing is None:
+        return _MOST_ENDS, _MOST_ENDS
+    if known.at is None:
+        return 1, _MOST_ENDS
+    pairs = shaded.near(replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS), known)
+    if pairs.at is None:
+        return 1, _MOST_ENDS
+    return (1, 1) if pairs.at - known.at > _PAIRS / 2 else (_MOST_ENDS, _MOST_ENDS)
+
+
+def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
+    """Return the window that a corner shows; None without an answer.
+
+    It is larger than the corner by more, of which the second part is not sure.
+    """
+    sure, doubt = more
+    if corner.at is None:
+        if not corner.unseen:
+            return None
+        least = corner.most + sure
+        note = f"at least: {corner.most} instructions {what}, as many as a loop takes, fit"
+        return Window(least, least, least, note, least=True)
+    low, high = corner.low + sure, corner.high + sure + doubt
+    note = f"{low} to {high}, " if low < high else ""
+    return Window(corner.at + sure, low, high, f"{note}{corner.at} instructions {what}")
+
+
+def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window | None:
+    """Return what is known of a window that may be no smaller than the reorder buffer."""
+    if corner.at is None or shaded.places(corner.high) + pad < buffer.low:
+        return None
+    least = corner.low - 1
+    note = f"at least: {corner.at} instructions fill the reorder buffer first"
+    return Window(least, least, least, note, least=True)
+
+
+def _scheduler(
+    shaded: Shadow, kit: Kit, width: int, buffer: Window
+) -> tuple[Window | None, bool | None]:
+    """Return the entries of the scheduler, and whether rename waits for room for a whole group."""
+    kinds = {name: replace(one, whole=width) for name, one in shadow.waiting(kit).items()}
+    corners = {name: shaded.corner(filler) for name, filler in kinds.items()}
+    seen = {name: one.at for name, one in corners.items() if one.at is not None}
+    bounds = {name: _bound(shaded, one, buffer, width) for name, one in corners.items()}
+    bounds |= {n: _window(one, (0, 0), "that wait") for n, one in corners.items() if one.at is None}
+    name = next(iter(corners))
+    if name not in seen or bounds[name]:
+        return max(filter(None, bounds.values()), key=lambda one: one.low, default=None), None
+    said = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
+    most = max(seen, key=lambda kind: seen[kind])
+    if seen[most] > seen[name] + _UNIFIED:
+        return _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}"), None
+    behind = {
+        first: corners[name]
+        if not first
+        else shaded.near(replace(kinds[name], first=first), corners[name])
+        for first in range(width)
+    }
+    return _entries(
+        {n: one for n, one in behind.items() if one.at is not None}, width, said, shaded.sharp
+    )
+
+
+def _entries(
+    corners: Mapping[int, Corner], width: int, said: str, sharp: bool
+) -> tuple[Window, bool | None]:
+    """Return entries by how many fillers of its group are renamed before the next chain.
+
+    A core that waits for room for a whole group has to have room for it behind the fillers that are
+    renamed before: its corners follow them. On others they do not, but that the branch of the loop
+    is in the way of a chain that follows it; that says little where the chain is not sharp.
+    """
+    at = {first: one.at or 0 for first, one in corners.items()}
+    apart = [n for first, n in at.items() if first or len(at) == 1]
+    groups = [n + width - 1 - (f if f < width - 1 else 0) for f, n in at.items()]
+    less = _spread(apart) - _spread(groups)
+    whole = None if abs(less) < _TOLD or (less < 0 and not sharp) else less > 0
+    some = {True: groups, False: apart, None: [*apart, *groups]}[whole]
+    low, high = min(some), max(some)
+    note = f"{low} to {high}, " if low < high else ""
+    value = _middle(groups if less > 0 else apart)
+    return Window(value, low, high, f"{note}of what waits: {said}"), whole
+
+
+def _middle(some: Sequence[int]) -> int:
+    return sorted(some)[len(some) // 2]
+
+
+def _spread(some: Sequence[int]) -> int:
+    return sum(abs(n - _middle(some)) for n in some)
+
+
+def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
+    """Return what fills other windows, by their names, and what is said of it."""
+    out = {}
+    for name, what, wanted, more in (
+        (STORES, "that store", kit.STORE, _DRAIN),
+        ("load queue", "that load", kit.LOAD, _PLAIN),
+    ):
+        if wanted in forms:
+            form = forms[wanted]
+            code = form.encode({**kernels.registers(form, {}), "disp": 0})
+            out[name] = what, Filler([code], more=more)
+    for kind, name in (("gpr", "general registers"), ("vector", "vector registers")):
+        pool = kit.POOLS[kind]
+        codes = [kit.carry(kind, kind, pool.constant[0], to) for to in pool.own]
+        out[name] = "that write one", Filler(codes)
+    return out

@@ -1,0 +1,150 @@
+"""Windows of a simulated core are found again: reorder buffer, scheduler, store queue."""
+
+import tomllib
+
+import pytest
+
+import loopwright as lw
+from loopwright.calibrating.experiments import width, windows
+from loopwright.calibrating.experiments.windows import BUFFER, SCHEDULER, STORES
+from loopwright.calibrating.forms import kits
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.machine import Timing
+from loopwright.calibrating.machines.simulated import Simulated
+
+
+def measured(machine):
+    """Return the windows that a machine shows."""
+    laboratory = Laboratory(machine)
+    known = machine.isa == "x86_64"  # AArch64 has no experiments with memory
+    every = kits.forms(machine.isa, machine.features)[0] if known else []
+    forms = {form.name: form for form in every}
+    return windows.measure(laboratory, forms, width.measure(laboratory))
+
+
+def holds(window, true):
+    return not window.least and window.low <= true <= window.high
+
+
+@pytest.mark.parametrize(
+    ("core", "buffer", "entries", "whole"),
+    [
+        ("skylake", 224, 97, True),
+        ("skylake", 301, 61, True),
+        ("skylake", 149, 114, True),
+        ("zen2", 224, 128, False),
+        ("zen2", 393, 45, False),
+        ("zen4", 320, 160, False),
+        ("goldencove", 512, 97, False),
+        ("neoverse-n1", 171, 71, False),
+    ],
+)
+def test_reorder_buffer_and_scheduler_are_exact(core, buffer, entries, whole):
+    settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
+    found = measured(Simulated(core, settings))
+    for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
+        window = found.found[name]
+        assert holds(window, true), window
+        assert window.high - window.low <= 1, window
+    assert found.whole_groups is whole
+
+
+@pytest.mark.parametrize(
+    ("core", "buffer", "entries"),
+    [("sandybridge", 168, 54), ("haswell", 192, 60), ("tsv110", 131, 50)],
+)
+def test_short_chains_leave_a_range_that_says_so(core, buffer, entries):
+    settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
+    for seed in range(3):
+        found = measured(Simulated(core, settings, seed=seed)).found
+        for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
+            assert holds(found[name], true), found[name]
+            assert found[name].high - found[name].low <= 5
+            ranged = found[name].low < found[name].high
+            assert ranged == (f"{found[name].low} to {found[name].high}" in found[name].note)
+
+
+def test_rename_that_does_not_wait_for_whole_groups_is_told():
+    found = measured(Simulated("skylake", {"rename.whole_groups": "false"}))
+    assert found.whole_groups is False
+    assert holds(found.found[SCHEDULER], 97)
+
+
+@pytest.mark.parametrize(("core", "buffer"), [("neoverse-n1", 128), ("tsv110", 97)])
+def test_what_the_reorder_buffer_hides_is_a_bound(core, buffer):
+    found = measured(Simulated(core)).found
+    assert holds(found[BUFFER], buffer)
+    assert found[SCHEDULER].least
+    assert buffer - 10 <= found[SCHEDULER].low <= buffer
+    assert "reorder buffer first" in found[SCHEDULER].note
+
+
+def test_what_no_loop_fills_is_a_bound():
+    found = measured(Simulated("neoverse-n1", {"retire.reorder_buffer": "400"})).found
+    assert found[BUFFER].least
+    assert 200 < found[BUFFER].low <= 400
+    assert "as many as a loop takes" in found[BUFFER].note
+
+
+@pytest.mark.parametrize("stores", [64, 37])
+def test_the_store_queue_is_found_where_stores_are_written_one_by_one(stores):
+    found = measured(Simulated("zen4", {"memory.store_queue": str(stores)})).found
+    assert holds(found[STORES], stores)
+    assert measured(Simulated("skylake")).found[STORES].least
+
+
+def test_nops_that_share_places_are_not_counted():
+    wide = width.measure(Laboratory(Simulated("zen4")))
+    assert (wide.instructions, wide.nops) == (6, False)
+    wide = width.measure(Laboratory(Simulated("zen2")))
+    assert (wide.instructions, wide.nops) == (5, True)
+
+
+class _Deaf(Simulated):
+    """A machine that answers some trials and refuses others for good."""
+
+    def __init__(self, share):
+        super().__init__("zen2")
+        self._share = share
+
+    def measure(self, trials):
+        refused = Timing(None, refused="not measured yet")
+        known = super().measure(trials)
+        return [
+            one if int(trial.key, 16) % 100 < self._share else refused
+            for trial, one in zip(trials, known, strict=True)
+        ]
+
+
+@pytest.mark.parametrize("share", [0, 60, 97])
+def test_what_is_not_answered_is_not_guessed(share):
+    machine = _Deaf(share)
+    laboratory = Laboratory(machine)
+    forms = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
+    wide = width.measure(Laboratory(Simulated("zen2")))
+    found = windows.measure(laboratory, forms, wide).found
+    for name, true in ((BUFFER, 224), (SCHEDULER, 128)):
+        if name in found:
+            assert found[name].low <= true
+            assert found[name].least or true <= found[name].high
+    assert share or not found
+
+
+def test_windows_are_written_with_what_they_rest_on(tmp_path):
+    settings = {"retire.reorder_buffer": "187", "scheduler.entries": "75"}
+    rows = lw.calibrate(
+        tmp_path, machine="simulated:skylake", mnemonics=["add", "imul", "mov"], settings=settings
+    )
+    figures = rows.set_index("figure")["value"]
+    assert (figures[BUFFER], figures[SCHEDULER]) == (187, 75)
+    folder = tmp_path / "simulated-skylake"
+    core = tomllib.loads((folder / "core.toml").read_text())
+    assert core["retire"]["reorder_buffer"]["value"] == 187
+    assert core["scheduler"]["entries"]["value"] == 75
+    assert core["rename"]["whole_groups"]["value"] is True
+    for table, name in (("retire", "reorder_buffer"), ("scheduler", "entries")):
+        assert core[table][name]["source"].endswith("[calibrated]")
+        assert core[table][name]["confidence"] == "high"
+    measured_csv = (folder / "measured.csv").read_text()
+    assert ",reorder buffer,187," in measured_csv
+    assert ",store queue,>= " in measured_csv
