@@ -6,7 +6,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.calibrating.experiments import width, windows
-from loopwright.calibrating.experiments.windows import BUFFER, SCHEDULER, STORES
+from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Timing
@@ -91,6 +91,14 @@ def test_the_store_queue_is_found_where_stores_are_written_one_by_one(stores):
     found = measured(Simulated("zen4", {"memory.store_queue": str(stores)})).found
     assert holds(found[STORES], stores)
     assert measured(Simulated("skylake")).found[STORES].least
+
+
+@pytest.mark.parametrize(("core", "retired"), [("skylake", 4), ("zen4", 7), ("goldencove", 8)])
+def test_what_retires_in_a_cycle_is_found_behind_a_fence(core, retired):
+    found = measured(Simulated(core, {"retire.width": str(retired)})).found
+    assert holds(found[RETIRED], retired)
+    assert found[RETIRED].value == retired
+    assert RETIRED not in measured(Simulated("neoverse-n1")).found
 
 
 def test_nops_that_share_places_are_not_counted():

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.experiments.accesses import STORED
-from loopwright.calibrating.experiments.windows import BUFFER, SCHEDULER, STORES
+from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.ports.core import Core
@@ -75,7 +75,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
         "ports": list(_ports(learned)),
         "memory": list(_memory(learned)),
         "retire": [
-            ("width", width.instructions, "assumption: as many as are dispatched"),
+            _held(learned, "width", RETIRED, width.instructions, "as many as are dispatched"),
             _held(learned, "reorder_buffer", BUFFER, 224),
         ],
         "macro_fusion": [
@@ -87,11 +87,13 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     }
 
 
-def _held(learned: Learned, name: str, window: str, otherwise: int) -> _Entry:
+def _held(
+    learned: Learned, name: str, window: str, otherwise: int, why: str = "not measured"
+) -> _Entry:
     """Return the entry of a window; one whose end was not seen never binds before the buffer."""
     one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
     if one is None:
-        return name, otherwise, _UNKNOWN
+        return name, otherwise, f"assumption: {why}"
     if one.least:
         value = max(one.value, buffer.value) if buffer else one.value
         return name, min(value, _MOST[name]), f"assumption: {one.note} [{SOURCE}]"

@@ -24,10 +24,12 @@ _STARTS = 12.0  # cycles from a place that becomes free to the start of what tak
 _LINE = 8  # numbers of fillers by which cycles behind the corner are known
 _PARTS = 6  # of numbers of fillers that are tried one after the other for a corner
 _LONG = 3.0  # times what fillers take, of chains that fillers wait for: they start behind it
-_TRIES = 3  # numbers of fillers that are tried where one is refused
+_SPLIT, _NEAR = 8, 6  # parts that a range of fillers is split in, down to so many
+_AGAIN = 3  # times that a corner is looked for further on
 _MISSED = 0.25  # share of trips near a corner that may be refused
 _SLOPE = 0.1  # of a step for each filler that cycles rise by behind a corner at most
-_SOFT = 0.25  # of a step by which the last one may differ from half a one
+_ROUGH = 0.15  # of a step by which cycles behind a corner miss at most
+_SOFT = 0.2  # of a step by which the last one may differ from half a one
 _SURE = 3.0  # standard deviations
 _REGISTERS = (1, 2)  # vector registers of chains
 
@@ -49,8 +51,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class Filler:
-    """What is put into the shadow: lead, which counts as one, if there is any, and codes in turn.
+    """What is put into the shadow: lead, each of which counts as one, and then codes in turn.
 
+    waits says that they wait for the chain: the last step is then that of its last link.
     more is how many times as long as the fillers the chain has to last. first is how many fillers
     stand before the chain; whole is what the places of a trip are a multiple of, by nops behind
     the fillers, or where some stand before the chain, behind that.
@@ -58,6 +61,7 @@ class Filler:
 
     codes: Sequence[bytes]
     lead: Sequence[bytes] = ()
+    waits: bool = False
     more: float = 2.0
     first: int = 0
     whole: int = 1
@@ -114,19 +118,29 @@ class Shadow:
             if figures[-1]:
                 return Corner(None, most=most, unseen=True)
             return Corner(None, most=most, why=figures[-1].refused)
-        closed = known[sides.index(True)]
-        open_ = max((n for n in known if n < closed), default=0)
-        length = links(closed)
-        while closed - open_ > 1:
-            middle = (open_ + closed) // 2
-            for n in range(middle, min(middle + _TRIES, closed)):
-                (figure,) = self._turns(filler, [(n, length)])
-                if figure:
-                    break
-            else:
+        last = known[sides.index(True)]
+        first = max((n for n in known if n < last), default=0)
+        found = Corner(None, most=most)
+        # What is in the way of a chain now and then is no corner: go on behind it.
+        for _ in range(_AGAIN):
+            first, closed = self._between(filler, first, last, links(last))
+            found = self._near(filler, first + 1, links(closed), most)
+            if found.at is not None or closed == last:
                 break
-            open_, closed = (open_, n) if self._closed(figure, length) else (n, closed)
-        return self._near(filler, open_ + 1, length, most)
+            first = closed
+        return found
+
+    def _between(self, filler: Filler, first: int, last: int, links: int) -> tuple[int, int]:
+        """Return numbers of fillers close to each other between which trips begin to be long."""
+        while last - first > _NEAR:
+            inside = [first + (last - first) * k // _SPLIT for k in range(1, _SPLIT)]
+            figures = self._turns(filler, [(n, links) for n in inside])
+            closed = {n: self._closed(f, links) for n, f in zip(inside, figures, strict=True) if f}
+            if not closed:
+                break
+            last = min((n for n, one in closed.items() if one), default=last)
+            first = max((n for n, one in closed.items() if not one and n < last), default=first)
+        return first, last
 
     def near(self, filler: Filler, known: Corner) -> Corner:
         """Look for the corner of a filler close to one that is known of another."""
@@ -143,7 +157,8 @@ class Shadow:
             refused = [figure.refused for figure in found.values() if not figure]
             if len(refused) > _MISSED * len(found):
                 return Corner(None, most=most, why=refused[0])
-            at = _corner({n: f for n, f in found.items() if f}, self._chain.step)
+            step = self._chain.step if filler.waits else self._chain.cycles
+            at = _corner({n: f for n, f in found.items() if f}, step, self._long(links))
             if at is not None:
                 return Corner(*at, most, links)
         return Corner(None, most=most, why=f"no corner near {about} fillers")
@@ -154,7 +169,10 @@ class Shadow:
         return max(int(-(-wanted // self._chain.cycles)), 1)
 
     def _closed(self, figure: Figure, links: int) -> bool:
-        return figure.cycles >= _CLOSED * (links * self._chain.cycles + self._chain.step)
+        return figure.cycles >= _CLOSED * self._long(links)
+
+    def _long(self, links: int) -> float:
+        return links * self._chain.cycles + self._chain.step
 
     def _turns(self, filler: Filler, wanted: Sequence[tuple[int, int]]) -> list[Figure]:
         return self._laboratory.turns([self._body(filler, n, links) for n, links in wanted])
@@ -172,10 +190,10 @@ class Shadow:
         return n + 1 + links + 1 + self._ends
 
 
-def _corner(found: Mapping[int, Figure], step: float) -> tuple[int, int, int] | None:
+def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int, int, int] | None:
     """Return the corner of cycles by fillers, the likeliest of two numbers that follow it.
 
-    None where the last of them do not lie behind it.
+    None where the last of them do not lie behind it: a trip takes as long as a chain there.
     """
     tried = sorted(found)
     doubt = _SURE * 2**0.5 * max(figure.uncertainty for figure in found.values())
@@ -189,7 +207,10 @@ def _corner(found: Mapping[int, Figure], step: float) -> tuple[int, int, int] | 
             return 1 + max((n for n in tried if missing[n] > least), default=tried[0] - 1)
 
         at = from_(step / 2)
-        if not tried[0] < at < tried[-_LINE] + 2 or slope > _SLOPE * step:
+        level = float(slope * at + start)
+        if max(missing[n] for n in plain) > doubt + _ROUGH * step:
+            return None
+        if not tried[0] < at < tried[-_LINE] + 2 or slope > _SLOPE * step or level < long - step:
             return None
         if at + 1 >= behind:
             break
@@ -232,7 +253,7 @@ def waiting(kit: Kit) -> Mapping[str, Filler]:
     others = [kit.carry("vector", "vector", _REGISTERS[0], to) for to in vector]
     both = [code for pair in zip(some, others, strict=False) for code in pair]
     return {
-        "general registers": Filler(some, lead, more=_LONG),
-        "vectors": Filler(others, more=_LONG),
-        "both in turn": Filler(both, lead, more=_LONG),
+        "general registers": Filler(some, lead, waits=True, more=_LONG),
+        "vectors": Filler(others, waits=True, more=_LONG),
+        "both in turn": Filler(both, lead, waits=True, more=_LONG),
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import shadow
+from loopwright.calibrating.experiments import retirement, shadow
 from loopwright.calibrating.experiments.shadow import Corner, Filler, Shadow
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
@@ -18,6 +18,8 @@ from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.laboratory import Laboratory
 
 BUFFER, SCHEDULER, STORES = "reorder buffer", "scheduler", "store queue"
+RETIRED = "retired a cycle"
+_SURE = 3.0  # standard deviations
 _UNIFIED = 3  # entries by which schedulers that are one may seem to differ
 _MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
 _TOLD = 2  # entries by which one way to rename explains corners better than another
@@ -29,9 +31,10 @@ _PLAIN, _DRAIN = (
 
 @dataclass(frozen=True)
 class Window:
-    """How many a window holds: value, the likeliest of low to high.
+    """How many a window holds, or how many leave it in a cycle.
 
-    note says what that rests on; least that it holds no fewer, as no end of it was seen.
+    value is the likeliest of low to high. note says what that rests on; least that it holds no
+    fewer, as no end of it was seen.
     """
 
     value: int
@@ -67,6 +70,9 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         return Windows({})
     shaded = Shadow(laboratory, chain, few)
     found = {BUFFER: buffer}
+    rate = retirement.measure(laboratory, chain, width, buffer.low)
+    if rate:
+        found[RETIRED] = _rate(*rate)
     entries, whole = _scheduler(shaded, kit, width.instructions, buffer)
     if entries:
         found[SCHEDULER] = entries
@@ -76,6 +82,14 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         if one:
             found[name] = one
     return Windows(found, whole)
+
+
+def _rate(rate: float, error: float) -> Window:
+    """Return what retires in a cycle, as whole numbers."""
+    low, high = (round(rate + far * error) for far in (-_SURE, _SURE))
+    note = f"{low} to {high}, " if low < high else ""
+    said = f"{note}{rate:.2f} +- {error:.2f} a cycle behind a chain, before a fence"
+    return Window(round(rate), low, high, said)
 
 
 def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:

@@ -19,6 +19,7 @@ FORWARDS: Mapping[str, tuple[str, str]] = {}
 UPDATES: Mapping[str, str] = {}
 BRANCHES: Sequence[Branch] = ()
 FUSING: Sequence[str] = ()
+FENCE = b""
 SHORT = bytes.fromhex("1f2003d5")  # nop
 COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
 MOVE = bytes.fromhex("e00301aa")  # mov x0, x1

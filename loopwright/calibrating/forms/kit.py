@@ -45,6 +45,7 @@ class Kit(Protocol):
     JUMP: str  # name of the plain jump; "" where there are no branches
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as trips of a loop are counted
+    FENCE: bytes  # waits until all before it has retired; nothing where none is known to
     SHORT: bytes  # the shortest nop
     MOVE: bytes  # of a general-purpose register, as short as can be
 

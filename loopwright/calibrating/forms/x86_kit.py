@@ -43,6 +43,7 @@ BRANCHES: Sequence[Branch] = tuple(
 )
 JUMP = "jmp rel"
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
+FENCE = bytes.fromhex("0faee8")  # lfence
 SHORT = bytes.fromhex("90")  # nop
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
 COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's trips are counted
