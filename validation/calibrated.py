@@ -26,7 +26,7 @@ from inputs import REPO
 import loopwright as lw
 from loopwright import paths
 from loopwright.calibrating import write
-from loopwright.calibrating.experiments import latency
+from loopwright.calibrating.experiments import chains
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
@@ -126,9 +126,9 @@ def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
         rows = [row for row in csv.DictReader(file) if row["figure"].startswith("latency")]
     sure = {(row["form"], row["figure"].partition(" ")[2]) for row in rows if not row["note"]}
     return [
-        Kernel((form.name,), tuple(latency.chain(form, s, t).waiting))
+        Kernel((form.name,), tuple(chains.chain(form, s, t).waiting))
         for form in forms
-        for s, t in latency.pairs(form)
+        for s, t in chains.pairs(form)
         if (form.name, f"{s.label}>{t.label}") in sure and s.kind != "flags" != t.kind
     ]
 
@@ -136,8 +136,11 @@ def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
 def _check(name: str, some: Sequence[Kernel], true: Laboratory, mine: Laboratory) -> Check:
     codes = [one.code for one in some]
     # Without branches a loop cannot be predicted; the core's own front end is in the way of copies.
-    notion = "loop" if true.kit.BRANCHES else "unrolled"
-    found = [[f.cycles for f in true.time(codes)], [f.cycles for f in mine.time(codes, notion)]]
+    notion = "slope" if true.kit.BRANCHES else "unrolled"
+    found = [
+        [f.cycles for f in true.time(codes, "slope")],
+        [f.cycles for f in mine.time(codes, notion)],
+    ]
     return Check(name, [one.forms for one in some], *found)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import latency
+from loopwright.calibrating.experiments.chains import pairs
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.ports import classes
 
@@ -71,7 +71,7 @@ class _Way:
 
 def _ways(forms: Sequence[Form]) -> Iterator[_Way]:
     for form in forms:
-        for source, target in latency.pairs(form):
+        for source, target in pairs(form):
             if source in form.chosen and target in form.chosen:
                 yield _Way(form, source, target)
 

@@ -18,7 +18,7 @@ def differences(learned: Learned, forms: Sequence[Form], core: str) -> pd.DataFr
     table = Laboratory(Simulated(core, noise=0.0))
     measured = [form for form in forms if not learned.throughputs[form.name].refused]
     rates = throughput.measure(table, measured)
-    latencies = latency.measure(table, measured)
+    latencies = latency.measure(table, measured, throughput.cycles(rates))
     rows = []
     for form in measured:
         mine, theirs = learned.throughputs[form.name], rates[form.name]

@@ -52,7 +52,7 @@ def figures(core: Microarch) -> Iterator[Figures]:
     laboratory = Laboratory(Simulated(core.id, noise=0.0))
     forms = _known(core)
     rates = throughput.measure(laboratory, forms)
-    latencies = latency.measure(laboratory, forms)
+    latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
     for form in forms:
         rate = rates[form.name]
         if rate.refused:

@@ -10,16 +10,30 @@ from loopwright.calibrating.forms.kit import Kit
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE = 64  # bytes
 _LONG = 8  # bytes: longer instructions may be bound by what delivers them
+APART = 3  # instances of what is tested
+_BROUGHT = 1.0  # cycles in which any core brings in a long instruction
 _PLACES = 16  # of memory that instances beside each other take in turn
+_NEAR = 5  # of them that lie in a line with those of what is apart
 _WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
 
 
-def apart(form: Form, numbers: Mapping[str, int] | None = None) -> bytes:
-    """Return an instance in the registers of the instruction under test, some of them given."""
-    return form.encode({**registers(form, numbers or {}), **_place(form, _APART)})
+def apart(form: Form, number: int = 0) -> bytes:
+    """Return an instance in the registers of the instruction under test, or a further one.
+
+    There are up to APART that write different registers, and different places of one line.
+    """
+    given: dict[str, int] = {}
+    for operand in form.chosen:
+        if operand.written and number:
+            own = form.kit.POOLS[operand.kind].own
+            given[operand.label] = own[(number + len(given)) % len(own)]
+    where = place(form, number, _APART)
+    if form.memory and form.memory.written:
+        where = {"disp": _WRITTEN + _LINE - (number + 1) * max(form.memory.bits // 8, 8)}
+    return form.encode({**registers(form, given), **where})
 
 
-def _place(form: Form, start: int = 0, number: int = 0) -> dict[str, int]:
+def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
     """Return a displacement: what is read lies in another line each time, and in another bank.
 
     What is written lies side by side, as some cores write two places of a line in one cycle, and is
@@ -57,9 +71,14 @@ def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
 class Instances:
     """Makes instances that stand beside others: each writes the next register of a pool."""
 
-    def __init__(self, part: int = 0, parts: int = 1, *, alone: bool = False) -> None:
-        """Take one of several equal parts of the registers; alone: those under test as well."""
-        self._part, self._parts, self._alone = part, parts, alone
+    def __init__(
+        self, part: int = 0, parts: int = 1, *, alone: bool = False, near: bool = False
+    ) -> None:
+        """Take one of several equal parts of the registers; alone: those under test as well.
+
+        near: what is written alone lies in one line, where it leaves places for what is apart.
+        """
+        self._part, self._parts, self._alone, self._near = part, parts, alone, near
         self._next: dict[str, Iterator[int]] = defaultdict(count)
 
     def of(self, form: Form) -> bytes:
@@ -70,13 +89,19 @@ class Instances:
                 pool = registers_of(form, operand.kind, alone=self._alone)
                 pool = pool[self._part :: self._parts]
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
-        place = _place(form, number=self._parts * next(self._next["memory"]) + self._part)
-        return form.encode({**registers(form, given), **place})
+        number = self._parts * next(self._next["memory"]) + self._part
+        where = place(form, number % _NEAR if self._near else number)
+        return form.encode({**registers(form, given), **where})
 
 
 def long(form: Form) -> bool:
     """Say whether a form is so long that what delivers code may bind it before any port does."""
     return len(apart(form)) > _LONG
+
+
+def delivery(form: Form) -> float:
+    """Return the cycles that bringing in the code of a long form may take; 0 of a short one."""
+    return _BROUGHT if long(form) else 0.0
 
 
 def carried(form: Form) -> tuple[Operand, ...]:

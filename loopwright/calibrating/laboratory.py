@@ -8,7 +8,7 @@ from loopwright.calibrating.machines.machine import COUNTER, Machine, Timing, Tr
 from loopwright.measuring.blocks import trips
 
 MOST_BYTES = 960  # of a loop's body: the harness takes 1024
-_LEAST_INSTRUCTIONS = 40  # of the shorter body, where they fit
+_LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
 _TRIES = 3
 _WINDOW = 32  # bytes: the closing branch starts behind a boundary of as many
 
@@ -28,8 +28,10 @@ class Figure:
 class Laboratory:
     """Times kernels on a machine.
 
-    A kernel is instructions that are repeated, each as its bytes. Its cycles are the slope between
-    a loop of n copies and one of 2n, so that the branch that closes them is in neither.
+    A kernel is instructions that are repeated, each as its bytes. Its cycles are those of a copy in
+    a long loop ("loop"), a share of the branch that closes it included; or the slope between a loop
+    of half the copies and the long one, so that the branch is in neither ("slope"); or those of
+    copies without any branch ("unrolled").
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -39,11 +41,11 @@ class Laboratory:
         self._figures: dict[tuple[str, tuple[bytes, ...]], Figure] = {}
 
     def time(self, kernels: Sequence[Sequence[bytes]], notion: str = "loop") -> list[Figure]:
-        """Return a figure for each kernel, in order; "unrolled": without any branch."""
+        """Return a figure for each kernel, in order."""
         wanted = [(notion, tuple(kernel)) for kernel in kernels]
         missing = list(dict.fromkeys(k for k in wanted if k not in self._figures))
         plans = [
-            _plan(self.isa, kernel) if notion == "loop" else _straight(kernel)
+            _straight(kernel) if notion == "unrolled" else _plan(self.isa, kernel, notion)
             for _, kernel in missing
         ]
         trials = [trial for plan in plans if not isinstance(plan, str) for trial in plan.trials]
@@ -82,9 +84,16 @@ class Laboratory:
         return found
 
 
+def copies(kernel: Sequence[bytes]) -> int:
+    """Return the copies of a kernel in a long loop, an even number; 0 where none fit."""
+    size = sum(map(len, kernel))
+    half = -(-_LEAST_INSTRUCTIONS // (2 * len(kernel))) if kernel else 0
+    return 2 * min(half, MOST_BYTES // size // 2) if size else 0
+
+
 @dataclass(frozen=True)
 class _Plan:
-    """Two loops whose difference is some copies of a kernel, or one copy without a loop."""
+    """A loop of copies of a kernel, two that differ by so many copies, or one copy without any."""
 
     trials: tuple[Trial, ...]
     copies: int
@@ -95,16 +104,17 @@ def _straight(kernel: tuple[bytes, ...]) -> _Plan:
     return _Plan((Trial(b"".join(kernel), "unrolled"),), 1)
 
 
-def _plan(isa: str, kernel: tuple[bytes, ...]) -> _Plan | str:
+def _plan(isa: str, kernel: tuple[bytes, ...], notion: str) -> _Plan | str:
     """Return the loops to time for a kernel, or why there are none."""
-    size = sum(map(len, kernel))
-    if not size:
-        return "an empty kernel takes no time"
-    copies = min(-(-_LEAST_INSTRUCTIONS // len(kernel)), MOST_BYTES // size // 2)
-    if not copies:
-        return f"{size} bytes are too long for two copies in a loop"
     body = b"".join(kernel)
-    return _Plan((_loop(isa, body * copies), _loop(isa, body * 2 * copies)), copies)
+    most = copies(kernel)
+    if not most:
+        many = f"{len(body)} bytes are too long for two copies in a loop"
+        return many if body else "an empty kernel takes no time"
+    long = _loop(isa, body * most)
+    if notion == "loop":
+        return _Plan((long,), most)
+    return _Plan((_loop(isa, body * (most // 2)), long), most // 2)
 
 
 def _loop(isa: str, body: bytes) -> Trial:

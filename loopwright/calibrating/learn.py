@@ -18,9 +18,10 @@ from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import branches, classes, mapping, memory, uops
+from loopwright.calibrating.ports import branches, classes, floods, mapping, memory, uops
 from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.core import Core, Uops
+from loopwright.calibrating.ports.floods import Surplus
 
 Step = Callable[[str], None]
 
@@ -56,6 +57,7 @@ class Sorted:
     width: Width
     throughputs: Mapping[str, Throughput]
     latencies: Mapping[str, Sequence[Latency]]
+    places: Mapping[str, Surplus]
     runs: Sequence[Form]
     singles: Sequence[Form]
     core: Core
@@ -69,11 +71,13 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     rates = throughput.measure(laboratory, forms)
     runs = [form for form in forms if not rates[form.name].refused]
     step("latencies")
-    latencies = latency.measure(laboratory, runs)
+    latencies = latency.measure(laboratory, runs, throughput.cycles(rates))
+    step("places at dispatch")
+    places = floods.dispatched(laboratory, runs, rates, latencies, wide)
     step("classes of forms that share ports")
     kit = laboratory.kit
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
-    found = classes.find(laboratory, singles, rates, latencies, wide.instructions)
+    found = classes.find(laboratory, singles, rates, latencies, places, wide.instructions)
     step(f"ports of {len(found)} classes")
     ports, _ = mapping.find(
         [one.size for one in found],
@@ -81,7 +85,7 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
         lambda wanted: classes.unions(laboratory, found, wanted, wide.instructions),
     )
     core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE)
-    return Sorted(wide, rates, latencies, runs, singles, core)
+    return Sorted(wide, rates, latencies, places, runs, singles, core)
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
@@ -89,10 +93,10 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     base = sort(laboratory, forms, step)
     core, rates, latencies = base.core, base.throughputs, base.latencies
     step("uops of each form")
-    shown = uops.find(laboratory, base.singles, core, rates, latencies)
+    shown = uops.find(laboratory, base.singles, core, rates, latencies, base.places)
     step("uops of forms with memory")
     rest = [form for form in base.runs if form.name not in shown.uops]
-    with_memory = memory.find(laboratory, rest, core, rates, latencies, shown)
+    with_memory = memory.find(laboratory, rest, core, rates, latencies, base.places, shown)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     known = shown.uops | with_memory

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from loopwright.calibrating import assignment
+from loopwright.calibrating import assignment, trust
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
@@ -55,9 +55,10 @@ def first(isa: str, choose: Chosen) -> Round:
         forms = choose(kits.forms(isa, core.features)[0])
         _foresee(Foreseen({}, core, core.features), forms, found, _sort)
     plain = Foreseen({}, _Silent(isa), frozenset())
-    for what, experiment in (("throughput", throughput), ("latencies", latency)):
-        experiment.measure(Laboratory(plain), every)
-        _note(found, what, plain)
+    rates = throughput.measure(Laboratory(plain), every)
+    _note(found, "throughput", plain)
+    latency.measure(Laboratory(plain), every, throughput.cycles(rates))
+    _note(found, "latencies", plain)
     return _in_order(found)
 
 
@@ -77,7 +78,7 @@ def _sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
 def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
     learned = learn(laboratory, forms, step)
     step("mixtures")
-    assignment.choose(laboratory, learned, forms)
+    trust.hold(laboratory, assignment.choose(laboratory, learned, forms), forms)
 
 
 def _foresee(

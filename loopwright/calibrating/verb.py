@@ -1,14 +1,16 @@
 """Learn a core from timing alone, and write it as one that the simulator takes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from loopwright.calibrating import assignment, write
+from loopwright.calibrating import assignment, trust, write
 from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, learn
 from loopwright.calibrating.machines.host import Host
@@ -23,6 +25,13 @@ COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
 HOST = "host"
 SIMULATED = "simulated:"
+# What quick keeps: extensions, and no mnemonics of these.
+_USUAL = {
+    "pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "abm", "movbe", "bmi1", "bmi2", "adx", "avx",
+    "avx2", "fp", "asimd", "crc32",
+}  # fmt: skip
+_NARROW = re.compile(r"mov[sz]x|set\w+")  # of 8 and 16 bits, too
+_RARE = re.compile(r"rc[lr]|sal|lar|lsl|ver[rw]|v?pcmp[ei]str[im](64)?|v?dpp[ds]|v?mpsadbw")
 
 
 def calibrate(
@@ -39,10 +48,12 @@ def calibrate(
     """Learn the core of a machine and write it below out, a folder for LOOPWRIGHT_MODELS.
 
     machine is "host", "simulated:ID" (a core of the simulator, with noise; settings replace its
-    parameters) or a file of answers that a run left in its folder. quick leaves out operands of 8
-    and 16 bits and of 256; mnemonics takes these alone. What the machine answers is kept in the
-    folder as it comes: the same call goes on where a killed one was. step is called with what is
-    learned next, progress with trials of it that are answered, and all that were asked at once.
+    parameters) or a file of answers that a run left in its folder. quick leaves out operands of
+    8, 16 and 256 bits, extensions beyond AVX2, BMI and ADX, rotates through carry, compares of
+    strings, products of vectors as such and selectors of segments; mnemonics takes these alone.
+    What the machine answers is kept in the folder as it comes: the same call goes on where a killed
+    one was. step is called with what is learned next, progress with trials of it that are answered,
+    and all that were asked at once.
 
     Returns rows of what was learned (figure, value, uncertainty in cycles or in what the figure
     counts, note); with compare, rows where what was measured differs from what the core of that id
@@ -62,8 +73,10 @@ def calibrate(
     if not isinstance(known, Replay):
         asked = recorded = Recorded(known, place / ANSWERS, progress)
     laboratory = Laboratory(asked)
-    learned = learn(laboratory, forms, step or (lambda _: None))
-    learned = assignment.choose(laboratory, learned, forms)
+    said = step or (lambda _: None)
+    learned = learn(laboratory, forms, said)
+    said("mixtures")
+    learned = trust.hold(laboratory, assignment.choose(laboratory, learned, forms), forms)
     write.core(learned, known, place)
     if recorded:
         recorded.close()
@@ -101,10 +114,31 @@ def chosen(
     if mnemonics is not None:
         forms = [form for form in forms if form.mnemonic in mnemonics]
     if quick:
-        forms = [f for f in forms if all(o.bits in (0, 32, 64, 128) for o in f.operands)]
+        usual = {form.name for form in forms if _usual(form)}
+        forms = [form for form in forms if _quick(form, usual)]
     if not forms:
         raise InputError("no form is left to learn; give mnemonics that the machine has")
     return forms
+
+
+def _quick(form: Form, usual: Container[str]) -> bool:
+    """Say whether quick keeps a form: what is known of one with memory rests on its twin, too."""
+    twin = form.twin in usual or not form.twin
+    return form.name in _needed(form.kit) or (form.name in usual and twin)
+
+
+def _needed(kit: Kit) -> set[str]:
+    """Return the names of forms that experiments besides those of each form need."""
+    pairs = (name for pair in kit.FORWARDS.values() for name in pair)
+    return {kit.LOAD, kit.STORE, *kit.LOADS.values(), *kit.UPDATES.values(), *pairs}
+
+
+def _usual(form: Form) -> bool:
+    """Say whether kernels and compilers use a form often."""
+    narrow = any(operand.bits not in (0, 32, 64, 128) for operand in form.operands)
+    if narrow and not _NARROW.fullmatch(form.mnemonic):
+        return False
+    return not form.needs - _USUAL and not _RARE.fullmatch(form.mnemonic)
 
 
 def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:

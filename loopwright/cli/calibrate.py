@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_QUICK = (
+    "Leave out operands of 8, 16 and 256 bits (not of movzx, movsx, setcc), extensions beyond "
+    "AVX2, BMI and ADX (FMA and AES, too), rcl, rcr, sal, dpps, dppd, mpsadbw, compares of "
+    "strings, and selectors of segments."
+)
+
+
 @click.command()
 @options.out("Where the core goes: DIR/ID, for LOOPWRIGHT_MODELS=DIR.")
 @click.option(
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     metavar="host|simulated:ID|FILE",
     help="This host, a core of the simulator with noise, or answers that a run left behind.",
 )
-@click.option("--quick", is_flag=True, help="Leave out operands of 8, 16 and 256 bits.")
+@click.option("--quick", is_flag=True, help=_QUICK)
 @click.option(
     "--compare",
     metavar="ID",

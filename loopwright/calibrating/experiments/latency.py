@@ -4,23 +4,28 @@ Asked: after how many cycles a result can be used. Kernel: a chain, the form and
 operand cannot be one register, an instruction that carries the result back; all else that the form
 waits for is given a new value before it. Answer: the cycles of a copy, less those of what carries.
 From an address: what makes the base wait for what was loaded leaves its value, so that the chain
-goes on reading one place. A form with memory takes between registers what its twin takes.
-What crosses between kinds of registers is known as a round trip alone: that from general-purpose
-registers to flags is taken to be 1 cycle, and trips to vectors to take as long as those from them.
+goes on reading one place. A form that loads takes between registers what its twin takes. One that
+changes memory changes another place in each copy, and for what it computes one place again.
+What crosses between kinds of registers is known as a round trip alone. Additions with carry that
+take a cycle each, through register and flags, tell the way to flags apart, which is else taken to
+be 1 cycle; trips to vectors are taken to be as long as those from them.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.forms.form import Form, Operand
-from loopwright.calibrating.forms.kit import Kit
+from loopwright.calibrating.experiments import chains
+from loopwright.calibrating.experiments.chains import BASE, Chain
+from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
 _APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
-_MOST_OPERANDS = 8
-_BASE = "a"
+_CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
+_PROLONGED = 6.0  # cycles alone of what longer chains are tried for
+_LEAST = 0.5  # cycles of what computes flags
 ALL = "*"  # the target of a latency to all that is written
 
 
@@ -42,143 +47,171 @@ class Latency:
     twin: str = ""
 
 
-@dataclass(frozen=True)
-class _Chain:
-    """Kernels in which the form waits for its own result, and in which it does not."""
+def measure(
+    laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
+) -> dict[str, list[Latency]]:
+    """Return the latencies of each form, by its name; alone has the cycles of their throughputs.
 
-    form: Form
-    source: Operand
-    target: Operand
-    waiting: list[bytes]
-    free: list[bytes]
-
-    @property
-    def notion(self) -> str:
-        """Return how copies are repeated: the branch of a loop would come between flags."""
-        return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
-
-    @property
-    def of_address(self) -> bool:
-        """Say whether it goes through the address of what the form loads."""
-        return self.form.memory is not None and self.source.label == _BASE
-
-
-def measure(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, list[Latency]]:
-    """Return the latencies of each form, by its name."""
+    The kernel without the chain is not timed where it cannot take as long: where the form and all
+    else in it together take less by themselves.
+    """
     carrying = _carrying(laboratory)
     out: dict[str, list[Latency]] = {form.name: [] for form in forms}
-    chains = [chain(form, s, t) for form in forms for s, t in pairs(form)]
+    every = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
     for notion in ("loop", "unrolled"):
-        some = [one for one in chains if one.notion == notion]
-        waiting = laboratory.time([one.waiting for one in some], notion)
-        free = laboratory.time([one.free for one in some], notion)
-        for one, long, short in zip(some, waiting, free, strict=True):
-            back = 0.0
-            if one.of_address:
-                back = carrying[one.target.kind, _BASE]
-            elif one.source is not one.target:
-                back = carrying[one.target.kind, one.source.kind]
-            out[one.form.name].append(_latency(one, long, short, back))
-    loads = [one for one in out.get(laboratory.kit.LOAD, []) if not one.refused and not one.bound]
+        some = [one for one in every if one.notion == notion]
+        for one, found in zip(some, _times(laboratory, some, notion, alone, carrying), strict=True):
+            out[one.form.name].append(found)
+    _looped(laboratory, every, out, alone, carrying)
+    _prolong(laboratory, every, out, alone, carrying)
+    updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
     for form in forms:
-        out[form.name] += _of_twin(form, out.get(form.twin, []))
-        if loads and form.memory and form.memory.read and form.memory.written:
-            out[form.name] += _of_update(form, loads[0], out.get(form.twin, []))
+        known = _plain([*out[form.name], *updates.get(form.name, [])])
+        out[form.name] = _with_twin(form, known, out.get(form.twin, []))
     return out
 
 
-def _of_update(form: Form, load: Latency, known: Sequence[Latency]) -> list[Latency]:
-    """Return the latency from an address to what is stored there: a load, then the twin."""
-    named = {operand.label for operand in form.operands}
-    some = [one for one in known if {one.source, one.target} - named and not one.refused]
-    through = [one for one in some if one.source == one.target]
-    if not through:
-        return []
-    most = max(through, key=lambda one: one.cycles)
-    cycles = load.cycles + most.cycles
-    error = (load.uncertainty**2 + most.uncertainty**2) ** 0.5
-    said = f"{form.kit.LOAD} and {form.twin}"
-    return [Latency(_BASE, ALL, cycles, float(cycles), error, most.bound, "", said)]
+def _times(
+    laboratory: Laboratory,
+    some: Sequence[Chain],
+    notion: str,
+    alone: Mapping[str, float],
+    carrying: Mapping[tuple[str, str], float],
+) -> list[Latency]:
+    """Return the latency that each chain shows, its copies repeated in one way."""
+    waiting = laboratory.time([one.waiting for one in some], notion)
+    backs = [_back(one, carrying) for one in some]
+    open_ = [
+        n
+        for n, (one, figure) in enumerate(zip(some, waiting, strict=True))
+        if figure
+        and not (notion == "loop" and _surely(one, figure, alone[one.form.name], backs[n]))
+    ]
+    free = dict(zip(open_, laboratory.time([some[n].free for n in open_], notion), strict=True))
+    return [
+        _latency(one, figure, free.get(n), back)
+        for n, (one, figure, back) in enumerate(zip(some, waiting, backs, strict=True))
+    ]
 
 
-def _of_twin(form: Form, known: Sequence[Latency]) -> list[Latency]:
-    """Return the latencies between registers of a form with memory."""
+def _looped(
+    laboratory: Laboratory,
+    every: Sequence[Chain],
+    latencies: Mapping[str, list[Latency]],
+    alone: Mapping[str, float],
+    carrying: Mapping[tuple[str, str], float],
+) -> None:
+    """Put what a loop tells in the place of bounds between flags.
+
+    Copies without a loop may be bound by what decodes them. The branch of a loop leaves the carry
+    as it was, and where it writes the flag of the chain, that is one link of many.
+    """
+    known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
+    some = [
+        one
+        for one in every
+        if one.notion == "unrolled"
+        and known[one.form.name, one.source.label, one.target.label].bound
+    ]
+    for one, found in zip(some, _times(laboratory, some, "loop", alone, carrying), strict=True):
+        if not found.bound and not found.refused:
+            old = known[one.form.name, found.source, found.target]
+            mine = latencies[one.form.name]
+            mine[mine.index(old)] = found
+
+
+def _prolong(
+    laboratory: Laboratory,
+    every: Sequence[Chain],
+    latencies: Mapping[str, list[Latency]],
+    alone: Mapping[str, float],
+    carrying: Mapping[tuple[str, str], float],
+) -> None:
+    """Put what longer chains tell in the place of bounds, and of what nearly is one.
+
+    They are longer by instructions that carry and take few ports, so that the chain binds where the
+    form's own would not.
+    """
+    places = {
+        (one.form.name, one.source.label, one.target.label): one for one in every if one.turns
+    }
+    longer: list[tuple[int, str, Chain, float, float]] = []
+    for name, some in latencies.items():
+        for n, one in enumerate(some):
+            short = places.get((name, one.source, one.target))
+            if short is None or one.refused or not alone[name] <= _PROLONGED:
+                continue
+            each = carrying[short.source.kind, short.source.kind]
+            if each != each or (not one.bound and alone[name] < _CLEAR * one.measured):
+                continue
+            times = math.ceil((alone[name] + 1 + short.others) / each)
+            longer.append(
+                (n, name, chains.prolonged(short, 2 * times), 2 * times * each, alone[name])
+            )
+    figures = laboratory.time([two.waiting for _, _, two, _, _ in longer])
+    for (n, name, two, back, free), figure in zip(longer, figures, strict=True):
+        if figure and _binds(two, figure, free + two.others):
+            latencies[name][n] = _latency(two, figure, None, back)
+
+
+def _of_updates(
+    laboratory: Laboratory, forms: Sequence[Form], loads: Sequence[Latency]
+) -> dict[str, list[Latency]]:
+    """Return the latency from an address to what is stored there, of forms that change memory.
+
+    A load, and what computes: by how much longer a change of one place again and again takes than
+    an addition to it does, which computes in a cycle.
+    """
+    load = next((one for one in loads if not one.refused and not one.bound), None)
+    named = {form.name: form for form in forms}
+    some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
+    plain = {form.name: named.get(laboratory.kit.UPDATE.format(_bits(form))) for form in some}
+    asked = list(dict.fromkeys([*some, *(one for one in plain.values() if one)]))
+    answers = laboratory.time([[kernels.apart(form)] for form in asked])
+    figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
+    out = {}
+    for form in some:
+        figure, other = figures[form.name], plain[form.name]
+        if load and other and figure and (added := figures[other.name]):
+            cycles = load.measured + 1 + figure.cycles - added.cycles
+            error = (load.uncertainty**2 + figure.uncertainty**2 + added.uncertainty**2) ** 0.5
+            bound = abs(cycles - round(cycles)) > max(_WHOLE, 3 * error)
+            said = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
+            out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", said)]
+    return out
+
+
+def _bits(form: Form) -> int:
+    return form.memory.bits if form.memory else 0
+
+
+def _plain(latencies: Sequence[Latency]) -> list[Latency]:
+    """Return latencies without bounds to flags, where those to other results are known.
+
+    A bound would be taken for what an instruction of several uops computes for all its results.
+    """
+    sure = {one.source for one in latencies if not one.bound and not one.refused}
+    why = "no more than {:.1f} cycles: the kernel takes as long without the chain"
+    return [
+        replace(one, cycles=0, refused=why.format(one.measured))
+        if one.bound and one.target == "f" and one.source in sure and not one.refused
+        else one
+        for one in latencies
+    ]
+
+
+def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
+    """Return latencies of a form with memory, between registers those of its twin if not known."""
     read = {o.label for o in form.operands if o.read}
     written = {o.label for o in form.operands if o.written}
-    return [
-        replace(one, twin=form.twin)
-        for one in known
+    plain = {(one.source, one.target) for one in known if not one.bound and not one.refused}
+    more = {
+        (one.source, one.target): replace(one, twin=form.twin)
+        for one in twin
         if one.source in read and one.target in written
-    ]
-
-
-def pairs(form: Form) -> list[tuple[Operand, Operand]]:
-    """Return the pairs of operands that have a latency; none where they are too many to tell."""
-    if len(form.operands) > _MOST_OPERANDS:
-        return []
-    every = [(s, t) for s in form.operands if s.read for t in form.operands if t.written]
-    if form.memory is None:
-        return every
-    if form.memory.written:  # the next copy waits for what this one stores
-        return []
-    return [(s, t) for s, t in every if s.label == _BASE or not form.twin]
-
-
-def chain(form: Form, source: Operand, target: Operand) -> _Chain:
-    """Return the kernels of a pair of operands."""
-    given = {}
-    if source.kind != "flags" and source.fixed is None:
-        given[source.label] = form.kit.POOLS[source.kind].back[0]
-    if target.kind != "flags" and target.fixed is None and target is not source:
-        given[target.label] = form.kit.POOLS[target.kind].back[1]
-    numbers = kernels.registers(form, given)
-
-    def number(operand: Operand) -> int:
-        return operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
-
-    first, last = number(source), number(target)
-    others = [
-        o
-        for o in form.operands
-        if o.read and o.written and (o.kind, number(o)) != (source.kind, first)
-    ]
-    body = [*kernels.fresh(form.kit, others, numbers), form.encode(numbers)]
-    cut = [*kernels.fresh(form.kit, [source], numbers), *body]
-    if source is target or source.kind == target.kind == "flags":
-        if source.kind != "flags" and source.fixed is None:
-            instances = kernels.Instances()
-            cut = [b"".join([*body[:-1], instances.of(form)]) for _ in range(6)]
-            return _Chain(form, source, target, [b"".join(body)] * 6, cut)
-        return _Chain(form, source, target, body, cut)
-    if form.memory and source.label == _BASE:
-        back = _hold(form.kit, target.kind, last, first)
-    else:
-        back = _carry(form.kit, target.kind, source.kind, last, first)
-    # The branch of a loop writes flags: the value is in a register where copies meet.
-    if source.kind == "flags":
-        return _Chain(form, source, target, [*back, *body], [*back, *cut])
-    return _Chain(form, source, target, [*body, *back], [*cut, *back])
-
-
-def _carry(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
-    """Return what carries a value; between flags and vectors by way of a general register."""
-    if (source, target) == ("flags", "gpr"):
-        return [kit.set_anew("gpr", write), kit.carry(source, target, read, write)]
-    if {source, target} == {"flags", "vector"}:
-        middle = kit.POOLS["gpr"].own[-1]
-        return [
-            *_carry(kit, source, "gpr", read, middle),
-            *_carry(kit, "gpr", target, middle, write),
-        ]
-    return [kit.carry(source, target, read, write)]
-
-
-def _hold(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
-    """Return what makes the base of an address wait for a value."""
-    if source == "gpr":
-        return kit.hold(base, read)
-    middle = kit.POOLS["gpr"].own[-1]
-    return [*_carry(kit, source, "gpr", read, middle), *kit.hold(base, middle)]
+        if (one.source, one.target) not in plain and not one.refused
+    }
+    return [one for one in known if (one.source, one.target) not in more] + list(more.values())
 
 
 def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
@@ -193,7 +226,12 @@ def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
             kit.carry("vector", "vector", *vector[::-1]),
         ],
         "cross": [kit.carry("gpr", "vector", there, here), kit.carry("vector", "gpr", here, there)],
-        "flags": [*_carry(kit, "gpr", "flags", there, 0), *_carry(kit, "flags", "gpr", 0, there)],
+        "flags": [
+            *chains.carry(kit, "gpr", "flags", there, 0),
+            *chains.carry(kit, "flags", "gpr", 0, there),
+        ],
+        "sums": [kit.add_with_carry(there)],
+        "summed": [kit.add_with_carry(there), *chains.carry(kit, "flags", "gpr", 0, there)],
         "hold": [kit.carry("gpr", "gpr", *gpr), *kit.hold(gpr[0], gpr[1])],
     }
     figures = dict(zip(trips, laboratory.time(list(trips.values())), strict=True))
@@ -201,12 +239,16 @@ def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     nan = float("nan")
     to_vector = cycles.get("cross", nan) // 2
     from_vector = cycles.get("cross", nan) - to_vector
-    to_flags, from_flags = 1.0, cycles.get("flags", nan) - 1.0
+    to_flags = 1.0
+    if cycles.get("sums") == 1.0 and "summed" in cycles:
+        # A sum takes a cycle by each way, so that the rest of the trip is the way from flags.
+        to_flags = cycles.get("flags", nan) - (cycles["summed"] - 1.0)
+    from_flags = cycles.get("flags", nan) - to_flags
     hold = cycles.get("hold", nan) - cycles.get("gpr", nan) / 2
     return {
-        ("gpr", _BASE): hold,
-        ("vector", _BASE): from_vector + hold,
-        ("flags", _BASE): from_flags + hold,
+        ("gpr", BASE): hold,
+        ("vector", BASE): from_vector + hold,
+        ("flags", BASE): from_flags + hold,
         ("gpr", "gpr"): cycles.get("gpr", nan) / 2,
         ("vector", "vector"): cycles.get("vector", nan) / 2,
         ("gpr", "vector"): to_vector,
@@ -219,15 +261,36 @@ def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     }
 
 
-def _latency(one: _Chain, figure: Figure, free: Figure, back: float) -> Latency:
-    copies = 6 if one.source is one.target and len(one.waiting) == 6 else 1
-    cycles, error = figure.cycles / copies, figure.uncertainty / copies
+def _back(one: Chain, carrying: Mapping[tuple[str, str], float]) -> float:
+    """Return the cycles of what carries a result back."""
+    if one.of_address:
+        return carrying[one.target.kind, BASE]
+    return 0.0 if one.source is one.target else carrying[one.target.kind, one.source.kind]
+
+
+def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
+    """Say whether a chain binds for sure: all else takes less, what carries its result, too."""
+    adds = figure.cycles / one.copies - back > 1 - _WHOLE
+    return adds and _binds(one, figure, alone + one.others)
+
+
+def _binds(one: Chain, figure: Figure, free: float) -> bool:
+    """Say whether a chain takes clearly longer than a copy of its kernel does without it."""
+    return free <= _APART * figure.cycles / one.copies - _WHOLE
+
+
+def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> Latency:
+    cycles, error = figure.cycles / one.copies, figure.uncertainty / one.copies
     measured = cycles - back
     names = (one.source.label, one.target.label)
+    if one.target.kind == "flags" != one.source.kind and figure and measured < _LEAST:
+        why = "it does not write the flag that carries its result back"
+        return Latency(*names, 0, float("nan"), 0.0, refused=why)
     if not figure or measured != measured:
         why = figure.refused or "what carries its result back is not known"
         return Latency(*names, 0, float("nan"), 0.0, refused=why)
     whole = abs(measured - round(measured)) <= max(_WHOLE, 3 * error)
-    bound = not whole or not free or free.cycles / copies > _APART * cycles - _WHOLE
+    slower = free is None or (bool(free) and _binds(one, figure, free.cycles / one.copies))
+    bound = not whole or not slower
     value = round(measured) if whole else int(measured)
     return Latency(*names, max(value, 0), measured, error, bound)

@@ -8,7 +8,7 @@ the figure is a bound.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating import kernels
@@ -34,6 +34,11 @@ def measure(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughp
     """Return the throughput of each form, by its name."""
     figures = laboratory.time([kernel(form) for form in forms])
     return {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
+
+
+def cycles(rates: Mapping[str, Throughput]) -> dict[str, float]:
+    """Return the cycles of each form."""
+    return {name: rate.cycles for name, rate in rates.items()}
 
 
 def kernel(form: Form) -> list[bytes]:

@@ -30,7 +30,7 @@ def measure(laboratory: Laboratory) -> Width:
     """Return the width; InputError where the machine gives no whole number."""
     nop, other = laboratory.kit.nop(), laboratory.kit.MOVE
     figure, moves, both = laboratory.time(
-        [[nop] * _COPIES, [other] * _COPIES, [nop, other] * _COPIES]
+        [[nop] * _COPIES, [other] * _COPIES, [nop, other] * _COPIES], "slope"
     )
     if not figure:
         raise InputError(f"{laboratory.machine.name}: nops were not measured: {figure.refused}")

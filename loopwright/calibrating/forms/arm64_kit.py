@@ -16,6 +16,7 @@ DISPATCHED = "unrolled"
 LOAD, STORE, JUMP = "", "", ""
 LOADS: Mapping[str, str] = {}
 FORWARDS: Mapping[str, tuple[str, str]] = {}
+UPDATE = ""
 UPDATES: Mapping[str, str] = {}
 BRANCHES: Sequence[Branch] = ()
 FUSING: Sequence[str] = ()
@@ -87,6 +88,11 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
     if (source, target) == ("flags", "gpr"):  # csel
         return _word(0x9A800000 | _CARRY_SET << 12 | _three(write, write, constant["gpr"]))
     raise ValueError(f"nothing carries {source} to {target}")
+
+
+def add_with_carry(register: int) -> bytes:
+    """Return an addition to a register that reads the carry and writes it."""
+    return _word(0xBA000000 | _three(register, register, POOLS["gpr"].constant[0]))
 
 
 def _three(to: int, one: int, other: int) -> int:

@@ -40,6 +40,7 @@ class Kit(Protocol):
     STORE: str
     LOADS: Mapping[str, str]  # forms that only load, by the parameter that their latency is
     FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
+    UPDATE: str  # name of the form that adds a register to memory of so many bits
     UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
     JUMP: str  # name of the plain jump; "" where there are no branches
@@ -75,6 +76,10 @@ class Kit(Protocol):
 
     def slow(self, register: int) -> list[bytes]:
         """Return instructions of one uop that make a vector register wait long for itself."""
+        ...
+
+    def add_with_carry(self, register: int) -> bytes:
+        """Return an addition to a register that reads the carry and writes it."""
         ...
 
     def hold(self, register: int, on: int) -> list[bytes]:

@@ -26,6 +26,7 @@ FORWARDS: Mapping[str, tuple[str, str]] = {
     "a part": ("mov m64,r64", "mov r32,m32"),
     "more than was stored": ("mov m32,r32", "mov r64,m64"),
 }
+UPDATE = "add m{0},r{0}"
 UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
 # Branches to what follows them, and their opposites; their kind is what they go by. None of the
 # first ones is taken behind the count of a loop's trips, which is above zero.
@@ -141,6 +142,13 @@ def slow(register: int) -> list[bytes]:
     codes = (iced.Code.SQRTPD_XMM_XMMM128, iced.Code.DIVPD_XMM_XMMM128, iced.Code.MULPD_XMM_XMMM128)
     one = _vector(register)
     return [_encoded(iced.Instruction.create_reg_reg(code, one, one)) for code in codes]
+
+
+def add_with_carry(register: int) -> bytes:
+    """Return an addition to a register that reads the carry and writes it."""
+    source = _gpr(POOLS["gpr"].constant[0])
+    code = iced.Code.ADC_R64_RM64
+    return _encoded(iced.Instruction.create_reg_reg(code, _gpr(register), source))
 
 
 def hold(register: int, on: int) -> list[bytes]:

@@ -6,7 +6,6 @@ and share no port where they take one. One blocking instruction stands for each 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
@@ -14,7 +13,7 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports import floods
-from loopwright.calibrating.ports.floods import Flood
+from loopwright.calibrating.ports.floods import Asked, Flood, Surplus
 
 _NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of ports
 _TIMES = 4  # cycles that each class of a mixture takes alone
@@ -56,7 +55,7 @@ def candidates(
     """Return the forms that may be one uop, with their number of ports, by what they take alone.
 
     As many as are dispatched in a cycle stands for at least as many. What uses implied registers,
-    is long, or waits longer than a cycle for what it wrote itself, is left to later.
+    is long, is eliminated, or waits longer than a cycle for what it wrote itself, is left to later.
     """
     out = {}
     for form in forms:
@@ -65,7 +64,10 @@ def candidates(
             continue
         if any(operand.fixed is not None for operand in form.operands) or kernels.long(form):
             continue
-        if any(one.source == one.target and one.cycles > 1 for one in latencies[form.name]):
+        known = latencies[form.name]
+        if any(one.source == one.target and one.cycles > 1 for one in known):
+            continue
+        if any(one.cycles == 0 and one.target != "f" for one in known if not one.refused):
             continue
         ports = max(round(1 / rate.cycles), 1)
         if ports <= width and abs(rate.cycles * ports - 1) <= _NEAR:
@@ -87,45 +89,26 @@ def find(
     forms: Sequence[Form],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
+    places: Mapping[str, Surplus],
     width: int,
 ) -> list[Class]:
     """Return the classes of forms of one uop, those of many ports first.
 
-    What puts more than one uop on the ports of a class that is known already, or takes more than
-    one place at dispatch, is of no class.
+    What takes more than one place at dispatch is of no class. What puts more than one uop on the
+    ports of a class that is known already founds none.
     """
     sizes = candidates(forms, rates, latencies, width)
+    light = [form for form in forms if places[form.name].uops == 1]
     out: list[Class] = []
     for size in range(width - 1, 0, -1):
-        left = sorted((f for f in forms if sizes.get(f.name) == size), key=_blocks_badly)
-        left = _light(laboratory, left, rates, width)
-        for known in out:
-            flood = known.flood
-            surplus = floods.measure(laboratory, [(form, flood, _SPAN) for form in left])
-            left = [f for f, got in zip(left, surplus, strict=True) if got.measured < _ONE]
-        out += _split(laboratory, left, size, width)
+        left = sorted((f for f in light if sizes.get(f.name) == size), key=_blocks_badly)
+        out += _split(laboratory, left, size, width, tuple(out))
     return out
 
 
-def _light(
-    laboratory: Laboratory, forms: Sequence[Form], rates: Mapping[str, Throughput], width: int
-) -> list[Form]:
-    """Return the forms that take one place at dispatch: with nops, no longer than a nop more."""
-    nops = {f.name: max(ceil(rates[f.name].cycles * width - _NEAR * width) - 1, 1) for f in forms}
-    asked = []
-    for form in forms:
-        instances = kernels.Instances()
-        some = [[instances.of(form), *[form.kit.nop()] * nops[form.name]] for _ in range(_TIMES)]
-        asked.append([one for part in some for one in part])
-    out = []
-    for form, figure in zip(forms, laboratory.time(asked), strict=True):
-        least = max((1 + nops[form.name]) / width, rates[form.name].cycles)
-        if figure and figure.cycles / _TIMES < least * (1 + 2 * _NEAR):
-            out.append(form)
-    return out
-
-
-def _split(laboratory: Laboratory, forms: Sequence[Form], size: int, width: int) -> list[Class]:
+def _split(
+    laboratory: Laboratory, forms: Sequence[Form], size: int, width: int, known: Sequence[Class]
+) -> list[Class]:
     """Return the classes of forms with so many ports each.
 
     A class is founded by what clearly shares some, or none, of the ports of those before it. What
@@ -135,6 +118,10 @@ def _split(laboratory: Laboratory, forms: Sequence[Form], size: int, width: int)
     left = list(forms)
     while left:
         blocker, *rest = left
+        shown = floods.measure(laboratory, [Asked(blocker, one.flood, _SPAN) for one in known])
+        if any(one.measured >= _ONE for one in shown):
+            left = rest
+            continue
         asked = [mixture([(blocker, _TIMES * size), (f, _TIMES * size)]) for f in rest]
         found = [
             _together(figure.cycles / _TIMES, (size, size), width) if figure else None
@@ -186,6 +173,7 @@ def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, boo
     if cycles <= bound * (1 + _LATE / 2):
         return (total, False) if total <= width else (width, True)
     ports = round(total / cycles + _LATE / 2)
-    if max(sizes) <= ports <= total and cycles <= total / ports * (1 + _LATE):
+    said = total / ports if ports else 0.0
+    if max(sizes) <= ports <= total and said * (1 - _NEAR) <= cycles <= said * (1 + _LATE):
         return ports, False
     return None

@@ -32,10 +32,12 @@ class Core:
 
     def of(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""
-        for one, ports in zip(self.classes, self.ports, strict=True):
-            if name in one.members:
-                return ports
-        return None
+        number = self.class_of(name)
+        return None if number is None else self.ports[number]
+
+    def class_of(self, name: str) -> int | None:
+        """Return the number of the class that a form is of."""
+        return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
     @property
     def wide(self) -> Ports:

@@ -7,17 +7,21 @@ counters of ports (Abel and Reineke, ASPLOS 2019), Ritter and Hack (ASPLOS 2024)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import ceil, isnan
 
 from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
+from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.laboratory import Figure, Laboratory, copies
 
 _LEAST = 4  # cycles that the ports are flooded for
 _MOST = 19  # the same; beyond it noise is as large as a uop
 _KERNELS = 3  # at most, where one leaves doubt
 _ERRORS = 2.5  # uncertainties that a whole number must hold for
+_WORD = 64  # bits of a place among others in a line
 _SURE = 0.3  # uops: how far from a whole number the surplus may lie
 
 
@@ -27,6 +31,7 @@ class Flood:
 
     size: int
     blockers: tuple[tuple[Form, int], ...]  # and how many of each a cycle
+    filler: bytes = b""  # what floods dispatch, without any blockers
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,74 @@ class Surplus:
         return off + _ERRORS * self.uncertainty > 0.5
 
 
+@cache
+def _blocking(flood: Flood, cycles: int) -> list[list[bytes]]:
+    makers = kernels.Instances(near=True)
+    return [[makers.of(one) for _ in range(n * cycles)] for one, n in flood.blockers]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A form to put into a flood of so many cycles; places are those that it takes at dispatch."""
+
+    form: Form
+    flood: Flood
+    cycles: int
+    places: int = 1
+    spare: int = 0  # places at dispatch that the flood leaves in a cycle
+
+    def alone(self, more: int) -> list[bytes]:
+        """Return the flood without the form; more cycles make another kernel of it."""
+        return kernels.spread(*self._parts(more))
+
+    def kernel(self, more: int) -> list[bytes]:
+        """Return the flood and the form within it."""
+        tested = [kernels.apart(self.form, n) for n in range(self.times)]
+        return kernels.spread(tested, *self._parts(more))
+
+    @property
+    def times(self) -> int:
+        """Return the instances of the form in the flood: a long one takes several.
+
+        Those that wait for each other, as they use registers that none can choose, are alone, and
+        so are those that dispatch would bind.
+        """
+        form = self.form
+        plain = all(one.fixed is None for one in form.operands)
+        room = not form.memory or not form.memory.written or form.memory.bits <= _WORD
+        most = min(kernels.APART, self.cycles // _LEAST)
+        if self.spare:
+            most = min(most, int(self.cycles * self.spare // max(self.places, 1)))
+        return max(1, most) if plain and room else 1
+
+    def _parts(self, more: int) -> list[list[bytes]]:
+        cycles = self.cycles + more
+        if not self.flood.blockers:
+            return [[self.flood.filler] * (self.flood.size * cycles)]
+        return _blocking(self.flood, cycles)
+
+    def added(self, more: int, figure: Figure, alone: Figure) -> Figure:
+        """Return the cycles that the form adds; what the branch of the loop takes is in both."""
+        if not figure or not alone:
+            return figure if not figure else alone
+        cycles = self.cycles + more
+        share = copies(self.alone(more)) / copies(self.kernel(more))
+        beyond = cycles + (alone.cycles - cycles) * share
+        error = (figure.uncertainty**2 + (share * alone.uncertainty) ** 2) ** 0.5
+        return Figure(figure.cycles - beyond, error)
+
+    def surplus(self, figures: Sequence[Figure]) -> Surplus:
+        """Return what all answers say of the cycles that the form adds."""
+        some = [one for one in figures if one]
+        if not some:
+            return Surplus(None, float("nan"), 0.0)
+        size = self.flood.size / self.times
+        uops = size * sum(one.cycles for one in some) / len(some)
+        error = size * sum(one.uncertainty**2 for one in some) ** 0.5 / len(some)
+        whole = round(uops)
+        return Surplus(whole if abs(uops - whole) <= _SURE and whole >= 0 else None, uops, error)
+
+
 def span(cycles: float) -> int | None:
     """Return the cycles to flood ports for, with an instruction that takes so many itself."""
     wanted = max(_LEAST, ceil(1.2 * cycles) + 1)
@@ -53,68 +126,79 @@ def span(cycles: float) -> int | None:
 
 
 def spans(
-    laboratory: Laboratory, forms: Sequence[Form], rates: Mapping[str, Throughput]
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
 ) -> dict[str, int | str]:
     """Return how many cycles to flood ports for each form, or why its uops cannot be counted."""
-    waits = laboratory.time([[kernels.apart(form)] for form in forms])
     out: dict[str, int | str] = {}
-    for form, wait in zip(forms, waits, strict=True):
-        found = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
-        out[form.name] = found or wait.refused or "too slow to count its uops"
+    for form in forms:
+        waits = _waits(form, latencies[form.name])
+        if waits is not None and (found := span(max(rates[form.name].cycles, waits))):
+            out[form.name] = found
+    rest = [form for form in forms if form.name not in out]
+    answers = laboratory.time([[kernels.apart(form)] for form in rest])
+    for form, wait in zip(rest, answers, strict=True):
+        some = span(max(rates[form.name].cycles, wait.cycles)) if wait else None
+        out[form.name] = some or wait.refused or "too slow to count its uops"
     return out
 
 
-def measure(laboratory: Laboratory, asked: Sequence[tuple[Form, Flood, int]]) -> list[Surplus]:
-    """Return what each form puts on each flood's ports, flooded for so many cycles."""
-    return _sure(laboratory, [_Asked(*one) for one in asked], "loop")
+def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
+    """Return how long an instance waits for the same one before at most; None if not known."""
+    if form.memory and form.memory.read and form.memory.written:
+        return None
+    both = {operand.label for operand in form.operands if operand.read and operand.written}
+    some = [one for one in latencies if {one.source, one.target} <= both]
+    if any(one.refused for one in some) or len({one.source for one in some}) < len(both):
+        return None
+    return max((one.measured for one in some), default=0.0)
+
+
+def measure(laboratory: Laboratory, asked: Sequence[Asked]) -> list[Surplus]:
+    """Return what each form puts on the ports of a flood."""
+    return _sure(laboratory, asked, "loop")
+
+
+def within(form: Form, flood: Flood, cycles: int, places: int, width: int) -> Asked | None:
+    """Return a flood of a form that takes so many places, None where dispatch would bind it.
+
+    The flood has to leave places at dispatch for the form in as many cycles as it lasts.
+    """
+    spare = width - flood.size
+    wanted = max(cycles, ceil(places / spare) + 1) if spare else _MOST + 1
+    return Asked(form, flood, wanted, places, spare) if wanted <= _MOST else None
 
 
 def dispatched(
-    laboratory: Laboratory, forms: Sequence[Form], spans: Mapping[str, int], width: int
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+    width: Width,
 ) -> dict[str, Surplus]:
-    """Return how many places at dispatch each form takes: nops flood them all."""
-    flood = Flood(width, ())
-    found = _sure(
-        laboratory,
-        [_Asked(form, flood, spans[form.name]) for form in forms],
-        laboratory.kit.DISPATCHED,
-    )
-    return {form.name: one for form, one in zip(forms, found, strict=True)}
+    """Return how many places at dispatch each form takes: what counts there floods them all."""
+    flood = Flood(width.instructions, (), width.counted)
+    lasting = spans(laboratory, forms, rates, latencies)
+    asked = [
+        Asked(form, flood, said) for form in forms if isinstance(said := lasting[form.name], int)
+    ]
+    found = _sure(laboratory, asked, laboratory.kit.DISPATCHED)
+    unknown = Surplus(None, float("nan"), 0.0)
+    shown = {one.form.name: surplus for one, surplus in zip(asked, found, strict=True)}
+    return {form.name: shown.get(form.name, unknown) for form in forms}
 
 
-@dataclass(frozen=True)
-class _Asked:
-    form: Form
-    flood: Flood
-    cycles: int
-
-    def kernel(self, more: int) -> list[bytes]:
-        """Return the flood and the form within it; more cycles make another kernel of it."""
-        cycles = self.cycles + more
-        makers = kernels.Instances()
-        parts = [[makers.of(b) for _ in range(n * cycles)] for b, n in self.flood.blockers]
-        if not parts:
-            parts = [[self.form.kit.nop()] * (self.flood.size * cycles)]
-        return kernels.spread([kernels.apart(self.form)], *parts)
-
-    def surplus(self, figures: Sequence[Figure]) -> Surplus:
-        """Return what all answers say, the n-th of a flood of n cycles more."""
-        some = [(one.cycles - self.cycles - n, one) for n, one in enumerate(figures) if one]
-        if not some:
-            return Surplus(None, float("nan"), 0.0)
-        uops = self.flood.size * sum(cycles for cycles, _ in some) / len(some)
-        error = self.flood.size * sum(one.uncertainty**2 for _, one in some) ** 0.5 / len(some)
-        whole = round(uops)
-        return Surplus(whole if abs(uops - whole) <= _SURE and whole >= 0 else None, uops, error)
-
-
-def _sure(laboratory: Laboratory, asked: Sequence[_Asked], notion: str) -> list[Surplus]:
+def _sure(laboratory: Laboratory, asked: Sequence[Asked], notion: str) -> list[Surplus]:
     """Return surpluses; of what lies between whole numbers more kernels are asked."""
     figures: list[list[Figure]] = [[] for _ in asked]
     unsure = list(range(len(asked)))
     for more in range(_KERNELS):
-        answers = laboratory.time([asked[n].kernel(more) for n in unsure], notion)
-        for n, answer in zip(unsure, answers, strict=True):
-            figures[n].append(answer)
+        some = [asked[n] for n in unsure]
+        within = laboratory.time([one.kernel(more) for one in some], notion)
+        alone = laboratory.time([one.alone(more) for one in some], notion)
+        for n, *answer in zip(unsure, within, alone, strict=True):
+            figures[n].append(asked[n].added(more, *answer))
         unsure = [n for n in unsure if asked[n].surplus(figures[n]).doubtful]
     return [one.surplus(some) for one, some in zip(asked, figures, strict=True)]

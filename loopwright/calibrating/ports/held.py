@@ -19,6 +19,7 @@ from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
+_LATE = 0.15  # relative: by how much longer several uops may take, whose ports are chosen in haste
 _UNCLEAR = 0.12  # cycles: the same, absolutely
 _TIMES = 3
 
@@ -44,7 +45,8 @@ def hold(
         (name, n)
         for name in forms
         for n in range(len(core.classes))
-        if any(one.ports and not one.busy for one in options[name])
+        if len(options[name]) > 1
+        and any(one.ports and not one.busy for one in options[name])
         and name not in core.classes[n].members
     ]
     kernels_ = [_beside(core, forms[name], n) for name, n in asked]
@@ -63,7 +65,8 @@ def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uop
     """Yield uops with fewer ports that floods show the same of, and that take as long alone."""
     if not uops.ports or not rate.clean or kernels.long(form):
         return
-    if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + _NEAR):
+    late = _LATE if len(uops.ports) > 1 else _NEAR
+    if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + late):
         return
     seen = _within(core, uops.ports)
     for ports, times in Counter(uops.ports).items():
@@ -120,15 +123,19 @@ def alone(
     core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
 ) -> Uops:
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
-    if not rate.clean or uops.ports is None or kernels.long(form):
+    if not rate.clean or uops.ports is None or rate.cycles <= kernels.delivery(form) * (1 + _NEAR):
         return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
     waits = throughput.waits(form, latencies)
-    if abs(rate.cycles - said) <= max(_NEAR * said, 0.02) or rate.cycles <= waits * (1 + _NEAR):
+    late = _LATE if len(uops.ports) > 1 else _NEAR
+    if -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02):
+        return uops
+    if rate.cycles <= waits * (1 + _NEAR):
         return uops
     # What is written besides chosen registers may be waited for: then no unit need be busy.
     plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)
-    busy = rate.cycles * len(uops.ports[0]) if plain and len(uops.ports) == 1 else 0.0
+    computing = [one for one in uops.ports if one not in (core.of(core.load), core.of(core.store))]
+    busy = rate.cycles * len(computing[0]) if plain and len(computing) == 1 else 0.0
     if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:
         return replace(uops, busy=round(busy))
     why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"

@@ -1,0 +1,163 @@
+"""Kernels in which an instruction waits for its own result: a chain for each pair of operands.
+
+Where result and operand cannot be one register, an instruction carries the result back; all else
+that the form waits for is given a new value before it. To an address: what makes its base wait for
+a value leaves it as it is, so that the chain goes on reading one place.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loopwright.calibrating import kernels
+from loopwright.calibrating.forms.form import Form, Operand
+from loopwright.calibrating.forms.kit import Kit
+
+BASE = "a"
+_TURNS = 6  # copies of a form whose result is its own operand
+_UPDATED = 16  # copies of what changes memory, before it changes a place again
+_ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself
+_FEW = 0.34  # the same of what carries within a kind
+_MOST_OPERANDS = 8
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Kernels in which the form waits for its own result, and in which it does not.
+
+    others are the cycles that all else in the latter takes at most, for each of so many copies of
+    the form.
+    """
+
+    form: Form
+    source: Operand
+    target: Operand
+    waiting: list[bytes]
+    free: list[bytes]
+    others: float
+    copies: int = 1
+
+    @property
+    def turns(self) -> bool:
+        """Say whether the result of each copy is the operand of the next, of one form alone."""
+        return self.source is self.target and self.copies == _TURNS
+
+    @property
+    def notion(self) -> str:
+        """Return how copies are repeated: the branch of a loop would come between flags."""
+        return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
+
+    @property
+    def of_address(self) -> bool:
+        """Say whether it goes through the address of what the form loads."""
+        return self.form.memory is not None and self.source.label == BASE
+
+
+def pairs(form: Form) -> list[tuple[Operand, Operand]]:
+    """Return the pairs of operands that have a latency; none where they are too many to tell."""
+    if len(form.operands) > _MOST_OPERANDS:
+        return []
+    every = [(s, t) for s in form.operands if s.read for t in form.operands if t.written]
+    if form.memory is None:
+        return every
+    if form.memory.written:
+        return [(s, t) for s, t in every if s.label != BASE]
+    return [(s, t) for s, t in every if s.label == BASE or not form.twin]
+
+
+def chain(form: Form, source: Operand, target: Operand) -> Chain:
+    """Return the kernels of a pair of operands."""
+    given = {}
+    if source.kind != "flags" and source.fixed is None:
+        given[source.label] = form.kit.POOLS[source.kind].back[0]
+    if target.kind != "flags" and target.fixed is None and target is not source:
+        given[target.label] = form.kit.POOLS[target.kind].back[1]
+    numbers = kernels.registers(form, given)
+
+    def number(operand: Operand) -> int:
+        return operand.fixed if operand.fixed is not None else numbers.get(operand.label, 0)
+
+    first, last = number(source), number(target)
+    others = [
+        o
+        for o in form.operands
+        if o.read and o.written and (o.kind, number(o)) != (source.kind, first)
+    ]
+    if form.memory and form.memory.written:
+        return _through_updates(form, source, target, numbers, others)
+    body = [*kernels.fresh(form.kit, others, numbers), form.encode(numbers)]
+    cut = [*kernels.fresh(form.kit, [source], numbers), *body]
+    if source is target or source.kind == target.kind == "flags":
+        if source.kind != "flags" and source.fixed is None:
+            instances = kernels.Instances()
+            cut = [b"".join([*body[:-1], instances.of(form)]) for _ in range(_TURNS)]
+            more = _ONE * (len(body) - 1)
+            return Chain(form, source, target, [b"".join(body)] * _TURNS, cut, more, _TURNS)
+        return Chain(form, source, target, body, cut, _ONE * (len(cut) - 1))
+    if form.memory and source.label == BASE:
+        back = _hold(form.kit, target.kind, last, first)
+    else:
+        back = carry(form.kit, target.kind, source.kind, last, first)
+    each = _ONE if source.kind == target.kind else _CROSSING
+    more = _ONE * (len(cut) - 1) + each * len(back)
+    # The branch of a loop writes flags: the value is in a register where copies meet.
+    if source.kind == "flags":
+        return Chain(form, source, target, [*back, *body], [*back, *cut], more)
+    return Chain(form, source, target, [*body, *back], [*cut, *back], more)
+
+
+def _through_updates(
+    form: Form,
+    source: Operand,
+    target: Operand,
+    numbers: Mapping[str, int],
+    others: Sequence[Operand],
+) -> Chain:
+    """Return the kernels of registers of what changes memory, another place in each copy.
+
+    Where each copy changed the same place, it would wait for what the one before it stored.
+    """
+    kit = form.kit
+    read, written = (
+        one.fixed if one.fixed is not None else numbers.get(one.label, 0)
+        for one in (source, target)
+    )
+    same = source is target or source.kind == target.kind == "flags"
+    back = [] if same else carry(kit, target.kind, source.kind, written, read)
+    anew, cut = kernels.fresh(kit, others, numbers), kernels.fresh(kit, [source], numbers)
+    tested = [form.encode({**numbers, **kernels.place(form, n)}) for n in range(_UPDATED)]
+    waiting = [one for code in tested for one in (*back, *anew, code)]
+    free = [one for code in tested for one in (*back, *cut, *anew, code)]
+    each = _ONE if source.kind == target.kind else _CROSSING
+    more = _ONE * len([*cut, *anew]) + each * len(back)
+    return Chain(form, source, target, waiting, free, more, _UPDATED)
+
+
+def carry(kit: Kit, source: str, target: str, read: int, write: int) -> list[bytes]:
+    """Return what carries a value; between flags and vectors by way of a general register."""
+    if (source, target) == ("flags", "gpr"):
+        return [kit.set_anew("gpr", write), kit.carry(source, target, read, write)]
+    if {source, target} == {"flags", "vector"}:
+        middle = kit.POOLS["gpr"].own[-1]
+        return [
+            *carry(kit, source, "gpr", read, middle),
+            *carry(kit, "gpr", target, middle, write),
+        ]
+    return [kit.carry(source, target, read, write)]
+
+
+def _hold(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
+    """Return what makes the base of an address wait for a value."""
+    if source == "gpr":
+        return kit.hold(base, read)
+    middle = kit.POOLS["gpr"].own[-1]
+    return [*carry(kit, source, "gpr", read, middle), *kit.hold(base, middle)]
+
+
+def prolonged(one: Chain, times: int) -> Chain:
+    """Return a chain in which so many instructions carry the value on."""
+    register, other = one.form.kit.POOLS[one.source.kind].back
+    kind = one.source.kind
+    there = one.form.kit.carry(kind, kind, register, other)
+    again = one.form.kit.carry(kind, kind, other, register)
+    waiting = [one.waiting[0], *[there, again] * (times // 2)]
+    return Chain(one.form, one.source, one.target, waiting, [], one.others + _FEW * times)
