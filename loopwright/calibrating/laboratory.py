@@ -71,6 +71,10 @@ class Laboratory:
             for one in found
         ]
 
+    def trials(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Return a timing for each trial as it is, in order."""
+        return self._measure(trials)
+
     def _measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Try again what was refused for a reason of the moment."""
         found = self.machine.measure(trials)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loopwright.calibrating.delivery import front_end
+from loopwright.calibrating.delivery.front_end import FrontEnd
 from loopwright.calibrating.experiments import (
     accesses,
     fusion,
@@ -44,6 +46,7 @@ class Learned:
     fusion: Mapping[str, str]
     waits: Mapping[str, float]
     windows: Windows
+    front_end: FrontEnd
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
 
 
@@ -97,9 +100,11 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     step("uops of forms with memory")
     rest = [form for form in base.runs if form.name not in shown.uops]
     with_memory = memory.find(laboratory, rest, core, rates, latencies, base.places, shown)
+    known = shown.uops | with_memory
+    step("front end")
+    delivery = front_end.measure(laboratory, base.singles, known)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
-    known = shown.uops | with_memory
     fusing = [form for form in base.runs if known[form.name].places == 1]
     step("windows")
     held = windows.measure(laboratory, named, base.width)
@@ -114,4 +119,5 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         fusion.measure(laboratory, fusing, base.width),
         {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
         held,
+        delivery,
     )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from loopwright.calibrating.delivery.front_end import AFTER, Parameters
 from loopwright.calibrating.experiments.accesses import STORED
 from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.learn import Learned
@@ -17,6 +18,12 @@ _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
 _MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
+
+_IDEAL: Parameters = {
+    "front_end.mode": ("ideal", "assumption: not measured; it never binds here"),
+    "front_end.fetch": ("blocks", _UNKNOWN),
+    "uop_cache.rule": ("none", _UNKNOWN),
+}
 
 # A parameter: its name, its value, what it rests on.
 _Entry = tuple[str, object, str]
@@ -58,12 +65,8 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     width = learned.width
     counted = "nops" if width.nops else "moves"
     wide = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
-    return {
-        "front_end": [
-            ("mode", "ideal", "assumption: not measured; it never binds here"),
-            ("fetch", "blocks", _UNKNOWN),
-        ],
-        "uop_cache": [("rule", "none", _UNKNOWN)],
+    tables = _front_end(learned)
+    known: Mapping[str, list[_Entry]] = {
         "rename": [
             ("width", width.instructions, wide),
             ("queue", 64, _UNKNOWN),
@@ -85,6 +88,17 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
         ],
         "taken_branch": list(_taken(learned)),
     }
+    return tables | {name: rows + tables.get(name, []) for name, rows in known.items()}
+
+
+def _front_end(learned: Learned) -> dict[str, list[_Entry]]:
+    """Return the tables of what was chosen of a front end; an ideal one where nothing was."""
+    tables: dict[str, list[_Entry]] = {}
+    for name, (value, source) in (learned.front_end.parameters or _IDEAL).items():
+        table, _, key = name.partition(".")
+        if table != AFTER:
+            tables.setdefault(table, []).append((key, value, source))
+    return tables
 
 
 def _held(

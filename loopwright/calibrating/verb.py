@@ -11,6 +11,7 @@ from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Kit
+from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, learn
 from loopwright.calibrating.machines.host import Host
@@ -75,8 +76,11 @@ def calibrate(
     laboratory = Laboratory(asked)
     said = step or (lambda _: None)
     learned = learn(laboratory, forms, said)
+    learned = assignment.choose(laboratory, learned, forms)
+    said("front end that explains what was timed")
+    learned = front_ends.choose(known, learned)
     said("mixtures")
-    learned = trust.hold(laboratory, assignment.choose(laboratory, learned, forms), forms)
+    learned = trust.hold(laboratory, learned, forms)
     write.core(learned, known, place)
     if recorded:
         recorded.close()
@@ -157,6 +161,8 @@ def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
     every = [one for some in learned.latencies.values() for one in some]
     plain = [one for one in every if not one.refused and not one.bound]
     yield "latencies", len(plain), 0.0, f"of {len(every)} pairs; of others no more than a bound"
+    for part, said in learned.front_end.said.items():
+        yield f"front end of {part}", "", 0.0, said
     known = sum(one.ports is not None for one in learned.uops.values())
     left = len(write.left_out(learned))
     yield "forms with ports", known, 0.0, f"{left} left out: {folder.name}/{write.LEFT_OUT}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loopwright.calibrating import parameters
+from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.experiments.latency import ALL, Latency
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
@@ -18,6 +19,7 @@ from loopwright.predicting.forms import TABLE
 
 MEASURED = "measured.csv"
 LEFT_OUT = "left-out.csv"
+_NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
@@ -48,18 +50,18 @@ def table(learned: Learned, machine: Machine) -> str:
     file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(_HEAD.split(","))
-    rows.writerows(_table(learned))
+    rows.writerows(_table(learned, machine.isa))
     return file.getvalue()
 
 
 def left_out(learned: Learned) -> list[tuple[str, str]]:
-    """Return the forms that the core has no figures for, and why."""
+    """Return the forms, and parts of the front end, that the core has no figures for, and why."""
     refused = [(n, rate.refused) for n, rate in learned.throughputs.items() if rate.refused]
     refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
-    return refused + list(learned.branches.left.items())
+    return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]
 
 
-def _table(learned: Learned) -> Iterable[list[str]]:
+def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
     """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
     rows: dict[tuple[str, str, str, str, str], list[str]] = defaultdict(list)
     for name, uops in learned.uops.items():
@@ -75,12 +77,23 @@ def _table(learned: Learned) -> Iterable[list[str]]:
         places = str(max(uops.places, 1))
         figures = (places, _stored(learned.core, uops.ports), _latency(latencies), " ".join(flags))
         rows[mnemonic, *figures].append(operands)
+    plain = _NOPS[isa] if learned.front_end.long_nops else ("",)
+    for operands in plain if learned.width.nops else ():
+        if f"nop {operands}".rstrip() not in learned.uops:
+            rows["nop", "1", "", "", ""].append(operands)
     for name, some in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
         rows[mnemonic, "1", shown([some]), "", ""].append(operands)
     for (mnemonic, issue, ports, cycles, said), named in sorted(rows.items()):
         cells = [mnemonic, ";".join(named), issue, issue, "0", "", ports, cycles, said]
+        cells[5] = _decoder(learned, issue)
         yield [*cells, "", "", SOURCE]
+
+
+def _decoder(learned: Learned, issue: str) -> str:
+    """Return how many simple decoders are left to what follows an instruction, if it is known."""
+    left, _ = learned.front_end.parameters.get(f"{AFTER}.{issue}", ("any", ""))
+    return "" if left == "any" else f"c{left}"
 
 
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
@@ -134,6 +147,9 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
             yield name, "ports", shown(uops.ports or ()), "", "", uops.why
     for name, ports in learned.branches.ports.items():
         yield name, "ports", shown([ports]), "", "", "of branches that are not taken"
+    for probe, cycles, uncertainty in learned.front_end.rows():
+        note = "kept aside" if probe.aside else ""
+        yield "", f"{probe.part}: {probe.name}", "", cycles, uncertainty, note
     for said, access in learned.accesses.figures.items():
         seen = access.figure
         value = access.cycles if seen else ""

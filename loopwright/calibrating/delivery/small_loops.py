@@ -1,0 +1,73 @@
+"""Loops: what the caches of decoded code deliver, by the number and the place of instructions.
+
+Kernels: loops of 0 to 80 nops; two loops at all 64 code offsets; regions of 32 and of 64 bytes that
+hold more and more nops; constants of 64 bits; nops of random lengths, half of which are kept
+aside. Each loop counts down and branches back.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+
+from loopwright.calibrating.delivery.probe import LOOPS, Nop, Probe
+from loopwright.calibrating.machines.machine import COUNTER, Trial
+from loopwright.measuring.blocks import trips
+
+_COUNTS = (*range(33), *range(34, 81, 2), 55, 57, 59, 61, 63, 65)  # of nops
+_PLACED = (2, 7)  # nops of loops at all offsets
+_OFFSETS = range(64)
+_REGIONS = (32, 64)
+_WIDE = tuple(bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7))
+_RANDOM, _SEED = 40, 43
+
+
+def probes(nop: Nop) -> Iterator[Probe]:
+    """Yield the loops."""
+    for count in _COUNTS:
+        yield _probe(f"a loop of {count} nops", [nop(4)] * count)
+    for count in _PLACED:
+        for offset in _OFFSETS:
+            name = f"a loop of {count} nops at code offset {offset}"
+            yield _probe(name, [nop(4)] * count, offset)
+    yield from _dense(nop)
+    yield from _wide(nop)
+    draw = random.Random(_SEED)
+    for number in range(_RANDOM):
+        sizes = [draw.randint(1, (4, 6, 9)[number % 3]) for _ in range(draw.randint(2, 30))]
+        offset = draw.randrange(64)
+        name = f"a loop of nops of {' '.join(map(str, sizes))} bytes at code offset {offset}"
+        yield _probe(name, [nop(size) for size in sizes], offset, aside=number % 2 > 0)
+
+
+def _probe(name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False) -> Probe:
+    code = b"".join(body)
+    code += trips.closing("x86_64", COUNTER["x86_64"], len(code))
+    return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
+
+
+def _dense(nop: Nop) -> Iterator[Probe]:
+    """Yield loops of 128 bytes, of which all or the first part hold some number of nops."""
+    for size in _REGIONS:
+        for count in (*range(size // 8, 25), *range(26, size + 1, 4)):
+            if count > size:
+                break
+            full = _filled(nop, size, count)
+            sparse = _filled(nop, size, size // 8)
+            name = f"a loop with {count} nops in "
+            yield _probe(f"{name}each {size} bytes", full * (128 // size))
+            yield _probe(f"{name}the first {size} bytes", [*full, *sparse])
+            if size == min(_REGIONS):
+                yield _probe(f"{name}bytes 32 to 63", [*sparse, *full, *sparse])
+
+
+def _filled(nop: Nop, size: int, count: int) -> list[bytes]:
+    """Return as many nops in so many bytes, of lengths as equal as can be."""
+    return [nop(size // count + (n < size % count)) for n in range(count)]
+
+
+def _wide(nop: Nop) -> Iterator[Probe]:
+    """Yield loops with constants of 64 bits."""
+    for count in (1, 2, 3, 4):
+        for beside in (1, 3, 6):
+            name = f"a loop of {count} constants of 64 bits and {beside} nops"
+            rest = [nop(3)] * beside
+            yield _probe(name, [*_WIDE[:count], *rest], aside=beside == 3)

@@ -1,0 +1,137 @@
+"""Front ends that the simulator has, as parameters with the values to try.
+
+Values stand in the order of preference where kernels do not tell them apart: what binds nothing
+comes first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopwright.calibrating.delivery.front_end import AFTER
+from loopwright.calibrating.delivery.straight import UOPS
+
+Value = str | int | bool
+Values = Mapping[str, Value]
+
+_FALSE_FIRST = (False, True)
+_TRUE_FIRST = (True, False)
+_BYTES = (64, 32, 16, 8)  # of aligned blocks of code
+
+
+def _down(most: int, least: int = 1) -> Sequence[int]:
+    return range(most, least - 1, -1)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A kind of front end: what makes it one, what is free, what is to be tried together.
+
+    starts are where a search begins, as far as these are not the preferred values.
+    """
+
+    name: str
+    fixed: Values
+    free: Mapping[str, Sequence[Value]]
+    together: tuple[tuple[str, str], ...] = ()
+    starts: Sequence[Values] = ({},)
+
+    def firsts(self) -> Iterator[dict[str, Value]]:
+        """Yield the values that searches begin with."""
+        preferred = {name: values[0] for name, values in self.free.items()}
+        yield from ({**self.fixed, **preferred, **start} for start in self.starts)
+
+
+_DECODE: Mapping[str, Sequence[Value]] = {
+    "decode.width": _down(12),
+    "decode.branch_ends": _FALSE_FIRST,
+}
+PREDECODED = Structure(
+    "a predecoder, one complex decoder and simple ones",
+    {"front_end.fetch": "predecoded", "predecode.queue": 64, "uop_cache.rule": "none"},
+    {
+        "predecode.block_bytes": _BYTES,
+        "predecode.width": _down(16),
+        "predecode.cross_cycles": (0, 1, 2, 3),
+        "predecode.lcp_cycles": range(17),
+        **_DECODE,
+        "decode.fusible_last": _TRUE_FIRST,
+        **{f"{AFTER}.{uops}": ("any", *_down(7, 0)) for uops in UOPS},
+    },
+    (("predecode.block_bytes", "predecode.width"), ("predecode.width", "decode.width")),
+)
+BLOCKS = Structure(
+    "fetch of aligned blocks and equal decoders",
+    {"front_end.fetch": "blocks", "fetch.queue": 64, "uop_cache.rule": "none"},
+    {"fetch.block_bytes": _BYTES, **_DECODE},
+)
+COPIES = Structure(
+    "an op cache that holds all copies",
+    {
+        "front_end.fetch": "blocks",
+        "uop_cache.rule": "entry",
+        "uop_cache.unrolled": True,
+        "uop_cache.width": 16,
+    },
+    {"uop_cache.region_bytes": (64, 32, 16), "uop_cache.line_uops": _down(16)},
+)
+STRAIGHT = (BLOCKS, COPIES, PREDECODED)
+
+_READ: Mapping[str, Sequence[Value]] = {
+    "uop_cache.width": _down(16),
+    "uop_cache.reads": _down(4),
+    "uop_cache.joins": ("all", "none"),
+    "uop_cache.wide_ends": _FALSE_FIRST,
+    "uop_cache.branch_by_end": _FALSE_FIRST,
+    "uop_cache.one_region": _FALSE_FIRST,
+    "uop_cache.cut_branch_apart": _FALSE_FIRST,
+}
+_BUFFER: Mapping[str, Sequence[Value]] = {
+    "loop_buffer.enabled": _FALSE_FIRST,
+    "loop_buffer.uops": (*range(16, 73), 80, 96, 112, 128, 144),
+}
+_TOGETHER = (
+    ("uop_cache.width", "uop_cache.reads"),
+    ("uop_cache.width", "uop_cache.joins"),
+    ("uop_cache.reads", "uop_cache.joins"),
+    ("uop_cache.branch_by_end", "uop_cache.cut_branch_apart"),
+    ("loop_buffer.enabled", "loop_buffer.uops"),
+)
+
+
+def loops(straight: Values) -> Iterator[Structure]:
+    """Yield what may deliver loops where straight code comes by a front end."""
+    entry: dict[str, Sequence[Value]] = {"uop_cache.region_bytes": (64, 32, 16)}
+    branches: dict[str, Sequence[Value]] = {"macro_fusion.boundary_bytes": (0, 64, 32, 16)}
+    entry |= {"uop_cache.line_uops": _down(16, 4), **_READ}
+    if straight["uop_cache.rule"] == "entry":
+        free = {n: v for n, v in {**entry, **branches}.items() if n not in COPIES.free}
+        yield Structure("the op cache that holds all copies", straight, free, _TOGETHER)
+        return
+    bubbles: dict[str, Sequence[Value]] = {"fetch.taken_bubble": (0, 1, 2, 3)}
+    blocks = straight["front_end.fetch"] == "blocks"
+    yield Structure("no op cache", straight, {**branches, **(bubbles if blocks else {})})
+    fixed = {**straight, "uop_cache.rule": "entry"}
+    together: tuple[tuple[str, str], ...] = (
+        *_TOGETHER,
+        ("uop_cache.region_bytes", "uop_cache.line_uops"),
+    )
+    yield Structure("an op cache of entries", fixed, {**entry, **_BUFFER, **branches}, together)
+    region: dict[str, Sequence[Value]] = {
+        "uop_cache.region_bytes": (32, 64, 16),
+        "uop_cache.lines": _down(8),
+        "uop_cache.line_uops": (6, 8, 7, 5, 4, 3, 9, 10, 12),
+        **_READ,
+        "uop_cache.pairs": _FALSE_FIRST,
+        "uop_cache.branch_erratum": _FALSE_FIRST,
+        **_BUFFER,
+        **branches,
+    }
+    together = (
+        ("uop_cache.region_bytes", "uop_cache.lines"),
+        ("uop_cache.lines", "uop_cache.line_uops"),
+        ("uop_cache.pairs", "uop_cache.branch_erratum"),
+        *_TOGETHER,
+    )
+    fixed = {**straight, "uop_cache.rule": "region"}
+    starts = [{"uop_cache.region_bytes": size} for size in (32, 64)]
+    yield Structure("an op cache of regions", fixed, region, together, starts)
