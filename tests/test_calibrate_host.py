@@ -58,16 +58,24 @@ def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_no
 
 def test_a_machine_that_answers_nothing_is_waited_for(heard):
     said, pauses = heard
-    said += [[LOUD], [LOUD], [READ]]
+    said += [[LOUD], [LOUD]] * 2 + [[READ], [READ]]
     assert [one.cycles for one in Host().measure([ADD])] == [2.0]
     assert len(pauses) == 2
 
 
 def test_a_machine_that_answers_in_part_is_not_waited_for(heard):
     said, pauses = heard
-    said += [[LOUD], [READ]]
+    said += [[LOUD], [READ], [READ]]
     found = Host().measure([ADD, replace(ADD, offset=16)])
     assert [one.passing for one in found] == [True, False]
+    assert not pauses
+
+
+def test_trials_of_no_one_speed_are_not_waited_for_where_nops_can_be_timed(heard):
+    said, pauses = heard
+    said += [[LOUD], [READ]]
+    (found,) = Host().measure([ADD])
+    assert found.passing
     assert not pauses
 
 
