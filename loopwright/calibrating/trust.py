@@ -18,7 +18,8 @@ from loopwright.calibrating.ports import classes
 from loopwright.calibrating.ports.core import Uops
 
 _SEED = 31
-_MOST = 3  # instances of a form in a mixture
+_TIMES = 4  # instances of the form in a mixture
+_MOST = 2  # the same of each other at most: its own part is what shall show
 _AGAIN = 2  # mixtures more of a form in doubt
 _NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
 
@@ -54,7 +55,7 @@ def _mixed(
 ) -> tuple[Sequence[str], list[bytes]]:
     """Return a mixture of a form, and the names of the others in it."""
     partners = draw.sample([other for other in others if other is not form], 2)
-    parts = [(one, draw.randint(1, _MOST)) for one in (form, *partners)]
+    parts = [(form, _TIMES), *((one, draw.randint(1, _MOST)) for one in partners)]
     return [one.name for one in partners], classes.mixture(parts)
 
 
@@ -65,7 +66,9 @@ def _wrong(
     machine = laboratory.machine
     texts = parameters.text(learned, machine), write.table(learned, machine)
     kernels = [kernel for _, kernel in asked]
-    said = Laboratory(Texts(machine, *texts)).time(kernels)
+    # Where branches are not learned, the copies of a loop are predicted without it.
+    notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
+    said = Laboratory(Texts(machine, *texts)).time(kernels, notion)
     figures = laboratory.time(kernels)
     return [
         "" if _near(one, other) else _why(names, one, other)

@@ -1,0 +1,141 @@
+"""What calibration asks for: few trials, the decisive ones, and what it does not trust."""
+
+from dataclasses import replace
+
+import pytest
+
+from loopwright.calibrating import trust
+from loopwright.calibrating.experiments import latency, throughput
+from loopwright.calibrating.forms import kits
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.learn import learn
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports.floods import Asked, Flood
+from loopwright.calibrating.verb import chosen
+
+MNEMONICS = ["add", "imul", "shl", "paddd", "mulps", "pshufd", "movq", "mov", "vpand", "lea.bid",
+             "adc", "cmovb", "pmulld", "haddps", "vaddps", "popcnt", "test", "divps",
+             "dec"]  # fmt: skip
+
+
+class Counting:
+    """A machine that counts the trials that it is asked for."""
+
+    def __init__(self, machine):
+        self._machine, self.keys = machine, set()
+
+    def __getattr__(self, name):
+        return getattr(self._machine, name)
+
+    def measure(self, trials):
+        self.keys |= {trial.key for trial in trials}
+        return self._machine.measure(trials)
+
+
+def forms_of(machine):
+    return {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Return a core, the forms that were learned of it, what was, and how many trials that took."""
+    core = Counting(Simulated("skylake"))
+    forms = [form for form in forms_of(core).values() if form.mnemonic in MNEMONICS]
+    laboratory = Laboratory(core)
+    learned = learn(laboratory, forms, lambda _: None)
+    return laboratory, forms, learned, len(core.keys)
+
+
+def test_a_form_costs_few_trials(known):
+    _, forms, learned, trials = known
+    told = [form for form in forms if learned.uops[form.name].ports is not None]
+    assert len(told) > 0.95 * len(forms) > 120
+    # Classes, windows and branches cost as much for few forms as for all.
+    assert trials < 1500 + 12 * len(forms)
+
+
+def test_a_form_whose_mixtures_take_another_time_is_left_out(known):
+    laboratory, forms, learned, _ = known
+    plain = {n for n, one in learned.uops.items() if one.ports is not None}
+    kept = trust.hold(laboratory, learned, forms)
+    assert sum(kept.uops[n].ports is None for n in plain) <= 0.07 * len(plain)
+    name = "paddd x,x"
+    slow = replace(learned.uops[name], places=6, ports=learned.uops[name].ports * 6)
+    wrong = replace(learned, uops={**learned.uops, name: slow})
+    left = trust.hold(laboratory, wrong, forms).uops
+    assert left[name].ports is None
+    assert left[name].why.startswith("beside ")
+    assert sum(left[n].ports is None for n in plain) <= 0.07 * len(plain)
+
+
+def test_one_long_loop_tells_what_the_slope_of_two_does():
+    laboratory = Laboratory(Simulated("skylake", noise=0))
+    forms = forms_of(laboratory.machine)
+    names = ["add r64,r64", "imul r64,r64", "mulps x,x", "add r64,m64", "mov m64,r64"]
+    kernels = [throughput.kernel(forms[name]) for name in names]
+    pairs = zip(laboratory.time(kernels), laboratory.time(kernels, "slope"), strict=True)
+    for one, two in pairs:
+        assert one.cycles == pytest.approx(two.cycles, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("core", "name", "pair", "cycles"),
+    [
+        ("skylake", "sbb m32,i32", ("f", "f"), 2),  # its twin of registers takes one
+        ("skylake", "sbb m32,i32", ("a", "*"), 7),
+        ("skylake", "add m32,r32", ("a", "*"), 6),
+        ("skylake", "cvtsi2ss x,r64", ("0", "0"), 1),  # two uops on one port hide it
+        ("skylake", "adc r16,i16", ("f", "f"), 1),  # decoding takes longer
+        ("goldencove", "cmovb r64,r64", ("f", "0"), 1),  # where `test` takes two cycles
+    ],
+)
+def test_latencies_that_other_things_hide(core, name, pair, cycles):
+    laboratory = Laboratory(Simulated(core, noise=0))
+    forms = forms_of(laboratory.machine)
+    wanted = ("mov r64,m64", "add m32,r32", "sbb r32,i32", name)
+    some = [forms[one] for one in dict.fromkeys(wanted)]
+    rates = throughput.cycles(throughput.measure(laboratory, some))
+    found = latency.measure(laboratory, some, rates)[name]
+    (one,) = (x for x in found if (x.source, x.target) == pair)
+    assert not one.refused
+    assert not one.bound
+    assert one.cycles == cycles
+
+
+def test_what_cannot_be_told_of_flags_is_not_claimed():
+    # The carry is what chains go through, and dec leaves it as it was.
+    laboratory = Laboratory(Simulated("skylake", noise=0))
+    form = forms_of(laboratory.machine)["dec r64"]
+    rates = throughput.cycles(throughput.measure(laboratory, [form]))
+    told = {(x.source, x.target): x for x in latency.measure(laboratory, [form], rates)[form.name]}
+    assert told["0", "0"].cycles == 1
+    assert "flag" in told["0", "f"].refused
+
+
+def test_microcode_does_not_look_like_uops_of_other_ports():
+    laboratory = Laboratory(Simulated("zen2", noise=0))
+    forms = forms_of(laboratory.machine)
+    shift, vector = forms["shld r64,r64,i8"], forms["movq x,x"]
+    flood = Flood(4, ((vector, 4),))
+    (short,) = floods.measure(laboratory, [Asked(shift, flood, 4)])
+    assert short.measured > 1  # dispatch binds, as floods and form take more places than there are
+    (long,) = floods.measure(laboratory, [floods.within(shift, flood, 4, 11, 5)])
+    assert long.measured == pytest.approx(0, abs=0.1)
+    assert floods.within(shift, flood, 4, 40, 5) is None
+
+
+@pytest.mark.parametrize("core", ["skylake", "goldencove", "zen2", "neoverse-n1"])
+def test_quick_keeps_what_is_used_and_what_it_rests_on(core):
+    forms = forms_of(Simulated(core))
+    kept = {form.name for form in chosen(list(forms.values()), quick=True, mnemonics=None)}
+    assert 100 < len(kept) < len(forms)
+    if core == "neoverse-n1":
+        return
+    used = {"add r64,r64", "mov r64,m64", "mov m8,r8", "add m64,i32", "movzx r32,m8", "sete r8",
+            "imul r64,r64", "paddd x,x", "vaddps x,x,x", "mulsd x,m64", "pshufb x,x"}  # fmt: skip
+    assert used <= kept
+    assert not {"add r16,r16", "vpaddd y,y,y", "rcl r64,1", "aesenc x,x"} & kept
+    needed = {"movzx r32,m8", "mov m8,r8", "add m8,r8", "mov m16,r16", "vmovaps y,m256"}
+    lacking = {n for n in kept - needed if forms[n].twin and forms[n].twin not in kept}
+    assert not lacking
