@@ -51,7 +51,7 @@ def figures(core: Microarch) -> Iterator[Figures]:
     """Yield figures of each instruction that the core has, simulated as calibrate measures them."""
     laboratory = Laboratory(Simulated(core.id, noise=0.0))
     forms = _known(core)
-    rates = throughput.measure(laboratory, forms)
+    rates = throughput.measure(laboratory, forms, "slope")
     latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
     for form in forms:
         rate = rates[form.name]
