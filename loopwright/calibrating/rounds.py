@@ -14,6 +14,7 @@ from loopwright.calibrating import assignment, trust
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Step, learn, sort
 from loopwright.calibrating.machines.foreseen import Foreseen
@@ -77,8 +78,10 @@ def _sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
 
 def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
     learned = learn(laboratory, forms, step)
+    learned = assignment.choose(laboratory, learned, forms)
+    learned = front_ends.choose(laboratory.machine, learned)
     step("mixtures")
-    trust.hold(laboratory, assignment.choose(laboratory, learned, forms), forms)
+    trust.hold(laboratory, learned, forms)
 
 
 def _foresee(
