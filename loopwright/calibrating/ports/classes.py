@@ -174,6 +174,6 @@ def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, boo
         return (total, False) if total <= width else (width, True)
     ports = round(total / cycles + _LATE / 2)
     said = total / ports if ports else 0.0
-    if max(sizes) <= ports <= total and said * (1 - _NEAR) <= cycles <= said * (1 + _LATE):
+    if max(sizes) <= ports <= total and said * (1 - _LATE) <= cycles <= said * (1 + _LATE):
         return ports, False
     return None
