@@ -38,6 +38,10 @@ CORES = {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
         "uop_cache.region_bytes": 64, "uop_cache.line_uops": 7, "uop_cache.reads": 1,
     },
+    ("zen4", "uop_cache.line_uops=6"): {
+        "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
+        "uop_cache.region_bytes": 64, "uop_cache.line_uops": 6, "macro_fusion.nops": True,
+    },
 }  # fmt: skip
 
 

@@ -85,6 +85,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
             ("pairs", "table", f"nops beside pairs [{SOURCE}]")
             if learned.fusion
             else ("pairs", "none", "no pair took less than two places at dispatch"),
+            ("nops", not width.nops, f"nops between moves, and moves alone [{SOURCE}]"),
         ],
         "taken_branch": list(_taken(learned)),
     }

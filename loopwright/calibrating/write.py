@@ -77,8 +77,7 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
         places = str(max(uops.places, 1))
         figures = (places, _stored(learned.core, uops.ports), _latency(latencies), " ".join(flags))
         rows[mnemonic, *figures].append(operands)
-    plain = _NOPS[isa] if learned.front_end.long_nops else ("",)
-    for operands in plain if learned.width.nops else ():
+    for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
             rows["nop", "1", "", "", ""].append(operands)
     for name, some in learned.branches.ports.items():

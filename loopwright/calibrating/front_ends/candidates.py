@@ -133,5 +133,7 @@ def loops(straight: Values) -> Iterator[Structure]:
         *_TOGETHER,
     )
     fixed = {**straight, "uop_cache.rule": "region"}
-    starts = [{"uop_cache.region_bytes": size} for size in (32, 64)]
+    starts: list[Values] = [{"uop_cache.region_bytes": size} for size in (32, 64)]
+    cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
+    starts.append({"uop_cache.region_bytes": 64, **cut})
     yield Structure("an op cache of regions", fixed, region, together, starts)
