@@ -89,7 +89,7 @@ def test_what_is_said_to_be_read_is_so(found):
         table, _, key = parameter.partition(".")
         front = table in ("predecode", "decode", "uop_cache", "loop_buffer")
         known = true.get(table, {}).get(key)
-        if front and confidence == "high" and known:
+        if front and confidence == "medium" and known:
             assert str(mine) == (value if parameter == name else str(known["value"])), parameter
 
 

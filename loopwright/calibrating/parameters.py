@@ -17,6 +17,8 @@ _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
+_FITTED = "fitted to kernels together with others"
+_SURE = {"assumption": "low", _FITTED: "medium"}  # by how a source starts; else high
 _MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
 
 _IDEAL: Parameters = {
@@ -39,6 +41,11 @@ def addresses(core: Core) -> str:
     return _ADDRESSES[: len(core.of(core.store) or "S")]
 
 
+def fitted(said: str) -> str:
+    """Return the source of a value that was chosen with others for what kernels take."""
+    return f"{_FITTED}: {said} [{SOURCE}]"
+
+
 def text(learned: Learned, machine: Machine) -> str:
     """Return core.toml; what no experiment told is an assumption, and says so."""
     features = ", ".join(f'"{name}"' for name in sorted(machine.features))
@@ -53,7 +60,7 @@ def text(learned: Learned, machine: Machine) -> str:
     for table, rows in _tables(learned).items():
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
-            sure = "low" if source.startswith("assumption") else "high"
+            sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
             spelled = f'"{value}"' if isinstance(value, str) else str(value).lower()
             lines.append(
                 f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'

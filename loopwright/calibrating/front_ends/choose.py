@@ -98,7 +98,7 @@ def _straight(kernels: Kernels) -> _Chosen:
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
     """Return what delivers straight code as fast as it is dispatched, but for the longest."""
-    why = f"{said} [{parameters.SOURCE}]" if explained else f"assumption: {said}"
+    why = parameters.fitted(said) if explained else f"assumption: {said}"
     return _Chosen({name: (value, why) for name, value in _UNBOUND.items()}, said, explained)
 
 
@@ -139,5 +139,5 @@ def _best(
         else:
             why = said if name in _KINDS else "assumption: not measured"
         assumed = why.startswith("assumption")
-        values[name] = value, why if assumed else f"{why} [{parameters.SOURCE}]"
+        values[name] = value, why if assumed else parameters.fitted(why)
     return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED)
