@@ -106,6 +106,9 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
     fusing = [form for form in base.runs if known[form.name].places == 1]
+    accessed = accesses.measure(laboratory, named, latencies)
+    branching = branches.measure(laboratory, core)
+    fused = fusion.measure(laboratory, fusing, base.width)
     step("windows")
     held = windows.measure(laboratory, named, base.width)
     return Learned(
@@ -114,9 +117,9 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         rates,
         latencies,
         known,
-        accesses.measure(laboratory, named, latencies),
-        branches.measure(laboratory, core),
-        fusion.measure(laboratory, fusing, base.width),
+        accessed,
+        branching,
+        fused,
         {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
         held,
         delivery,
