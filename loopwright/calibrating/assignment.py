@@ -63,8 +63,7 @@ def _error(
 ) -> float:
     """Return the mean error of mixtures with a rule."""
     tried = replace(learned, assigned=(rule, "tried"))
-    texts = parameters.text(tried, machine), write.table(tried, machine)
-    said = Laboratory(Texts(machine, *texts)).time(kernels)
+    said = Laboratory(Texts(machine, *write.texts(tried, machine))).time(kernels)
     pairs = zip(said, figures, strict=True)
     errors = [abs(a.cycles - b.cycles) / b.cycles for a, b in pairs if a and b]
     return fmean(errors) if errors else float("nan")

@@ -72,6 +72,6 @@ def _ends(latencies: Sequence[Latency], form: Form) -> tuple[float, float] | Non
     plain = [
         one.measured
         for one in latencies
-        if not one.refused and not one.bound and flags.isdisjoint((one.source, one.target))
+        if one.plain and flags.isdisjoint((one.source, one.target))
     ]
     return (min(plain), max(plain)) if plain else None

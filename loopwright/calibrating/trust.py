@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loopwright.calibrating import parameters, write
+from loopwright.calibrating import write
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
@@ -64,11 +64,10 @@ def _wrong(
 ) -> list[str]:
     """Return what is wrong with each mixture, nothing where it takes as long as it should."""
     machine = laboratory.machine
-    texts = parameters.text(learned, machine), write.table(learned, machine)
     kernels = [kernel for _, kernel in asked]
     # Where branches are not learned, the copies of a loop are predicted without it.
     notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
-    said = Laboratory(Texts(machine, *texts)).time(kernels, notion)
+    said = Laboratory(Texts(machine, *write.texts(learned, machine))).time(kernels, notion)
     figures = laboratory.time(kernels)
     return [
         "" if _near(one, other) else _why(names, one, other)

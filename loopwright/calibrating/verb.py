@@ -159,7 +159,7 @@ def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
             f"and {len(one.members) - 1} forms more",
         )
     every = [one for some in learned.latencies.values() for one in some]
-    plain = [one for one in every if not one.refused and not one.bound]
+    plain = [one for one in every if one.plain]
     yield "latencies", len(plain), 0.0, f"of {len(every)} pairs; of others no more than a bound"
     for part, said in learned.front_end.said.items():
         yield f"front end of {part}", "", 0.0, said

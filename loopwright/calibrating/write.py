@@ -25,11 +25,16 @@ _LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
+def texts(learned: Learned, machine: Machine) -> tuple[str, str]:
+    """Return core.toml and instructions.csv."""
+    return parameters.text(learned, machine), table(learned, machine)
+
+
 def core(learned: Learned, machine: Machine, folder: Path) -> None:
     """Write a core into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "core.toml").write_text(parameters.text(learned, machine))
-    (folder / TABLE).write_text(table(learned, machine))
+    for name, text in zip(("core.toml", TABLE), texts(learned, machine), strict=True):
+        (folder / name).write_text(text)
     with (folder / MEASURED).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])

@@ -10,7 +10,7 @@ line apart. Answer: the cycles of a copy. All memory holds pointers.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.experiments.latency import Latency, of_address
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
@@ -79,16 +79,9 @@ def measure(
         if name in forms:
             asked[f"updated, {said}"] = [_update(forms[name])]
     found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
-    loads = {kind: cycles for kind, name in kit.LOADS.items() if (cycles := _of(latencies, name))}
+    cycles = {kind: of_address(latencies.get(name, ())) for kind, name in kit.LOADS.items()}
+    loads = {kind: one for kind, one in cycles.items() if one}
     return Accesses(loads, {name: Access(name, figure) for name, figure in found.items()})
-
-
-def _of(latencies: Mapping[str, Sequence[Latency]], name: str) -> int | None:
-    """Return the latency from the address of a form that loads alone."""
-    for one in latencies.get(name, ()):
-        if one.source == "a" and not one.refused and not one.bound:
-            return one.cycles
-    return None
 
 
 def _value(form: Form) -> Operand:

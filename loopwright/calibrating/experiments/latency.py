@@ -12,11 +12,12 @@ be 1 cycle; trips to vectors are taken to be as long as those from them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import chains
+from loopwright.calibrating.experiments import carriers, chains
 from loopwright.calibrating.experiments.chains import BASE, Chain
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
@@ -46,6 +47,16 @@ class Latency:
     refused: str = ""
     twin: str = ""
 
+    @property
+    def plain(self) -> bool:
+        """Say whether the cycles are known, and not only that they are no more."""
+        return not self.refused and not self.bound
+
+
+def of_address(latencies: Sequence[Latency]) -> int | None:
+    """Return the cycles from an address to what is loaded, None where they are not known."""
+    return next((one.cycles for one in latencies if one.source == BASE and one.plain), None)
+
 
 def measure(
     laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
@@ -55,14 +66,15 @@ def measure(
     The kernel without the chain is not timed where it cannot take as long: where the form and all
     else in it together take less by themselves.
     """
-    carrying = _carrying(laboratory)
+    carrying = carriers.measure(laboratory)
+    times = partial(_times, laboratory, alone, carrying)
     out: dict[str, list[Latency]] = {form.name: [] for form in forms}
     every = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
     for notion in ("loop", "unrolled"):
         some = [one for one in every if one.notion == notion]
-        for one, found in zip(some, _times(laboratory, some, notion, alone, carrying), strict=True):
+        for one, found in zip(some, times(some, notion), strict=True):
             out[one.form.name].append(found)
-    _looped(laboratory, every, out, alone, carrying)
+    _looped(times, every, out)
     _prolong(laboratory, every, out, alone, carrying)
     updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
     for form in forms:
@@ -73,14 +85,14 @@ def measure(
 
 def _times(
     laboratory: Laboratory,
-    some: Sequence[Chain],
-    notion: str,
     alone: Mapping[str, float],
     carrying: Mapping[tuple[str, str], float],
+    some: Sequence[Chain],
+    notion: str,
 ) -> list[Latency]:
     """Return the latency that each chain shows, its copies repeated in one way."""
     waiting = laboratory.time([one.waiting for one in some], notion)
-    backs = [_back(one, carrying) for one in some]
+    backs = [carriers.back(one, carrying) for one in some]
     open_ = [
         n
         for n, (one, figure) in enumerate(zip(some, waiting, strict=True))
@@ -95,11 +107,9 @@ def _times(
 
 
 def _looped(
-    laboratory: Laboratory,
+    times: Callable[[Sequence[Chain], str], Sequence[Latency]],
     every: Sequence[Chain],
     latencies: Mapping[str, list[Latency]],
-    alone: Mapping[str, float],
-    carrying: Mapping[tuple[str, str], float],
 ) -> None:
     """Put what a loop tells in the place of bounds between flags.
 
@@ -113,8 +123,8 @@ def _looped(
         if one.notion == "unrolled"
         and known[one.form.name, one.source.label, one.target.label].bound
     ]
-    for one, found in zip(some, _times(laboratory, some, "loop", alone, carrying), strict=True):
-        if not found.bound and not found.refused:
+    for one, found in zip(some, times(some, "loop"), strict=True):
+        if found.plain:
             old = known[one.form.name, found.source, found.target]
             mine = latencies[one.form.name]
             mine[mine.index(old)] = found
@@ -162,7 +172,7 @@ def _of_updates(
     A load, and what computes: by how much longer a change of one place again and again takes than
     an addition to it does, which computes in a cycle.
     """
-    load = next((one for one in loads if not one.refused and not one.bound), None)
+    load = next((one for one in loads if one.plain), None)
     named = {form.name: form for form in forms}
     some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
     plain = {form.name: named.get(laboratory.kit.UPDATE.format(_bits(form))) for form in some}
@@ -190,7 +200,7 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
 
     A bound would be taken for what an instruction of several uops computes for all its results.
     """
-    sure = {one.source for one in latencies if not one.bound and not one.refused}
+    sure = {one.source for one in latencies if one.plain}
     why = "no more than {:.1f} cycles: the kernel takes as long without the chain"
     return [
         replace(one, cycles=0, refused=why.format(one.measured))
@@ -204,7 +214,7 @@ def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) ->
     """Return latencies of a form with memory, between registers those of its twin if not known."""
     read = {o.label for o in form.operands if o.read}
     written = {o.label for o in form.operands if o.written}
-    plain = {(one.source, one.target) for one in known if not one.bound and not one.refused}
+    plain = {(one.source, one.target) for one in known if one.plain}
     more = {
         (one.source, one.target): replace(one, twin=form.twin)
         for one in twin
@@ -212,60 +222,6 @@ def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) ->
         if (one.source, one.target) not in plain and not one.refused
     }
     return [one for one in known if (one.source, one.target) not in more] + list(more.values())
-
-
-def _carrying(laboratory: Laboratory) -> dict[tuple[str, str], float]:
-    """Return the cycles of what carries values from kind to kind."""
-    kit = laboratory.kit
-    gpr, vector = kit.POOLS["gpr"].back, kit.POOLS["vector"].back
-    there, here = gpr[0], vector[0]
-    trips = {
-        "gpr": [kit.carry("gpr", "gpr", *gpr), kit.carry("gpr", "gpr", *gpr[::-1])],
-        "vector": [
-            kit.carry("vector", "vector", *vector),
-            kit.carry("vector", "vector", *vector[::-1]),
-        ],
-        "cross": [kit.carry("gpr", "vector", there, here), kit.carry("vector", "gpr", here, there)],
-        "flags": [
-            *chains.carry(kit, "gpr", "flags", there, 0),
-            *chains.carry(kit, "flags", "gpr", 0, there),
-        ],
-        "sums": [kit.add_with_carry(there)],
-        "summed": [kit.add_with_carry(there), *chains.carry(kit, "flags", "gpr", 0, there)],
-        "hold": [kit.carry("gpr", "gpr", *gpr), *kit.hold(gpr[0], gpr[1])],
-    }
-    figures = dict(zip(trips, laboratory.time(list(trips.values())), strict=True))
-    cycles = {name: float(round(figure.cycles)) for name, figure in figures.items() if figure}
-    nan = float("nan")
-    to_vector = cycles.get("cross", nan) // 2
-    from_vector = cycles.get("cross", nan) - to_vector
-    to_flags = 1.0
-    if cycles.get("sums") == 1.0 and "summed" in cycles:
-        # A sum takes a cycle by each way, so that the rest of the trip is the way from flags.
-        to_flags = cycles.get("flags", nan) - (cycles["summed"] - 1.0)
-    from_flags = cycles.get("flags", nan) - to_flags
-    hold = cycles.get("hold", nan) - cycles.get("gpr", nan) / 2
-    return {
-        ("gpr", BASE): hold,
-        ("vector", BASE): from_vector + hold,
-        ("flags", BASE): from_flags + hold,
-        ("gpr", "gpr"): cycles.get("gpr", nan) / 2,
-        ("vector", "vector"): cycles.get("vector", nan) / 2,
-        ("gpr", "vector"): to_vector,
-        ("vector", "gpr"): from_vector,
-        ("gpr", "flags"): to_flags,
-        ("flags", "gpr"): from_flags,
-        ("flags", "flags"): 0.0,
-        ("flags", "vector"): from_flags + to_vector,
-        ("vector", "flags"): from_vector + to_flags,
-    }
-
-
-def _back(one: Chain, carrying: Mapping[tuple[str, str], float]) -> float:
-    """Return the cycles of what carries a result back."""
-    if one.of_address:
-        return carrying[one.target.kind, BASE]
-    return 0.0 if one.source is one.target else carrying[one.target.kind, one.source.kind]
 
 
 def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:

@@ -9,7 +9,6 @@ none where a fence does not wait for that.
 import numpy as np
 
 from loopwright.calibrating.experiments.shadow import Chain
-from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.laboratory import Laboratory
 
 _MOST = 200  # instructions
@@ -20,9 +19,9 @@ _SURE = 3.0  # standard deviations
 
 
 def measure(
-    laboratory: Laboratory, chain: Chain, width: Width, buffer: int
+    laboratory: Laboratory, chain: Chain, filler: bytes, width: int, buffer: int
 ) -> tuple[float, float] | None:
-    """Return what retires in a cycle of what a reorder buffer holds, and its uncertainty.
+    """Return how many fillers in a reorder buffer retire in a cycle, and the uncertainty.
 
     None where that is not seen.
     """
@@ -31,7 +30,6 @@ def measure(
     if not kit.FENCE or most < _TRIPS:
         return None
     links = int(most * _CHAIN // chain.cycles) + 1
-    filler = kit.SHORT if width.nops else kit.MOVE
     numbers = [most * k // _TRIPS for k in range(1, _TRIPS + 1)]
     before = chain.start + chain.link * links + chain.last
     figures = laboratory.turns([before + filler * n + kit.FENCE for n in numbers])
@@ -45,4 +43,4 @@ def measure(
         return None
     rate = float(1 / slope)
     error = float(rate * rate * doubt)
-    return (rate, error) if rate + _SURE * error > width.instructions - 0.5 else None
+    return (rate, error) if rate + _SURE * error > width - 0.5 else None

@@ -62,7 +62,8 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         return Windows({})
     shaded = Shadow(laboratory, chain, _MOST_ENDS)
     kit = laboratory.kit
-    plain = Filler([kit.SHORT if width.nops else kit.MOVE])
+    idle = kit.SHORT if width.nops else kit.MOVE
+    plain = Filler([idle])
     corner = shaded.corner(plain)
     few, most = _ends(shaded, kit, plain, corner)
     buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
@@ -70,7 +71,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         return Windows({})
     shaded = Shadow(laboratory, chain, few)
     found = {BUFFER: buffer}
-    rate = retirement.measure(laboratory, chain, width, buffer.low)
+    rate = retirement.measure(laboratory, chain, idle, width.instructions, buffer.low)
     if rate:
         found[RETIRED] = _rate(*rate)
     entries, whole = _scheduler(shaded, kit, width.instructions, buffer)

@@ -82,10 +82,10 @@ def _straight(kernels: Kernels) -> _Chosen:
     """Choose what delivers straight code."""
     if len(kernels.fitted) < _LEAST:
         return _unbound(f"{len(kernels.fitted)} kernels could be predicted", explained=False)
-    ideal = kernels.error(IDEAL)
+    ideal, worst = kernels.of_ideal()
     said = f"dispatch alone explains {len(kernels.every)} kernels of straight code, "
     said += f"mean error {100 * ideal:.1f} %"
-    if kernels.worst(IDEAL) <= _EXPLAINED:
+    if worst <= _EXPLAINED:
         return _unbound(said, explained=True)
     chosen = _best(kernels, candidates.STRAIGHT, {})
     better = kernels.error(chosen.plain) < _GAIN * ideal

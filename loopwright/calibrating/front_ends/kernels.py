@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loopwright.calibrating import parameters, write
+from loopwright.calibrating import write
 from loopwright.calibrating.delivery.probe import Probe
 from loopwright.calibrating.front_ends.candidates import Structure, Values
 from loopwright.calibrating.front_ends.search import Fit, Search, error
@@ -34,6 +34,7 @@ class Kernels:
         names = {name for some in named for name in some or ()}
         self._machine, self._learned = machine, _of(learned, names)
         ideal = self._predicted([probe for probe, _, _ in every], IDEAL)
+        self._ideal = [one for one in ideal if one == one]
         self.every = [row for row, known in zip(every, ideal, strict=True) if known == known]
         self.fitted = [row for row in self.every if not row[0].aside]
         self.aside = [row for row in self.every if row[0].aside]
@@ -42,9 +43,8 @@ class Kernels:
         tried = {name: (value, "tried") for name, value in values.items()}
         front = replace(self._learned.front_end, parameters=tried)
         learned = replace(self._learned, front_end=front)
-        texts = parameters.text(learned, self._machine), write.table(learned, self._machine)
         try:
-            core = binding.core(*texts, {})
+            core = binding.core(*write.texts(learned, self._machine), {})
         except ValueError:
             return [float("nan")] * len(probes)
         timings = answers(core, [probe.trial for probe in probes])
@@ -59,11 +59,12 @@ class Kernels:
         predicted = self._predicted([probe for probe, _, _ in self.every], values)
         return error(predicted, [cycles for _, cycles, _ in self.every]) if predicted else 0.0
 
-    def worst(self, values: Values) -> float:
-        """Return the largest error of a kernel."""
-        predicted = self._predicted([probe for probe, _, _ in self.every], values)
-        rows = zip(self.every, predicted, strict=True)
-        return max((abs(p - cycles) / cycles for (_, cycles, _), p in rows), default=0.0)
+    def of_ideal(self) -> tuple[float, float]:
+        """Return the mean and the largest error of all kernels with an ideal front end."""
+        cycles = [cycles for _, cycles, _ in self.every]
+        rows = zip(self._ideal, cycles, strict=True)
+        worst = max((abs(p - cycles) / cycles for p, cycles in rows), default=0.0)
+        return (error(self._ideal, cycles) if cycles else 0.0), worst
 
     def kept(self, values: Values) -> float:
         """Return the mean error of those kept aside."""

@@ -39,6 +39,10 @@ class Core:
         """Return the number of the class that a form is of."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
+    def within(self, uops: Sequence[Ports]) -> tuple[int, ...]:
+        """Return how many uops floods of each class show."""
+        return tuple(sum(one <= ports for one in uops) for ports in self.ports)
+
     @property
     def wide(self) -> Ports:
         """Return the ports of what no flood can show: all that arithmetic has."""

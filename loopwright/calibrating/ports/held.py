@@ -16,7 +16,7 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.rule import Ports, cycles
+from loopwright.calibrating.ports.rule import cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
 _LATE = 0.15  # relative: by how much longer several uops may take, whose ports are chosen in haste
@@ -68,7 +68,7 @@ def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uop
     late = _LATE if len(uops.ports) > 1 else _NEAR
     if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + late):
         return
-    seen = _within(core, uops.ports)
+    seen = core.within(uops.ports)
     for ports, times in Counter(uops.ports).items():
         for size in range(len(ports) - 1, 0, -1):
             for some in map(frozenset, combinations(sorted(ports), size)):
@@ -78,13 +78,8 @@ def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uop
                         rest.remove(ports)
                     tried = (*rest, *[some] * moved)
                     near = abs(cycles(Counter(tried)) - rate.cycles) <= _NEAR * rate.cycles
-                    if near and _within(core, tried) == seen:
+                    if near and core.within(tried) == seen:
                         yield replace(uops, ports=tried, why=f"{uops.why} and what it takes alone")
-
-
-def _within(core: Core, uops: Sequence[Ports]) -> list[int]:
-    """Return how many uops floods of each class show."""
-    return [sum(one <= ports for one in uops) for ports in core.ports]
 
 
 def _beside(core: Core, form: Form, number: int) -> list[bytes]:

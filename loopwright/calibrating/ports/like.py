@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.experiments.latency import Latency, of_address
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.rule import Ports
@@ -50,18 +50,10 @@ class Like:
     def _only_loads(self, form: Form) -> bool:
         """Say whether what a form loads is there as soon as what a load alone loads."""
         kinds = {one.label: one.kind for one in form.operands}
-        plain = _from_address(self._latencies.get(self._core.load, ()))
+        plain = of_address(self._latencies.get(self._core.load, ()))
         some = [one for one in self._latencies[form.name] if kinds.get(one.target) == "gpr"]
-        found = _from_address(some)
+        found = of_address(some)
         return plain is not None and found is not None and found <= plain
-
-
-def _from_address(latencies: Sequence[Latency]) -> int | None:
-    """Return the cycles from an address to what is loaded, None where they are not known."""
-    for one in latencies:
-        if one.source == "a" and not one.refused and not one.bound:
-            return one.cycles
-    return None
 
 
 def _kind(form: Form) -> tuple[object, ...]:

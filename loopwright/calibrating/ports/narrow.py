@@ -140,11 +140,6 @@ def _agrees(core: Core, case: Case, choice: _Choice, number: int) -> bool:
     return seen.uops == shown
 
 
-def within(core: Core, uops: Multiset) -> tuple[int, ...]:
-    """Return how many uops floods of each class show."""
-    return tuple(sum(one <= ports for one in uops) for ports in core.ports)
-
-
 def counted(core: Core, seen: Sequence[Surplus]) -> Multiset | None:
     """Return the uops that floods of all classes show, None where nothing fits."""
     count: Counter[Ports] = Counter()
@@ -193,7 +188,7 @@ class _Listed:
             loads = _times(self._load, moves[0])
             stores = _times(self._store, moves[1])
             self._known[moves] = [
-                _Choice(one, cycles(Counter(one)), within(self._core, one), _sorted(one), count)
+                _Choice(one, cycles(Counter(one)), self._core.within(one), _sorted(one), count)
                 for count in range(_MOST + 1)
                 for some in combinations_with_replacement(self._sets, count)
                 for load in loads

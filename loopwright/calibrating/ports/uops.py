@@ -120,7 +120,7 @@ def _idle(form: Form, latencies: Sequence[Latency]) -> bool:
     """Say whether a form may need no port: its result is there at once, or it has none."""
     if not any(operand.written for operand in form.operands):
         return True
-    known = [one for one in latencies if not one.refused and not one.bound]
+    known = [one for one in latencies if one.plain]
     return bool(known) and all(one.cycles == 0 for one in known)
 
 
