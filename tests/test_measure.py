@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -160,11 +161,14 @@ def test_a_skew_that_contradicts_its_alignments_is_named():
 @X86_ONLY
 def test_rows_carry_the_self_test_they_rest_on():
     rows = run(kernels.select("x86_64/chains/xor")[1], sizes=(0,), processes=1)
-    read = dict(part.rsplit(" ", 1) for part in rows["self_test"].iloc[0].split(", "))
+    read = {
+        name: [float(cycles) for cycles in spans.split(" to ")]
+        for name, spans in re.findall(r"(\D+) ([\d. to]+)(?:, |$)", rows["self_test"].iloc[0])
+    }
     assert list(read) == ["add chain", "imul chain", "load stream", "taken branches"]
     assert (measured(rows)["milliseconds"] > 0).all()
-    assert float(read["add chain"]) == pytest.approx(1, rel=1e-3)
-    assert float(read["imul chain"]) == pytest.approx(3, rel=1e-3)
+    assert read["add chain"] == pytest.approx([1] * len(read["add chain"]), rel=1e-2)
+    assert read["imul chain"] == pytest.approx([3] * len(read["imul chain"]), rel=1e-2)
 
 
 @X86_ONLY
