@@ -26,6 +26,7 @@ BLOCKS = {
     "round trip": "488907488b07",
     "compare and leave": "4839d10f850010000048ffc7",
     "vectors": "0f280e660ffec148ffc9",
+    "stack": "5356575f5e5b",
 }
 
 

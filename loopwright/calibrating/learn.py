@@ -7,6 +7,7 @@ from loopwright.calibrating.delivery import front_end
 from loopwright.calibrating.delivery.front_end import FrontEnd
 from loopwright.calibrating.experiments import (
     accesses,
+    constants,
     fusion,
     latency,
     throughput,
@@ -14,13 +15,14 @@ from loopwright.calibrating.experiments import (
     windows,
 )
 from loopwright.calibrating.experiments.accesses import Accesses
+from loopwright.calibrating.experiments.constants import Constants
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import branches, classes, floods, mapping, memory, uops
+from loopwright.calibrating.ports import branches, classes, floods, mapping, memory, stack, uops
 from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Surplus
@@ -47,6 +49,7 @@ class Learned:
     waits: Mapping[str, float]
     windows: Windows
     front_end: FrontEnd
+    constants: Constants
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
 
 
@@ -64,6 +67,7 @@ class Sorted:
     runs: Sequence[Form]
     singles: Sequence[Form]
     core: Core
+    constants: Constants
 
 
 def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
@@ -74,11 +78,14 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     rates = throughput.measure(laboratory, forms)
     runs = [form for form in forms if not rates[form.name].refused]
     step("latencies")
-    latencies = latency.measure(laboratory, runs, throughput.cycles(rates))
+    kit = laboratory.kit
+    adding = constants.measure(laboratory, next((f for f in runs if f.name == kit.ADDED), None))
+    latencies = constants.computed(
+        latency.measure(laboratory, runs, throughput.cycles(rates)), adding, kit.RENAMED
+    )
     step("places at dispatch")
     places = floods.dispatched(laboratory, runs, rates, latencies, wide)
     step("classes of forms that share ports")
-    kit = laboratory.kit
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
     found = classes.find(laboratory, singles, rates, latencies, places, wide.instructions)
     step(f"ports of {len(found)} classes")
@@ -87,8 +94,9 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
         wide.instructions,
         lambda wanted: classes.unions(laboratory, found, wanted, wide.instructions),
     )
-    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE)
-    return Sorted(wide, rates, latencies, places, runs, singles, core)
+    renamed = frozenset(kit.RENAMED if adding.limit else ())
+    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed)
+    return Sorted(wide, rates, latencies, places, runs, singles, core, adding)
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
@@ -105,6 +113,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     delivery = front_end.measure(laboratory, base.singles, known)
     step("loads, stores and branches")
     named = {form.name: form for form in forms}
+    stacked = stack.measure(laboratory, core)
     fusing = [form for form in base.runs if known[form.name].places == 1]
     accessed = accesses.measure(laboratory, named, latencies)
     branching = branches.measure(laboratory, core)
@@ -115,12 +124,13 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         base.width,
         core,
         rates,
-        latencies,
-        known,
+        {**latencies, **stack.latencies(laboratory.kit, stacked, latencies)},
+        known | stacked,
         accessed,
         branching,
         fused,
         {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
         held,
         delivery,
+        base.constants,
     )

@@ -17,6 +17,11 @@ _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
+# Figures of a store and a load, in the order in which they are least likely done by rename.
+_FORWARDED = (
+    "forwarded, 8 bits", "forwarded, far", "forwarded", "forwarded, indexed", "forwarded, 16 bits",
+)  # fmt: skip
+_FAILED = "forwarded, more than was stored"
 _FITTED = "fitted to kernels together with others"
 _SURE = {"assumption": "low", _FITTED: "medium"}  # by how a source starts; else high
 _MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
@@ -80,6 +85,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
             ("move_slots_gpr", "unlimited", _UNKNOWN),
             ("move_slots_vec", "unlimited", _UNKNOWN),
             *_groups(learned),
+            *_constants(learned),
         ],
         "scheduler": [_held(learned, "entries", SCHEDULER, 97)],
         "ports": list(_ports(learned)),
@@ -133,6 +139,12 @@ def _groups(learned: Learned) -> Iterator[_Entry]:
         )
 
 
+def _constants(learned: Learned) -> Iterator[_Entry]:
+    """Yield up to which constant rename adds them itself, where it does."""
+    if learned.constants.limit:
+        yield "immediate_add_limit", learned.constants.limit, f"{learned.constants.said} [{SOURCE}]"
+
+
 def _ports(learned: Learned) -> Iterator[_Entry]:
     core = learned.core
     every = letters(frozenset().union(*core.ports))
@@ -158,10 +170,13 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
         yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"
-    forward = _first(learned, "forwarded, 8 bits", "forwarded, far", "forwarded")
+    forward = _first(learned, *_FORWARDED)
     if forward:
         name, cycles = forward
         yield "forward_cycles", cycles, f"{name} [{SOURCE}]"
+    failed = accesses.known(_FAILED)
+    if forward and failed is not None and failed > forward[1] + 2:
+        yield "failed_forward_cycles", failed, f"{_FAILED} [{SOURCE}]"
     update = accesses.known("updated, 8 bits")
     if forward and update is not None and update - 1 not in (forward[1], 0):
         yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
@@ -176,6 +191,11 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
         yield "commit_bytes", 64, said
         if STORES in learned.windows.found:
             yield _held(learned, "store_queue", STORES, 64)
+    if accesses.banks:
+        yield "bank_loads", accesses.banks.loads, f"{accesses.banks.said} [{SOURCE}]"
+        if accesses.banks.bytes:
+            said = f"bytes so far apart are loaded as if in two lines [{SOURCE}]"
+            yield "bank_bytes", accesses.banks.bytes, said
     if accesses.renamed("forwarded"):
         yield from _renamed(learned)
 
@@ -204,6 +224,9 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
     else:
         bits = 64
     yield "renamed_bytes", bits // 8, f"forwarded, 8 to 64 bits [{SOURCE}]"
+    if accesses.renamed("updated, 64 bits") is False:
+        said = "updated, 64 bits; of additions of a constant it is assumed"
+        yield "renamed_updates", "constant", f"{said} [{SOURCE}]"
 
 
 def _taken(learned: Learned) -> Iterator[_Entry]:

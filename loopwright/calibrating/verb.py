@@ -31,7 +31,7 @@ _USUAL = {
     "pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "abm", "movbe", "bmi1", "bmi2", "adx", "avx",
     "avx2", "fp", "asimd", "crc32",
 }  # fmt: skip
-_NARROW = re.compile(r"mov[sz]x|set\w+")  # of 8 and 16 bits, too
+_NARROW = re.compile(r"mov[sz]x|set\w+|mov|cmp|test")  # of 8 and 16 bits, too
 _RARE = re.compile(r"rc[lr]|sal|lar|lsl|ver[rw]|v?pcmp[ei]str[im](64)?|v?dpp[ds]|v?mpsadbw")
 
 
@@ -49,8 +49,8 @@ def calibrate(
     """Learn the core of a machine and write it below out, a folder for LOOPWRIGHT_MODELS.
 
     machine is "host", "simulated:ID" (a core of the simulator, with noise; settings replace its
-    parameters) or a file of answers that a run left in its folder. quick leaves out operands of
-    8, 16 and 256 bits, extensions beyond AVX2, BMI and ADX, rotates through carry, compares of
+    parameters) or a file of answers that a run left in its folder. quick leaves out most operands
+    of 8, 16 and 256 bits, extensions beyond AVX2, BMI and ADX, rotates through carry, compares of
     strings, products of vectors as such and selectors of segments; mnemonics takes these alone.
     What the machine answers is kept in the folder as it comes: the same call goes on where a killed
     one was. step is called with what is learned next, progress with trials of it that are answered,

@@ -10,6 +10,8 @@ line apart. Answer: the cycles of a copy. All memory holds pointers.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loopwright.calibrating.experiments import banks
+from loopwright.calibrating.experiments.banks import Banks
 from loopwright.calibrating.experiments.latency import Latency, of_address
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.laboratory import Figure, Laboratory
@@ -35,10 +37,11 @@ class Access:
 
 @dataclass(frozen=True)
 class Accesses:
-    """Latencies of loads by kind of register, and figures of pointer chases and forwarding."""
+    """Latencies of loads by kind of register; figures of pointer chases and forwarding; banks."""
 
     loads: Mapping[str, int]
     figures: Mapping[str, Access]
+    banks: Banks | None
 
     def known(self, name: str) -> int | None:
         """Return whole cycles of a figure, None where it was refused or not asked for."""
@@ -62,6 +65,7 @@ def measure(
     asked: dict[str, list[bytes]] = {}
     if load:
         asked["pointer chase"] = [_chase(load)]
+        asked |= banks.asked(load, forms.get(kit.FORWARDS["8 bits"][1]))
     if load and store:
         asked |= {
             "forwarded": _pair(store, load),
@@ -81,7 +85,8 @@ def measure(
     found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
     cycles = {kind: of_address(latencies.get(name, ())) for kind, name in kit.LOADS.items()}
     loads = {kind: one for kind, one in cycles.items() if one}
-    return Accesses(loads, {name: Access(name, figure) for name, figure in found.items()})
+    figures = {name: Access(name, figure) for name, figure in found.items()}
+    return Accesses(loads, figures, banks.found(found))
 
 
 def _value(form: Form) -> Operand:

@@ -38,6 +38,13 @@ def measure(
     return {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
 
 
+def again(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughput]:
+    """Return the throughput of each form by another kernel, of an instance fewer."""
+    some = [form for form in forms if count(form) > 1]
+    figures = laboratory.time([kernel(form)[1:] for form in some])
+    return {f.name: _of(f, figure, 1) for f, figure in zip(some, figures, strict=True)}
+
+
 def cycles(rates: Mapping[str, Throughput]) -> dict[str, float]:
     """Return the cycles of each form."""
     return {name: rate.cycles for name, rate in rates.items()}
@@ -68,8 +75,7 @@ def waits(form: Form, latencies: Sequence[Latency]) -> float:
     return most / count(form)
 
 
-def _of(form: Form, figure: Figure) -> Throughput:
+def _of(form: Form, figure: Figure, fewer: int = 0) -> Throughput:
     clean = not kernels.carried(form)
-    return Throughput(
-        figure.cycles / count(form), figure.uncertainty / count(form), clean, figure.refused
-    )
+    times = count(form) - fewer
+    return Throughput(figure.cycles / times, figure.uncertainty / times, clean, figure.refused)

@@ -13,7 +13,9 @@ POOLS: Mapping[str, Pool] = {
 # A fetch ends at the branch of a loop: what is fetched in whole cycles shows no quarter of one.
 DISPATCHED = "unrolled"
 # Memory and branches have no experiments yet.
-LOAD, STORE, JUMP = "", "", ""
+LOAD, STORE, JUMP, PUSH, POP = "", "", "", "", ""
+ADDED = ""
+RENAMED: Sequence[str] = ()
 LOADS: Mapping[str, str] = {}
 FORWARDS: Mapping[str, tuple[str, str]] = {}
 UPDATE = ""
@@ -50,6 +52,12 @@ def slow(register: int) -> list[bytes]:
         _word(root | _three(register, register, 0)),
         _word(product | _three(register, register, register)),
     ]
+
+
+def stacked(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return what moves a register to the stack, and what moves one from it."""
+    push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
+    return _word(push | source), _word(pop | target)
 
 
 def hold(register: int, on: int) -> list[bytes]:

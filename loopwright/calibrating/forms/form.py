@@ -41,7 +41,8 @@ class Form:
 
     encode takes the number of a register for each operand with a choice, by its label, and "disp",
     the displacement of an address in bytes (0 where it is not given); with "x" any address has an
-    index. twin names the form that has a register where this one has memory, if there is one.
+    index, and "i" is the value of a constant. twin names the form that has a register where this
+    one has memory, if there is one.
     """
 
     name: str

@@ -42,6 +42,10 @@ class Kit(Protocol):
     FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
     UPDATE: str  # name of the form that adds a register to memory of so many bits
     UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
+    ADDED: str  # name of the form that adds any constant; "" where rename never does
+    RENAMED: Sequence[str]  # forms that add a constant below 128, which rename does on some cores
+    PUSH: str  # names of the forms that move a register to the stack and from it; "" where none is
+    POP: str
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
     JUMP: str  # name of the plain jump; "" where there are no branches
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
@@ -80,6 +84,10 @@ class Kit(Protocol):
 
     def add_with_carry(self, register: int) -> bytes:
         """Return an addition to a register that reads the carry and writes it."""
+        ...
+
+    def stacked(self, source: int, target: int) -> tuple[bytes, bytes]:
+        """Return what moves a register to the stack, and what moves one from it."""
         ...
 
     def hold(self, register: int, on: int) -> list[bytes]:

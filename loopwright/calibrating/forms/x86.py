@@ -11,6 +11,7 @@ from loopwright.calibrating.forms.x86_encode import (
     BASE,
     DISPLACEMENT,
     INDEX,
+    SCALE,
     Part,
     accessed,
     encoded,
@@ -21,12 +22,14 @@ from loopwright.calibrating.forms.x86_encode import (
 from loopwright.code import binding
 from loopwright.code.outline import Outline, outlines
 
-# Addresses that lea is learned for: base alone, with displacement, with index, with both.
+# Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both.
 _ADDRESSES: Sequence[Mapping[str, int]] = (
     {},
     {DISPLACEMENT: 5},
     {INDEX: 7},
     {INDEX: 7, DISPLACEMENT: 5},
+    {INDEX: 7, SCALE: 4},
+    {INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
 )
 _OLD = {
     iced.CpuidFeature.FPU,

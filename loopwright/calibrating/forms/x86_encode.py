@@ -35,8 +35,11 @@ _IMMEDIATE = {
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
 BASE, INDEX, DISPLACEMENT = "a", "x", "disp"  # of an address, among the numbers of registers
+SCALE = "scale"  # of the index
+CONSTANT = "i"  # the value of a constant
 _ADDRESS = 14  # register where none is given
 _SHORT = range(-128, 128)
+_WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def instruction(
     for n, part in enumerate(parts):
         if part.what == "immediate":
             ins.set_op_kind(n, part.size)
-            ins.set_immediate_u64(n, part.value)
+            ins.set_immediate_u64(n, registers.get(CONSTANT, part.value) & _WORD)
         elif part.what == "memory":
             ins.set_op_kind(n, iced.OpKind.MEMORY)
             _address(ins, registers)
@@ -105,6 +108,7 @@ def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
     ins.memory_base = getattr(iced.Register, _GPR[base])
     if INDEX in registers:
         ins.memory_index = getattr(iced.Register, _GPR[registers[INDEX]])
+        ins.memory_index_scale = registers.get(SCALE, 1)
     ins.memory_displacement = displacement
     ins.memory_displ_size = (1 if displacement in _SHORT else 8) if displacement else 0
 

@@ -28,6 +28,9 @@ FORWARDS: Mapping[str, tuple[str, str]] = {
 }
 UPDATE = "add m{0},r{0}"
 UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
+ADDED = "add r64,i32"
+RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")
+PUSH, POP = "push r64", "pop r64"
 # Branches to what follows them, and their opposites; their kind is what they go by. None of the
 # first ones is taken behind the count of a loop's trips, which is above zero.
 BRANCHES: Sequence[Branch] = tuple(
@@ -149,6 +152,13 @@ def add_with_carry(register: int) -> bytes:
     source = _gpr(POOLS["gpr"].constant[0])
     code = iced.Code.ADC_R64_RM64
     return _encoded(iced.Instruction.create_reg_reg(code, _gpr(register), source))
+
+
+def stacked(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return what moves a register to the stack, and what moves one from it."""
+    create, code = iced.Instruction.create_reg, iced.Code
+    push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
+    return _encoded(push), _encoded(pop)
 
 
 def hold(register: int, on: int) -> list[bytes]:

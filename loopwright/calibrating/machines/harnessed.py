@@ -6,7 +6,7 @@ A host and a kit elsewhere ask the same and hear the same.
 from collections.abc import Sequence
 
 from loopwright.calibrating.machines.machine import COUNTER, Timing, Trial
-from loopwright.measuring.blocks import addresses, slopes
+from loopwright.measuring.blocks import slopes
 from loopwright.measuring.blocks.block import Block
 from loopwright.measuring.blocks.slopes import BlockReading
 
@@ -16,8 +16,8 @@ _SAMPLES = 16  # the least that the harness makes a reading of: there are tens o
 def block(isa: str, name: str, trial: Trial) -> Block:
     """Return a trial as a block that has that name."""
     counter = COUNTER[isa] if trial.notion == "loop" else ""
-    wide = addresses.wide(isa, trial.code)
-    return Block(name, trial.notion, trial.offset, trial.code, counter, wide=wide, samples=_SAMPLES)
+    # Pointers are aligned to lines, so that displacements say what lies in one.
+    return Block(name, trial.notion, trial.offset, trial.code, counter, wide=True, samples=_SAMPLES)
 
 
 def timing(readings: Sequence[BlockReading]) -> Timing:

@@ -3,7 +3,9 @@
 Kernels: branches to what follows them, two in 16 aligned bytes, alone and among the instructions
 that keep each class of ports busy; a loop of nothing but its count and branch. Answer: the ports
 that explain what all mixtures take; what does not tell ports apart leaves any of them. Opposites of
-those that are measured, and jumps, are taken to use the same ports.
+those that are measured, and jumps, are taken to use the same ports. A mixture that takes longer
+than its parts one after the other tells nothing: what keeps the class busy writes the flags by
+which its branches are taken.
 """
 
 from collections import Counter
@@ -19,6 +21,7 @@ from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
 _TIMES = 8  # cycles that a class takes alone
+_BOTH = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
 _BLOCK = 16  # bytes
 
 
@@ -66,7 +69,7 @@ def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> Ports | str:
             uops = Counter({some: _TIMES * count})
             uops[ports] += _TIMES * len(ports)
             said = max(cycles(uops), len(kernel) / core.width)
-            if figure:
+            if figure and figure.cycles <= _BOTH:
                 off = max(off, abs(figure.cycles - said) / said)
         if off < least:
             best, least = some, off

@@ -111,7 +111,8 @@ def _split(
 ) -> list[Class]:
     """Return the classes of forms with so many ports each.
 
-    A class is founded by what clearly shares some, or none, of the ports of those before it. What
+    A load or a store is a class by itself, as no other form here accesses memory. Else one is
+    founded by what clearly shares some, or none, of the ports of those before it. What
     leaves more forms unclear than it has members is bound by something else than ports.
     """
     out: list[Class] = []
@@ -120,6 +121,10 @@ def _split(
         blocker, *rest = left
         shown = floods.measure(laboratory, [Asked(blocker, one.flood, _SPAN) for one in known])
         if any(one.measured >= _ONE for one in shown):
+            left = rest
+            continue
+        if blocker.memory:
+            out.append(Class(blocker, size, (blocker.name,)))
             left = rest
             continue
         asked = [mixture([(blocker, _TIMES * size), (f, _TIMES * size)]) for f in rest]

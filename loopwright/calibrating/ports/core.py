@@ -29,6 +29,7 @@ class Core:
     width: int
     load: str = ""  # names of the forms that only load and only store a register
     store: str = ""
+    renamed: frozenset[str] = frozenset()  # names of forms that rename does for small constants
 
     def of(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""

@@ -32,8 +32,13 @@ def hold(
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
 ) -> dict[str, Uops]:
-    """Return what is found of forms, or why it does not hold."""
+    """Return what is found of forms, or why it does not hold.
+
+    What a form takes alone is asked once more where it contradicts all else: some are of two
+    speeds, as moves are that a core eliminates at times.
+    """
     forms = {form.name: form for form in chosen}
+    rates = {**rates, **_again(laboratory, core, chosen, found, rates, latencies)}
     options = {
         name: [
             alone(core, form, one, rates[name], latencies[name])
@@ -59,6 +64,29 @@ def hold(
         fitting = [one for one in held[:1] + held[1:] * bool(beside[name]) if one.ports is not None]
         out[name] = fitting[0] if fitting else held[0]
     return out
+
+
+def _again(
+    laboratory: Laboratory,
+    core: Core,
+    chosen: Sequence[Form],
+    found: Mapping[str, Uops],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+) -> dict[str, Throughput]:
+    """Return what another kernel shows of forms that take another time alone, where it fits."""
+
+    def fits(form: Form, rate: Throughput) -> bool:
+        one = alone(core, form, found[form.name], rate, latencies[form.name])
+        return one.ports is not None and not one.busy
+
+    doubtful = [f for f in chosen if found[f.name].ports is not None and not fits(f, rates[f.name])]
+    other = throughput.again(laboratory, doubtful)
+    return {
+        form.name: other[form.name]
+        for form in doubtful
+        if form.name in other and not other[form.name].refused and fits(form, other[form.name])
+    }
 
 
 def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uops]:
@@ -125,7 +153,7 @@ def alone(
     late = _LATE if len(uops.ports) > 1 else _NEAR
     if -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02):
         return uops
-    if rate.cycles <= waits * (1 + _NEAR):
+    if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
         return uops
     # What is written besides chosen registers may be waited for: then no unit need be busy.
     plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)

@@ -39,8 +39,9 @@ class Case:
     """A form and what is known of its uops.
 
     span is how long to flood ports; places how many it takes at dispatch; cycles what it takes
-    alone; guess the uops that it may have, from others like it. seen has surpluses by the numbers
-    of classes; found is what explains them, None where nothing or several things do.
+    alone; guess the uops that it may have, from others like it; late says that its result comes
+    after more than a cycle. seen has surpluses by the numbers of classes; found is what explains
+    them, None where nothing or several things do.
     """
 
     form: Form
@@ -49,6 +50,7 @@ class Case:
     numbers: Numbers
     cycles: float
     guess: Multiset | None = None
+    late: bool = False
     seen: dict[int, Surplus] = field(default_factory=dict)
     found: Multiset | None = None
 
@@ -79,7 +81,7 @@ def solve(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> None:
             if number is None:
                 del left[n]
                 if cases[n].found is None:
-                    cases[n].found = _all(core, cases[n])
+                    cases[n].found = _all(core, cases[n]) or _blocking(listed, core, cases[n])
             else:
                 asked.append((n, number))
         wanted = [_asked(core, cases[n], c) for n, c in asked]
@@ -123,6 +125,25 @@ def _all(core: Core, case: Case) -> Multiset | None:
     if case.numbers.most is not None and len(found) > case.numbers.most:
         return None
     return found + (core.wide,) * max(0, case.numbers.least - len(found))
+
+
+def _blocking(listed: "_Listed", core: Core, case: Case) -> Multiset | None:
+    """Return what explains floods if uops keep others from their ports for a cycle more.
+
+    One whose result comes late leaves its port as results of uops do that start later and take a
+    cycle: Golden Cove's multiplications take two of a port that is full of such.
+    """
+    if not case.late or len(case.seen) < len(core.classes):
+        return None
+    some = [
+        one
+        for one in listed.fitting(case)
+        if all(
+            seen.uops is not None and one.shown[n] <= seen.uops <= 2 * one.shown[n]
+            for n, seen in case.seen.items()
+        )
+    ]
+    return some[0].uops if len({one.shown for one in some}) == 1 else None
 
 
 def _agreeing(core: Core, case: Case, choices: Iterable[_Choice]) -> list[_Choice]:

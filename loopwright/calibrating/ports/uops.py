@@ -62,6 +62,7 @@ def find(
                 _numbers(form, places[form.name].uops if counts else None, latencies[form.name]),
                 rates[form.name].cycles,
                 () if _idle(form, latencies[form.name]) else others.guess(form),
+                any(one.plain and one.cycles > 1 for one in latencies[form.name]),
                 {} if (own := core.class_of(form.name)) is None else {own: Surplus(1, 1.0, 0.0)},
             )
             for form in some

@@ -1,0 +1,108 @@
+"""Rules that some cores have and others have not are found where they are: banks, constants."""
+
+import pytest
+
+from loopwright.calibrating.experiments import accesses, constants
+from loopwright.calibrating.forms import kits
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import branches, narrow
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating.ports.floods import Surplus
+from loopwright.calibrating.ports.narrow import Case, Numbers
+
+
+def laboratory(core, settings):
+    machine = Simulated(core, settings)
+    forms = {form.name: form for form in kits.forms("x86_64", machine.features)[0]}
+    return Laboratory(machine), forms
+
+
+@pytest.mark.parametrize(
+    ("core", "settings", "found"),
+    [
+        ("goldencove", {}, (2, 4)),
+        ("goldencove", {"memory.bank_bytes": "16"}, (2, 16)),
+        ("goldencove", {"memory.bank_loads": "1", "memory.bank_bytes": "8"}, (1, 8)),
+        ("goldencove", {"memory.bank_loads": "unlimited"}, None),
+        ("skylake", {}, None),
+    ],
+)
+def test_banks_are_found_where_loads_meet_in_them(core, settings, found):
+    known, forms = laboratory(core, settings)
+    banks = accesses.measure(known, forms, {}).banks
+    assert (banks and (banks.loads, banks.bytes)) == found
+
+
+@pytest.mark.parametrize(
+    ("core", "settings", "limit"),
+    [
+        ("goldencove", {}, 1024),
+        ("goldencove", {"rename.immediate_add_limit": "256"}, 256),
+        ("goldencove", {"rename.immediate_add_limit": "0"}, constants.NONE),
+        ("skylake", {}, constants.NONE),
+    ],
+)
+def test_constants_that_rename_adds_are_found(core, settings, limit):
+    known, forms = laboratory(core, settings)
+    assert constants.measure(known, forms["add r64,i32"]).limit == limit
+
+
+def test_what_has_no_such_addition_adds_none_at_rename():
+    assert constants.measure(Laboratory(Simulated("neoverse-n1")), None).limit == constants.NONE
+
+
+def _case(form, floods, *, late):
+    surpluses = {n: Surplus(uops, float(uops), 0.01) for n, uops in enumerate(floods)}
+    return Case(form, 4, 1, Numbers(1, 1), 1.0, None, late, surpluses)
+
+
+@pytest.mark.parametrize(
+    ("floods", "late", "found"),
+    [
+        ((1, 1, 0), False, [1]),
+        ((2, 2, 0), True, [1]),  # it keeps its port for a cycle more than uops of a cycle do
+        ((2, 2, 0), False, None),  # and one of a cycle cannot
+        ((3, 2, 0), True, None),
+        ((2, 2, 1), True, None),
+    ],
+)
+def test_uops_of_late_results_may_take_a_port_twice(floods, late, found):
+    known, forms = laboratory("skylake", {})
+    form = forms["imul r64,r64"]
+    blockers = [forms[name] for name in ("add r64,r64", "bt r32,i8", "movd x,r32")]
+    ports = [frozenset({0, 1, 2}), frozenset({1}), frozenset({3})]
+    classes = [Class(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
+    case = _case(form, floods, late=late)
+    narrow.solve(known, Core(classes, ports, 4), [case])
+    assert case.found == (None if found is None else (frozenset(found),))
+
+
+def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their_ports():
+    known, forms = laboratory("skylake", {})
+    carry = next(one for one in known.kit.BRANCHES if one.kind == "c")
+    named = {"mov r64,i32": {0, 1, 2, 3}, "bt r32,i8": {0, 3}, "imul r64,r64": {1}}
+    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    core = Core(classes, [frozenset(p) for p in named.values()], 4)
+
+    class Taken:
+        """A machine on which branches behind what writes the carry are taken."""
+
+        def __init__(self):
+            self.kit = known.kit
+
+        def turn(self):
+            return known.turn()
+
+        def time(self, kernels, notion="loop"):
+            slow = forms["bt r32,i8"].encode({"0": 3})[:2]
+            found = known.time(kernels, notion)
+            return [
+                type(one)(4 * one.cycles, one.uncertainty)
+                if any(code[:2] == slow for code in kernel)
+                else one
+                for kernel, one in zip(kernels, found, strict=True)
+            ]
+
+    assert branches.measure(Taken(), core).ports.get(carry.name)
