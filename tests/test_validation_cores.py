@@ -1,9 +1,12 @@
 """What make validate holds every core to: the sources, their code, the halves, and the bounds."""
 
+import tomllib
+
 import pandas as pd
 import pytest
-from checkout import SHARED
+from checkout import ROOT, SHARED
 
+import loopwright as lw
 from loopwright.measuring.blocks import trips
 
 NAMES = ("checks", "instlatx64", "singles", "whole_loops", "host_blocks", "record", "accuracy")
@@ -125,10 +128,45 @@ def test_what_osaca_says_does_not_hang_on_what_it_was_asked_before(modules):
 
 
 def test_the_simulator_takes_what_whole_loops_were_measured_to(modules):
-    rows = modules["whole_loops"].rows("pipeline,llvm-mca")
-    ours = rows[rows["model"] == "pipeline"]
-    assert set(ours["core"]) == {"neoverse-n1", "zen2"}
-    assert ours["holds"].all(), ours.to_string()
+    rows = modules["whole_loops"].rows("pipeline")
+    assert set(rows["core"]) == {"neoverse-n1", "tsv110", "zen2", "zen3"}
+    assert rows["cycles"].notna().all(), rows.to_string()
+    right = {"neoverse-n1": 1.0, "tsv110": 1.0, "zen2": 0.6, "zen3": 0.8}
+    for core, mine in rows.groupby("core"):
+        assert mine["holds"].mean() >= right[str(core)], mine.to_string()
+    by_element = rows[rows["loop"].eq("24 fmla .2d by an element")]
+    assert by_element["holds"].all()
+    assert by_element["set"].ne("").all()
+
+
+def test_loops_of_others_say_where_they_are_from(modules):
+    sources = tomllib.loads((ROOT / "models" / "sources.toml").read_text())
+    loops = modules["whole_loops"].loops()
+    assert len({(loop.core, loop.name) for loop in loops}) == len(loops) > 60
+    assert {loop.source for loop in loops} <= set(sources)
+    assert all(loop.measured > 0 for loop in loops)
+
+
+def test_a_loop_of_one_instruction_says_which_it_repeats(modules):
+    for loop in modules["whole_loops"].loops():
+        (listing,) = lw.read_assembly(loop.asm)["listing"]
+        kinds = [line.split()[0] for line in listing.splitlines()]
+        if loop.repeats:
+            same = [kind for kind in kinds if kind.startswith(loop.repeats)]
+            assert len(same) * 3 >= len(kinds), loop.name
+        else:
+            assert len(set(kinds)) >= 3, loop.name
+
+
+def test_what_set_a_figure_of_a_core_is_no_check_of_it(modules):
+    record = modules["record"]
+    counted = {
+        (row["model"], row["what"]): row["rows"]
+        for row in record.others_loops("neoverse-n1")
+        if row["model"] in ("pipeline", "llvm-mca")
+    }
+    assert counted["llvm-mca", "loops"] == counted["pipeline", "loops"] + 1
+    assert counted["pipeline", "instructions"] == 7
 
 
 @pytest.mark.parametrize(

@@ -104,13 +104,16 @@ def show_this_machine() -> None:
 
 
 def show_whole_loops() -> None:
-    """Print the whole loops that others measured, a column a model."""
-    print("\nWhole loops as others measured them, cycles an iteration (validation/loops.toml)")
+    """Print the whole loops that others measured, a column a model, and how many hold by halves."""
+    print("\nWhole loops as others measured them, cycles an iteration (validation/loops/)")
     rows = whole_loops.rows()
-    table = rows.pivot_table(
-        index=["core", "loop", "measured"], columns="model", values="cycles", sort=False
-    )
+    index = ["core", "loop", "repeats", "set", "aside", "measured"]
+    table = rows.pivot_table(index=index, columns="model", values="cycles", sort=False)
     print(table.reset_index().to_string(index=False, float_format=lambda v: f"{v:.2f}"))
+    mixed = rows[rows["repeats"].eq("") & rows["set"].eq("") & rows["cycles"].notna()]
+    halves = mixed.assign(error=mixed["error"].abs()).groupby(["core", "model", "aside"])
+    print("\nof those that mix instructions and set nothing, within 10 % or 0.1 cycles, by halves")
+    print(halves.agg(loops=("holds", "size"), hold=("holds", "sum"), mean_error=("error", "mean")))
 
 
 def main() -> None:

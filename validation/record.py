@@ -17,6 +17,7 @@ import host_blocks
 import host_calls
 import host_kept
 import pandas as pd
+import whole_loops
 from every_model import MODEL_IDS, predicted
 from inputs import DATA
 from inputs import REPO as ROOT
@@ -150,6 +151,25 @@ def calls_origin(path: Path) -> str:
     return f"whole calls of the kernels' variants measured on a host (validation/calls/{path.name})"
 
 
+def others_loops(core: str) -> Iterator[Row]:
+    """Hold all models to whole loops of a core that others measured and that set nothing of it.
+
+    Loops that repeat one instruction count as instructions.
+    """
+    rows = whole_loops.rows(core=core)
+    rows = rows[rows["set"].eq("") | rows["model"].ne("pipeline")]
+    what = rows["repeats"].eq("").map({True: "loops", False: "instructions"})
+    for (kind, model), mine in rows.groupby([what, "model"], sort=False):
+        found = Accuracy.of(mine["cycles"], mine["measured"])
+        origin = others_loops_origin(core)
+        yield row(core, str(model), str(kind), MEASUREMENT, found, origin, held_out=True)
+
+
+def others_loops_origin(core: str) -> str:
+    """Return where the whole loops of others come from."""
+    return f"whole loops that others measured (validation/loops/{core}.toml)"
+
+
 def instructions(source: checks.Source) -> Iterator[Row]:
     """Hold the models to single instructions that others measured."""
     known = [figure for figure in source.figures() if figure.code]
@@ -196,6 +216,8 @@ def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
     for source in checks.SOURCES:
         needed = f"measured/{source.file}.csv.gz"
         yield instructions_origin(source), needed, instructions(source)
+    for core in whole_loops.cores():
+        yield others_loops_origin(core), "", others_loops(core)
     for core in host_kept.cores(HOSTS):
         yield loops_origin(core), "", kernels_loops(core)
     for path in sorted(HOSTS.glob("*.csv")):

@@ -1,34 +1,78 @@
-"""Whole loops that others measured (loops.toml), as code."""
+"""Whole loops that others measured (loops/), as code, and what models say of them.
+
+A loop that repeats one instruction (`repeats`) says what a table of instructions says: it counts as
+an instruction. One that set a figure of the core (`set` says which) is no check. The others come
+in two halves by the rule of host_blocks: what is mended must come from the half that is not kept
+aside.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
+from host_blocks import kept_aside
 from singles import holds
 
 import loopwright as lw
 
-TABLE = Path(__file__).parent / "loops.toml"
+FOLDER = Path(__file__).parent / "loops"
 
 
-def rows(models: str = "pipeline,llvm-mca,osaca") -> pd.DataFrame:
-    """Return a row for each loop and model: core, loop, source, measured, model, cycles, holds."""
+class Loop(NamedTuple):
+    """A loop of a core as it was measured: cycles an iteration, by a source of sources.toml."""
+
+    core: str
+    name: str
+    source: str
+    measured: float
+    asm: str
+    repeats: str = ""
+    set: str = ""
+    note: str = ""
+
+
+def cores() -> list[str]:
+    """Return the cores that others measured whole loops of."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def loops() -> list[Loop]:
+    """Return all loops, core by core."""
     out = []
-    for loop in tomllib.loads(TABLE.read_text())["loop"]:
-        said = lw.predict(asm=loop["asm"], microarch=loop["core"], model=models)
+    for core in cores():
+        table = tomllib.loads((FOLDER / f"{core}.toml").read_text())
+        out += [Loop(core=core, **loop) for loop in table["loop"]]
+    return out
+
+
+def rows(models: str = "pipeline,llvm-mca,osaca", core: str = "") -> pd.DataFrame:
+    """Return a row for each loop and model: what it is, measured and predicted cycles, if it holds.
+
+    Of one core, where it is named.
+    error is that of the prediction in percent; aside says in which half the loop is.
+    """
+    out = []
+    for loop in (loop for loop in loops() if core in ("", loop.core)):
+        (code,) = lw.read_assembly(loop.asm)["hex"]
+        said = lw.predict(asm=loop.asm, microarch=loop.core, model=models)
         for answer in said.to_dict("records"):
             cycles = answer["cycles"]
             out.append(
                 {
-                    "core": loop["core"],
-                    "loop": loop["name"],
-                    "source": loop["source"],
-                    "measured": loop["measured"],
+                    "core": loop.core,
+                    "loop": loop.name,
+                    "source": loop.source,
+                    "repeats": loop.repeats,
+                    "set": loop.set,
+                    "aside": kept_aside(bytes.fromhex(code)),
+                    "measured": loop.measured,
                     "model": answer["model"],
                     "cycles": cycles,
-                    "holds": cycles == cycles and holds(cycles, loop["measured"]),
+                    "error": 100 * (cycles / loop.measured - 1),
+                    "holds": cycles == cycles and holds(cycles, loop.measured),
                 }
             )
     return pd.DataFrame(out)
