@@ -104,7 +104,7 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/lint-imports --no-cache --no-logo
 	.venv/bin/mypy
-	.venv/bin/stubtest --ignore-missing-stub loopwright_pipeline
+	.venv/bin/stubtest --mypy-config-file pyproject.toml --ignore-missing-stub loopwright_pipeline
 	.venv/bin/mypy tests --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --no-check-untyped-defs
 	@.venv/bin/clang-format --dry-run -Werror $(C_SOURCES)
 	$(call CARGO,fmt) --check

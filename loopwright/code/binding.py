@@ -6,7 +6,7 @@ Each function is InputError that says how to get the module where it is missing 
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loopwright.errors import InputError
 
@@ -93,9 +93,7 @@ def file() -> Path:
     _require()
     import loopwright_pipeline
 
-    # maturin puts the library into a package of its name.
-    library: Any = getattr(loopwright_pipeline, "loopwright_pipeline", loopwright_pipeline)
-    return Path(library.__file__)
+    return Path(loopwright_pipeline.__file__)
 
 
 @cache
