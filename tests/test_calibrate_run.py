@@ -97,10 +97,14 @@ def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
     refused = run(kit, "--resume", path.name)
     assert refused.returncode == 2
     assert "it holds a calibration" in refused.stderr
-    if "try --resume" in done.stderr:
-        pytest.skip("the machine was too busy to answer all trials")
+    # Some code has no one speed, however quiet the machine is: trials that stay without an answer.
+    answered = {one["id"] for one in every if not one["disturbed"]}
+    assert f"{len(answered)} of {len(asked)} trials are answered" in done.stderr
+    assert ("try --resume" in done.stderr) == (answered != asked.keys())
     (brought,) = lw.import_calibration(path).to_dict("records")
-    assert brought["new"] == len(asked)
+    assert brought["new"] == len(answered)
+    if answered == before:
+        pytest.skip("the machine was too busy to answer further trials")
 
 
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
