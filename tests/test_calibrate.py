@@ -8,10 +8,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import permutations
 
+import calibrations
 import pytest
 
 import loopwright as lw
 from loopwright.calibrating import write
+from loopwright.calibrating.experiments import width
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import learn
@@ -25,19 +27,11 @@ from loopwright.calibrating.ports.classes import mixture as beside
 from loopwright.errors import InputError
 from loopwright.predicting.forms import forms as table
 
-MNEMONICS = [
-    "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
-    "pand", "paddd", "mulps", "addps", "pshufd", "divss", "pmulld", "movd", "movq", "vaddps",
-    "vpshufb", "vpand", "vpaddd", "vmulpd", "rcpps", "haddps", "movmskps", "crc32", "mulx",
-]  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Return the folder of what was learned of a simulated Skylake."""
-    folder = tmp_path_factory.mktemp("cores")
-    lw.calibrate(folder, machine="simulated:skylake", mnemonics=MNEMONICS)
-    return folder
+    return calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
 
 
 def uops(text):
@@ -147,15 +141,10 @@ def test_two_runs_give_the_same_core_but_for_noise(tmp_path):
     assert near >= 0.98 * len(pairs) > 200
 
 
-@pytest.mark.parametrize(("set_to", "width"), [("3", 3), ("4", 4)])
-def test_a_parameter_changed_by_hand_is_found(tmp_path, set_to, width):
-    found = lw.calibrate(
-        tmp_path,
-        machine="simulated:zen2",
-        settings={"rename.instructions": set_to},
-        mnemonics=["add", "imul", "paddb", "vmulps", "vpshufb", "pmulld", "mulps"],
-    )
-    assert found.set_index("figure").loc["instructions a cycle", "value"] == width
+@pytest.mark.parametrize(("set_to", "wide"), [("3", 3), ("4", 4)])
+def test_a_parameter_changed_by_hand_is_found(set_to, wide):
+    machine = Simulated("zen2", {"rename.instructions": set_to})
+    assert width.measure(Laboratory(machine)).instructions == wide
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):

@@ -3,9 +3,9 @@
 import csv
 from itertools import permutations
 
+import calibrations
 import pytest
 
-import loopwright as lw
 from loopwright.calibrating import kernels
 from loopwright.calibrating.forms import arm64, arm64_kit, kits
 from loopwright.calibrating.laboratory import Laboratory
@@ -15,19 +15,13 @@ from loopwright.code import binding
 from loopwright.code.decode import decode
 from loopwright.predicting.forms import forms as table
 
-MNEMONICS = [
-    "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
-    "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
-    "mul", "sshl", "zip1", "dup", "umov", "movi", "orr", "smull", "sadalp", "faddp", "pmull",
-]  # fmt: skip
 CORE = "neoverse-n1"
 
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Return the folder of what was learned of a simulated Neoverse N1."""
-    folder = tmp_path_factory.mktemp("cores")
-    lw.calibrate(folder, machine=f"simulated:{CORE}", mnemonics=MNEMONICS)
+    folder, _ = calibrations.learned(tmp_path_factory, CORE, calibrations.ARM64)
     return folder / f"simulated-{CORE}"
 
 
@@ -109,7 +103,9 @@ def test_width_and_ports_are_found_again_but_for_their_names(learned):
         for row in rows(learned / "instructions.csv")
         for operands in row["operands"].split(";")
     }
-    asked = [name for name in true if name.partition(" ")[0] in MNEMONICS and in_table(name)]
+    asked = [
+        name for name in true if name.partition(" ")[0] in calibrations.ARM64 and in_table(name)
+    ]
     assert len(found) >= 0.95 * len(asked) > 150
     agreeing = []
     for order in permutations("STMVW"):

@@ -4,6 +4,7 @@ import csv
 import random
 import tomllib
 
+import calibrations
 import pytest
 
 import loopwright as lw
@@ -17,31 +18,27 @@ from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.verb import chosen
 from loopwright.code import binding
 
-MNEMONICS = [
-    "add", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "cmovbe", "xchg", "paddd",
-    "mulps", "pshufd", "movd", "movq", "dec", "test", "mov",
-]  # fmt: skip
-# Changes by hand, each with the parameters that it must be found again by.
+# Cores, changes by hand, and parameters that they must be found again by.
 CORES = {
-    ("skylake", "predecode.lcp_cycles=6"): {
+    "skylake": (calibrations.CHANGED, {
         "predecode.block_bytes": 16, "predecode.width": 5, "predecode.lcp_cycles": 6,
         "decode.width": 4, "decode.fusible_last": True, "uop_cache.rule": "region",
         "uop_cache.region_bytes": 32, "uop_cache.lines": 3, "uop_cache.line_uops": 6,
         "uop_cache.pairs": True, "uop_cache.branch_erratum": True,
-    },
-    ("sandybridge", "predecode.block_bytes=32"): {
+    }),
+    "sandybridge": ({"predecode.block_bytes": "32"}, {
         "predecode.block_bytes": 32, "predecode.width": 5, "predecode.lcp_cycles": 3,
         "decode.width": 4, "decode.fusible_last": False, "uop_cache.region_bytes": 32,
         "uop_cache.pairs": False, "uop_cache.branch_erratum": False, "loop_buffer.enabled": True,
-    },
-    ("zen2", "uop_cache.line_uops=7"): {
+    }),
+    "zen2": ({"uop_cache.line_uops": "7"}, {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
         "uop_cache.region_bytes": 64, "uop_cache.line_uops": 7, "uop_cache.reads": 1,
-    },
-    ("zen4", "uop_cache.line_uops=6"): {
+    }),
+    "zen4": ({"uop_cache.line_uops": "6"}, {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
         "uop_cache.region_bytes": 64, "uop_cache.line_uops": 6, "macro_fusion.nops": True,
-    },
+    }),
 }  # fmt: skip
 
 
@@ -49,18 +46,14 @@ _SLOW = {"sandybridge": pytest.mark.slow}  # a minute more
 
 
 @pytest.fixture(
-    scope="module",
-    params=[pytest.param(one, id=" ".join(one), marks=_SLOW.get(one[0], ())) for one in CORES],
+    scope="module", params=[pytest.param(core, marks=_SLOW.get(core, ())) for core in CORES]
 )
 def found(request, tmp_path_factory):
-    """Return a core with one parameter changed, its parameters as learned, and the folder."""
-    core, change = request.param
-    name, _, value = change.partition("=")
-    folder = tmp_path_factory.mktemp("cores")
-    table = lw.calibrate(
-        folder, machine=f"simulated:{core}", mnemonics=MNEMONICS, settings={name: value}
-    )
-    return request.param, folder / f"simulated-{core}", table
+    """Return a core with parameters changed, its parameters as learned, and what was said."""
+    core = request.param
+    asked = calibrations.DELIVERED, CORES[core][0]
+    folder, rows = calibrations.learned(tmp_path_factory, core, *asked)
+    return core, folder / f"simulated-{core}", rows
 
 
 def read(folder):
@@ -76,21 +69,21 @@ def read(folder):
 
 
 def test_parameters_of_the_front_end_are_found_again(found):
-    asked, folder, _ = found
-    values = read(folder)
-    assert {name: values[name][0] for name in CORES[asked]} == CORES[asked]
+    core, folder, _ = found
+    values, true = read(folder), CORES[core][1]
+    assert {name: values[name][0] for name in true} == true
 
 
 def test_what_is_said_to_be_read_is_so(found):
-    (core, change), folder, _ = found
+    core, folder, _ = found
+    changed = CORES[core][0]
     true = tomllib.loads((lw.paths.models_root() / core / "core.toml").read_text())
-    name, _, value = change.partition("=")
     for parameter, (mine, confidence) in read(folder).items():
         table, _, key = parameter.partition(".")
         front = table in ("predecode", "decode", "uop_cache", "loop_buffer")
         known = true.get(table, {}).get(key)
         if front and confidence == "medium" and known:
-            assert str(mine) == (value if parameter == name else str(known["value"])), parameter
+            assert str(mine) == changed.get(parameter, str(known["value"])), parameter
 
 
 def test_figures_and_what_was_kept_aside_are_written(found):
@@ -105,8 +98,8 @@ def test_figures_and_what_was_kept_aside_are_written(found):
 
 
 def test_blocks_are_predicted_better_than_with_an_ideal_front_end(found):
-    (core, change), folder, _ = found
-    machine = Simulated(core, dict([change.split("=")]), noise=0)
+    core, folder, _ = found
+    machine = Simulated(core, CORES[core][0], noise=0)
     texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
     codes = list(blocks(60))
     true = machine._core.predict(codes, notion="unrolled", bottleneck=False)
@@ -131,7 +124,9 @@ def blocks(count):
 
 def test_what_no_front_end_explains_is_left_unbound():
     machine = Odd("skylake")
-    forms = chosen(kits.forms(machine.isa, machine.features)[0], quick=True, mnemonics=MNEMONICS)
+    forms = chosen(
+        kits.forms(machine.isa, machine.features)[0], quick=True, mnemonics=calibrations.DELIVERED
+    )
     learned = choose.choose(machine, learn(Laboratory(machine), forms, lambda _: None))
     values = learned.front_end.parameters
     assert (values["fetch.block_bytes"][0], values["decode.width"][0]) == (64, 12)

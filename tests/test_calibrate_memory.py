@@ -3,9 +3,9 @@
 import csv
 import tomllib
 
+import calibrations
 import pytest
 
-import loopwright as lw
 from loopwright.calibrating.experiments import accesses, fusion, width
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.laboratory import Laboratory
@@ -30,12 +30,15 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(scope="module", params=["skylake", "zen2"])
+@pytest.fixture(
+    scope="module",
+    params=[("skylake", calibrations.X86), ("zen2", MNEMONICS)],
+    ids=lambda one: one[0],
+)
 def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
-    folder = tmp_path_factory.mktemp("cores")
-    lw.calibrate(folder, machine=f"simulated:{request.param}", mnemonics=MNEMONICS)
-    return request.param, folder
+    core, mnemonics = request.param
+    return core, calibrations.learned(tmp_path_factory, core, mnemonics)[0]
 
 
 def rows(path):

@@ -2,9 +2,9 @@
 
 import tomllib
 
+import calibrations
 import pytest
 
-import loopwright as lw
 from loopwright.calibrating.experiments import width, windows
 from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.forms import kits
@@ -138,14 +138,12 @@ def test_what_is_not_answered_is_not_guessed(share):
     assert share or not found
 
 
-def test_windows_are_written_with_what_they_rest_on(tmp_path):
-    settings = {"retire.reorder_buffer": "187", "scheduler.entries": "75"}
-    rows = lw.calibrate(
-        tmp_path, machine="simulated:skylake", mnemonics=["add", "imul", "mov"], settings=settings
-    )
+def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
+    asked = calibrations.DELIVERED, calibrations.CHANGED
+    models, rows = calibrations.learned(tmp_path_factory, "skylake", *asked)
     figures = rows.set_index("figure")["value"]
     assert (figures[BUFFER], figures[SCHEDULER]) == (187, 75)
-    folder = tmp_path / "simulated-skylake"
+    folder = models / "simulated-skylake"
     core = tomllib.loads((folder / "core.toml").read_text())
     assert core["retire"]["reorder_buffer"]["value"] == 187
     assert core["scheduler"]["entries"]["value"] == 75

@@ -1,25 +1,7 @@
 """What calibration learned is held to the core that it learned from, by kernels kept aside."""
 
+import calibrations
 import pytest
-
-MNEMONICS = [
-    "add",
-    "imul",
-    "shl",
-    "lea",
-    "paddd",
-    "mulps",
-    "pshufd",
-    "movq",
-    "vaddps",
-    "vpand",
-    "dec",
-    "mov",
-    "xor",
-    "movsxd",
-    "test",
-    "cmovb",
-]
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +11,12 @@ def modules(validation):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("calibrated")
+    return calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
 
 
 @pytest.fixture(scope="module")
 def held(modules, folder):
-    return modules["calibrated"].hold("skylake", folder, mnemonics=MNEMONICS)
+    return modules["calibrated"].hold("skylake", folder)
 
 
 def named(core):
@@ -66,7 +48,9 @@ def test_mixtures_kept_aside_are_no_kernels_of_an_experiment(modules, folder):
     held_out, calibrated = modules["held_out"], modules["calibrated"]
     core = calibrated.Simulated("skylake")
     forms = [
-        f for f in calibrated.kits.forms("x86_64", core.features)[0] if f.mnemonic in MNEMONICS
+        f
+        for f in calibrated.kits.forms("x86_64", core.features)[0]
+        if f.mnemonic in calibrations.X86
     ]
     asked = (folder / "simulated-skylake" / "answers.jsonl").read_text()
     kernels = held_out.mixtures(forms, 3, seed=1)

@@ -5,8 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from loopwright import kernels
@@ -62,11 +64,22 @@ def patched(spec: str, tree: Tree, folder: Path) -> verify.PatchedVariant:
     return verify.of_patch(variant, tree, made.files[0])
 
 
-def holds(spec: str, series: str, folder: Path) -> None:
-    tree = whole_tree(series)
-    before = snapshot(tree.root)
-    rows = verify.run(patched(spec, tree, folder), "object")
-    assert snapshot(tree.root) == before
+@pytest.fixture(scope="module")
+def verified(tmp_path_factory):
+    """Return what verifies a variant's patch in tiers apply and object, once each."""
+
+    @cache
+    def rows(spec, series):
+        tree = whole_tree(series)
+        before = snapshot(tree.root)
+        found = verify.run(patched(spec, tree, tmp_path_factory.mktemp("patch")), "object")
+        assert snapshot(tree.root) == before
+        return found
+
+    return rows
+
+
+def holds(spec: str, rows: pd.DataFrame) -> None:
     failed = rows[rows["status"] == verify.FAIL]
     assert failed.empty, failed[["check", "what"]].to_dict("records")
     passed = set(rows.loc[rows["status"] == "pass", "check"].str.partition(" of ")[0])
@@ -93,14 +106,14 @@ def snapshot(root: Path) -> set[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize(("spec", "series"), QUICK)
-def test_patches_hold_in_tiers_apply_and_object(spec, series, tmp_path):
-    holds(spec, series, tmp_path)
+def test_patches_hold_in_tiers_apply_and_object(spec, series, verified):
+    holds(spec, verified(spec, series))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("spec", "series"), SLOW)
-def test_more_patches_hold_in_tiers_apply_and_object(spec, series, tmp_path):
-    holds(spec, series, tmp_path)
+def test_more_patches_hold_in_tiers_apply_and_object(spec, series, verified):
+    holds(spec, verified(spec, series))
 
 
 def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
@@ -156,17 +169,13 @@ def test_what_cannot_be_proven_is_in_the_patch_and_no_pass(tmp_path):
     assert "contract of csum_partial (tier object): its exception table has EX_TYPE_ZEROPAD" in text
 
 
-def test_every_source_that_includes_a_changed_header_is_built(tmp_path):
+def test_every_source_that_includes_a_changed_header_is_built(verified):
     tree = whole_tree("6.12")
-    good = patched("x86_64/put_event/masked", tree, tmp_path)
     header = "include/linux/eventpoll.h"
     sources = search.includers(tree, "x86_64", header, 200)
     assert {"fs/eventpoll.c", "fs/file_table.c", "io_uring/epoll.c", "kernel/kcmp.c"} <= {*sources}
     assert not [file for file in sources if file.startswith("arch/arm")]
-    rows = verify.run(
-        verify.PatchedVariant(tree, good.variants, {header: good.files[header]}, good.patch),
-        "object",
-    ).set_index("check")
+    rows = verified("x86_64/put_event/masked", "6.12").set_index("check")
     built = rows.loc[f"includers of {header}", "what"]
     assert "fs/file_table.o" in built
     assert "io_uring/epoll.o" in built

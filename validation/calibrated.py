@@ -92,15 +92,8 @@ class Core:
     checks: list[Check]
 
 
-def hold(
-    core: str,
-    folder: Path,
-    *,
-    seed: int = 1,
-    mnemonics: Sequence[str] | None = None,
-) -> Core:
-    """Calibrate a simulated core into a folder, and hold what was written to it."""
-    lw.calibrate(folder, machine=f"simulated:{core}", mnemonics=mnemonics)
+def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
+    """Hold what calibrating a simulated core wrote into a folder to that core."""
     written = folder / f"simulated-{core}"
     true = Laboratory(Simulated(core, noise=0))
     forms = kits.forms(true.machine.isa, true.machine.features)[0]
@@ -193,7 +186,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=paths.build_dir() / "calibrated")
     parser.add_argument("-o", type=Path, default=REPO / "validation" / "calibrated.md")
     options = parser.parse_args()
-    cores = [hold(core, options.keep, seed=options.seed) for core in options.core or CORES]
+    cores = []
+    for core in options.core or CORES:
+        lw.calibrate(options.keep, machine=f"simulated:{core}")
+        cores.append(hold(core, options.keep, seed=options.seed))
     options.o.write_text(page(cores, options.seed))
     print(f"wrote {options.o}")
     held = [one for core in cores for one in core.checks if "held out" in one.name]

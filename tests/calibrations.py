@@ -1,0 +1,43 @@
+"""Simulated cores that calibration learned, each once for all tests that read it."""
+
+import hashlib
+
+import pandas as pd
+from once import once
+
+import loopwright as lw
+
+X86 = [
+    "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
+    "pand", "paddd", "mulps", "addps", "pshufd", "divss", "pmulld", "movd", "movq", "vaddps",
+    "vpshufb", "vpand", "vpaddd", "vmulpd", "rcpps", "haddps", "movmskps", "crc32", "mulx",
+    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
+]  # fmt: skip
+ARM64 = [
+    "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
+    "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
+    "mul", "sshl", "zip1", "dup", "umov", "movi", "orr", "smull", "sadalp", "faddp", "pmull",
+]  # fmt: skip
+# Of a core whose front end is looked for.
+DELIVERED = [
+    "add", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "cmovbe", "xchg", "paddd",
+    "mulps", "pshufd", "movd", "movq", "dec", "test", "mov",
+]  # fmt: skip
+# Skylake with parameters changed by hand, of the front end and of windows.
+CHANGED = {
+    "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
+}  # fmt: skip
+
+
+def learned(factory, core, mnemonics, settings=None):
+    """Return the folder of models that a core was written to, and the rows that calibrate gave."""
+
+    def make(folder):
+        rows = lw.calibrate(
+            folder, machine=f"simulated:{core}", mnemonics=mnemonics, settings=settings
+        )
+        rows.to_pickle(folder / "rows.pickle")
+
+    asked = hashlib.sha256(repr((mnemonics, settings)).encode()).hexdigest()[:8]
+    folder = once(factory, f"{core}-{asked}", make)
+    return folder, pd.read_pickle(folder / "rows.pickle")
