@@ -8,6 +8,7 @@ use crate::block::address::{Abstract, Key};
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     first: Key,
+    last: Key,
     step: i64,
     /// The address of an iteration has nothing to do with that of another.
     fresh: bool,
@@ -21,15 +22,23 @@ pub struct Place {
 /// Note the address of an access in the next iteration.
 pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) {
     if let Some(place) = places.get_mut(number) {
+        let step = at.constant().wrapping_sub(place.last.constant());
         if place.seen == 1 {
             place.fresh = !place.first.alike(&at);
-            place.step = at.constant().wrapping_sub(place.first.constant());
+            place.step = step;
+        } else if place.seen == 2 && place.fresh && place.last.alike(&at) {
+            // A register that a move of the iteration before set: of one value from then on.
+            place.first = place.last;
+            place.first.disp = place.last.disp.wrapping_sub(step);
+            (place.step, place.fresh) = (step, false);
         }
         place.seen += 1;
+        place.last = at;
         return;
     }
     places.push(Place {
         first: at,
+        last: at,
         step: 0,
         fresh: false,
         seen: 1,
@@ -45,13 +54,15 @@ impl Place {
             root: u32::MAX,
             offset: 0,
         };
+        let at = Key {
+            base: nothing,
+            index: nothing,
+            scale: 1,
+            disp: address,
+        };
         Place {
-            first: Key {
-                base: nothing,
-                index: nothing,
-                scale: 1,
-                disp: address,
-            },
+            first: at,
+            last: at,
             step: 0,
             fresh: false,
             seen: 1,

@@ -152,3 +152,20 @@ fn a_product_takes_a_cycle_more_than_on_redwood_cove() {
     takes("c5f459c0", 4.0); // vmulps ymm0,ymm1,ymm0
     takes("0f59c1660f70c000", 5.0); // mulps xmm0,xmm1; pshufd xmm0,xmm0,0
 }
+
+#[test]
+fn stores_meet_in_a_line_that_a_move_made_one() {
+    // mov 8(rax),rbx and mov rax,rbx: from the second copy on all stores write one address.
+    takes("488958084889d8", 0.501);
+    // Two stores by registers that nothing tells of, and by one that was copied to the other.
+    takes("48894b0848895010", 2.004);
+    takes("4889c34889480848895310", 1.002);
+}
+
+#[test]
+fn a_value_goes_to_a_vector_register_and_back_in_four_cycles() {
+    takes("66480f6ec066480f7ec0", 4.009);
+    takes("660f6ec0660f7ec0", 4.005);
+    takes("66480f6ec0660fd4c166480f7ec0", 5.008);
+    takes("66480f6ec066480f7ec04801d8", 5.004);
+}
