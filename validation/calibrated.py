@@ -84,12 +84,21 @@ class Check:
 
 @dataclass(frozen=True)
 class Core:
-    """A core's name, how many of its forms are known, and what it was held to."""
+    """A core's name, how many of the forms that it has figures for are known, and its checks.
+
+    unanswered are the forms that the core itself refuses, so that nobody could learn them.
+    """
 
     name: str
     forms: int
+    unanswered: int
     known: int
     checks: list[Check]
+
+    @property
+    def share(self) -> float:
+        """Return the percentage of forms that are known."""
+        return 100 * self.known / self.forms
 
 
 def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
@@ -110,7 +119,9 @@ def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
         "chains learned from": learned,
     }
     checks = [_check(name, some, true, mine) for name, some in kernels.items()]
-    return Core(core, len(known) + len(left - names), len(known), checks)
+    asked = {form.name for form in forms} & (left | names)
+    own = asked & set(table(core))
+    return Core(core, len(own), len(asked - own), len(known), checks)
 
 
 def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
@@ -158,9 +169,9 @@ def page(cores: Sequence[Core], seed: int) -> str:
         f"Made by `validation/calibrated.py`, seed {seed}. Each core is calibrated with noise of",
         "0.3 % and then predicted without, by itself and by what was learned of it. What differs",
         "by more than 10 % and 0.1 cycle is wrong, whatever is marked as a bound.\n",
-        "| core | forms | with ports | % |",
-        "|---|---|---|---|",
-        *(f"| {c.name} | {c.forms} | {c.known} | {100 * c.known / c.forms:.1f} |" for c in cores),
+        "| core | forms | with ports | % | forms that the core itself has no figures for |",
+        "|---|---|---|---|---|",
+        *(f"| {c.name} | {c.forms} | {c.known} | {c.share:.1f} | {c.unanswered} |" for c in cores),
         "\n| core | kernels | asked | answered | within 5 % | wrong % | mean error % |",
         "|---|---|---|---|---|---|---|",
     ]

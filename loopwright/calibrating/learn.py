@@ -31,6 +31,23 @@ Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Microcode:
+    """What a sequencer sends: of forms of so many places or more, all but those that are decoded.
+
+    stall are the cycles of a switch to it and back, and why says what that rests on.
+    """
+
+    fewest: int
+    decoded: int
+    stall: int
+    why: str = ""
+
+    def sent(self, places: int) -> int:
+        """Return how many places of a form the sequencer sends."""
+        return max(0, places - self.decoded) if places >= self.fewest else 0
+
+
+@dataclass(frozen=True)
 class Learned:
     """A core as timing shows it: by the names of forms what was measured and concluded of each.
 
@@ -51,6 +68,7 @@ class Learned:
     front_end: FrontEnd
     constants: Constants
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
+    microcode: Microcode | None = None
 
 
 @dataclass(frozen=True)

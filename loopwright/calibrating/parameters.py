@@ -112,6 +112,10 @@ def _front_end(learned: Learned) -> dict[str, list[_Entry]]:
         table, _, key = name.partition(".")
         if table != AFTER:
             tables.setdefault(table, []).append((key, value, source))
+    if one := learned.microcode:
+        cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
+        table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
+        tables.setdefault(table, []).append((key, one.stall, fitted(one.why)))
     return tables
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from loopwright.calibrating import assignment, trust
+from loopwright.calibrating import assignment, microcode, refine, trust
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
@@ -81,6 +81,8 @@ def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
     learned = assignment.choose(laboratory, learned, forms)
     learned = front_ends.choose(laboratory.machine, learned)
     step("mixtures")
+    learned = refine.latencies(laboratory, learned, forms)
+    learned = microcode.choose(laboratory, learned, forms)
     trust.hold(laboratory, learned, forms)
 
 

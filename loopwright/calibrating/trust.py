@@ -1,15 +1,17 @@
 """What was learned of each form, held to mixtures with two other forms that no experiment timed.
 
 Asked: does the core that would be written take as long as the machine does. Kernel: some instances
-of the form and of two others at random. Answer: a form whose mixture takes another time is tried in
-two more, with forms whose own was right; where one of those is wrong, too, the form is left out.
+of the form and of two others at random; and its throughput's, which costs no trial. Answer: a form
+of which one takes another time is tried in two mixtures more, with forms whose own was right; where
+one of those is wrong, too, the form is left out.
 """
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from loopwright.calibrating import write
+from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
@@ -24,20 +26,30 @@ _AGAIN = 2  # mixtures more of a form in doubt
 _NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """A kernel that holds a form to what was learned, and what else is in it, if anything."""
+
+    form: str
+    others: Sequence[str]
+    kernel: list[bytes]
+
+
 def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
     """Return what was learned without the forms whose mixtures take another time."""
-    known = [form for form in forms if _known(learned, form)]
-    if len(known) < 3:
+    first = mixtures(learned, forms)
+    if not first:
         return learned
-    draw = random.Random(_SEED)
-    first = _wrong(laboratory, learned, [_mixed(draw, form, known) for form in known])
-    doubtful = [form for form, why in zip(known, first, strict=True) if why]
-    trusted = [form for form, why in zip(known, first, strict=True) if not why]
+    known = [form for form in forms if _known(learned, form)]
+    alone = [Mixture(form.name, (), throughput.kernel(form)) for form in known]
+    wrong = {one.form for one, _ in _wrong(laboratory, learned, [*first, *alone])}
+    doubtful = [form for form in known if form.name in wrong]
+    trusted = [form for form in known if form.name not in wrong]
     if len(trusted) < 2:
         return learned
-    again = [form for form in doubtful for _ in range(_AGAIN)]
-    second = _wrong(laboratory, learned, [_mixed(draw, form, trusted) for form in again])
-    left = {form.name: why for form, why in zip(again, second, strict=True) if why}
+    draw = random.Random(_SEED + 1)
+    again = [_mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
+    left = {one.form: why for one, why in _wrong(laboratory, learned, again)}
     uops = {
         name: Uops(0, None, why=left[name]) if name in left else one
         for name, one in learned.uops.items()
@@ -45,33 +57,45 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     return replace(learned, uops=uops)
 
 
+def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+    """Return the mixture of each form with ports; none where these are too few."""
+    known = [form for form in forms if _known(learned, form)]
+    draw = random.Random(_SEED)
+    return [_mixed(draw, form, known) for form in known] if len(known) > 2 else []
+
+
+def predicted(
+    laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
+) -> list[tuple[Mixture, Figure, Figure]]:
+    """Return what the machine takes for mixtures, and what the core that would be written does."""
+    machine = laboratory.machine
+    kernels = [one.kernel for one in asked]
+    # Where branches are not learned, the copies of a loop are predicted without it.
+    notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
+    said = Laboratory(Texts(machine, *write.texts(learned, machine))).time(kernels, notion)
+    return list(zip(asked, laboratory.time(kernels), said, strict=True))
+
+
 def _known(learned: Learned, form: Form) -> bool:
     uops = learned.uops.get(form.name)
     return uops is not None and uops.ports is not None
 
 
-def _mixed(
-    draw: random.Random, form: Form, others: Sequence[Form]
-) -> tuple[Sequence[str], list[bytes]]:
-    """Return a mixture of a form, and the names of the others in it."""
+def _mixed(draw: random.Random, form: Form, others: Sequence[Form]) -> Mixture:
+    """Return a mixture of a form with two others."""
     partners = draw.sample([other for other in others if other is not form], 2)
     parts = [(form, _TIMES), *((one, draw.randint(1, _MOST)) for one in partners)]
-    return [one.name for one in partners], classes.mixture(parts)
+    return Mixture(form.name, [one.name for one in partners], classes.mixture(parts))
 
 
 def _wrong(
-    laboratory: Laboratory, learned: Learned, asked: Sequence[tuple[Sequence[str], list[bytes]]]
-) -> list[str]:
-    """Return what is wrong with each mixture, nothing where it takes as long as it should."""
-    machine = laboratory.machine
-    kernels = [kernel for _, kernel in asked]
-    # Where branches are not learned, the copies of a loop are predicted without it.
-    notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
-    said = Laboratory(Texts(machine, *write.texts(learned, machine))).time(kernels, notion)
-    figures = laboratory.time(kernels)
+    laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
+) -> list[tuple[Mixture, str]]:
+    """Return the mixtures that take another time than they should, and what each takes."""
     return [
-        "" if _near(one, other) else _why(names, one, other)
-        for (names, _), one, other in zip(asked, figures, said, strict=True)
+        (mixture, _why(mixture.others, one, other))
+        for mixture, one, other in predicted(laboratory, learned, asked)
+        if not _near(one, other)
     ]
 
 

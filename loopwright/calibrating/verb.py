@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright.calibrating import assignment, trust, write
+from loopwright.calibrating import assignment, microcode, refine, trust, write
 from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
@@ -80,6 +80,8 @@ def calibrate(
     said("front end that explains what was timed")
     learned = front_ends.choose(known, learned)
     said("mixtures")
+    learned = refine.latencies(laboratory, learned, forms)
+    learned = microcode.choose(laboratory, learned, forms)
     learned = trust.hold(laboratory, learned, forms)
     write.core(learned, known, place)
     if recorded:

@@ -89,9 +89,9 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
         mnemonic, _, operands = name.partition(" ")
         rows[mnemonic, "1", shown([some]), "", ""].append(operands)
     for (mnemonic, issue, ports, cycles, said), named in sorted(rows.items()):
-        cells = [mnemonic, ";".join(named), issue, issue, "0", "", ports, cycles, said]
-        cells[5] = _decoder(learned, issue)
-        yield [*cells, "", "", SOURCE]
+        sent = learned.microcode.sent(int(issue)) if learned.microcode else 0
+        cells = [mnemonic, ";".join(named), issue, str(int(issue) - sent), str(sent)]
+        yield [*cells, _decoder(learned, issue), ports, cycles, said, "", "", SOURCE]
 
 
 def _decoder(learned: Learned, issue: str) -> str:

@@ -78,8 +78,8 @@ def measure(
     _prolong(laboratory, every, out, alone, carrying)
     updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
     for form in forms:
-        known = _plain([*out[form.name], *updates.get(form.name, [])])
-        out[form.name] = _with_twin(form, known, out.get(form.twin, []))
+        known = [*out[form.name], *updates.get(form.name, [])]
+        out[form.name] = _plain(_with_twin(form, known, out.get(form.twin, [])))
     return out
 
 
@@ -162,6 +162,9 @@ def _prolong(
     for (n, name, two, back, free), figure in zip(longer, figures, strict=True):
         if figure and _binds(two, figure, free + two.others):
             latencies[name][n] = _latency(two, figure, None, back)
+        elif figure and figure.cycles < back - _LEAST:
+            one = latencies[name][n]
+            latencies[name][n] = replace(one, cycles=0, measured=0.0, bound=False)
 
 
 def _of_updates(
@@ -196,11 +199,13 @@ def _bits(form: Form) -> int:
 
 
 def _plain(latencies: Sequence[Latency]) -> list[Latency]:
-    """Return latencies without bounds to flags, where those to other results are known.
+    """Return latencies without bounds to flags, where those to other results, or all, are known.
 
     A bound would be taken for what an instruction of several uops computes for all its results.
     """
     sure = {one.source for one in latencies if one.plain}
+    if any(one.target == ALL and one.plain for one in latencies):
+        sure |= {one.source for one in latencies}
     why = "no more than {:.1f} cycles: the kernel takes as long without the chain"
     return [
         replace(one, cycles=0, refused=why.format(one.measured))

@@ -55,7 +55,8 @@ def candidates(
     """Return the forms that may be one uop, with their number of ports, by what they take alone.
 
     As many as are dispatched in a cycle stands for at least as many. What uses implied registers,
-    is long, is eliminated, or waits longer than a cycle for what it wrote itself, is left to later.
+    is long, is eliminated, writes several registers, or waits longer than a cycle for what it wrote
+    itself, is left to later.
     """
     out = {}
     for form in forms:
@@ -63,6 +64,8 @@ def candidates(
         if rate.refused or not rate.clean or rate.cycles <= 0 or not form.chosen:
             continue
         if any(operand.fixed is not None for operand in form.operands) or kernels.long(form):
+            continue
+        if sum(operand.written for operand in form.chosen) > 1:
             continue
         known = latencies[form.name]
         if any(one.source == one.target and one.cycles > 1 for one in known):

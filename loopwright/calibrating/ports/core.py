@@ -45,6 +45,19 @@ class Core:
         return tuple(sum(one <= ports for one in uops) for ports in self.ports)
 
     @property
+    def sets(self) -> Sequence[Ports]:
+        """Return the ports that uops that compute may have.
+
+        Those of classes, those of all arithmetic, and what any of these share: where no instruction
+        has just these, no class shows them.
+        """
+        memory = (self.of(self.load), self.of(self.store))
+        found = list(dict.fromkeys(p for p in (*self.ports, self.wide) if p not in memory))
+        for one in found:  # grows as it goes
+            found += dict.fromkeys(one & other for other in found if one & other not in found)
+        return [one for one in found if one]
+
+    @property
     def wide(self) -> Ports:
         """Return the ports of what no flood can show: all that arithmetic has."""
         memory = {self.of(self.load), self.of(self.store)}

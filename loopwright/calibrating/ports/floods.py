@@ -66,6 +66,8 @@ class Asked:
     cycles: int
     places: int = 1
     spare: int = 0  # places at dispatch that the flood leaves in a cycle
+    rate: float = 0.0  # cycles that it takes alone
+    most: int = kernels.APART  # instances
 
     def alone(self, more: int) -> list[bytes]:
         """Return the flood without the form; more cycles make another kernel of it."""
@@ -81,12 +83,12 @@ class Asked:
         """Return the instances of the form in the flood: a long one takes several.
 
         Those that wait for each other, as they use registers that none can choose, are alone, and
-        so are those that dispatch would bind.
+        so are those that dispatch or a unit that is busy would bind.
         """
         form = self.form
         plain = all(one.fixed is None for one in form.operands)
         room = not form.memory or not form.memory.written or form.memory.bits <= _WORD
-        most = min(kernels.APART, self.cycles // _LEAST)
+        most = min(self.most, self.cycles // _span(self.rate))
         if self.spare:
             most = min(most, int(self.cycles * self.spare // max(self.places, 1)))
         return max(1, most) if plain and room else 1
@@ -121,8 +123,12 @@ class Asked:
 
 def span(cycles: float) -> int | None:
     """Return the cycles to flood ports for, with an instruction that takes so many itself."""
-    wanted = max(_LEAST, ceil(1.2 * cycles) + 1)
+    wanted = _span(cycles)
     return wanted if wanted <= _MOST else None
+
+
+def _span(cycles: float) -> int:
+    return max(_LEAST, ceil(1.2 * cycles) + 1)
 
 
 def spans(
@@ -161,14 +167,25 @@ def measure(laboratory: Laboratory, asked: Sequence[Asked]) -> list[Surplus]:
     return _sure(laboratory, asked, "loop")
 
 
-def within(form: Form, flood: Flood, cycles: int, places: int, width: int) -> Asked | None:
+def within(
+    form: Form, flood: Flood, cycles: int, places: int, width: int, rate: float = 0.0
+) -> Asked | None:
     """Return a flood of a form that takes so many places, None where dispatch would bind it.
 
     The flood has to leave places at dispatch for the form in as many cycles as it lasts.
     """
     spare = width - flood.size
     wanted = max(cycles, ceil(places / spare) + 1) if spare else _MOST + 1
-    return Asked(form, flood, wanted, places, spare) if wanted <= _MOST else None
+    return Asked(form, flood, wanted, places, spare, rate) if wanted <= _MOST else None
+
+
+def longest(form: Form, flood: Flood) -> Asked:
+    """Return the longest flood of one instance.
+
+    What is delivered by itself, as microcode is, leaves dispatch without work for a cycle or more;
+    a flood that leaves few places makes up for that late.
+    """
+    return Asked(form, flood, _MOST, most=1)
 
 
 def dispatched(
@@ -182,7 +199,9 @@ def dispatched(
     flood = Flood(width.instructions, (), width.counted)
     lasting = spans(laboratory, forms, rates, latencies)
     asked = [
-        Asked(form, flood, said) for form in forms if isinstance(said := lasting[form.name], int)
+        Asked(form, flood, said, rate=rates[form.name].cycles)
+        for form in forms
+        if isinstance(said := lasting[form.name], int)
     ]
     found = _sure(laboratory, asked, laboratory.kit.DISPATCHED)
     unknown = Surplus(None, float("nan"), 0.0)

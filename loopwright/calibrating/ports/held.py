@@ -31,17 +31,18 @@ def hold(
     found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
+    brought: Mapping[int, float],
 ) -> dict[str, Uops]:
     """Return what is found of forms, or why it does not hold.
 
     What a form takes alone is asked once more where it contradicts all else: some are of two
-    speeds, as moves are that a core eliminates at times.
+    speeds, as moves are that a core eliminates at times. brought is as `brought` has it.
     """
     forms = {form.name: form for form in chosen}
-    rates = {**rates, **_again(laboratory, core, chosen, found, rates, latencies)}
+    rates = {**rates, **_again(laboratory, core, chosen, found, rates, latencies, brought)}
     options = {
         name: [
-            alone(core, form, one, rates[name], latencies[name])
+            alone(core, form, one, rates[name], latencies[name], brought)
             for one in (found[name], *_fewer(core, form, found[name], rates[name]))
         ]
         for name, form in forms.items()
@@ -73,11 +74,12 @@ def _again(
     found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
+    brought: Mapping[int, float],
 ) -> dict[str, Throughput]:
     """Return what another kernel shows of forms that take another time alone, where it fits."""
 
     def fits(form: Form, rate: Throughput) -> bool:
-        one = alone(core, form, found[form.name], rate, latencies[form.name])
+        one = alone(core, form, found[form.name], rate, latencies[form.name], brought)
         return one.ports is not None and not one.busy
 
     doubtful = [f for f in chosen if found[f.name].ports is not None and not fits(f, rates[f.name])]
@@ -142,11 +144,28 @@ def _held(
     return uops
 
 
+def brought(forms: Sequence[Form], rates: Mapping[str, Throughput]) -> dict[int, float]:
+    """Return, by lengths, what those of forms with memory take alone at least."""
+    out: dict[int, float] = {}
+    for form in forms:
+        if form.memory and not rates[form.name].refused:
+            size = len(kernels.apart(form))
+            out[size] = min(rates[form.name].cycles, out.get(size, float("inf")))
+    return out
+
+
 def alone(
-    core: Core, form: Form, uops: Uops, rate: Throughput, latencies: Sequence[Latency]
+    core: Core,
+    form: Form,
+    uops: Uops,
+    rate: Throughput,
+    latencies: Sequence[Latency],
+    brought: Mapping[int, float],
 ) -> Uops:
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
-    if not rate.clean or uops.ports is None or rate.cycles <= kernels.delivery(form) * (1 + _NEAR):
+    if not rate.clean or uops.ports is None:
+        return uops
+    if rate.cycles <= kernels.delivery(form, uops.places, brought) * (1 + _NEAR):
         return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
     waits = throughput.waits(form, latencies)

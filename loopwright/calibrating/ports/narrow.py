@@ -8,8 +8,8 @@ which uops of memory it must have.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations_with_replacement
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
 
 from loopwright.calibrating.forms.form import Form, Memory
 from loopwright.calibrating.laboratory import Laboratory
@@ -21,6 +21,8 @@ from loopwright.calibrating.ports.rule import Ports, cycles
 _MOST = 4  # uops that compute, of which all multisets are listed
 _NEAR = 0.08  # relative: by how much more than it takes alone ports may be needed
 _UNCLEAR = 0.02  # cycles: the same, absolutely
+_FEW = 1  # places at dispatch that a flood leaves in a cycle
+_LESS = 0.5  # uops that a longer flood has to show less
 _SLACK = 0.4  # uops: how far from a whole number a surplus may lie
 
 Multiset = tuple[Ports, ...]
@@ -73,6 +75,11 @@ def _sorted(uops: Multiset) -> tuple[tuple[int, ...], ...]:
 def solve(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> None:
     """Find the uops of each form; where nothing explains them, all floods are asked."""
     listed = _Listed(core)
+    _solve(laboratory, core, listed, cases)
+    _solve(laboratory, core, listed, _changed(laboratory, core, cases))
+
+
+def _solve(laboratory: Laboratory, core: Core, listed: "_Listed", cases: Sequence[Case]) -> None:
     left = {n: _agreeing(core, case, listed.fitting(case)) for n, case in enumerate(cases)}
     while left:
         asked = []
@@ -91,9 +98,41 @@ def solve(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> None:
             left[n] = _agreeing(core, cases[n], left[n])
 
 
+def _changed(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> list[Case]:
+    """Return cases of which longer floods show something else, with that in its place.
+
+    Asked are floods that leave few places at dispatch, of forms of several uops: where these show
+    uops that no other flood does, or no whole number, delivery may be in the way, which long floods
+    make up for.
+    """
+    asked = [
+        (case, number)
+        for case in cases
+        for number, shown in case.seen.items()
+        if len(core.ports[number]) in range(core.width - _FEW, core.width)
+        and (shown.uops is None or core.ports[number] in (case.found or ()))
+        and (case.places > 1 or case.found is None)
+    ]
+    wanted = [floods.longest(case.form, core.classes[n].flood) for case, n in asked]
+    out: dict[str, Case] = {}
+    for (case, n), one in zip(asked, floods.measure(laboratory, wanted), strict=True):
+        if one.measured < case.seen[n].measured - max(_LESS, 2.5 * one.uncertainty):
+            # Uops do not get fewer: none but those that other floods show.
+            case.seen[n], case.found = replace(one, uops=_within(core, case, n)), None
+            out[case.form.name] = case
+    return list(out.values())
+
+
+def _within(core: Core, case: Case, number: int) -> int:
+    """Return the uops that floods of parts of a class show."""
+    parts = (one.uops for n, one in case.seen.items() if core.ports[n] < core.ports[number])
+    return max((uops for uops in parts if uops is not None), default=0)
+
+
 def _asked(core: Core, case: Case, number: int) -> Asked | None:
     flood = core.classes[number].flood
-    return floods.within(case.form, flood, case.span, case.places, core.width)
+    span, places = case.span, case.places
+    return floods.within(case.form, flood, span, places, core.width, case.cycles)
 
 
 def _next(core: Core, case: Case, fitting: Sequence[_Choice]) -> int | None:
@@ -119,7 +158,7 @@ def _all(core: Core, case: Case) -> Multiset | None:
     """Return what floods of all classes show of a form of many uops; the rest runs anywhere."""
     if len(case.seen) < len(core.classes):
         return None
-    found = counted(core, [case.seen[n] for n in range(len(core.classes))])
+    found = counted(core, [case.seen[n] for n in range(len(core.classes))], case.cycles)
     if found is None or len(found) <= _MOST:
         return None
     if case.numbers.most is not None and len(found) > case.numbers.most:
@@ -161,17 +200,29 @@ def _agrees(core: Core, case: Case, choice: _Choice, number: int) -> bool:
     return seen.uops == shown
 
 
-def counted(core: Core, seen: Sequence[Surplus]) -> Multiset | None:
-    """Return the uops that floods of all classes show, None where nothing fits."""
-    count: Counter[Ports] = Counter()
-    for ports, one in sorted(zip(core.ports, seen, strict=True), key=lambda p: len(p[0])):
-        if one.uops is None:
-            return None
-        more = one.uops - sum(n for p, n in count.items() if p < ports)
-        if more < 0:
-            return None
-        count[ports] = more
-    return tuple(count.elements())
+def counted(core: Core, seen: Sequence[Surplus], alone: float = float("inf")) -> Multiset | None:
+    """Return the uops that floods of all classes show, None where nothing fits.
+
+    How many there are in what classes share, no flood tells by itself: of what fits, that which
+    keeps ports busy for the time closest to what the form takes alone, or else the least.
+    """
+    if any(one.uops is None for one in seen):
+        return None
+    shown = {ports: one.uops or 0 for ports, one in zip(core.ports, seen, strict=True)}
+    shared = [one for one in core.sets if one not in shown and one != core.wide]
+    most = [min(n for p, n in shown.items() if one < p) for one in shared]
+    fitting = []
+    for numbers in product(*(range(n + 1) for n in most)):
+        count = Counter(dict(zip(shared, numbers, strict=True)))
+        for ports, uops in sorted(shown.items(), key=lambda p: len(p[0])):
+            count[ports] = uops - sum(n for p, n in count.items() if p < ports)
+        if min(count.values()) >= 0:
+            fitting.append((cycles(count), tuple(count.elements())))
+    fitting = [one for one in fitting if one[0] <= alone * (1 + _NEAR) + _UNCLEAR] or fitting
+    if not fitting:
+        return None
+    pick = min if alone == float("inf") else max
+    return pick(fitting, key=lambda one: one[0])[1]
 
 
 class _Listed:
@@ -180,8 +231,7 @@ class _Listed:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._load, self._store = core.of(core.load), core.of(core.store)
-        sets = dict.fromkeys([*core.ports, core.wide])
-        self._sets = [one for one in sets if one not in (self._load, self._store)]
+        self._sets = core.sets
         self._known: dict[tuple[bool, bool], list[_Choice]] = {}
 
     def fitting(self, case: Case) -> Iterator[_Choice]:
@@ -189,10 +239,13 @@ class _Listed:
         most = case.cycles * (1 + _NEAR) + _UNCLEAR
         least, end = case.numbers.least, case.numbers.most
         guess = _sorted(case.guess) if case.guess is not None else None
+        every = self._of(case.form.memory)
+        if case.guess and all(one.sorted != guess for one in every):
+            every = [self._choice(case.guess), *every]
         yield from sorted(
             (
                 one
-                for one in self._of(case.form.memory)
+                for one in every
                 if one.cycles <= most and least <= len(one.uops) <= (end or len(one.uops))
             ),
             key=lambda one: (
@@ -209,7 +262,7 @@ class _Listed:
             loads = _times(self._load, moves[0])
             stores = _times(self._store, moves[1])
             self._known[moves] = [
-                _Choice(one, cycles(Counter(one)), self._core.within(one), _sorted(one), count)
+                self._choice(one)
                 for count in range(_MOST + 1)
                 for some in combinations_with_replacement(self._sets, count)
                 for load in loads
@@ -217,6 +270,12 @@ class _Listed:
                 for one in [(*some, *load, *store)]
             ]
         return self._known[moves]
+
+    def _choice(self, uops: Multiset) -> _Choice:
+        computing = sum(one not in (self._load, self._store) for one in uops)
+        return _Choice(
+            uops, cycles(Counter(uops)), self._core.within(uops), _sorted(uops), computing
+        )
 
 
 def _times(ports: Ports | None, needed: bool) -> list[Multiset]:

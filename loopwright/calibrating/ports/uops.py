@@ -44,7 +44,7 @@ def find(
     lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
     left = [form for form in forms if form.name in lasting]
-    counts = known.counts if known else _counts(laboratory, core, left, lasting, places)
+    counts = known.counts if known else _counts(laboratory, core, left, lasting, places, rates)
     if counts:
         out |= {
             form.name: Uops(0, None, why="nops beside it show no whole number of places")
@@ -52,6 +52,7 @@ def find(
             if places[form.name].uops is None
         }
         left = [form for form in left if form.name not in out]
+    brought = held.brought(forms, rates)
     others = like.Like(core, known.uops if known else {}, latencies)
     for some in others.split(left):
         cases = [
@@ -69,7 +70,9 @@ def find(
         ]
         narrow.solve(laboratory, core, cases)
         found = {one.form.name: _of(core, one, places[one.form.name], counts) for one in cases}
-        hold = partial(held.hold, laboratory, core, rates=rates, latencies=latencies)
+        hold = partial(
+            held.hold, laboratory, core, rates=rates, latencies=latencies, brought=brought
+        )
         held_ = hold([one.form for one in cases], found)
         if not counts:
             # It may count instructions, or pairs of uops; where that does not explain it, uops.
@@ -98,12 +101,17 @@ def _counts(
     forms: Sequence[Form],
     spans: Mapping[str, int],
     places: Mapping[str, Surplus],
+    rates: Mapping[str, Throughput],
 ) -> bool:
     """Say whether places at dispatch are uops: those of most that floods show several of."""
     several = [form for form in forms if core.class_of(form.name) is None]
     some = several[:: max(1, len(several) // _SAMPLE)]
     numbers = range(len(core.classes))
-    asked = [Asked(form, core.classes[n].flood, spans[form.name]) for form in some for n in numbers]
+    asked = [
+        Asked(form, core.classes[n].flood, spans[form.name], rate=rates[form.name].cycles)
+        for form in some
+        for n in numbers
+    ]
     answers = iter(floods.measure(laboratory, asked))
     shown = [(form, narrow.counted(core, [next(answers) for _ in numbers])) for form in some]
     counted = [

@@ -1,0 +1,70 @@
+"""Microcode: from how many places on a form is sent by a sequencer, and what the switch costs.
+
+Asked: what delivers forms of several uops. Kernels: the mixtures of `trust` in which a form takes
+three places or more; nothing else is timed. Answer: the rule with which what was learned predicts
+them with the least error; none where the front end is not known, or no rule is clearly better.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from statistics import fmean
+
+from loopwright.calibrating import trust
+from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.learn import Learned, Microcode
+from loopwright.calibrating.trust import Mixture
+
+_FEWEST = (3, 4, 5, 6, 7)  # places of what may be microcode
+_DECODED = (0, 4)  # places that decoders send of it
+_STALLS = (2, 4, 6, 8)  # cycles
+_BETTER = 0.8  # of the error without microcode that a rule leaves at most
+_LEAST = 12  # mixtures that a rule is chosen by
+
+
+def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with the rule for microcode that explains mixtures best."""
+    if not learned.front_end.parameters:
+        return learned
+    large = {name for name, one in learned.uops.items() if one.ports and one.places >= min(_FEWEST)}
+    every = trust.mixtures(learned, forms)
+    some = [one for one in every if not large.isdisjoint((one.form, *one.others))]
+    if len(some) < _LEAST:
+        return learned
+    without = _error(laboratory, learned, some)
+    errors: dict[Microcode, float] = {}
+    best = Microcode(0, 0, 0)
+    for rules in (_rules, partial(_slower, errors)):
+        for rule in rules():
+            errors[rule] = _error(laboratory, replace(learned, microcode=rule), some)
+        best = min(errors, key=lambda rule: errors[rule])
+    if not errors[best] <= _BETTER * without:
+        return learned
+    said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
+    said += f", {100 * without:.1f} % without microcode"
+    return replace(learned, microcode=replace(best, why=said))
+
+
+def _rules() -> Iterator[Microcode]:
+    for fewest, decoded in product(_FEWEST, _DECODED):
+        if decoded < fewest:
+            yield Microcode(fewest, decoded, 0)
+
+
+def _slower(errors: Mapping[Microcode, float]) -> Iterator[Microcode]:
+    """Yield the rules for as many places as the best, with switches that take time."""
+    best = min(errors, key=lambda rule: errors[rule])
+    for rule, stall in product([one for one in errors if one.fewest == best.fewest], _STALLS):
+        yield replace(rule, stall=stall)
+
+
+def _error(laboratory: Laboratory, learned: Learned, some: Sequence[Mixture]) -> float:
+    """Return the mean relative error of mixtures; not a number where none has figures."""
+    errors = [
+        min(abs(said.cycles - one.cycles) / one.cycles, 1.0)
+        for _, one, said in trust.predicted(laboratory, learned, some)
+        if one and said
+    ]
+    return fmean(errors) if errors else float("nan")

@@ -1,0 +1,144 @@
+"""Uops that no class shows by itself: ports that classes share, busy units, microcode."""
+
+import csv
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+import loopwright as lw
+from loopwright.calibrating.forms import x86
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.learn import Microcode
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import narrow
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.classes import mixture as beside
+from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating.ports.floods import Asked, Surplus
+from loopwright.predicting.forms import forms as table
+
+FORMS = {form.name: form for form in x86.forms(None)[0]}
+ZEN2 = [
+    "add", "dec", "imul", "cmovb", "test", "mov", "movd", "movq", "movmskps", "pand", "vpand",
+    "paddd", "mulps", "addps", "unpckhps", "pshufd", "pmulld", "comisd", "vpmovsxbw", "sqrtpd",
+    "divps", "shld", "bsf", "pinsrd", "xchg", "vmulps", "vpmullw",
+]  # fmt: skip
+SKYLAKE = [
+    "add", "mov", "imul", "shl", "movq", "movd", "pand", "paddd", "addps", "pshufd", "test", "dec",
+    "rcl", "rcr", "rol", "ror", "cmpxchg", "cmovb", "xadd", "bt", "lea.bid", "adc", "sbb",
+]  # fmt: skip
+
+
+def core(*ports):
+    """Return a core of classes with these ports, all of one blocker."""
+    blocker = FORMS["add r64,r64"]
+    sets = [frozenset(one) for one in ports]
+    return Core([Class(blocker, len(one), ()) for one in sets], sets, 6)
+
+
+def learned(folder, name, mnemonics):
+    lw.calibrate(folder, machine=f"simulated:{name}", mnemonics=mnemonics)
+    with (folder / f"simulated-{name}" / "instructions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return {
+        f"{row['mnemonic']} {operands}".strip(): row
+        for row in rows
+        for operands in row["operands"].split(";")
+    }
+
+
+@pytest.fixture(scope="module")
+def zen2(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cores")
+    return folder, learned(folder, "zen2", ZEN2)
+
+
+@pytest.fixture(scope="module")
+def skylake(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cores")
+    return folder, learned(folder, "skylake", SKYLAKE)
+
+
+def errors(folder, name, monkeypatch, kernels):
+    """Return the relative errors of what was learned."""
+    true = Laboratory(Simulated(name, noise=0)).time(kernels)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    mine = Laboratory(Simulated(f"simulated-{name}", noise=0)).time(kernels)
+    return [abs(b.cycles - a.cycles) / a.cycles for a, b in zip(true, mine, strict=True)]
+
+
+def test_uops_may_have_the_ports_that_classes_share():
+    sets = core((0, 1), (1, 2), (3,)).sets
+    assert frozenset({1}) in sets
+    assert all(sets)
+    assert len(sets) == len(set(sets)) == 5  # with those of all arithmetic
+
+
+def test_of_what_floods_leave_open_the_time_alone_decides():
+    floods = [Surplus(n, float(n), 0.0) for n in (1, 1, 2)]
+    shared = core((0, 1), (1, 2), (0, 1, 2, 3))
+    one, wide = frozenset({1}), frozenset({0, 1, 2, 3})
+    assert sorted(narrow.counted(shared, floods, 1.0), key=len) == [one, wide]
+    apart = narrow.counted(shared, floods, 0.67)
+    assert sorted(map(sorted, apart)) == [[0, 1], [1, 2]]
+    assert narrow.counted(shared, [replace(floods[0], uops=None), *floods[1:]]) is None
+
+
+def test_a_flood_has_no_more_instances_than_a_busy_unit_takes():
+    flood = core((0, 1)).classes[0].flood
+    form = FORMS["sqrtpd x,x"]
+    assert Asked(form, flood, 11).times > 1
+    assert Asked(form, flood, 11, rate=8.0).times == 1
+
+
+def test_a_port_that_no_class_has_alone_is_found(zen2, monkeypatch):
+    folder, rows = zen2
+    names = ["comisd x,x", "vpmovsxbw y,x", "mulps x,x", "unpckhps x,x"]
+    assert set(names) <= set(rows)
+    kernels = [
+        beside([(FORMS[a], n), (FORMS[b], m)])
+        for a in names[:2]
+        for b in names[2:]
+        for n, m in ((2, 4), (4, 4), (4, 2))
+    ]
+    assert max(errors(folder, "zen2", monkeypatch, kernels)) < 0.1
+
+
+def test_busy_units_are_found(zen2):
+    true = table("zen2")
+    for name in ("sqrtpd x,x", "divps x,x"):
+        # As many cycles of one port, or as many times more of several.
+        mine, theirs = (
+            int(row["flags"].partition("tp=")[2].split()[0]) for row in (zen2[1][name], true[name])
+        )
+        assert mine == theirs * len(zen2[1][name]["ports"])
+
+
+def test_what_waits_for_nothing_of_its_operand_has_no_latency_from_it(zen2):
+    assert "0>0:0" in table("zen2")["pinsrd x,r32,i8"]["latency"]
+    assert "0>0:0" in zen2[1]["pinsrd x,r32,i8"]["latency"]
+
+
+def test_latencies_to_flags_are_free_of_waits_for_ports(zen2):
+    assert "1>f:3" in table("zen2")["bsf r64,r64"]["latency"].split()
+    assert "1>f:3" in zen2[1]["bsf r64,r64"]["latency"].split()
+
+
+def test_microcode_is_learned(skylake, monkeypatch):
+    folder, rows = skylake
+    written = (folder / "simulated-skylake" / "core.toml").read_text()
+    assert "microcode_stall" in written
+    true = table("skylake")
+    sent = {name for name, row in rows.items() if row["ms"] != "0"}
+    assert len(sent) > 20
+    assert sent <= {name for name, row in true.items() if row["ms"] != "0"}
+    names = [name for name in sorted(sent) if "m" not in name.partition(" ")[2]][::4]
+    assert names
+    kernels = [beside([(FORMS[name], 2), (FORMS["paddd x,x"], 4)]) for name in names]
+    assert fmean(errors(folder, "skylake", monkeypatch, kernels)) < 0.1
+
+
+def test_a_sequencer_sends_what_decoders_do_not():
+    rule = Microcode(5, 4, 2)
+    assert [rule.sent(places) for places in (1, 4, 5, 9)] == [0, 0, 1, 5]
