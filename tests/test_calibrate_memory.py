@@ -98,7 +98,9 @@ def test_branches_use_as_many_ports_as_on_the_core(learned):
     assert "jp" not in found  # which way it goes is not known, so nothing is said of it
 
 
-@pytest.mark.parametrize("core", ["skylake", "sandybridge", "zen2", "goldencove", "zen4"])
+@pytest.mark.parametrize(
+    "core", ["skylake", "sandybridge", "zen2", "goldencove", "zen3", "zen4", "redwoodcove"]
+)
 def test_pairs_that_fuse_are_found(core):
     laboratory = Laboratory(Simulated(core))
     names = ["add r64,r64", "cmp r64,m64", "cmp m64,i8", "test r32,r32", "inc r64", "xor r64,r64"]

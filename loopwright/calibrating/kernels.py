@@ -11,7 +11,6 @@ _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE = 64  # bytes
 _LONG = 8  # bytes: longer instructions may be bound by what delivers them
 APART = 3  # instances of what is tested
-_DECODED = 4  # places that decoders send at most
 _BROUGHT = 1.0  # cycles in which any core brings in a long instruction
 _PLACES = 16  # of memory that instances beside each other take in turn
 _NEAR = 5  # of them that lie in a line with those of what is apart
@@ -102,13 +101,11 @@ def long(form: Form) -> bool:
 
 def delivery(form: Form, places: int, brought: Mapping[int, float]) -> float:
     """Return the cycles that bringing in a form may take, as it is long or of several uops.
-
-    Those of what may be microcode are not known.
     brought has, by their lengths, what forms with memory take alone at least: what is no longer
     than one of them is brought in as fast.
     """
     if places > 1:
-        return _BROUGHT if places <= _DECODED else float("inf")
+        return _BROUGHT
     if not long(form):
         return 0.0
     size = len(apart(form))

@@ -1,11 +1,13 @@
 """Macro-fusion: which instructions take one place at dispatch together with a branch behind them.
 
 Kernels: a flood of nops with an instruction, a branch and one nop more, which stands before them or
-between them; where nops share places, moves stand for them. Answer: the one kernel is a place
-shorter. Of a branch and its opposite one is not taken, whatever the flags are, and that tells.
+between them; where nops share places, moves stand for them. Where no pair shows, all is asked again
+with shorter nops. Answer: the one kernel is a place shorter. Of a branch and its opposite one is
+not taken, whatever the flags are, and that tells.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.width import Width
@@ -14,6 +16,7 @@ from loopwright.calibrating.forms.kit import Branch, Kit
 from loopwright.calibrating.laboratory import Laboratory
 
 _FLOOD = 3  # cycles of nops
+_SHORT = 3  # bytes of a nop that is tried where no pair shows
 _PLACE = 0.6  # of a place at dispatch that is missed where there is one less
 
 
@@ -29,6 +32,10 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> dict
         return {}
     first = next(iter(kit.BRANCHES))
     fused = _fused(laboratory, [(form, first) for form in tried], width)
+    if not any(fused) and width.nops:
+        # What brings in longer nops may bind before dispatch does.
+        width = replace(width, counted=kit.pad(_SHORT)[0])
+        fused = _fused(laboratory, [(form, first) for form in tried], width)
     fusing = [form for form, yes in zip(tried, fused, strict=True) if yes]
     samples = {form.mnemonic: form for form in reversed(fusing)}
     asked = [(form, branch) for form in samples.values() for branch in kinds.values()]

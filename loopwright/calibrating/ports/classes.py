@@ -6,6 +6,7 @@ and share no port where they take one. One blocking instruction stands for each 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
@@ -19,6 +20,7 @@ _NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of 
 _TIMES = 4  # cycles that each class of a mixture takes alone
 _SPAN = 6  # cycles that ports are flooded for
 _ONE = 1.4  # uops: more than one
+_APART = 1.6  # cycles, of 2 that forms of the same ports take together
 _LATE = 0.10  # by how much more than the rule allows a mixture may take: ports are chosen in haste
 
 
@@ -131,18 +133,29 @@ def _split(
             left = rest
             continue
         asked = [mixture([(blocker, _TIMES * size), (f, _TIMES * size)]) for f in rest]
-        found = [
-            _together(figure.cycles / _TIMES, (size, size), width) if figure else None
-            for figure in laboratory.time(asked)
-        ]
-        pairs = list(zip(rest, found, strict=True))
-        same = [form for form, one in pairs if one == (size, False)]
-        if sum(one is None for one in found) > len(same) + 1:
+        figures = list(zip(rest, laboratory.time(asked), strict=True))
+        same = [form for form, figure in figures if _same(figure, size, width)]
+        others = [form for form, figure in figures if _other(figure, size, width)]
+        if len(rest) - len(same) - len(others) > len(same) + 1:
             left = rest
             continue
         out.append(Class(blocker, size, tuple(f.name for f in (blocker, *same))))
-        left = [form for form, one in pairs if one and one != (size, False)]
+        left = others
     return out
+
+
+def _same(figure: Figure, size: int, width: int) -> bool:
+    """Say whether as many uops of two forms as either has ports take them all for two cycles."""
+    found = figure and _together(figure.cycles / _TIMES, (size, size), width)
+    return bool(found) and found == (size, False)
+
+
+def _other(figure: Figure, size: int, width: int) -> bool:
+    """Say whether two forms clearly have not the same ports, how many ever they have together."""
+    if not figure or _same(figure, size, width):
+        return False
+    known = _together(figure.cycles / _TIMES, (size, size), width)
+    return known is not None or figure.cycles / _TIMES < _APART
 
 
 def _blocks_badly(form: Form) -> tuple[int, ...]:
@@ -175,13 +188,16 @@ def unions(
 
 
 def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
-    """Return how many ports take so many uops of each class in so many cycles."""
+    """Return how many ports take so many uops of each class in so many cycles.
+
+    Ports that are chosen in haste take longer than they need, but none take less. As many as are
+    dispatched in a cycle may be more.
+    """
     total = sum(sizes)
     bound = max(1.0, total / width)
     if cycles <= bound * (1 + _LATE / 2):
         return (total, False) if total <= width else (width, True)
-    ports = round(total / cycles + _LATE / 2)
-    said = total / ports if ports else 0.0
-    if max(sizes) <= ports <= total and said * (1 - _LATE) <= cycles <= said * (1 + _LATE):
-        return ports, False
+    ports = ceil(total / cycles * (1 - _NEAR / 2))
+    if max(sizes) <= ports <= total and cycles <= total / ports * (1 + _LATE):
+        return min(ports, width), ports >= width
     return None

@@ -43,7 +43,7 @@ def hold(
     options = {
         name: [
             alone(core, form, one, rates[name], latencies[name], brought)
-            for one in (found[name], *_fewer(core, form, found[name], rates[name]))
+            for one in (found[name], *_fewer(core, form, found[name], rates[name], brought))
         ]
         for name, form in forms.items()
     }
@@ -91,9 +91,13 @@ def _again(
     }
 
 
-def _fewer(core: Core, form: Form, uops: Uops, rate: Throughput) -> Iterator[Uops]:
+def _fewer(
+    core: Core, form: Form, uops: Uops, rate: Throughput, brought: Mapping[int, float]
+) -> Iterator[Uops]:
     """Yield uops with fewer ports that floods show the same of, and that take as long alone."""
-    if not uops.ports or not rate.clean or kernels.long(form):
+    if not uops.ports or not rate.clean:
+        return
+    if kernels.long(form) and rate.cycles <= kernels.delivery(form, 1, brought) * (1 + _NEAR):
         return
     late = _LATE if len(uops.ports) > 1 else _NEAR
     if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + late):
