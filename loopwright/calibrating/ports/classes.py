@@ -155,7 +155,9 @@ def _other(figure: Figure, size: int, width: int) -> bool:
     if not figure or _same(figure, size, width):
         return False
     known = _together(figure.cycles / _TIMES, (size, size), width)
-    return known is not None or figure.cycles / _TIMES < _APART
+    if known is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
+        return figure.cycles / _TIMES < _APART
+    return known is not None
 
 
 def _blocks_badly(form: Form) -> tuple[int, ...]:
