@@ -101,6 +101,7 @@ def long(form: Form) -> bool:
 
 def delivery(form: Form, places: int, brought: Mapping[int, float]) -> float:
     """Return the cycles that bringing in a form may take, as it is long or of several uops.
+
     brought has, by their lengths, what forms with memory take alone at least: what is no longer
     than one of them is brought in as fast.
     """

@@ -169,9 +169,10 @@ def alone(
     """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
     if not rate.clean or uops.ports is None:
         return uops
-    if rate.cycles <= kernels.delivery(form, uops.places, brought) * (1 + _NEAR):
-        return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
+    most = kernels.delivery(form, uops.places, brought)
+    if said * (1 - _NEAR) <= rate.cycles <= most * (1 + _NEAR):
+        return uops
     waits = throughput.waits(form, latencies)
     late = _LATE if len(uops.ports) > 1 else _NEAR
     if -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02):
