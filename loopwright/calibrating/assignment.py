@@ -15,7 +15,6 @@ from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
-from loopwright.calibrating.machines.texts import Texts
 from loopwright.calibrating.ports import classes
 
 RULES = ("least_loaded", "issue_slots", "at_dispatch")
@@ -63,7 +62,7 @@ def _error(
 ) -> float:
     """Return the mean error of mixtures with a rule."""
     tried = replace(learned, assigned=(rule, "tried"))
-    said = Laboratory(Texts(machine, *write.texts(tried, machine))).time(kernels)
+    said = write.laboratory(tried, machine).time(kernels)
     pairs = zip(said, figures, strict=True)
     errors = [abs(a.cycles - b.cycles) / b.cycles for a, b in pairs if a and b]
     return fmean(errors) if errors else float("nan")

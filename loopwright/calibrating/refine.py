@@ -16,7 +16,6 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
-from loopwright.calibrating.machines.texts import Texts
 
 _LATE = 0.5  # cycles of a link that are too many
 _ROUNDS = 3
@@ -87,11 +86,8 @@ def _late(
     measured: Sequence[tuple[_Link, Figure]],
 ) -> list[float]:
     """Return by how many cycles a link each chain is predicted too late."""
-    machine = laboratory.machine
-    core = replace(learned, latencies=tried)
-    said = _times(
-        Laboratory(Texts(machine, *write.texts(core, machine))), [link for link, _ in measured]
-    )
+    core = write.laboratory(replace(learned, latencies=tried), laboratory.machine)
+    said = _times(core, [link for link, _ in measured])
     return [
         (one.cycles - figure.cycles) / link.copies if one else 0.0
         for one, (link, figure) in zip(said, measured, strict=True)

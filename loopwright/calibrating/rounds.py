@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from loopwright.calibrating import assignment, microcode, refine, trust
+from loopwright.calibrating import whole
 from loopwright.calibrating.experiments import latency, throughput
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import Step, learn, sort
+from loopwright.calibrating.learn import Step, sort
 from loopwright.calibrating.machines.foreseen import Foreseen
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.calibrating.machines.replay import Replay
@@ -77,13 +76,7 @@ def _sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
 
 
 def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
-    learned = learn(laboratory, forms, step)
-    learned = assignment.choose(laboratory, learned, forms)
-    learned = front_ends.choose(laboratory.machine, learned)
-    step("mixtures")
-    learned = refine.latencies(laboratory, learned, forms)
-    learned = microcode.choose(laboratory, learned, forms)
-    trust.hold(laboratory, learned, forms)
+    whole.core(laboratory, forms, step)
 
 
 def _foresee(

@@ -16,7 +16,6 @@ from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
-from loopwright.calibrating.machines.texts import Texts
 from loopwright.calibrating.ports import classes
 from loopwright.calibrating.ports.core import Uops
 
@@ -78,11 +77,10 @@ def predicted(
     laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
 ) -> list[tuple[Mixture, Figure, Figure]]:
     """Return what the machine takes for mixtures, and what the core that would be written does."""
-    machine = laboratory.machine
     kernels = [one.kernel for one in asked]
     # Where branches are not learned, the copies of a loop are predicted without it.
     notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
-    said = Laboratory(Texts(machine, *write.texts(learned, machine))).time(kernels, notion)
+    said = write.laboratory(learned, laboratory.machine).time(kernels, notion)
     return list(zip(asked, laboratory.time(kernels), said, strict=True))
 
 

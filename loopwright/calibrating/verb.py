@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright.calibrating import assignment, microcode, refine, trust, write
+from loopwright.calibrating import whole, write
 from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Kit
-from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import Learned, learn
+from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.host import Host
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.machines.record import Recorded
@@ -74,15 +73,7 @@ def calibrate(
     if not isinstance(known, Replay):
         asked = recorded = Recorded(known, place / ANSWERS, progress)
     laboratory = Laboratory(asked)
-    said = step or (lambda _: None)
-    learned = learn(laboratory, forms, said)
-    learned = assignment.choose(laboratory, learned, forms)
-    said("front end that explains what was timed")
-    learned = front_ends.choose(known, learned)
-    said("mixtures")
-    learned = refine.latencies(laboratory, learned, forms)
-    learned = microcode.choose(laboratory, learned, forms)
-    learned = trust.hold(laboratory, learned, forms)
+    learned = whole.core(laboratory, forms, step or (lambda _: None))
     write.core(learned, known, place)
     if recorded:
         recorded.close()

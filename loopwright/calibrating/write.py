@@ -10,8 +10,10 @@ from pathlib import Path
 from loopwright.calibrating import parameters
 from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.experiments.latency import ALL, Latency
+from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
+from loopwright.calibrating.machines.texts import Texts
 from loopwright.calibrating.parameters import SOURCE, addresses, letters
 from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports
@@ -28,6 +30,11 @@ _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,sam
 def texts(learned: Learned, machine: Machine) -> tuple[str, str]:
     """Return core.toml and instructions.csv."""
     return parameters.text(learned, machine), table(learned, machine)
+
+
+def laboratory(learned: Learned, machine: Machine) -> Laboratory:
+    """Return what times kernels on the core that would be written, in the machine's place."""
+    return Laboratory(Texts(machine, *texts(learned, machine)))
 
 
 def core(learned: Learned, machine: Machine, folder: Path) -> None:

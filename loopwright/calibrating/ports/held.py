@@ -5,7 +5,7 @@ longer than floods explain. Then fewer of the ports are tried, as far as floods 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -38,11 +38,15 @@ def hold(
     What a form takes alone is asked once more where it contradicts all else: some are of two
     speeds, as moves are that a core eliminates at times. brought is as `brought` has it.
     """
+
+    def by_itself(form: Form, uops: Uops, rate: Throughput) -> Uops:
+        return alone(core, form, uops, rate, latencies[form.name], brought)
+
     forms = {form.name: form for form in chosen}
-    rates = {**rates, **_again(laboratory, core, chosen, found, rates, latencies, brought)}
+    rates = {**rates, **_again(laboratory, chosen, found, rates, by_itself)}
     options = {
         name: [
-            alone(core, form, one, rates[name], latencies[name], brought)
+            by_itself(form, one, rates[name])
             for one in (found[name], *_fewer(core, form, found[name], rates[name], brought))
         ]
         for name, form in forms.items()
@@ -69,17 +73,15 @@ def hold(
 
 def _again(
     laboratory: Laboratory,
-    core: Core,
     chosen: Sequence[Form],
     found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
-    latencies: Mapping[str, Sequence[Latency]],
-    brought: Mapping[int, float],
+    by_itself: Callable[[Form, Uops, Throughput], Uops],
 ) -> dict[str, Throughput]:
     """Return what another kernel shows of forms that take another time alone, where it fits."""
 
     def fits(form: Form, rate: Throughput) -> bool:
-        one = alone(core, form, found[form.name], rate, latencies[form.name], brought)
+        one = by_itself(form, found[form.name], rate)
         return one.ports is not None and not one.busy
 
     doubtful = [f for f in chosen if found[f.name].ports is not None and not fits(f, rates[f.name])]
