@@ -6,7 +6,7 @@ import tomllib
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import accesses, fusion, width
+from loopwright.calibrating.experiments import fusion, width
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Trial
@@ -132,12 +132,3 @@ def test_classes_that_are_not_seen_to_share_have_ports_of_their_own():
     assert found[2] < found[0]
     assert found[3] < found[1]
     assert not found[0] & found[1]
-
-
-@pytest.mark.parametrize(("core", "sooner"), [("goldencove", True), ("skylake", False)])
-def test_stores_that_share_a_line_are_told_from_others(core, sooner):
-    laboratory = Laboratory(Simulated(core))
-    known = {form.name: form for form in x86.forms(laboratory.machine.features)[0]}
-    found = accesses.measure(laboratory, known, {}).figures
-    near, apart = (found[name].figure.cycles for name in accesses.STORED)
-    assert (apart > 1.5 * near) == sooner

@@ -11,16 +11,17 @@ _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
 _LINE = 64  # bytes
 _LONG = 8  # bytes: longer instructions may be bound by what delivers them
 APART = 3  # instances of what is tested
-_BROUGHT = 1.0  # cycles in which any core brings in a long instruction
+BROUGHT = 1.0  # cycles in which any core brings in a long instruction
 _PLACES = 16  # of memory that instances beside each other take in turn
-_NEAR = 5  # of them that lie in a line with those of what is apart
+NEAR = 2  # of them that lie with those of what is apart in what is written in one cycle
+_CHUNK = 32  # bytes: what some cores write in one cycle, others a line
 _WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
 
 
 def apart(form: Form, number: int = 0) -> bytes:
     """Return an instance in the registers of the instruction under test, or a further one.
 
-    There are up to APART that write different registers, and different places of one line.
+    There are up to APART that write different registers, and two places of one line.
     """
     given: dict[str, int] = {}
     for operand in form.chosen:
@@ -29,7 +30,8 @@ def apart(form: Form, number: int = 0) -> bytes:
             given[operand.label] = own[(number + len(given)) % len(own)]
     where = place(form, number, _APART)
     if form.memory and form.memory.written:
-        where = {"disp": _WRITTEN + _LINE - (number + 1) * max(form.memory.bits // 8, 8)}
+        size = max(form.memory.bits // 8, 8)
+        where = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
     return form.encode({**registers(form, given), **where})
 
 
@@ -76,7 +78,7 @@ class Instances:
     ) -> None:
         """Take one of several equal parts of the registers; alone: those under test as well.
 
-        near: what is written alone lies in one line, where it leaves places for what is apart.
+        near: what is written lies together, and leaves places for what is apart.
         """
         self._part, self._parts, self._alone, self._near = part, parts, alone, near
         self._next: dict[str, Iterator[int]] = defaultdict(count)
@@ -90,7 +92,8 @@ class Instances:
                 pool = pool[self._part :: self._parts]
                 given[operand.label] = pool[next(self._next[operand.kind]) % len(pool)]
         number = self._parts * next(self._next["memory"]) + self._part
-        where = place(form, number % _NEAR if self._near else number)
+        near = self._near and form.memory and form.memory.written
+        where = place(form, number % NEAR if near else number)
         return form.encode({**registers(form, given), **where})
 
 
@@ -106,12 +109,12 @@ def delivery(form: Form, places: int, brought: Mapping[int, float]) -> float:
     than one of them is brought in as fast.
     """
     if places > 1:
-        return _BROUGHT
+        return BROUGHT
     if not long(form):
         return 0.0
     size = len(apart(form))
     known = [one for length, one in brought.items() if form.memory and length >= size]
-    return min([*known, _BROUGHT])
+    return min([*known, BROUGHT])
 
 
 def carried(form: Form) -> tuple[Operand, ...]:

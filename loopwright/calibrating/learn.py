@@ -1,14 +1,15 @@
 """All experiments in their order: what is learned of a core."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loopwright.calibrating.delivery import front_end
-from loopwright.calibrating.delivery.front_end import FrontEnd
+from loopwright.calibrating.delivery.front_end import FrontEnd, Parameters
 from loopwright.calibrating.experiments import (
     accesses,
     constants,
     fusion,
+    idioms,
     latency,
     throughput,
     width,
@@ -52,7 +53,9 @@ class Learned:
     """A core as timing shows it: by the names of forms what was measured and concluded of each.
 
     waits is what an instance among those of its throughput would take if it waited for itself
-    alone; assigned is how uops get their ports, where several can run one, and what that rests on.
+    alone; assigned is how uops get their ports, where several can run one, and what that rests on;
+    idioms are forms that wait for nothing where all operands are one register, and whether they
+    need a port then; rules are of accesses that cross boundaries or meet, and of the stack.
     """
 
     width: Width
@@ -69,6 +72,8 @@ class Learned:
     constants: Constants
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
     microcode: Microcode | None = None
+    idioms: Mapping[str, bool] = field(default_factory=dict)
+    rules: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,4 +156,5 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         held,
         delivery,
         base.constants,
+        idioms=idioms.measure(laboratory, base.runs, latencies, base.width.instructions),
     )

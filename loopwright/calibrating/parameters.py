@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.delivery.front_end import AFTER, Parameters
-from loopwright.calibrating.experiments.accesses import STORED
+from loopwright.calibrating.experiments import accesses as of
 from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
@@ -15,13 +15,12 @@ SOURCE = "calibrated"
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
-_SLOWER = 1.5  # times that stores to other lines take
 _UNKNOWN = "assumption: not measured"
 # Figures of a store and a load, in the order in which they are least likely done by rename.
 _FORWARDED = (
-    "forwarded, 8 bits", "forwarded, far", "forwarded", "forwarded, indexed", "forwarded, 16 bits",
+    "forwarded, 8 bits", of.at(of.REACHES[-1]), "forwarded", "forwarded, indexed",
+    "forwarded, 16 bits",
 )  # fmt: skip
-_FAILED = "forwarded, more than was stored"
 _FITTED = "fitted to kernels together with others"
 _SURE = {"assumption": "low", _FITTED: "medium"}  # by how a source starts; else high
 _MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
@@ -77,7 +76,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     width = learned.width
     counted = "nops" if width.nops else "moves"
     wide = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
-    tables = _front_end(learned)
+    tables = _chosen(learned)
     known: Mapping[str, list[_Entry]] = {
         "rename": [
             ("width", width.instructions, wide),
@@ -105,10 +104,11 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     return tables | {name: rows + tables.get(name, []) for name, rows in known.items()}
 
 
-def _front_end(learned: Learned) -> dict[str, list[_Entry]]:
-    """Return the tables of what was chosen of a front end; an ideal one where nothing was."""
+def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
+    """Return the tables of rules that explain kernels, of a front end an ideal one without any."""
     tables: dict[str, list[_Entry]] = {}
-    for name, (value, source) in (learned.front_end.parameters or _IDEAL).items():
+    chosen = learned.front_end.parameters or _IDEAL
+    for name, (value, source) in {**chosen, **learned.rules}.items():
         table, _, key = name.partition(".")
         if table != AFTER:
             tables.setdefault(table, []).append((key, value, source))
@@ -151,7 +151,7 @@ def _constants(learned: Learned) -> Iterator[_Entry]:
 
 def _ports(learned: Learned) -> Iterator[_Entry]:
     core = learned.core
-    every = letters(frozenset().union(*core.ports))
+    every = letters(frozenset().union(*core.ports, core.data or ()))
     explained = f"as many as explain what mixtures take [{SOURCE}]"
     load, store = core.of(core.load), core.of(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
@@ -161,9 +161,14 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
     yield "load", letters(load) if load else _UNUSED[0], said
     said = f"the class of {core.store} [{SOURCE}]" if store else "assumption: no store is known"
     ports = letters(store) if store else _UNUSED[1]
-    yield "store_data", ports, said
-    said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
-    yield "store_address", addresses(core), said
+    if core.data:
+        yield "store_address", ports + addresses(core), f"{said}, and of what changes memory"
+        said = "as many as stores have; floods of loads show no store of what changes memory"
+        yield "store_data", letters(core.data), f"{said} [{SOURCE}]"
+    else:
+        yield "store_data", ports, said
+        said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
+        yield "store_address", addresses(core), said
     yield "alu", letters(core.wide), _UNKNOWN
 
 
@@ -178,23 +183,14 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
     if forward:
         name, cycles = forward
         yield "forward_cycles", cycles, f"{name} [{SOURCE}]"
-    failed = accesses.known(_FAILED)
-    if forward and failed is not None and failed > forward[1] + 2:
-        yield "failed_forward_cycles", failed, f"{_FAILED} [{SOURCE}]"
     update = accesses.known("updated, 8 bits")
     if forward and update is not None and update - 1 not in (forward[1], 0):
         yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
         yield "forward_vector_cycles", vector, f"forwarded, vector [{SOURCE}]"
-    near, apart = (accesses.figures.get(name) for name in STORED)
-    known = near and apart and near.figure and apart.figure
-    if near and apart and known and apart.figure.cycles > _SLOWER * near.figure.cycles:
-        said = f"{STORED[1]} take {apart.figure.cycles:.1f} cycles, {STORED[0]} "
-        said += f"{near.figure.cycles:.1f} [{SOURCE}]; the line is taken to have 64 bytes"
-        yield "commit_bytes", 64, said
-        if STORES in learned.windows.found:
-            yield _held(learned, "store_queue", STORES, 64)
+    if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
+        yield _held(learned, "store_queue", STORES, 64)
     if accesses.banks:
         yield "bank_loads", accesses.banks.loads, f"{accesses.banks.said} [{SOURCE}]"
         if accesses.banks.bytes:
@@ -218,10 +214,12 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
     accesses = learned.accesses
     indexed = accesses.renamed("forwarded, indexed")
     yield "renames", "any" if indexed else "base", f"forwarded, with and without index [{SOURCE}]"
-    if not accesses.renamed("forwarded, far"):
-        yield "renamed_reach", 1016, "assumption: at least 8 and less than 2056 were measured"
-    if accesses.renamed("forwarded, off a word"):
-        yield "renamed_step", 1, f"forwarded, off a word [{SOURCE}]"
+    near = [disp for disp in of.REACHES if accesses.renamed(of.at(disp))]
+    if near != list(of.REACHES):
+        reach = near[-1] if near else of.STEPS[-1]
+        yield "renamed_reach", reach, f"forwarded, at {reach}, and not at the next [{SOURCE}]"
+    step = next((disp for disp in of.STEPS if accesses.renamed(of.at(disp))), of.STEPS[-1])
+    yield "renamed_step", step, f"{of.at(step)} bytes, and not at fewer [{SOURCE}]"
     for bits in (8, 16, 32):
         if accesses.renamed(f"forwarded, {bits} bits"):
             break

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loopwright.calibrating import assignment, microcode, refine, trust
+from loopwright.calibrating import assignment, meeting, microcode, refine, trust
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
@@ -12,6 +12,7 @@ from loopwright.calibrating.learn import Learned, Step, learn
 def core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     """Return what was learned of a machine by these forms; step hears what is being learned."""
     learned = learn(laboratory, forms, step)
+    learned = meeting.choose(laboratory, learned, forms)
     learned = assignment.choose(laboratory, learned, forms)
     step("front end that explains what was timed")
     learned = front_ends.choose(laboratory.machine, learned)

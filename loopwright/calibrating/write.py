@@ -75,7 +75,7 @@ def left_out(learned: Learned) -> list[tuple[str, str]]:
 
 def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
     """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
-    rows: dict[tuple[str, str, str, str, str], list[str]] = defaultdict(list)
+    rows: dict[tuple[str, str, str, str, str, str], list[str]] = defaultdict(list)
     for name, uops in learned.uops.items():
         if uops.ports is None:
             continue
@@ -87,18 +87,21 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
         if not uops.ports and any(one.cycles == 0 and not one.bound for one in latencies):
             flags.append("elim")
         places = str(max(uops.places, 1))
-        figures = (places, _stored(learned.core, uops.ports), _latency(latencies), " ".join(flags))
+        ports = _stored(learned.core, uops.ports)
+        idiom = learned.idioms.get(name)
+        same = "" if idiom is None else f"1:1:{ports if idiom else ''}|*:0"
+        figures = (places, ports, _latency(latencies), " ".join(flags), same)
         rows[mnemonic, *figures].append(operands)
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
-            rows["nop", "1", "", "", ""].append(operands)
+            rows["nop", "1", "", "", "", ""].append(operands)
     for name, some in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
-        rows[mnemonic, "1", shown([some]), "", ""].append(operands)
-    for (mnemonic, issue, ports, cycles, said), named in sorted(rows.items()):
+        rows[mnemonic, "1", shown([some]), "", "", ""].append(operands)
+    for (mnemonic, issue, ports, cycles, said, same), named in sorted(rows.items()):
         sent = learned.microcode.sent(int(issue)) if learned.microcode else 0
         cells = [mnemonic, ";".join(named), issue, str(int(issue) - sent), str(sent)]
-        yield [*cells, _decoder(learned, issue), ports, cycles, said, "", "", SOURCE]
+        yield [*cells, _decoder(learned, issue), ports, cycles, said, "", same, SOURCE]
 
 
 def _decoder(learned: Learned, issue: str) -> str:
@@ -108,10 +111,21 @@ def _decoder(learned: Learned, issue: str) -> str:
 
 
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
-    """Return uops as the table has them, with one for the address of each store."""
-    stores = sum(one == core.of(core.store) for one in ports)
-    more = f"+{stores}*{addresses(core)}" if stores > 1 else f"+{addresses(core)}" * stores
-    return shown(ports) + more
+    """Return uops as the table has them, with one for the address of each store, or its data."""
+    store = core.of(core.store)
+    stored = sum(one == (core.data or store) for one in ports)
+    more = _more(stored, addresses(core))
+    if not store or not core.data:
+        return shown(ports) + more
+    # What stores write has as many ports as their addresses: those with fewer have fewer of these.
+    data = dict(zip(sorted(store), sorted(core.data), strict=True))
+    written = [frozenset(data[port] for port in one) for one in ports if one <= store]
+    some = [store if one <= store else one for one in ports]
+    return shown([*some, *written]) + more
+
+
+def _more(times: int, ports: str) -> str:
+    return f"+{times}*{ports}" if times > 1 else f"+{ports}" * times
 
 
 def shown(ports: Sequence[Ports]) -> str:

@@ -3,8 +3,8 @@
 Asked: after how many cycles a loaded value can be used, sooner where a load gave the address, and
 when a load can be used that reads what was stored just before. Kernels: a load whose own result is
 its address; a store and a load of one place, through which a value goes round, by width, by
-address and by part of what was stored; an addition to memory; stores side by side and a
-line apart. Answer: the cycles of a copy. All memory holds pointers.
+address and by part of what was stored; an addition to memory. Answer: the cycles of a copy. All
+memory holds pointers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,9 @@ from loopwright.calibrating.experiments.latency import Latency, of_address
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
-STORED = ("stores side by side", "stores a line apart")
-_STORES = 16
 _RENAMED = 2.5  # cycles: less than any way through a cache
-_DISPLACED, _FAR, _ODD = 8, 2056, 4  # bytes; far is more than any core renames
+STEPS = (1, 2, 4, 8)  # bytes from a place that is aligned
+REACHES = (120, 248, 504, 1016, 2040, 4088)  # bytes: the last below powers of two
 
 
 @dataclass(frozen=True)
@@ -68,17 +67,13 @@ def measure(
         asked |= banks.asked(load, forms.get(kit.FORWARDS["8 bits"][1]))
     if load and store:
         asked |= {
-            "forwarded": _pair(store, load),
-            "forwarded, displaced": _pair(store, load, {"disp": _DISPLACED}),
-            "forwarded, far": _pair(store, load, {"disp": _FAR}),
-            "forwarded, off a word": _pair(store, load, {"disp": _ODD}),
-            "forwarded, indexed": _pair(store, load, {"x": kit.POOLS["gpr"].constant[1]}),
+            "forwarded": pair(store, load),
+            "forwarded, indexed": pair(store, load, {"x": kit.POOLS["gpr"].constant[1]}),
         }
-    if store:
-        asked |= {STORED[0]: _stores(store, 8), STORED[1]: _stores(store, 72)}
+        asked |= {at(disp): pair(store, load, {"disp": disp}) for disp in (*STEPS, *REACHES)}
     for said, (one, other) in kit.FORWARDS.items():
         if one in forms and other in forms:
-            asked[f"forwarded, {said}"] = _pair(forms[one], forms[other])
+            asked[f"forwarded, {said}"] = pair(forms[one], forms[other])
     for said, name in kit.UPDATES.items():
         if name in forms:
             asked[f"updated, {said}"] = [_update(forms[name])]
@@ -95,8 +90,18 @@ def _value(form: Form) -> Operand:
     return value
 
 
-def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[bytes]:
-    """Return a store and a load of the same place, through one register."""
+def at(disp: int) -> str:
+    """Return the name of the figure of a store and a load at a displacement."""
+    return f"forwarded, at {disp}"
+
+
+def pair(
+    store: Form,
+    load: Form,
+    at: Mapping[str, int] | None = None,
+    of: Mapping[str, int] | None = None,
+) -> list[bytes]:
+    """Return a store and a load through one register, of the same place but for `of`."""
     base = store.kit.POOLS["gpr"].constant[0]
     value = _value(store)
     (result,) = (o for o in load.chosen if o.written)
@@ -104,16 +109,16 @@ def _pair(store: Form, load: Form, at: Mapping[str, int] | None = None) -> list[
     place = {"a": base, **(at or {})}
     return [
         store.encode({value.label: register, **place}),
-        load.encode({result.label: register, **place}),
+        load.encode({result.label: register, **place, **(of or {})}),
     ]
 
 
-def _stores(form: Form, step: int) -> list[bytes]:
-    """Return stores so many bytes apart."""
+def stores(form: Form, places: Sequence[int]) -> list[bytes]:
+    """Return stores of these places, of what nothing writes."""
     value = _value(form)
     base, constant = form.kit.POOLS["gpr"].constant[:2]
     given = {value.label: constant, "a": base}
-    return [form.encode({**given, "disp": step * n}) for n in range(_STORES)]
+    return [form.encode({**given, "disp": place}) for place in places]
 
 
 def _update(form: Form) -> bytes:

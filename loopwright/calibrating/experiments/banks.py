@@ -32,12 +32,12 @@ class Banks:
 def asked(load: Form, narrow: Form | None) -> dict[str, list[bytes]]:
     """Return kernels by what they show; narrow loads a byte."""
     places = {_ONE: [0] * _TIMES, _APART: [(_LINE + _WORD) * n for n in range(_TIMES)]}
-    out = {name: _loads(load, some) for name, some in places.items()}
+    out = {name: loads(load, some) for name, some in places.items()}
     if narrow:
         for together in _TOGETHER:
             for step in _STEPS:
                 some = [*[0] * together, step] * (_TIMES // (together + 1))
-                out[_beside(together, step)] = _loads(narrow, some)
+                out[_beside(together, step)] = loads(narrow, some)
     return out
 
 
@@ -64,7 +64,7 @@ def _beside(together: int, step: int) -> str:
     return f"loads of a byte, one of {together + 1} {step} bytes on"
 
 
-def _loads(form: Form, places: Sequence[int]) -> list[bytes]:
+def loads(form: Form, places: Sequence[int]) -> list[bytes]:
     """Return loads of these places to different registers."""
     (result,) = (one for one in form.chosen if one.written)
     pool = kernels.registers_of(form, result.kind, alone=True)

@@ -14,6 +14,7 @@ POOLS: Mapping[str, Pool] = {
 DISPATCHED = "unrolled"
 # Memory and branches have no experiments yet.
 LOAD, STORE, JUMP, PUSH, POP = "", "", "", "", ""
+IDIOMS = frozenset({"eor", "sub", "subs", "bic"})
 ADDED = ""
 RENAMED: Sequence[str] = ()
 LOADS: Mapping[str, str] = {}
@@ -58,6 +59,11 @@ def stacked(source: int, target: int) -> tuple[bytes, bytes]:
     """Return what moves a register to the stack, and what moves one from it."""
     push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
     return _word(push | source), _word(pop | target)
+
+
+def stack_moved(by: int) -> bytes:
+    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+    return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
 
 
 def hold(register: int, on: int) -> list[bytes]:

@@ -44,6 +44,7 @@ class Kit(Protocol):
     UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
     ADDED: str  # name of the form that adds any constant; "" where rename never does
     RENAMED: Sequence[str]  # forms that add a constant below 128, which rename does on some cores
+    IDIOMS: frozenset[str]  # mnemonics whose result may be known where operands are one register
     PUSH: str  # names of the forms that move a register to the stack and from it; "" where none is
     POP: str
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
@@ -88,6 +89,10 @@ class Kit(Protocol):
 
     def stacked(self, source: int, target: int) -> tuple[bytes, bytes]:
         """Return what moves a register to the stack, and what moves one from it."""
+        ...
+
+    def stack_moved(self, by: int) -> bytes:
+        """Return what adds so many bytes to the stack pointer, and moves nothing there."""
         ...
 
     def hold(self, register: int, on: int) -> list[bytes]:

@@ -11,6 +11,7 @@ from loopwright.calibrating.forms.x86_encode import (
     BASE,
     DISPLACEMENT,
     INDEX,
+    NO_BASE,
     SCALE,
     Part,
     accessed,
@@ -22,7 +23,8 @@ from loopwright.calibrating.forms.x86_encode import (
 from loopwright.code import binding
 from loopwright.code.outline import Outline, outlines
 
-# Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both.
+# Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both,
+# and those two without base.
 _ADDRESSES: Sequence[Mapping[str, int]] = (
     {},
     {DISPLACEMENT: 5},
@@ -30,6 +32,7 @@ _ADDRESSES: Sequence[Mapping[str, int]] = (
     {INDEX: 7, DISPLACEMENT: 5},
     {INDEX: 7, SCALE: 4},
     {INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
+    {BASE: NO_BASE, INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
 )
 _OLD = {
     iced.CpuidFeature.FPU,
@@ -55,6 +58,12 @@ _OLD = {
     iced.CpuidFeature.XSAVE,
     iced.CpuidFeature.PAUSE,
 }
+# What computes in registers that it does not name.
+_IMPLIED = {
+    iced.Mnemonic.CBW, iced.Mnemonic.CWDE, iced.Mnemonic.CDQE,
+    iced.Mnemonic.CWD, iced.Mnemonic.CDQ, iced.Mnemonic.CQO,
+    iced.Mnemonic.CLC, iced.Mnemonic.STC, iced.Mnemonic.CMC,
+}  # fmt: skip
 _ORDERS = {iced.Mnemonic.SFENCE, iced.Mnemonic.LFENCE, iced.Mnemonic.MFENCE}
 _SEGMENTS = {iced.Mnemonic.LSS, iced.Mnemonic.LFS, iced.Mnemonic.LGS}
 _PAST_CACHE = ("MOVNT", "PREFETCH", "CLFLUSH", "CLWB", "CLDEMOTE", "MASKMOV", "MOVDIR")
@@ -119,7 +128,7 @@ def _name(info: iced.OpCodeInfo) -> str:
 def _forms(code: "iced.Code_", info: iced.OpCodeInfo) -> Iterator[Form]:
     """Yield the forms of an opcode: of registers, with memory, and of address arithmetic."""
     plain = plan(info, memory=False)
-    of_registers = _form(code, plain) if plain else None
+    of_registers = _form(code, plain or []) if plain or info.mnemonic in _IMPLIED else None
     if of_registers:
         yield of_registers
     parts = plan(info, memory=True)

@@ -35,6 +35,7 @@ _IMMEDIATE = {
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
 BASE, INDEX, DISPLACEMENT = "a", "x", "disp"  # of an address, among the numbers of registers
+NO_BASE = -1  # the number of a base that there is not
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant
 _ADDRESS = 14  # register where none is given
@@ -105,12 +106,14 @@ def instruction(
 def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
     base = registers.get(BASE, _ADDRESS)
     displacement = registers.get(DISPLACEMENT, 0)
-    ins.memory_base = getattr(iced.Register, _GPR[base])
+    if base != NO_BASE:
+        ins.memory_base = getattr(iced.Register, _GPR[base])
     if INDEX in registers:
         ins.memory_index = getattr(iced.Register, _GPR[registers[INDEX]])
         ins.memory_index_scale = registers.get(SCALE, 1)
     ins.memory_displacement = displacement
-    ins.memory_displ_size = (1 if displacement in _SHORT else 8) if displacement else 0
+    short = displacement in _SHORT and base != NO_BASE
+    ins.memory_displ_size = (1 if short else 8) if displacement else 0
 
 
 def encoded(ins: iced.Instruction) -> bytes:
@@ -139,8 +142,9 @@ def operands(
             str(n), kind, part.size, access in READS or part_alone, access in WRITES, fixed
         )
     if any(part.what == "memory" for part in parts):
-        seen.add(("gpr", registers[BASE]))
-        yield Operand(BASE, "gpr", 64, read=True, written=False)
+        if registers[BASE] != NO_BASE:
+            seen.add(("gpr", registers[BASE]))
+            yield Operand(BASE, "gpr", 64, read=True, written=False)
         if INDEX in registers:
             seen.add(("gpr", registers[INDEX]))
             yield Operand(INDEX, "gpr", 64, read=True, written=False)

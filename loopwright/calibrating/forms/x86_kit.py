@@ -31,6 +31,12 @@ UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
 ADDED = "add r64,i32"
 RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")
 PUSH, POP = "push r64", "pop r64"
+_ZEROING = (
+    "pxor", "xorps", "xorpd", "pandn", "andnps", "andnpd",
+    *(f"psub{kind}" for kind in ("b", "w", "d", "q", "sb", "sw", "usb", "usw")),
+    *(f"pcmp{what}{bits}" for what in ("eq", "gt") for bits in "bwdq"),
+)  # fmt: skip
+IDIOMS = frozenset({"xor", "sub", *_ZEROING, *(f"v{name}" for name in _ZEROING)})
 # Branches to what follows them, and their opposites; their kind is what they go by. None of the
 # first ones is taken behind the count of a loop's trips, which is above zero.
 BRANCHES: Sequence[Branch] = tuple(
@@ -159,6 +165,12 @@ def stacked(source: int, target: int) -> tuple[bytes, bytes]:
     create, code = iced.Instruction.create_reg, iced.Code
     push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
     return _encoded(push), _encoded(pop)
+
+
+def stack_moved(by: int) -> bytes:
+    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+    create = iced.Instruction.create_reg_i32
+    return _encoded(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
 
 
 def hold(register: int, on: int) -> list[bytes]:

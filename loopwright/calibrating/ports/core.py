@@ -1,8 +1,9 @@
 """What is known of a core and of its forms: classes, their ports, uops."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.rule import Ports
 
@@ -30,6 +31,8 @@ class Core:
     load: str = ""  # names of the forms that only load and only store a register
     store: str = ""
     renamed: frozenset[str] = frozenset()  # names of forms that rename does for small constants
+    # Ports of loads to vectors, by their bits, where these are others.
+    vectors: Mapping[int, Ports] = field(default_factory=dict)
 
     def of(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""
@@ -40,9 +43,40 @@ class Core:
         """Return the number of the class that a form is of."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
+    @property
+    def data(self) -> Ports | None:
+        """Return the ports of what stores write, where those of their class are of addresses.
+
+        They are so where loads use them, too. Then floods of stores alone show what needs no
+        address of its own, as changes of memory do whose load has computed it.
+        """
+        load, store = self.of(self.load), self.of(self.store)
+        if not load or not store or not load & store:
+            return None
+        first = max(frozenset().union(*self.ports)) + 1
+        return frozenset(range(first, first + len(store)))
+
+    @property
+    def memory(self) -> tuple[Ports, ...]:
+        """Return the ports of uops that load and store, as far as they are known."""
+        return tuple(one for one in (self.of(self.load), self.of(self.store), self.data) if one)
+
+    def accesses(self, ports: Ports) -> bool:
+        """Say whether a uop of these ports loads or stores."""
+        return any(ports <= one for one in self.memory)
+
+    def loads(self, form: Form) -> Ports | None:
+        """Return the ports of what a form loads."""
+        bits = max((one.bits for one in form.operands if one.kind == "vector"), default=0)
+        return self.vectors.get(bits, self.of(self.load))
+
     def within(self, uops: Sequence[Ports]) -> tuple[int, ...]:
         """Return how many uops floods of each class show."""
-        return tuple(sum(one <= ports for one in uops) for ports in self.ports)
+        written = sum(one == self.data for one in uops)
+        return tuple(
+            sum(one <= ports for one in uops) + (written if number == self._storing else 0)
+            for number, ports in enumerate(self.ports)
+        )
 
     @property
     def sets(self) -> Sequence[Ports]:
@@ -51,7 +85,7 @@ class Core:
         Those of classes, those of all arithmetic, and what any of these share: where no instruction
         has just these, no class shows them.
         """
-        memory = (self.of(self.load), self.of(self.store))
+        memory = self.memory
         found = list(dict.fromkeys(p for p in (*self.ports, self.wide) if p not in memory))
         for one in found:  # grows as it goes
             found += dict.fromkeys(one & other for other in found if one & other not in found)
@@ -60,5 +94,9 @@ class Core:
     @property
     def wide(self) -> Ports:
         """Return the ports of what no flood can show: all that arithmetic has."""
-        memory = {self.of(self.load), self.of(self.store)}
+        memory = self.memory
         return frozenset().union(*(ports for ports in self.ports if ports not in memory))
+
+    @property
+    def _storing(self) -> int | None:
+        return self.class_of(self.store)

@@ -87,8 +87,10 @@ class Asked:
         """
         form = self.form
         plain = all(one.fixed is None for one in form.operands)
-        room = not form.memory or not form.memory.written or form.memory.bits <= _WORD
+        written = form.memory is not None and form.memory.written
+        room = not written or (form.memory is not None and form.memory.bits <= _WORD)
         most = min(self.most, self.cycles // _span(self.rate))
+        most = min(most, kernels.NEAR) if written else most
         if self.spare:
             most = min(most, int(self.cycles * self.spare // max(self.places, 1)))
         return max(1, most) if plain and room else 1

@@ -17,7 +17,7 @@ class Like:
         known: Mapping[str, Uops],
         latencies: Mapping[str, Sequence[Latency]],
     ) -> None:
-        self._core, self._known, self._latencies = core, dict(known), latencies
+        self._core, self.known, self._latencies = core, dict(known), latencies
         self._seen: dict[tuple[object, ...], str] = {}
 
     def split(self, forms: Sequence[Form]) -> tuple[list[Form], list[Form]]:
@@ -32,19 +32,19 @@ class Like:
 
     def learn(self, uops: Mapping[str, Uops]) -> None:
         """Take uops that were found."""
-        self._known.update(uops)
+        self.known.update(uops)
 
     def guess(self, form: Form) -> tuple[Ports, ...] | None:
         """Return the uops that a form may have, None where no other is like it."""
         if own := self._core.of(form.name):
             return (own,)
-        twin = self._known.get(form.twin)
+        twin = self.known.get(form.twin)
         if form.memory and twin and twin.ports is not None:
-            load, store = self._core.of(self._core.load), self._core.of(self._core.store)
+            load, store = self._core.loads(form), self._core.of(self._core.store)
             more = [load] * form.memory.read + [store] * form.memory.written
             computing = () if self._only_loads(form) else twin.ports
             return computing + tuple(one for one in more if one)
-        other = self._known.get(self._seen.get(_kind(form), ""))
+        other = self.known.get(self._seen.get(_kind(form), ""))
         return other.ports if other else None
 
     def _only_loads(self, form: Form) -> bool:

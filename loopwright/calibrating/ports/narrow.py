@@ -261,6 +261,8 @@ class _Listed:
         if moves not in self._known:
             loads = _times(self._load, moves[0])
             stores = _times(self._store, moves[1])
+            if all(moves) and self._core.data:
+                stores = [*stores, (self._core.data,)]
             self._known[moves] = [
                 self._choice(one)
                 for count in range(_MOST + 1)
@@ -272,7 +274,7 @@ class _Listed:
         return self._known[moves]
 
     def _choice(self, uops: Multiset) -> _Choice:
-        computing = sum(one not in (self._load, self._store) for one in uops)
+        computing = sum(not self._core.accesses(one) for one in uops)
         return _Choice(
             uops, cycles(Counter(uops)), self._core.within(uops), _sorted(uops), computing
         )

@@ -36,6 +36,22 @@ def measure(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
     return {name: Uops(0, None, why=why) for name in (kit.PUSH, kit.POP)}
 
 
+def moved(kit: Kit) -> dict[str, list[bytes]]:
+    """Return pops and pushes beside what changes the stack pointer otherwise, by what they are."""
+    pool = kit.POOLS["gpr"]
+    pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(2)]
+    return {
+        "pops behind a change of the stack pointer": [
+            kit.stack_moved(-16),
+            *(pop for _, pop in pairs),
+        ],
+        "pushes before a change of the stack pointer": [
+            *(push for push, _ in pairs),
+            kit.stack_moved(16),
+        ],
+    }
+
+
 def latencies(
     kit: Kit, found: Mapping[str, Uops], known: Mapping[str, Sequence[Latency]]
 ) -> dict[str, Sequence[Latency]]:

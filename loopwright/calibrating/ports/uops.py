@@ -38,8 +38,12 @@ def find(
     latencies: Mapping[str, Sequence[Latency]],
     places: Mapping[str, Surplus],
     known: Found | None = None,
+    brought: Mapping[int, float] | None = None,
 ) -> Found:
-    """Return the uops of each form; known are those of forms that others are like."""
+    """Return the uops of each form; known are those of forms that others are like.
+
+    brought is as held.brought has it, where there are more forms with memory than these.
+    """
     spans = floods.spans(laboratory, forms, rates, latencies)
     lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
@@ -52,7 +56,8 @@ def find(
             if places[form.name].uops is None
         }
         left = [form for form in left if form.name not in out]
-    brought = held.brought(forms, rates)
+    if brought is None:
+        brought = held.brought(forms, rates)
     others = like.Like(core, known.uops if known else {}, latencies)
     for some in others.split(left):
         cases = [
@@ -71,7 +76,13 @@ def find(
         narrow.solve(laboratory, core, cases)
         found = {one.form.name: _of(core, one, places[one.form.name], counts) for one in cases}
         hold = partial(
-            held.hold, laboratory, core, rates=rates, latencies=latencies, brought=brought
+            held.hold,
+            laboratory,
+            core,
+            rates=rates,
+            latencies=latencies,
+            brought=brought,
+            known=others.known,
         )
         held_ = hold([one.form for one in cases], found)
         if not counts:
@@ -146,7 +157,7 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
         return Uops(1, uops, why="of a class")
     if counts:
         return Uops(places.uops or 1, uops, why="by floods and dispatch")
-    memory = sum(one in (core.of(core.load), core.of(core.store)) for one in uops)
+    memory = sum(core.accesses(one) for one in uops)
     computing = len(uops) - memory
     return Uops(max(1, min(places.uops or computing, computing)), uops, why="by floods")
 

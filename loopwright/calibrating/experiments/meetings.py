@@ -1,0 +1,66 @@
+"""Loads and stores that cross a boundary, lie side by side, or meet in part.
+
+Asked: what an access across a boundary costs, which stores are written to the cache together, and
+what a load takes that reads a part of what a store stored, or more. Kernels: accesses of places
+that differ in this alone, by what they show; no single one tells a rule.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from loopwright.calibrating.experiments import accesses, banks
+from loopwright.calibrating.forms.form import Form
+
+BOUNDARIES = (16, 32, 64)  # bytes
+UPPER, MORE = "a chain by the upper half", "a chain by more than was stored"
+_LINE = 64  # bytes
+_HALF = 4  # bytes of an access before a boundary that it crosses
+_TIMES = 6  # accesses of a kernel
+
+
+def loads(load: Form) -> dict[str, list[bytes]]:
+    """Return loads of 8 bytes by the boundary that they cross."""
+    steps = [(_LINE + 8) * n for n in range(_TIMES)]
+    out = {"loads across nothing": banks.loads(load, steps)}
+    for boundary in BOUNDARIES:
+        places = [_LINE * n + boundary - _HALF for n in range(_TIMES)]
+        out[f"loads across {boundary} bytes"] = banks.loads(load, places)
+    return out
+
+
+def stores(store: Form) -> dict[str, list[bytes]]:
+    """Return stores of 8 bytes by the boundary that lies between them, or that they cross."""
+    out = {
+        "stores of one place": accesses.stores(store, [0] * _TIMES),
+        "stores side by side": accesses.stores(store, [8 * n for n in range(16)]),
+        "stores a line apart": accesses.stores(store, [(_LINE + 8) * n for n in range(16)]),
+    }
+    for boundary in BOUNDARIES:
+        beside = [boundary - 8, boundary] * (_TIMES // 2)
+        out[f"stores on either side of {boundary} bytes"] = accesses.stores(store, beside)
+        across = [boundary - _HALF] * _TIMES
+        out[f"stores across {boundary} bytes"] = accesses.stores(store, across)
+    return out
+
+
+def parts(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
+    """Return stores and loads of a part or of more; those that are no chain wait for nothing."""
+    whole, part = ("mov m64,r64", "mov r64,m64"), ("mov m32,r32", "mov r32,m32")
+    if not all(name in forms for name in (*whole, *part)):
+        return {}
+    (store, load), (short, half) = ([forms[name] for name in pair] for pair in (whole, part))
+    return {
+        "a chain by the lower half": accesses.pair(store, half),
+        UPPER: accesses.pair(store, half, of={"disp": _HALF}),
+        MORE: accesses.pair(short, load),
+        "a half of what was stored": _apart([store], half),
+        "more than was stored": _apart([short], load),
+        "what was stored as halves": _apart([short, short], load),
+    }
+
+
+def _apart(stored: Sequence[Form], load: Form) -> list[bytes]:
+    """Return stores side by side of what nothing writes, and a load to a register of its own."""
+    out = []
+    for n, store in enumerate(stored):
+        out += accesses.stores(store, [_HALF * n])
+    return [*out, *banks.loads(load, [0])]
