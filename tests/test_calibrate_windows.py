@@ -5,12 +5,14 @@ import tomllib
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import width, windows
+from loopwright.calibrating.experiments import latency, throughput, width, windows
 from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Timing
 from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import floods
+from loopwright.predicting.forms import forms as table
 
 
 def measured(machine):
@@ -108,6 +110,36 @@ def test_nops_that_share_places_are_not_counted():
     assert (wide.instructions, wide.nops) == (5, True)
 
 
+@pytest.mark.parametrize(
+    ("core", "settings", "instructions"),
+    [
+        ("sandybridge", {}, 4),
+        ("haswell", {"rename.width": "3"}, 3),
+        ("zen2", {"rename.instructions": "6", "uop_cache.line_uops": "7"}, 6),
+        (
+            "zen4",
+            {"macro_fusion.nops": "false", "rename.width": "5", "uop_cache.line_uops": "6"},
+            5,
+        ),
+    ],
+)
+def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
+    core, settings, instructions
+):
+    machine = Simulated(core, settings)
+    laboratory = Laboratory(machine)
+    wide = width.measure(laboratory)
+    assert wide.instructions == instructions
+    known = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
+    names = ["add r64,m64", "shl r64,i8", "andps x,x", "cmovo r64,r64", "lea.bd r32", "mov r32,r32"]
+    some = [known[name] for name in names]
+    rates = throughput.measure(laboratory, some)
+    latencies = latency.measure(laboratory, some, throughput.cycles(rates))
+    places = floods.dispatched(laboratory, some, rates, latencies, wide)
+    issue = {name: int(table(core)[name]["issue"]) for name in names}
+    assert {name: places[name].uops for name in names} == issue
+
+
 class _Deaf(Simulated):
     """A machine that answers some trials and refuses others for good."""
 
@@ -148,9 +180,9 @@ def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
     assert core["retire"]["reorder_buffer"]["value"] == 187
     assert core["scheduler"]["entries"]["value"] == 75
     assert core["rename"]["whole_groups"]["value"] is True
-    for table, name in (("retire", "reorder_buffer"), ("scheduler", "entries")):
-        assert core[table][name]["source"].endswith("[calibrated]")
-        assert core[table][name]["confidence"] == "high"
+    for part, name in (("retire", "reorder_buffer"), ("scheduler", "entries")):
+        assert core[part][name]["source"].endswith("[calibrated]")
+        assert core[part][name]["confidence"] == "high"
     measured_csv = (folder / "measured.csv").read_text()
     assert ",reorder buffer,187," in measured_csv
     assert ",store queue,>= " in measured_csv
