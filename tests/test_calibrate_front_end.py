@@ -8,12 +8,12 @@ import calibrations
 import pytest
 
 import loopwright as lw
-from loopwright.calibrating.delivery.probe import LOOPS, STRAIGHT
+from loopwright.calibrating.delivery.probe import LOOPS, STRAIGHT, Probe
 from loopwright.calibrating.forms import kits
-from loopwright.calibrating.front_ends import choose, search
+from loopwright.calibrating.front_ends import candidates, choose, search, telling
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import learn
-from loopwright.calibrating.machines.machine import Timing
+from loopwright.calibrating.machines.machine import Timing, Trial
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.verb import chosen
 from loopwright.code import binding
@@ -134,6 +134,29 @@ def test_what_no_front_end_explains_is_left_unbound():
     assert "mean error" in learned.front_end.left[f"front end of {STRAIGHT}"]
     # Its loops that the op cache holds are those of Skylake.
     assert (values["uop_cache.rule"][0], values["uop_cache.width"][0]) == ("region", 6)
+
+
+def test_values_that_only_another_value_tells_are_assumptions():
+    """Of lines and their uops kernels show the product alone, and the rest of both by itself."""
+    free = {"lines": (1, 2, 3, 6), "uops": (1, 2, 3, 6), "width": (4, 6)}
+    both = candidates.Structure("x", {}, free, (("lines", "uops"),))
+    machine = search.Search(lambda v, some: [_x(v) for _ in some], [_x({**_TRUE})] * 12)
+    fit = machine.fit(both)
+    assert fit.error == 0
+    timed = [(Probe(LOOPS, "k", Trial(b"", "loop")), _x(_TRUE), 0.01)] * 12
+    said = {name: telling.source(machine, fit, name, timed) for name in free}
+    assert all(said[name].startswith("assumption: no kernel tells") for name in ("lines", "uops"))
+    assert said["width"].startswith("k: ")
+    alone = candidates.Structure("x", {}, free)
+    fit = search.Fit(alone, fit.values, fit.error, fit.predicted)
+    assert telling.source(machine, fit, "lines", timed).startswith("k: ")
+
+
+_TRUE = {"lines": 3, "uops": 2, "width": 4}
+
+
+def _x(values):
+    return 100 / values["width"] + 10 * values["lines"] * values["uops"]
 
 
 class Odd(Simulated):

@@ -15,6 +15,8 @@ SOURCE = "calibrated"
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
+_TWO = 8  # forms of two uops by which it is told whether dispatch counts these
+_HALF = "assumption: half of a round trip between registers is the way from vectors"
 _UNKNOWN = "assumption: not measured"
 # Figures of a store and a load, in the order in which they are least likely done by rename.
 _FORWARDED = (
@@ -74,12 +76,10 @@ def text(learned: Learned, machine: Machine) -> str:
 
 def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     width = learned.width
-    counted = "nops" if width.nops else "moves"
-    wide = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
     tables = _chosen(learned)
     known: Mapping[str, list[_Entry]] = {
         "rename": [
-            ("width", width.instructions, wide),
+            *_width(learned),
             ("queue", 64, _UNKNOWN),
             ("move_slots_gpr", "unlimited", _UNKNOWN),
             ("move_slots_vec", "unlimited", _UNKNOWN),
@@ -132,6 +132,24 @@ def _held(
     return name, one.value, f"{one.note} [{SOURCE}]"
 
 
+def _width(learned: Learned) -> Iterator[_Entry]:
+    """Yield the width: of instructions, where forms of two uops take no more places than others.
+
+    A core may count uops besides; no experiment keeps more of them busy than that.
+    """
+    width = learned.width
+    counted = "nops" if width.nops else "moves"
+    said = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
+    core = learned.core
+    memory = {core.of(name) for name in (core.load, core.store)}
+    two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
+    places = [u.places for u in two if memory.isdisjoint(u.ports or ())]
+    if len(places) >= _TWO and 2 * places.count(1) > len(places):
+        yield "instructions", width.instructions, said
+        said = f"assumption: as many uops as instructions, of which forms of two are one; {said}"
+    yield "width", width.instructions, said
+
+
 def _groups(learned: Learned) -> Iterator[_Entry]:
     """Yield whether rename waits for room for a whole group, where that is known."""
     whole = learned.windows.whole_groups
@@ -175,7 +193,8 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
 def _memory(learned: Learned) -> Iterator[_Entry]:
     accesses = learned.accesses
     for name, cycles in accesses.loads.items():
-        yield name, cycles, f"from the address of a load alone [{SOURCE}]"
+        said = f"from the address of a load alone [{SOURCE}]"
+        yield name, cycles, said if name == "load_cycles" else f"{_HALF}; with it, {said}"
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
         yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"

@@ -8,7 +8,9 @@ all of them take; which front end explains it is found by having the simulator p
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
+from loopwright.calibrating import kernels
 from loopwright.calibrating.delivery import small_loops, straight
 from loopwright.calibrating.delivery.probe import Probe
 from loopwright.calibrating.forms.form import Form
@@ -61,9 +63,16 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, U
     nop = partial(_nop, kit, prefixed)
     probes = list(straight.probes(kit, nop, forms, known))
     if kit.BRANCHES:
-        probes += small_loops.probes(nop)
+        probes += small_loops.probes(nop, _two(forms, known))
     timings = laboratory.trials([probe.trial for probe in probes])
     return FrontEnd(probes, timings, not prefixed, {}, {}, {})
+
+
+def _two(forms: Sequence[Form], known: Mapping[str, Uops]) -> list[bytes]:
+    """Return instances of a form of two uops, none where there is none."""
+    instances = kernels.Instances()
+    two = (form for form in straight.several(forms, known) if known[form.name].places == 2)
+    return [instances.of(form) for form in islice(two, 1) for _ in range(4)]
 
 
 def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:

@@ -1,8 +1,8 @@
 """Loops: what the caches of decoded code deliver, by the number and the place of instructions.
 
 Kernels: loops of 0 to 80 nops; two loops at all 64 code offsets; regions of 32 and of 64 bytes that
-hold more and more nops; constants of 64 bits; nops of random lengths, half of which are kept
-aside. Each loop counts down and branches back.
+hold more and more nops, or nops and instructions of two uops; constants of 64 bits; nops of random
+lengths, half of which are kept aside. Each loop counts down and branches back.
 """
 
 import random
@@ -20,8 +20,8 @@ _WIDE = tuple(bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3
 _RANDOM, _SEED = 40, 43
 
 
-def probes(nop: Nop) -> Iterator[Probe]:
-    """Yield the loops."""
+def probes(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+    """Yield the loops; several are instances of a form of two uops, if one is known."""
     for count in _COUNTS:
         yield _probe(f"a loop of {count} nops", [nop(4)] * count)
     for count in _PLACED:
@@ -30,6 +30,8 @@ def probes(nop: Nop) -> Iterator[Probe]:
             yield _probe(name, [nop(4)] * count, offset)
     yield from _dense(nop)
     yield from _wide(nop)
+    if several:
+        yield from _mixed(nop, several)
     draw = random.Random(_SEED)
     for number in range(_RANDOM):
         sizes = [draw.randint(1, (4, 6, 9)[number % 3]) for _ in range(draw.randint(2, 30))]
@@ -62,6 +64,24 @@ def _dense(nop: Nop) -> Iterator[Probe]:
 def _filled(nop: Nop, size: int, count: int) -> list[bytes]:
     """Return as many nops in so many bytes, of lengths as equal as can be."""
     return [nop(size // count + (n < size % count)) for n in range(count)]
+
+
+def _mixed(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+    """Yield loops of which a part holds nops and instructions of two uops, in random order."""
+    draw = random.Random(_SEED + 1)
+    for size, uops in ((32, (15, 16, 17, 18)), (64, (33, 34, 35, 36))):
+        sparse = _filled(nop, 32, 4)
+        for count in uops:
+            for twice in range(1, 5):
+                small = count - 2 * twice
+                left = size - sum(len(one) for one in several[:twice])
+                if left < small:
+                    break
+                mixed = [*_filled(nop, left, small), *several[:twice]]
+                draw.shuffle(mixed)
+                order = "".join("2" if one in several else "1" for one in mixed)
+                name = f"a loop of {size} bytes of instructions of {order} uops behind 32 of 4 nops"
+                yield _probe(name, [*sparse * (size // 32), *mixed, *sparse], aside=twice == 3)
 
 
 def _wide(nop: Nop) -> Iterator[Probe]:

@@ -41,7 +41,7 @@ def probes(kit: Kit, nop: Nop, forms: Sequence[Form], known: Mapping[str, Uops])
     yield from _constants(nop)
     yield from _prefixes(nop)
     yield from _branches(nop)
-    for form in _several(forms, known):
+    for form in several(forms, known):
         uops = known[form.name].places
         instances = kernels.Instances()
         for behind in range(_BEHIND):
@@ -89,8 +89,8 @@ def _branches(nop: Nop) -> Iterator[Probe]:
         yield _probe(f"{beside} nops and a test", [*rest, _TEST] * 4, aside=beside == 3)
 
 
-def _several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
-    """Yield forms of several uops of which many run in few cycles."""
+def several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
+    """Yield forms of several uops of which many run in few cycles, those of fewest uops first."""
     for places in UOPS:
         fit = [form for form in forms if _plain(form) and _needs(known[form.name], places)]
         yield from sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))[:_FORMS]

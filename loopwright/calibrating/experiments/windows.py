@@ -23,6 +23,7 @@ _SURE = 3.0  # standard deviations
 _UNIFIED = 3  # entries by which schedulers that are one may seem to differ
 _MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
 _TOLD = 2  # entries by which one way to rename explains corners better than another
+_ASTRAY = 1  # entries by which corners may miss where whole groups explain them
 _PLAIN, _DRAIN = (
     2.0,
     4.0,
@@ -176,6 +177,8 @@ def _entries(
     groups = [n + width - 1 - (f if f < width - 1 else 0) for f, n in at.items()]
     less = _spread(apart) - _spread(groups)
     whole = None if abs(less) < _TOLD or (less < 0 and not sharp) else less > 0
+    if _spread(groups if whole else apart) > (_ASTRAY if whole else 0):
+        whole = None  # Neither explains them, as where what delivers code is slower than rename.
     some = {True: groups, False: apart, None: [*apart, *groups]}[whole]
     low, high = min(some), max(some)
     note = f"{low} to {high}, " if low < high else ""

@@ -5,7 +5,7 @@ comes first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.delivery.straight import UOPS
@@ -26,7 +26,8 @@ def _down(most: int, least: int = 1) -> Sequence[int]:
 class Structure:
     """A kind of front end: what makes it one, what is free, what is to be tried together.
 
-    starts are where a search begins, as far as these are not the preferred values.
+    starts are where a search begins, as far as these are not the preferred values. beside are
+    values that a search does not try, as kernels hardly tell them from one of those that it does.
     """
 
     name: str
@@ -34,11 +35,18 @@ class Structure:
     free: Mapping[str, Sequence[Value]]
     together: tuple[tuple[str, str], ...] = ()
     starts: Sequence[Values] = ({},)
+    beside: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
     def firsts(self) -> Iterator[dict[str, Value]]:
         """Yield the values that searches begin with."""
         preferred = {name: values[0] for name, values in self.free.items()}
         yield from ({**self.fixed, **preferred, **start} for start in self.starts)
+
+    def partners(self, name: str) -> Iterator[str]:
+        """Yield the parameters that are tried together with one."""
+        for one, two in self.together:
+            if name in (one, two) and one in self.free and two in self.free:
+                yield two if name == one else one
 
 
 _DECODE: Mapping[str, Sequence[Value]] = {
@@ -89,6 +97,8 @@ _BUFFER: Mapping[str, Sequence[Value]] = {
     "loop_buffer.enabled": _FALSE_FIRST,
     "loop_buffer.uops": (*range(16, 73), 80, 96, 112, 128, 144),
 }
+# Loops of one branch tell nothing of rules by which one behind another is followed.
+_BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
 _TOGETHER = (
     ("uop_cache.width", "uop_cache.reads"),
     ("uop_cache.width", "uop_cache.joins"),
@@ -105,7 +115,8 @@ def loops(straight: Values) -> Iterator[Structure]:
     entry |= {"uop_cache.line_uops": _down(16, 4), **_READ}
     if straight["uop_cache.rule"] == "entry":
         free = {n: v for n, v in {**entry, **branches}.items() if n not in COPIES.free}
-        yield Structure("the op cache that holds all copies", straight, free, _TOGETHER)
+        name = "the op cache that holds all copies"
+        yield Structure(name, straight, free, _TOGETHER, beside=_BESIDE)
         return
     bubbles: dict[str, Sequence[Value]] = {"fetch.taken_bubble": (0, 1, 2, 3)}
     blocks = straight["front_end.fetch"] == "blocks"
@@ -115,7 +126,8 @@ def loops(straight: Values) -> Iterator[Structure]:
         *_TOGETHER,
         ("uop_cache.region_bytes", "uop_cache.line_uops"),
     )
-    yield Structure("an op cache of entries", fixed, {**entry, **_BUFFER, **branches}, together)
+    entries = {**entry, **_BUFFER, **branches}
+    yield Structure("an op cache of entries", fixed, entries, together, beside=_BESIDE)
     region: dict[str, Sequence[Value]] = {
         "uop_cache.region_bytes": (32, 64, 16),
         "uop_cache.lines": _down(8),
@@ -136,4 +148,4 @@ def loops(straight: Values) -> Iterator[Structure]:
     starts: list[Values] = [{"uop_cache.region_bytes": size} for size in (32, 64)]
     cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
     starts.append({"uop_cache.region_bytes": 64, **cut})
-    yield Structure("an op cache of regions", fixed, region, together, starts)
+    yield Structure("an op cache of regions", fixed, region, together, starts, _BESIDE)

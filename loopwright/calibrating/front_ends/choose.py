@@ -13,7 +13,7 @@ from loopwright.calibrating.delivery.probe import LOOPS, STRAIGHT
 from loopwright.calibrating.front_ends import candidates
 from loopwright.calibrating.front_ends.candidates import Structure, Value, Values
 from loopwright.calibrating.front_ends.kernels import IDEAL, Kernels
-from loopwright.calibrating.front_ends.telling import source
+from loopwright.calibrating.front_ends.telling import SURE, source
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 
@@ -98,7 +98,7 @@ def _straight(kernels: Kernels) -> _Chosen:
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
     """Return what delivers straight code as fast as it is dispatched, but for the longest."""
-    why = parameters.fitted(said) if explained else f"assumption: {said}"
+    why = f"assumption: as wide as can be; {said}"
     return _Chosen({name: (value, why) for name, value in _UNBOUND.items()}, said, explained)
 
 
@@ -130,12 +130,15 @@ def _best(
     said = f"{fit.structure.name}: mean error {100 * fit.error:.1f} % of {len(kernels.fitted)} "
     said += f"kernels, {100 * kept:.1f} % of {len(kernels.aside)} kept aside"
     said += "".join(f"; {one.structure.name} {100 * one.error:.1f} %" for one in fits[1:])
+    alike = [one.structure.name for one in fits[1:] if one.error < fit.error + SURE]
     values = dict(before)
     for name, value in fit.values.items():
         if name in fit.structure.free:
             why = source(search, fit, name, kernels.fitted)
         elif name in before and before[name][0] == value:
             continue
+        elif alike and name in _KINDS:
+            why = f"assumption: kernels do not tell it from {' and '.join(alike)}; {said}"
         else:
             why = said if name in _KINDS else "assumption: not measured"
         assumed = why.startswith("assumption")

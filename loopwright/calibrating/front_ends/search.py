@@ -53,11 +53,20 @@ class Search:
         return Fit(structure, values, self._error(values), self._predicted(values))
 
     def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
-        """Yield the other values of a parameter: each with its error and its predictions."""
-        for value in fit.structure.free[name]:
+        """Yield the other values of a parameter: each with its error and its predictions.
+
+        What is tried together with it takes the value with which kernels are explained best.
+        """
+        structure = fit.structure
+        for value in (*structure.free[name], *structure.beside.get(name, ())):
             if value != fit.values[name]:
-                tried = {**fit.values, name: value}
-                yield value, self._error(tried), self._predicted(tried)
+                best = {**fit.values, name: value}
+                for partner in structure.partners(name):
+                    for other in structure.free[partner]:
+                        tried = {**fit.values, name: value, partner: other}
+                        if self._error(tried, self._error(best)) < self._error(best):
+                            best = tried
+                yield value, self._error(best), self._predicted(best)
 
     def _descend(self, structure: Structure, first: Values) -> Values:
         """Return where changes lead from some values."""

@@ -6,7 +6,9 @@ from loopwright.calibrating.delivery.probe import Probe
 from loopwright.calibrating.front_ends.candidates import Value
 from loopwright.calibrating.front_ends.search import SAME, Fit, Search
 
-_SURE = 0.001  # of the mean error that another value has to add
+SURE = 0.001  # of the mean error that another value has to add
+# What a kernel may take else than predicted and still tell: relative, or uncertainties.
+_AS_SAID, _ERRORS = 0.015, 3.0
 
 Timed = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
 
@@ -17,7 +19,7 @@ def source(search: Search, fit: Fit, name: str, timed: Timed) -> str:
     best: tuple[float, str] | None = None
     for value, error, predicted in search.others(fit, name):
         shown = _shown(fit, value, predicted, timed)
-        if shown is None or error < fit.error + _SURE:
+        if shown is None or error < fit.error + SURE:
             same.append(value)
         elif best is None or error < best[0]:
             best = error, shown
@@ -29,11 +31,16 @@ def source(search: Search, fit: Fit, name: str, timed: Timed) -> str:
 
 
 def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:
-    """Return what the kernel took that speaks most against a value, None where none does."""
+    """Return what the kernel took that speaks most against a value, None where none does.
+
+    A kernel that is not explained by what was chosen either tells nothing.
+    """
     most, said = SAME, None
     rows = zip(timed, fit.predicted, predicted, strict=True)
     for (probe, cycles, uncertainty), mine, other in rows:
         if mine != mine or other != other:
+            continue
+        if abs(mine - cycles) > max(_AS_SAID * cycles, _ERRORS * uncertainty):
             continue
         gain = (abs(other - cycles) - abs(mine - cycles)) / cycles
         if gain > most:
