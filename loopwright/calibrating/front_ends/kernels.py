@@ -1,20 +1,28 @@
 """Kernels of a kind of code that a core has figures for, predicted with candidates."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from loopwright.calibrating import write
+from loopwright.calibrating import parameters, write
+from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.delivery.probe import Probe
 from loopwright.calibrating.front_ends.candidates import Structure, Values
-from loopwright.calibrating.front_ends.search import Fit, Search, error
+from loopwright.calibrating.front_ends.search import Fit, Key, Search, error, key
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.machines.simulated import answers
 from loopwright.calibrating.ports.core import Uops
 from loopwright.code import binding
 
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
+
 IDEAL: Values = {"front_end.mode": "ideal", "front_end.fetch": "blocks", "uop_cache.rule": "none"}
 _SURE = 0.03  # relative uncertainty, at most: what is known less well tells little
+_CORES = 64  # that are kept: a front end is predicted with several times in a row
 _AS_GOOD = 0.0003  # of the mean error that tells no two structures apart
 # What is taken to need as much as another form, in kernels alone: operands of 16 bits, with which
 # prefixes that change lengths come, and the count of a loop.
@@ -33,6 +41,8 @@ class Kernels:
         named = binding.forms(machine.isa, codes) if codes else []
         names = {name for some in named for name in some or ()}
         self._machine, self._learned = machine, _of(learned, names)
+        self._core = lru_cache(_CORES)(self._make)
+        self._table = lru_cache(_CORES)(self._write)
         ideal = self._predicted([probe for probe, _, _ in every], IDEAL)
         self._ideal = [one for one in ideal if one == one]
         self.every = [row for row, known in zip(every, ideal, strict=True) if known == known]
@@ -40,15 +50,26 @@ class Kernels:
         self.aside = [row for row in self.every if row[0].aside]
 
     def _predicted(self, probes: Sequence[Probe], values: Values) -> list[float]:
-        tried = {name: (value, "tried") for name, value in values.items()}
-        front = replace(self._learned.front_end, parameters=tried)
-        learned = replace(self._learned, front_end=front)
         try:
-            core = binding.core(*write.texts(learned, self._machine), {})
+            core = self._core(key(values))
         except ValueError:
             return [float("nan")] * len(probes)
         timings = answers(core, [probe.trial for probe in probes])
         return [float("nan") if t.cycles is None else t.cycles for t in timings]
+
+    def _make(self, values: Key) -> "Core":
+        """Return the core with a front end."""
+        table = self._table(tuple(pair for pair in values if pair[0].startswith(AFTER)))
+        return binding.core(parameters.text(self._with(values), self._machine), table, {})
+
+    def _write(self, after: Key) -> str:
+        """Return the table of forms, in which no more of a front end stands than this."""
+        return write.table(self._with(after), self._machine)
+
+    def _with(self, values: Key) -> Learned:
+        tried = {name: (value, "tried") for name, value in values}
+        front = replace(self._learned.front_end, parameters=tried)
+        return replace(self._learned, front_end=front)
 
     def predict(self, values: Values, numbers: Sequence[int]) -> list[float]:
         """Predict some of the kernels that choices are made by."""
@@ -73,7 +94,11 @@ class Kernels:
 
     def best(self, structures: Sequence[Structure]) -> tuple[Search, list[Fit]]:
         """Fit structures; return them with the best first, of those as good the one preferred."""
-        search = Search(self.predict, [cycles for _, cycles, _ in self.fitted])
+        numbers: dict[bytes, list[int]] = defaultdict(list)
+        for n, (probe, _, _) in enumerate(self.fitted):
+            numbers[probe.trial.code].append(n)
+        cycles = [cycles for _, cycles, _ in self.fitted]
+        search = Search(self.predict, cycles, list(numbers.values()))
         fits = [search.fit(one) for one in structures]
         least = min(fit.error for fit in fits)
         best = next(fit for fit in fits if fit.error <= least + _AS_GOOD)

@@ -1,17 +1,20 @@
 """The front end that explains kernels best: values one by one and in pairs, until none helps."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating.front_ends.candidates import Structure, Value, Values
 
 _ROUNDS = 6  # at most
-_PARTS = 6  # that kernels are predicted in, as most values are wrong in the first one
+_FIRST = 12  # kernels that are predicted first, as most values are wrong there; then as many again
+_RECENT = 0.3  # weight of what values did last in what a kernel is likely to say against others
 _BETTER = 2e-4  # of the mean error: less decides nothing
 SAME = 0.01  # relative: predictions that no kernel tells apart
 
+Key = tuple[tuple[str, Value], ...]
 # What a front end predicts for kernels of these numbers, not a number where it has no answer.
 Predict = Callable[[Values, Sequence[int]], Sequence[float]]
 
@@ -35,15 +38,34 @@ def _off(predicted: float, cycles: float) -> float:
     return min(abs(predicted - cycles) / cycles, 1.0) if predicted == predicted else 1.0
 
 
+@dataclass
+class _Tried:
+    """Values that were tried: what they predict so far, by kernel, and how far it is off in all.
+
+    error is the mean once all kernels are predicted.
+    """
+
+    predicted: dict[int, float] = field(default_factory=dict)
+    off: float = 0.0
+    error: float | None = None
+
+
 class Search:
     """Looks for the values of structures that predict kernels best."""
 
-    def __init__(self, predict: Predict, cycles: Sequence[float]) -> None:
-        """Take what predicts the kernels, and what they took."""
+    def __init__(
+        self, predict: Predict, cycles: Sequence[float], alike: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Take what predicts the kernels, and what they took.
+
+        alike has the numbers of kernels that are cheaper to predict together; each has to be in it
+        once. Where it is empty, none are.
+        """
         self._predict, self._cycles = predict, cycles
-        every = range(len(cycles))
-        self._parts = [every[first::_PARTS] for first in range(_PARTS)]
-        self._known: dict[tuple[tuple[str, Value], ...], dict[int, float]] = {}
+        self._alike = alike or [[n] for n in range(len(cycles))]
+        # How far each of them was off with values that changed the same parameters.
+        self._against: dict[Sequence[str], dict[int, float]] = defaultdict(dict)
+        self._tried: dict[Key, _Tried] = {}
 
     def fit(self, structure: Structure) -> Fit:
         """Return the best values of a structure; of those that are as good, the preferred ones."""
@@ -75,7 +97,7 @@ class Search:
             before = best
             for change in self._changes(structure):
                 tried = {**values, **change}
-                found = self._error(tried, best - _BETTER)
+                found = self._error(tried, best - _BETTER, tuple(change))
                 if found < best - _BETTER:
                     values, best = tried, found
             if best >= before - _BETTER:
@@ -94,30 +116,55 @@ class Search:
         for name, some in structure.free.items():
             for value in some:
                 tried = {**values, name: value}
-                if self._error(tried, best + _BETTER) <= best + _BETTER:
+                if self._error(tried, best + _BETTER, (name,)) <= best + _BETTER:
                     values = tried
                     break
         return values
 
-    def _error(self, values: Values, enough: float = float("inf")) -> float:
-        """Return the mean error; once a part of the kernels shows that it is above enough, that."""
-        known = self._known.setdefault(key(values), {})
-        total = 0.0
-        for part in self._parts:
-            if part and part[0] not in known:
-                known.update(zip(part, self._predict(values, part), strict=True))
-            total += sum(_off(known[n], self._cycles[n]) for n in part) / len(self._cycles)
-            if total > enough:
-                break
-        return total
+    def _error(
+        self, values: Values, enough: float = float("inf"), changed: Sequence[str] = ()
+    ) -> float:
+        """Return the mean error; once some of the kernels show that it is above enough, that.
+
+        changed are the parameters by which the values differ from others: kernels that told such
+        values before come first.
+        """
+        tried = self._tried.setdefault(key(values), _Tried())
+        count = len(self._cycles)
+        while len(tried.predicted) < count and tried.off <= enough * count:
+            self._go_on(values, tried, self._against[changed])
+        if len(tried.predicted) < count:
+            return tried.off / count
+        if tried.error is None:
+            tried.error = error([tried.predicted[n] for n in range(count)], self._cycles)
+        return tried.error
+
+    def _go_on(self, values: Values, tried: _Tried, against: dict[int, float]) -> None:
+        """Predict more kernels, those first that are likely to be off most."""
+        left = [n for n, some in enumerate(self._alike) if some[0] not in tried.predicted]
+        left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
+        room = max(_FIRST, len(tried.predicted))
+        chosen = []
+        while left and room > 0:
+            room -= len(self._alike[left[0]])
+            chosen.append(left.pop(0))
+        numbers = [number for n in chosen for number in self._alike[n]]
+        tried.predicted |= zip(numbers, self._predict(values, numbers), strict=True)
+        for n in chosen:
+            some = self._alike[n]
+            off = sum(_off(tried.predicted[k], self._cycles[k]) for k in some)
+            tried.off += off
+            for known in (against, self._against[()]):
+                before = known.get(n, off / len(some))
+                known[n] = before + _RECENT * (off / len(some) - before)
 
     def _predicted(self, values: Values) -> Sequence[float]:
         self._error(values)
-        known = self._known[key(values)]
+        known = self._tried[key(values)].predicted
         return [known[n] for n in range(len(self._cycles))]
 
 
-def key(values: Values) -> tuple[tuple[str, Value], ...]:
+def key(values: Values) -> Key:
     """Return what tells values from others that act alike."""
     off = not values.get("loop_buffer.enabled", True)
     return tuple(sorted(v for v in values.items() if not (off and v[0] == "loop_buffer.uops")))
