@@ -42,6 +42,7 @@ struct work {
 	uint64_t times[BOTH];
 	uint32_t step; /* between the registers' pointers */
 	struct outcome *outcome;
+	double seconds; /* that all of it took */
 };
 
 /* Whether other pointers are still to be tried. */
@@ -154,11 +155,25 @@ static bool sound(const struct outcome *o)
 	       o->times[LONG] > o->times[SHORT];
 }
 
+/* Say which two speeds there are, if there are two, behind the reason of a refusal. */
+static void name_speeds(struct outcome *o)
+{
+	const struct reading *r = &o->room.reading;
+	double one = 1e-6 / (o->times[LONG] - o->times[SHORT]);
+	size_t used = strlen(o->refused);
+
+	if (r->unsteady && r->speed[1] && o->times[LONG] > o->times[SHORT])
+		snprintf(o->refused + used, sizeof(o->refused) - used,
+			 ", by turns around %.2f and %.2f cycles", r->speed[0] * one,
+			 r->speed[1] * one);
+}
+
 /* Say why there is no figure, or nothing. What the block's process wrote ends somewhere. */
 static const char *refusal(struct outcome *o)
 {
 	o->refused[sizeof(o->refused) - 1] = 0;
 	o->room.reading.two_speeds[sizeof(o->room.reading.two_speeds) - 1] = 0;
+	name_speeds(o);
 	if (*o->refused)
 		return o->refused;
 	if (!sound(o))
@@ -202,6 +217,8 @@ static void print(const struct work *w, const char *refused)
 	json_integer("stopped", o->stopped);
 	json_integer("unsealed", o->unsealed);
 	json_integer("disturbed", o->disturbed);
+	json_integer("unsteady", o->disturbed && r->unsteady);
+	json_number("milliseconds", 1e3 * w->seconds);
 	json_integer("core_hz", r->core_hz);
 	json_string("clock", w->meter->clock ? w->meter->clock->name : "");
 	json_integer("cpu", w->meter->cpu);
@@ -217,6 +234,7 @@ void block_job(const struct job *job, struct meter *meter)
 			 .step = block_steps[job->wide && block_steps[1] ? 1 : 0],
 			 .outcome = child_share(sizeof(*w.outcome))};
 	struct outcome *outcome = w.outcome;
+	double began = clock_seconds();
 
 	attempt(&w);
 	if (outcome->misaligned && is_first_step(&w)) {
@@ -228,6 +246,7 @@ void block_job(const struct job *job, struct meter *meter)
 		w.times[LONG] = 2 * w.times[SHORT];
 		attempt(&w);
 	}
+	w.seconds = clock_seconds() - began;
 	print(&w, refusal(outcome));
 	child_unshare(outcome, sizeof(*outcome));
 }

@@ -22,8 +22,8 @@ static const char *block_lacks(const struct job *job)
 		return "a block needs times, the second more than the first";
 	if (job->counter < 0 && job->times[1] > MOST_COPIES / job->code_size)
 		return "that are too many copies of the block";
-	if (job->samples && (job->samples < SERIES_LEAST || job->samples > GAUGE_SAMPLES))
-		return "a block has 16 to 48 samples";
+	if (job->samples && (job->samples < SERIES_FEWEST || job->samples > GAUGE_SAMPLES))
+		return "a block has 10 to 48 samples";
 	return NULL;
 }
 

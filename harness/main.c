@@ -22,6 +22,7 @@ static void judge(struct series *series)
 	json_integer("held", held);
 	answer_reading(&reading);
 	json_integer("doubtful", reading.doubtful);
+	json_integer("unsteady", reading.unsteady);
 	json_string("refused", reading.refused);
 }
 

@@ -153,6 +153,7 @@ void meter_read_slope(struct meter *meter, const struct code *shorter, const str
 	plan.calibrations = g->calibrations;
 	plan.times = gauge_times(g, longer, 2 * g->burst, ~0ull);
 	gauge_begin(&plan, series);
+	series->brief = samples < SERIES_LEAST ? samples : 0;
 	gauge_read(&plan, samples, series, r);
 }
 

@@ -208,8 +208,27 @@ def test_a_block_has_as_many_samples_as_are_asked_for():
     assert min(taken["usual"]) >= 24
 
 
+# inc [rbx], a chain of 8 multiplications, and of 4 more unless two bits of what was counted are 0.
+_BY_TURNS = "48ff03" + "480fafc0" * 8 + "f70300000600" + "7410" + "480fafc0" * 4
+
+
 @X86_ONLY
-@pytest.mark.parametrize("count", ["15", "49", "0", "many"])
+def test_code_of_two_speeds_is_refused_for_them_and_both_are_named():
+    job = _job(_BY_TURNS).replace("\nend\n", "\nsamples 10\nend\n")
+    for _ in range(_TRIES):
+        [record] = harness.run("x86_64", job)
+        if record["unsteady"] and "by turns" in record["refused"]:
+            break
+    else:
+        pytest.skip(f"of {_TRIES} series none showed both speeds: {record['refused']}")
+    assert record["disturbed"]
+    assert record["refused"].startswith("of no one speed: ")
+    named = record["refused"].split("around ")[1].removesuffix(" cycles").split(" and ")
+    assert [float(cycles) for cycles in named] == pytest.approx([24, 36], rel=0.1)
+
+
+@X86_ONLY
+@pytest.mark.parametrize("count", ["9", "49", "0", "many"])
 def test_a_wrong_number_of_samples_is_an_error(count):
     wrong = _job("4801c8").replace("\nend\n", f"\nsamples {count}\nend\n")
     with pytest.raises(InputError, match="samples"):

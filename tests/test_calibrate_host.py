@@ -1,9 +1,10 @@
 """Trials on this host: what is asked of the harness, and how long a loud machine is waited for."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines import harnessed
 from loopwright.calibrating.machines import host as hosts_machine
 from loopwright.calibrating.machines.host import Host
@@ -37,17 +38,33 @@ LOUD = replace(
 ADD = Trial(bytes.fromhex("4801c8"), "unrolled")
 
 
+UNSTEADY = replace(LOUD, unsteady=True, refused="of no one speed: 3 of 10 samples lie within 1.5 %")
+
+
+def record(reading):
+    """Return what the harness prints of a reading."""
+    said = {**asdict(reading), "short": 0, "long": reading.copies}
+    return {name: None if value != value else value for name, value in said.items()}
+
+
 @pytest.fixture
 def heard(monkeypatch):
     """Have the harness say what the test wants, and pauses take no time."""
-    said, pauses = [], []
+    said, pauses, begun = [], [], []
 
-    def readings(_isa, blocks, _processes):
-        return [said.pop(0) for _ in blocks]
+    class Kept:
+        def __init__(self, isa):
+            begun.append(isa)
 
-    monkeypatch.setattr(hosts_machine.turns, "readings", readings)
+        def answers(self, jobs):
+            return [record(said.pop(0)) for _ in jobs]
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(hosts_machine.harness, "Kept", Kept)
     monkeypatch.setattr(hosts_machine.time, "sleep", pauses.append)
-    return said, pauses
+    return said, pauses, begun
 
 
 def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_not():
@@ -56,39 +73,73 @@ def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_no
     assert harnessed.timing([LOUD, READ]).cycles == 2.0
 
 
+def test_code_without_one_speed_has_none_after_some_tries_that_nothing_disturbed():
+    assert harnessed.timing([UNSTEADY] * 7).passing
+    assert harnessed.timing([UNSTEADY] * 7 + [LOUD]).passing
+    found = harnessed.timing([UNSTEADY] * 7 + [LOUD, UNSTEADY])
+    assert not found.passing
+    assert found.refused == f"{UNSTEADY.refused}; so in 8 tries"
+    assert harnessed.timing([UNSTEADY] * 8 + [READ]).cycles == 2.0
+
+
+def test_code_without_one_speed_is_asked_no_more_by_the_next_run(heard, tmp_path):
+    said, _, _ = heard
+    said += [READ, *[UNSTEADY] * 8]
+    other = replace(ADD, offset=16)
+    machine = Recorded(Host(), tmp_path / "a.jsonl")
+    found = Laboratory(machine).trials([ADD, other])
+    assert [one.cycles for one in found] == [2.0, None]
+    machine.close()
+    (again,) = Recorded(Host(), tmp_path / "a.jsonl").measure([other])
+    assert "so in 8 tries" in again.refused
+    assert not said
+
+
 def test_a_machine_that_answers_nothing_is_waited_for(heard):
-    said, pauses = heard
-    said += [[LOUD], [LOUD]] * 2 + [[READ], [READ]]
+    said, pauses, begun = heard
+    said += [LOUD] * 8 * 2 + [READ]
     assert [one.cycles for one in Host().measure([ADD])] == [2.0]
-    assert len(pauses) == 2
+    assert pauses.count(hosts_machine._PAUSE) == 2
+    assert len(begun) > 2  # each with a self-test of its own
 
 
 def test_a_machine_that_answers_in_part_is_not_waited_for(heard):
-    said, pauses = heard
-    said += [[LOUD], [READ], [READ]]
+    said, pauses, _ = heard
+    said += [LOUD, READ, *[LOUD] * 3]
     found = Host().measure([ADD, replace(ADD, offset=16)])
     assert [one.passing for one in found] == [True, False]
-    assert not pauses
+    assert hosts_machine._PAUSE not in pauses
 
 
-def test_trials_of_no_one_speed_are_not_waited_for_where_nops_can_be_timed(heard):
-    said, pauses = heard
-    said += [[LOUD], [READ]]
+def test_trials_that_are_disturbed_are_not_waited_for_where_nops_can_be_timed(heard):
+    said, pauses, _ = heard
+    said += [*[LOUD] * 4, READ]
     (found,) = Host().measure([ADD])
     assert found.passing
-    assert not pauses
+    assert hosts_machine._PAUSE not in pauses
 
 
 def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(heard):
-    said, _ = heard
-    said += [[LOUD]] * 100
+    said, _, _ = heard
+    said += [LOUD] * 1000
     with pytest.raises(InputError, match=r"nothing can be timed .* self-test failed.*run it again"):
         Host().measure([ADD])
 
 
+def test_one_process_of_the_harness_takes_many_small_requests_and_is_ended_in_time(heard):
+    said, _, begun = heard
+    said += [READ] * 1000
+    host = Host()
+    for number in range(100):
+        assert len(host.measure([replace(ADD, offset=n) for n in range(number % 9)])) == number % 9
+    assert len(begun) == 1
+    host.measure([replace(ADD, offset=n % 64) for n in range(500)])
+    assert len(begun) == 3
+
+
 def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():
     one = harnessed.block("x86_64", "a", ADD)
-    assert "\nsamples 16\n" in block.job("x86_64", "a", one, 0)
+    assert "\nsamples 10\n" in block.job("x86_64", "a", one, 0)
     assert "samples" not in block.job("x86_64", "a", replace(one, samples=0), 0)
 
 

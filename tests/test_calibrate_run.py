@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 
 import pytest
 from calibration_kits import trials, unpacked
@@ -97,8 +98,10 @@ def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
     refused = run(kit, "--resume", path.name)
     assert refused.returncode == 2
     assert "it holds a calibration" in refused.stderr
-    # Some code has no one speed, however quiet the machine is: trials that stay without an answer.
+    # Some code has no one speed, however quiet the machine is: that is its answer in the end.
+    unsteady = Counter(one["id"] for one in every if one["unsteady"])
     answered = {one["id"] for one in every if not one["disturbed"]}
+    answered |= {name for name, count in unsteady.items() if count >= 8}
     assert f"{len(answered)} of {len(asked)} trials are answered" in done.stderr
     assert ("try --resume" in done.stderr) == (answered != asked.keys())
     (brought,) = lw.import_calibration(path).to_dict("records")

@@ -95,6 +95,25 @@ def test_two_speeds_do_not_pass_as_one(share, times):
         assert found["slow_from"] == pytest.approx(times, rel=1e-2)
 
 
+@pytest.mark.parametrize(("share", "times"), [(0.75, (1.5, 1.5)), (0.9, (1.05, 3.0))])
+def test_what_has_no_one_speed_is_told_from_what_is_interrupted(share, times):
+    chance = random.Random(5)
+    slow = round(48 * share)
+    mixed = [
+        sample(targets=(1.0, chance.uniform(*times) if n * slow % 48 < slow else 1.0))
+        for n in range(48)
+    ]
+    found = judge(series(mixed, targets=2))
+    assert (found["held"], found["unsteady"]) == (0, 1)
+    assert found["refused"].startswith("of no one speed: ")
+    # Where as many calibrations are longer than their neighbours, it is what comes and goes here.
+    clocks = [1 + 0.5 * (n % 2) for n in range(160)]
+    hit = [sample(targets=(1.0, 1.0), clock=c, behind=d / c) for c, d in itertools.pairwise(clocks)]
+    found = judge(series(hit + mixed, targets=2))
+    assert (found["held"], found["unsteady"]) == (0, 0)
+    assert found["refused"].startswith("disturbed: ")
+
+
 def test_two_speeds_within_the_window_are_two_groups():
     found = judge(series([sample(targets=(1.0 + 0.02 * (n % 3 == 0),)) for n in range(48)]))
     assert "two groups, around 200.0" in found["two_speeds"]

@@ -14,9 +14,18 @@
 #define CYCLES 100000	       /* of a burst by a clock that counts them: about a period */
 #define GROUP 8		       /* samples between pauses */
 #define WARM_UP 1000000	       /* ns, before the first group */
+#define BRIEF 5		       /* the same of a brief series, */
+#define SHORTER 16	       /* whose first pauses are shorter by this factor, */
+#define SHORT 4		       /* and others by this one */
+#define WARM_BRIEF 300000      /* ns, before that of a brief series */
 #define WARM_AGAIN 200000      /* ns, before another */
 #define LEAST_PAUSE 1000       /* us; speeds that change more slowly than a group are to be seen */
 #define PAUSES 3000	       /* us: how far pauses differ, so that nothing keeps step with them */
+#define MIXED 2		       /* times its samples that a brief series grows to: many are slow, */
+#define SPEEDS 4	       /* some by less than what disturbs costs, as of two speeds, */
+#define NEAR 1060	       /* per mille, */
+#define COMPARED 4	       /* times its samples by which it is compared with streams then */
+#define IN_VAIN 3	       /* or none has one speed */
 #define ATTEMPTS 6	       /* of the self-test */
 #define NEIGHBOUR_PAUSE 250000 /* us: what shares the core may be gone by then */
 #define STALLED 4096	       /* repetitions: so many take time, if the clock moves */
@@ -69,13 +78,19 @@ static bool take_group(const struct plan *plan, struct series *s)
 {
 	const struct environment *e = plan->gauge->environment;
 	bool again = s->count && s->sample[s->count - 1].turn == s->turn;
+	unsigned int group = s->brief ? BRIEF : GROUP, warm = s->brief ? WARM_BRIEF : WARM_UP;
+	unsigned int pause = pause_before(s->count / group);
+	unsigned int warm_again = s->brief ? WARM_AGAIN / SHORTER : WARM_AGAIN;
 
-	if (again && !e->pause(e->data, pause_before(s->count / GROUP)))
+	/* One that goes on is to see both of two speeds. */
+	if (s->brief)
+		pause /= s->count < MIXED * s->brief ? SHORTER : SHORT;
+	if (again && !e->pause(e->data, pause))
 		return false;
 	for (unsigned int t = 0; t < plan->targets; t++)
 		e->warm_up(e->data, plan->target[t], plan->times,
-			   (again ? WARM_AGAIN : WARM_UP) / plan->targets);
-	for (unsigned int i = 0; i < GROUP && s->count < SERIES_MOST; i++) {
+			   (again ? warm_again : warm) / plan->targets);
+	for (unsigned int i = 0; i < group && s->count < SERIES_MOST; i++) {
 		struct sample *one = &s->sample[s->count++];
 
 		one->control = plan->control;
@@ -132,6 +147,27 @@ bool gauge_take(const struct plan *plan, unsigned int samples, struct series *s)
 	return true;
 }
 
+/* Whether a brief series that holds shows the same by more samples, or has enough of them. */
+static bool settled(const struct series *s, const struct reading *r)
+{
+	bool wide = 100 * (r->p90 - r->p10) > r->median, slow = 5 * r->slow > r->accepted;
+
+	if (wide || (slow && r->slow_from < NEAR))
+		return s->count >= SPEEDS * s->brief;
+	return !slow || s->count >= MIXED * s->brief;
+}
+
+/*
+ * Whether more samples of a brief series would be taken in vain: what shares the core is there all
+ * the time, or the targets themselves are of no one speed.
+ */
+static bool in_vain(const struct series *s, const struct reading *r)
+{
+	if (r->unsteady)
+		return s->count >= IN_VAIN * s->brief;
+	return !r->accepted && s->count >= 2 * s->brief && 4 * s->notes.shared >= 3 * s->count;
+}
+
 /*
  * A series that does not hold grows. So does one that may show two speeds, by samples of the target
  * and of streams that a neighbour slows, by turns. No sample is dropped for what its targets took.
@@ -139,13 +175,22 @@ bool gauge_take(const struct plan *plan, unsigned int samples, struct series *s)
 void gauge_read(const struct plan *plan, unsigned int samples, struct series *s, struct reading *r)
 {
 	unsigned int most = GAUGE_GROWTH * samples, enough = samples;
-	bool goes_on = true, compares = false;
+	bool goes_on = true, compares = false, held;
 
 	while (goes_on && s->count < most && s->count + 2 * GROUP <= SERIES_MOST) {
 		goes_on = take_group(plan, s) && (!compares || take_controls(plan, s));
 		if (!goes_on || s->count < enough)
 			continue;
-		if (series_judge(s, r) && (!r->doubtful || compares))
+		held = series_judge(s, r);
+		if (s->brief && (held ? settled(s, r) : in_vain(s, r))) {
+			if (!r->unsteady || compares || !plan->gauge->canary[1].cycles)
+				return;
+			compares = true;
+			most = enough = s->count + COMPARED * samples;
+		}
+		if (s->brief)
+			continue;
+		if (held && (!r->doubtful || compares))
 			return;
 		if (r->doubtful && plan->gauge->canary[1].cycles) {
 			compares = true;

@@ -17,7 +17,7 @@
 #define INTERRUPTS 4	  /* instructions: a return from one may count in user mode */
 #define LEAST_ACCEPTED 10 /* one part in so many of those taken */
 #define LEAST_KEPT 3	  /* the same of those accepted */
-#define LEAST_SAMPLES 12  /* that are kept */
+#define LOST 5		  /* one part in so many that a brief series may lose */
 
 unsigned int series_window(const struct series *s)
 {
@@ -113,13 +113,19 @@ static void accept(struct series *s)
 	}
 }
 
+/* Samples that have to be accepted. */
+static unsigned int least(const struct series *s)
+{
+	return s->brief ? s->brief - s->brief / LOST : SERIES_LEAST;
+}
+
 static bool enough_accepted(const struct series *s, struct reading *r)
 {
 	const struct series_notes *n = &s->notes;
 	unsigned int needed = (n->taken + LEAST_ACCEPTED - 1) / LEAST_ACCEPTED;
 
-	if (needed < SERIES_LEAST)
-		needed = SERIES_LEAST;
+	if (needed < least(s))
+		needed = least(s);
 	if (n->accepted >= needed)
 		return true;
 	if (n->accepted + n->shared >= needed)
@@ -191,14 +197,11 @@ static void part(struct series *s, struct reading *r)
 	r->slow_to = integers_quantile(n->slow, r->slow, 90);
 }
 
-static bool enough_kept(const struct series *s, struct reading *r)
+static bool enough_kept(struct series *s, struct reading *r)
 {
-	if (r->samples * LEAST_KEPT >= r->accepted && r->samples >= LEAST_SAMPLES)
+	if (r->samples * LEAST_KEPT >= r->accepted && 4 * r->samples >= 3 * least(s))
 		return true;
-	snprintf(
-	    r->refused, sizeof(r->refused),
-	    "disturbed, or of no one speed: %u of %u samples lie within %u.%u %% of the quick ones",
-	    r->samples, r->accepted, series_window(s) / 10, series_window(s) % 10);
+	speeds_refuse(s, r);
 	return false;
 }
 

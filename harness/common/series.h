@@ -7,6 +7,7 @@
 
 #define SERIES_MOST 288	  /* samples */
 #define SERIES_LEAST 16	  /* that are accepted, for a reading */
+#define SERIES_FEWEST 10  /* of a brief series: of so many, or a few more, a fifth may be lost */
 #define SERIES_TURNS 4	  /* most, apart from each other, that a series is taken in */
 #define SERIES_TARGETS 2  /* most that a sample times: one code, or a short and a long one */
 #define SERIES_CANARIES 2 /* streams that a thread on the same core slows: loads, branches */
@@ -54,6 +55,7 @@ struct series {
 	u64 repetitions;	     /* of each target in a sample */
 	u64 known;		     /* cycles of a calibration */
 	u64 hz;			     /* ticks a second; 0 where the clock counts cycles */
+	unsigned int brief;	     /* samples of a series that is to be quick; 0 of any other */
 	u64 canary[SERIES_CANARIES]; /* what they take alone, in millionths; 0: not known yet */
 	struct sample sample[SERIES_MOST];
 	struct series_notes notes;
@@ -77,6 +79,8 @@ struct reading {
 	unsigned int slow_to;	/* ninetieth */
 	u64 repetitions;	/* in a burst */
 	u64 core_hz;		/* the core's clock; 0 where the clock counts cycles */
+	bool unsteady;		/* refused, and neither noise nor interruptions explain that */
+	u64 speed[2];		/* of what is unsteady: two speeds, as the median, or 0 */
 	bool doubtful; /* more samples, and streams for comparison, would tell two speeds from noise
 			*/
 	char two_speeds[SERIES_REASON]; /* what noise and interruptions do not explain, or empty */

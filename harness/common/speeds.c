@@ -166,6 +166,40 @@ static bool in_two_groups(const struct series *s, struct reading *r)
 	return true;
 }
 
+/* The median of what the samples take whose slowest target is from so many to so many per mille. */
+static u64 speed(struct series *s, u64 from, u64 to)
+{
+	struct series_notes *n = &s->notes;
+	unsigned int count = 0;
+
+	for (unsigned int i = 0; i < n->accepted; i++) {
+		u64 first = n->cycles[0][i], second = s->targets > 1 ? n->cycles[1][i] : 2 * first;
+
+		if (n->ratio[i] >= from && n->ratio[i] <= to)
+			n->sorted[count++] = second > first ? second - first : 0;
+	}
+	integers_sort(n->sorted, count);
+	return count ? integers_quantile(n->sorted, count, 50) : 0;
+}
+
+void speeds_refuse(struct series *s, struct reading *r)
+{
+	unsigned int window = series_window(s), count;
+	u64 variance, expected = explained(s, &variance), from = 0;
+
+	r->unsteady = beyond(r->slow, expected, variance, 3);
+	snprintf(r->refused, sizeof(r->refused),
+		 "%s: %u of %u samples lie within %u.%u %% of the quick ones",
+		 r->unsteady ? "of no one speed" : "disturbed", r->samples, r->accepted,
+		 window / 10, window % 10);
+	count = of_one_speed(&s->notes, r->slow, &from);
+	if (!r->unsteady || r->samples < LEAST_OF_ONE || count < LEAST_OF_ONE ||
+	    4 * count < 3 * r->slow)
+		return;
+	r->speed[0] = speed(s, 0, 1000 + window);
+	r->speed[1] = speed(s, from, from * WIDTH / 1000);
+}
+
 void speeds_look(const struct series *s, struct reading *r)
 {
 	/* Memory has slow times of its own. */

@@ -12,4 +12,7 @@
  */
 void speeds_look(const struct series *series, struct reading *reading);
 
+/* Say in a reading of which too few samples are of one speed why that is, and which speeds. */
+void speeds_refuse(struct series *series, struct reading *reading);
+
 #endif

@@ -89,10 +89,13 @@ static int trial_of(const struct results *r, const char *id)
 	return -1;
 }
 
-/* An answer to a trial: a figure, or a refusal for what the code does, is one for good. */
+/*
+ * An answer to a trial: a figure, or a refusal for what the code does, is one for good; so is that
+ * of code that had no one speed in several tries, though nothing disturbed it.
+ */
 static void look_at_trial(struct results *r, const char *line, const char *id)
 {
-	char text[sizeof(r->reason)], disturbed[8];
+	char text[sizeof(r->reason)], disturbed[8], unsteady[8];
 	int trial = trial_of(r, id);
 
 	if (trial < 0 || !value(line, "refused", text, sizeof(text)) ||
@@ -103,7 +106,10 @@ static void look_at_trial(struct results *r, const char *line, const char *id)
 		r->refused++;
 		memcpy(r->reason, text, sizeof(text));
 	}
-	if ((!*text || !atoi(disturbed)) && !r->progress[trial].accepted[0]++)
+	if (value(line, "unsteady", unsteady, sizeof(unsteady)))
+		r->progress[trial].readings[0] += atoi(unsteady) != 0;
+	if ((!*text || !atoi(disturbed) || r->progress[trial].readings[0] == RESULTS_UNSTEADY) &&
+	    !r->progress[trial].accepted[0]++)
 		r->answered++;
 	snprintf(r->learning, sizeof(r->learning), "%.*s", (int)strcspn(id, "/"), id);
 }

@@ -7,10 +7,12 @@
 
 #include <stdint.h>
 
+#define RESULTS_UNSTEADY 8 /* tries without one speed after which a trial has none */
+
 /* What became of a job so far. */
 struct progress {
 	int passed;    /* of a check: -1 not known yet, 0 or 1 */
-	int *readings; /* of each point */
+	int *readings; /* of each point; of a trial those without one speed */
 	int *accepted;
 };
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define AT_A_TIME 400 /* of one process, which begins with the self-test */
-#define TRIES 3
+#define TRIES 8
 #define IN_VAIN 12 /* processes in a row that brought no answer, some seconds apart */
 #define PAUSE 3
 

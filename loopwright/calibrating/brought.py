@@ -58,7 +58,7 @@ def import_calibration(path: Path) -> pd.DataFrame:
     lines = list(_lines(path))
     machine, core = _machine(path, lines)
     readings = _readings(path, lines, machine)
-    found = {key: harnessed.timing(of[-1:]) for key, of in readings.items()}
+    found = {key: harnessed.timing(of) for key, of in readings.items()}
     found = {key: one for key, one in found.items() if not one.passing}
     folder = paths.data_dir() / "calibrations" / machine.name
     answers = folder / "answers.jsonl"

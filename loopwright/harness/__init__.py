@@ -4,10 +4,13 @@ import hashlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from loopwright import paths, toolchain
 from loopwright.errors import InputError
@@ -17,6 +20,7 @@ _FLAGS = [
     "-Wl,--build-id=none",
 ]
 _LIBRARIES = ["-lm"]
+_UNDER_WAY = 1 << 14  # characters of jobs that are given ahead: less than a pipe holds
 _PARTS = ("*.c", "*.h", "*.S")
 
 
@@ -76,10 +80,80 @@ def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
 
     InputError where the harness does not run or calls a job wrong.
     """
-    command = [*toolchain.find(isa).run, str(build(isa))]
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as complaints:
+    with tempfile.TemporaryFile("w+") as given:
         given.write(jobs)
         given.seek(0)
+        with _started(isa, given) as running:
+            for line in running.said:
+                yield _record(line)
+            running.end()
+
+
+class Kept:
+    """A process of the harness that is given jobs as they come, so that it tests itself once."""
+
+    def __init__(self, isa: str) -> None:
+        """Start it for an ISA; InputError where it does not run."""
+        self._isa = isa
+        self._open = ExitStack()
+        self._running = self._open.enter_context(_started(isa, subprocess.PIPE))
+
+    def answers(self, jobs: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the answer to each of some jobs, in order; all have to be taken.
+
+        InputError where the process ends or calls a job wrong.
+        """
+        waiting: deque[int] = deque()
+        left = deque(jobs)
+        while left or waiting:
+            # What is under way fits into a pipe, so that neither side waits for the other.
+            while left and (not waiting or sum(waiting) + len(left[0]) <= _UNDER_WAY):
+                waiting.append(len(left[0]))
+                self._running.give(left.popleft())
+            line = self._running.said.readline()
+            if not line:
+                self._running.end()
+                raise InputError(f"the harness for {self._isa} ended without an answer")
+            waiting.popleft()
+            yield _record(line)
+
+    def close(self) -> None:
+        """End it."""
+        self._open.close()
+
+
+@dataclass(frozen=True)
+class _Running:
+    isa: str
+    process: subprocess.Popen[str]
+    complaints: IO[str]
+
+    @property
+    def said(self) -> IO[str]:
+        assert self.process.stdout
+        return self.process.stdout
+
+    def give(self, text: str) -> None:
+        """Write to it; what has ended is found out by reading."""
+        assert self.process.stdin
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(text)
+            self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Wait for its end; InputError where that says that it did not run."""
+        if self.process.wait():
+            self.complaints.seek(0)
+            said = self.complaints.read().strip().splitlines()
+            reason = (said or [f"it ended with {self.process.returncode}"])[-1]
+            raise InputError(f"the harness for {self.isa} does not run here: {reason}")
+
+
+@contextmanager
+def _started(isa: str, given: IO[str] | int) -> Iterator[_Running]:
+    """Run the harness with its jobs in a file or from a pipe; it is ended behind."""
+    command = [*toolchain.find(isa).run, str(build(isa))]
+    with tempfile.TemporaryFile("w+") as complaints:
         try:
             process = subprocess.Popen(
                 command, stdin=given, stdout=subprocess.PIPE, stderr=complaints, text=True
@@ -89,20 +163,19 @@ def run(isa: str, jobs: str) -> Iterator[dict[str, Any]]:
                 f"{command[0]} is missing, which runs {isa} code here: "
                 "install it with `apt install qemu-user`"
             ) from None
-        output = process.stdout
-        assert output
         try:
-            for line in output:
-                record: dict[str, Any] = json.loads(line)
-                if "error" in record:
-                    raise InputError(f"{record['id'] or 'a job'}: {record['error']}")
-                yield record
-            if process.wait():
-                complaints.seek(0)
-                said = complaints.read().strip().splitlines()
-                reason = (said or [f"it ended with {process.returncode}"])[-1]
-                raise InputError(f"the harness for {isa} does not run here: {reason}")
+            yield _Running(isa, process, complaints)
         finally:
             process.kill()
             process.wait()
-            output.close()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(BrokenPipeError):
+                    if pipe:
+                        pipe.close()
+
+
+def _record(line: str) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(line)
+    if "error" in record:
+        raise InputError(f"{record['id'] or 'a job'}: {record['error']}")
+    return record

@@ -10,7 +10,8 @@ from loopwright.measuring.blocks import slopes
 from loopwright.measuring.blocks.block import Block
 from loopwright.measuring.blocks.slopes import BlockReading
 
-_SAMPLES = 16  # the least that the harness makes a reading of: there are tens of thousands
+_SAMPLES = 10  # the least that the harness makes a reading of: there are tens of thousands
+_UNSTEADY = 8  # tries without one speed, though nothing disturbed them, after which there is none
 
 
 def block(isa: str, name: str, trial: Trial) -> Block:
@@ -21,8 +22,17 @@ def block(isa: str, name: str, trial: Trial) -> Block:
 
 
 def timing(readings: Sequence[BlockReading]) -> Timing:
-    """Return the figure of one process; a refusal is passing where the code is no reason for it."""
-    found = slopes.result(readings, 1)
-    if found["status"] == "refused":
-        return Timing(None, refused=found["reason"], passing=readings[-1].disturbed)
-    return Timing(found["cycles"], found["uncertainty"])
+    """Return the figure that one of some tries brought, or the refusal of the last.
+
+    A refusal is passing where the code is no reason for it. Code that had no one speed again and
+    again has none.
+    """
+    known = [one for one in readings if not one.refused]
+    if known:
+        found = slopes.result(known[-1:], 1)
+        return Timing(found["cycles"], found["uncertainty"])
+    last = readings[-1]
+    unsteady = sum(one.unsteady for one in readings)
+    if last.unsteady and unsteady >= _UNSTEADY:
+        return Timing(None, refused=f"{last.refused}; so in {unsteady} tries")
+    return Timing(None, refused=last.refused, passing=last.disturbed)

@@ -20,7 +20,7 @@ class BlockReading:
     Of the samples accepted the slow ones were left out, which took slow_from to slow_to times as
     long as the others. copies is by how many the two codes differ. two_speeds says what noise does
     not explain. disturbed says that the meter refused it, not what the block does: that another
-    turn can help.
+    turn can help; unsteady, that it had no one speed then, which nothing around it explains.
     """
 
     cycles: float
@@ -38,6 +38,7 @@ class BlockReading:
     shared: bool
     disturbed: bool
     refused: str
+    unsteady: bool = False
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Self:
@@ -58,6 +59,7 @@ class BlockReading:
             shared=bool(record["shared"]),
             disturbed=bool(record["disturbed"]) and bool(record["clock"]),
             refused=record["refused"],
+            unsteady=bool(record.get("unsteady")),  # older kits do not say it
         )
 
     @property
