@@ -43,7 +43,8 @@ UNSTEADY = replace(LOUD, unsteady=True, refused="of no one speed: 3 of 10 sample
 
 def record(reading):
     """Return what the harness prints of a reading."""
-    said = {**asdict(reading), "short": 0, "long": reading.copies}
+    taken = 0 if reading.refused.startswith("self-test") else reading.accepted
+    said = {**asdict(reading), "short": 0, "long": reading.copies, "taken": taken}
     return {name: None if value != value else value for name, value in said.items()}
 
 

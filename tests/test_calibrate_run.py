@@ -110,6 +110,33 @@ def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
         pytest.skip("the machine was too busy to answer further trials")
 
 
+@pytest.mark.measures
+@X86_ONLY
+def test_a_trial_of_no_one_speed_is_asked_no_more_after_eight_tries(packed, tmp_path):
+    jobs = (packed / "jobs" / "x86_64.trials").read_text().split("job ")
+    kit = changed(packed, tmp_path, "job ".join(jobs[:4]))
+    path = kit / "results.jsonl"
+    if run(kit, "--calibrate", "-o", path.name).returncode:
+        pytest.skip("the machine was too busy to answer trials")
+    lines = path.read_text().splitlines(keepends=True)
+    one = readings(path)[0]
+    figures = dict.fromkeys(("cycles", "p10", "p90"))
+    said = {"disturbed": 1, "unsteady": 1, "refused": "of no one speed: 1 of 40 samples"}
+    unsteady = json.dumps({**one, **figures, **said}) + "\n"
+    rest = [x for x in lines if f'"{one["id"]}"' not in x and '"end"' not in x]
+    for tries, asked in ((8, False), (7, True)):
+        path.write_text("".join([*rest, *[unsteady] * tries]))
+        done = run(kit, "--calibrate", "--resume", path.name)
+        more = [two for two in readings(path) if two["id"] == one["id"]][tries:]
+        assert bool(more) == asked, done.stderr
+    for tries, new in ((7, 0), (8, 1)):
+        path.write_text("".join([*rest, *[unsteady] * tries]))
+        end = {**json.loads(lines[-1]), "readings": len(readings(path))}
+        path.write_text(path.read_text() + json.dumps(end) + "\n")
+        (brought,) = lw.import_calibration(path).to_dict("records")
+        assert brought["new"] == (0 if tries == 8 else len(rest) - 4) + new
+
+
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
 @pytest.mark.skipif(toolchain.host_isa() == "arm64", reason="arm64 is not emulated here")
 def test_an_emulated_machine_answers_nothing(packed, tmp_path):

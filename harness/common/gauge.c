@@ -24,6 +24,7 @@
 #define MIXED 2		       /* times its samples that a brief series grows to: many are slow, */
 #define SPEEDS 4	       /* some by less than what disturbs costs, as of two speeds, */
 #define NEAR 1060	       /* per mille, */
+#define LOST 8		       /* one part in so many accepted, or fewer: another time is better */
 #define COMPARED 4	       /* times its samples by which it is compared with streams then */
 #define IN_VAIN 3	       /* or none has one speed */
 #define ATTEMPTS 6	       /* of the self-test */
@@ -152,20 +153,20 @@ static bool settled(const struct series *s, const struct reading *r)
 {
 	bool wide = 100 * (r->p90 - r->p10) > r->median, slow = 5 * r->slow > r->accepted;
 
-	if (wide || (slow && r->slow_from < NEAR))
+	if (slow && r->slow_from < NEAR)
 		return s->count >= SPEEDS * s->brief;
-	return !slow || s->count >= MIXED * s->brief;
+	return !(wide || slow) || s->count >= MIXED * s->brief;
 }
 
 /*
- * Whether more samples of a brief series would be taken in vain: what shares the core is there all
- * the time, or the targets themselves are of no one speed.
+ * Whether more samples of a brief series would be taken in vain: nearly all are disturbed now, or
+ * the targets themselves are of no one speed.
  */
 static bool in_vain(const struct series *s, const struct reading *r)
 {
 	if (r->unsteady)
 		return s->count >= IN_VAIN * s->brief;
-	return !r->accepted && s->count >= 2 * s->brief && 4 * s->notes.shared >= 3 * s->count;
+	return s->count >= MIXED * s->brief && r->accepted * LOST < s->count;
 }
 
 /*
@@ -174,7 +175,7 @@ static bool in_vain(const struct series *s, const struct reading *r)
  */
 void gauge_read(const struct plan *plan, unsigned int samples, struct series *s, struct reading *r)
 {
-	unsigned int most = GAUGE_GROWTH * samples, enough = samples;
+	unsigned int most = (s->brief ? SPEEDS : GAUGE_GROWTH) * samples, enough = samples;
 	bool goes_on = true, compares = false, held;
 
 	while (goes_on && s->count < most && s->count + 2 * GROUP <= SERIES_MOST) {

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -95,8 +96,9 @@ class Kept:
     def __init__(self, isa: str) -> None:
         """Start it for an ISA; InputError where it does not run."""
         self._isa = isa
-        self._open = ExitStack()
-        self._running = self._open.enter_context(_started(isa, subprocess.PIPE))
+        resources = ExitStack()
+        self._running = resources.enter_context(_started(isa, subprocess.PIPE))
+        self.close = weakref.finalize(self, resources.close)  # ends it, at the latest behind us
 
     def answers(self, jobs: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the answer to each of some jobs, in order; all have to be taken.
@@ -116,10 +118,6 @@ class Kept:
                 raise InputError(f"the harness for {self._isa} ended without an answer")
             waiting.popleft()
             yield _record(line)
-
-    def close(self) -> None:
-        """End it."""
-        self._open.close()
 
 
 @dataclass(frozen=True)

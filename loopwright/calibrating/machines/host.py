@@ -62,15 +62,15 @@ class Host:
         left = list(range(len(trials)))
         for turn in range(_TRIES):
             again = []
-            for n, reading in zip(left, self._read([trials[n] for n in left], turn), strict=True):
+            read = self._read([trials[n] for n in left], turn)
+            for n, reading in zip(left, read, strict=True):
                 unsteady = self._unsteady[trials[n].key]
                 found[n] = harnessed.timing([*unsteady, reading])
                 if reading.unsteady:
                     unsteady.append(reading)
                 if found[n].passing:
                     again.append(n)
-            if len(again) == len(left) and turn + 1 < _TRIES:
-                self._end()
+            if all(one.disturbed and not one.unsteady for one in read) and turn + 1 < _TRIES:
                 time.sleep(_NEIGHBOUR)
             left = again
             if not left:
@@ -89,10 +89,14 @@ class Host:
             self._given += len(jobs)
             try:
                 self._kept = self._kept or harness.Kept(self.isa)
-                out += [BlockReading.of(record) for record in self._kept.answers(jobs)]
+                records = list(self._kept.answers(jobs))
             except BaseException:
                 self._end()
                 raise
+            out += map(BlockReading.of, records)
+            # A process whose self-test failed takes no sample of anything.
+            if all(record["disturbed"] and not record["taken"] for record in records):
+                self._end()
         return out
 
     def _end(self) -> None:
