@@ -106,7 +106,7 @@ def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
     written = folder / f"simulated-{core}"
     true = Laboratory(Simulated(core, noise=0))
     forms = kits.forms(true.machine.isa, true.machine.features)[0]
-    with _models(folder):
+    with models(folder):
         mine = Laboratory(Simulated(written.name, noise=0))
         names = set(table(written.name))
     with (written / write.LEFT_OUT).open(newline="") as file:
@@ -149,7 +149,7 @@ def _check(name: str, some: Sequence[Kernel], true: Laboratory, mine: Laboratory
 
 
 @contextmanager
-def _models(folder: Path) -> Iterator[None]:
+def models(folder: Path) -> Iterator[None]:
     """Have predictions take cores from a folder."""
     before = os.environ.get("LOOPWRIGHT_MODELS")
     os.environ["LOOPWRIGHT_MODELS"] = str(folder)
