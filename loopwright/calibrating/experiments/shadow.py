@@ -7,7 +7,7 @@ n stop to rise by a link of the chain for each filler, or jump (after Wong, and 
 with chains in the place of misses).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +83,10 @@ class Corner:
     unseen: bool = False
 
 
+# A search says which bodies it wants timed next, and is told what they took.
+_Search = Generator[Sequence[bytes], Sequence[Figure], Corner]
+
+
 class Shadow:
     """Bodies of loops with a chain, timed on a machine."""
 
@@ -95,9 +99,29 @@ class Shadow:
         """Say whether the last link takes longer than what enters the scheduler needs to start."""
         return self._chain.step >= _STARTS
 
-    def corner(self, filler: Filler) -> Corner:
-        """Look for the corner of a filler among as many as a loop takes."""
-        (alone,) = self._laboratory.time([list(filler.codes)])
+    def corners(self, fillers: Sequence[Filler]) -> list[Corner]:
+        """Look for the corner of each filler among as many as a loop takes."""
+        alone = self._laboratory.time([list(filler.codes) for filler in fillers])
+        return self._together(
+            [self._corner(filler, one) for filler, one in zip(fillers, alone, strict=True)]
+        )
+
+    def _together(self, searches: Sequence[_Search]) -> list[Corner]:
+        """Go on with all searches at once, so that what they want next is timed in one go."""
+        found: dict[int, Corner] = {}
+        told: dict[int, Sequence[Figure] | None] = dict.fromkeys(range(len(searches)))
+        while told:
+            wanted: dict[int, Sequence[bytes]] = {}
+            for n, figures in told.items():
+                try:
+                    wanted[n] = next(searches[n]) if figures is None else searches[n].send(figures)
+                except StopIteration as end:
+                    found[n] = end.value
+            every = iter(self._laboratory.turns([one for some in wanted.values() for one in some]))
+            told = {n: [next(every) for _ in some] for n, some in wanted.items()}
+        return [found[n] for n in range(len(searches))]
+
+    def _corner(self, filler: Filler, alone: Figure) -> _Search:
         if not alone:
             return Corner(None, why=alone.refused)
         each = max(alone.cycles / len(filler.codes), 1 / _WIDE)
@@ -111,7 +135,7 @@ class Shadow:
         most = max((n for n in range(MOST_BYTES) if fits(n)), default=0)
         tried = [n for n in (_FIRST * 2**k for k in range(10)) if n < most]
         tried.append(most)
-        figures = self._turns(filler, [(n, links(n)) for n in tried])
+        figures = yield self._bodies(filler, [(n, links(n)) for n in tried])
         sides = [self._closed(f, links(n)) for n, f in zip(tried, figures, strict=True) if f]
         known = [n for n, f in zip(tried, figures, strict=True) if f]
         if True not in sides:
@@ -123,18 +147,20 @@ class Shadow:
         found = Corner(None, most=most)
         # What is in the way of a chain now and then is no corner: go on behind it.
         for _ in range(_AGAIN):
-            first, closed = self._between(filler, first, last, links(last))
-            found = self._near(filler, first + 1, links(closed), most)
+            first, closed = yield from self._between(filler, first, last, links(last))
+            found = yield from self._near(filler, first + 1, links(closed), most)
             if found.at is not None or closed == last:
                 break
             first = closed
         return found
 
-    def _between(self, filler: Filler, first: int, last: int, links: int) -> tuple[int, int]:
+    def _between(
+        self, filler: Filler, first: int, last: int, links: int
+    ) -> Generator[Sequence[bytes], Sequence[Figure], tuple[int, int]]:
         """Return numbers of fillers close to each other between which trips begin to be long."""
         while last - first > _NEAR:
             inside = [first + (last - first) * k // _SPLIT for k in range(1, _SPLIT)]
-            figures = self._turns(filler, [(n, links) for n in inside])
+            figures = yield self._bodies(filler, [(n, links) for n in inside])
             closed = {n: self._closed(f, links) for n, f in zip(inside, figures, strict=True) if f}
             if not closed:
                 break
@@ -142,18 +168,21 @@ class Shadow:
             first = max((n for n, one in closed.items() if not one and n < last), default=first)
         return first, last
 
-    def near(self, filler: Filler, known: Corner) -> Corner:
-        """Look for the corner of a filler close to one that is known of another."""
-        return self._near(filler, known.low, known.links, known.most)
+    def near(self, fillers: Sequence[Filler], known: Corner) -> list[Corner]:
+        """Look for the corner of each filler close to one that is known of another."""
+        return self._together(
+            [self._near(filler, known.low, known.links, known.most) for filler in fillers]
+        )
 
-    def _near(self, filler: Filler, about: int, links: int, most: int) -> Corner:
+    def _near(self, filler: Filler, about: int, links: int, most: int) -> _Search:
         """Find the corner at or behind a number of fillers."""
         width = int((1 - _CLOSED) * links + _STARTS / self._chain.cycles) + _LINE
         found: dict[int, Figure] = {}
         for part in range(_PARTS):
             first = max(about - 2, 1) + part * width
             tried = [n for n in range(first, first + width + 2) if n not in found]
-            found |= zip(tried, self._turns(filler, [(n, links) for n in tried]), strict=True)
+            figures = yield self._bodies(filler, [(n, links) for n in tried])
+            found |= zip(tried, figures, strict=True)
             refused = [figure.refused for figure in found.values() if not figure]
             if len(refused) > _MISSED * len(found):
                 return Corner(None, most=most, why=refused[0])
@@ -174,8 +203,8 @@ class Shadow:
     def _long(self, links: int) -> float:
         return links * self._chain.cycles + self._chain.step
 
-    def _turns(self, filler: Filler, wanted: Sequence[tuple[int, int]]) -> list[Figure]:
-        return self._laboratory.turns([self._body(filler, n, links) for n, links in wanted])
+    def _bodies(self, filler: Filler, wanted: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self._body(filler, n, links) for n, links in wanted]
 
     def _body(self, filler: Filler, n: int, links: int) -> bytes:
         codes = [filler.codes[k % len(filler.codes)] for k in range(n - len(filler.lead))]

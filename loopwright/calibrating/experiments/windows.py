@@ -65,7 +65,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
     kit = laboratory.kit
     idle = kit.SHORT if width.nops else kit.MOVE
     plain = Filler([idle])
-    corner = shaded.corner(plain)
+    (corner,) = shaded.corners([plain])
     few, most = _ends(shaded, kit, plain, corner)
     buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
     if buffer is None:
@@ -78,8 +78,9 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
     entries, whole = _scheduler(shaded, kit, width.instructions, buffer)
     if entries:
         found[SCHEDULER] = entries
-    for name, (what, filler) in _others(kit, forms).items():
-        corner = shaded.corner(filler)
+    others = _others(kit, forms)
+    corners = shaded.corners([filler for _, filler in others.values()])
+    for (name, (what, _)), corner in zip(others.items(), corners, strict=True):
         one = _bound(shaded, corner, buffer, 0) or _window(corner, (-1, 0), what)
         if one:
             found[name] = one
@@ -104,7 +105,7 @@ def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, 
         return _MOST_ENDS, _MOST_ENDS
     if known.at is None:
         return 1, _MOST_ENDS
-    pairs = shaded.near(replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS), known)
+    (pairs,) = shaded.near([replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS)], known)
     if pairs.at is None:
         return 1, _MOST_ENDS
     return (1, 1) if pairs.at - known.at > _PAIRS / 2 else (_MOST_ENDS, _MOST_ENDS)
@@ -141,7 +142,7 @@ def _scheduler(
 ) -> tuple[Window | None, bool | None]:
     """Return the entries of the scheduler, and whether rename waits for room for a whole group."""
     kinds = {name: replace(one, whole=width) for name, one in shadow.waiting(kit).items()}
-    corners = {name: shaded.corner(filler) for name, filler in kinds.items()}
+    corners = dict(zip(kinds, shaded.corners(list(kinds.values())), strict=True))
     seen = {name: one.at for name, one in corners.items() if one.at is not None}
     bounds = {name: _bound(shaded, one, buffer, width) for name, one in corners.items()}
     bounds |= {n: _window(one, (0, 0), "that wait") for n, one in corners.items() if one.at is None}
@@ -152,12 +153,8 @@ def _scheduler(
     most = max(seen, key=lambda kind: seen[kind])
     if seen[most] > seen[name] + _UNIFIED:
         return _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}"), None
-    behind = {
-        first: corners[name]
-        if not first
-        else shaded.near(replace(kinds[name], first=first), corners[name])
-        for first in range(width)
-    }
+    before = [replace(kinds[name], first=first) for first in range(1, width)]
+    behind = dict(enumerate([corners[name], *shaded.near(before, corners[name])]))
     return _entries(
         {n: one for n, one in behind.items() if one.at is not None}, width, said, shaded.sharp
     )
