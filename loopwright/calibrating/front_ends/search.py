@@ -9,7 +9,8 @@ from statistics import fmean
 from loopwright.calibrating.front_ends.candidates import Structure, Value, Values
 
 _ROUNDS = 6  # at most
-_FIRST = 12  # kernels that are predicted first, as most values are wrong there; then as many again
+_FIRST = 12  # kernels that are predicted first, as most values are wrong there;
+_MORE = 3  # and then one for so many that are known
 _RECENT = 0.3  # weight of what values did last in what a kernel is likely to say against others
 _BETTER = 2e-4  # of the mean error: less decides nothing
 SAME = 0.01  # relative: predictions that no kernel tells apart
@@ -143,7 +144,7 @@ class Search:
         """Predict more kernels, those first that are likely to be off most."""
         left = [n for n, some in enumerate(self._alike) if some[0] not in tried.predicted]
         left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
-        room = max(_FIRST, len(tried.predicted))
+        room = max(_FIRST, len(tried.predicted) // _MORE)
         chosen = []
         while left and room > 0:
             room -= len(self._alike[left[0]])

@@ -14,9 +14,8 @@ from loopwright.machine import hosts, recognise
 from loopwright.measuring.blocks import block
 from loopwright.measuring.blocks.slopes import BlockReading
 
-_PAUSE = 3.0  # s, before a machine that answered nothing is asked again
+_PAUSES = (0.2, 0.4, 0.8, 1.6, *[3.0] * 11)  # s, before a machine that answered nothing is asked
 _NOPS = 8  # of a trial that any quiet machine answers
-_IN_VAIN = 12  # times in a row
 _TRIES = 4  # of a trial that was disturbed
 _NEIGHBOUR = 0.1  # s, before what was refused throughout is tried again
 _TRIALS = 400  # of a process of the harness, which begins with the self-test
@@ -45,12 +44,12 @@ class Host:
         if not trials:
             return []
         nops = Trial(kits.of(self.isa).nop() * _NOPS, "unrolled")
-        for _ in range(_IN_VAIN):
+        for pause in _PAUSES:
             found = self._tried(trials)
             if not all(one.passing for one in found) or not self._tried([nops])[0].passing:
                 return found
             self._end()
-            time.sleep(_PAUSE)
+            time.sleep(pause)
         raise InputError(
             f"nothing can be timed here now: {found[0].refused}; run it again, which goes on from "
             "here, when less runs on this machine"
