@@ -89,10 +89,10 @@ class Laboratory:
 
 
 def copies(kernel: Sequence[bytes]) -> int:
-    """Return the copies of a kernel in a long loop, an even number; 0 where none fit."""
+    """Return the copies of a kernel in a long loop: an even number, or one; 0 where none fits."""
     size = sum(map(len, kernel))
     half = -(-_LEAST_INSTRUCTIONS // (2 * len(kernel))) if kernel else 0
-    return 2 * min(half, MOST_BYTES // size // 2) if size else 0
+    return 2 * min(half, MOST_BYTES // size // 2) or MOST_BYTES // size if size else 0
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str) -> _Plan | str:
     """Return the loops to time for a kernel, or why there are none."""
     body = b"".join(kernel)
     most = copies(kernel)
-    if not most:
-        many = f"{len(body)} bytes are too long for two copies in a loop"
+    if most < (2 if notion == "slope" else 1):
+        many = f"{len(body)} bytes are too long for {'two copies' if most else 'a copy'} in a loop"
         return many if body else "an empty kernel takes no time"
     long = _loop(isa, body * most)
     if notion == "loop":

@@ -41,11 +41,25 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
     learned = _explained(laboratory, learned, meetings.loads(load), list(_crossing("load")))
     stored = sorted(_stored(), key=len)
     learned = _explained(laboratory, learned, meetings.stores(store), stored)
+    learned = _forwarded(laboratory, learned, meetings.vectors(named))
     some = meetings.parts(named)
     found = dict(zip(some, laboratory.time(list(some.values())), strict=True))
     if not some or not all(found.values()):
         return learned
     return _explained(laboratory, learned, some, list(_met(found)))
+
+
+def _forwarded(
+    laboratory: Laboratory, learned: Learned, kernels: Mapping[str, list[bytes]]
+) -> Learned:
+    """Return what was learned with the cycles of vectors, less those that uops compute for."""
+    figures = laboratory.time(list(kernels.values()))
+    if not kernels or not all(figures) or figures[0].cycles < _LEAST:
+        return learned
+    most = round(figures[0].cycles)
+    name = "memory.forward_vector_cycles"
+    rules: list[Rule] = [{name: most - n} for n in _SOONER if most - n >= _LEAST]
+    return _explained(laboratory, learned, kernels, rules)
 
 
 def _known(learned: Learned, form: Form) -> bool:

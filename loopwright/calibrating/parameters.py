@@ -20,7 +20,7 @@ _HALF = "assumption: half of a round trip between registers is the way from vect
 _UNKNOWN = "assumption: not measured"
 # Figures of a store and a load, in the order in which they are least likely done by rename.
 _FORWARDED = (
-    "forwarded, 8 bits", of.at(of.REACHES[-1]), "forwarded", "forwarded, indexed",
+    "forwarded, 8 bits", of.at(of.FAR), "forwarded", "forwarded, indexed",
     "forwarded, 16 bits",
 )  # fmt: skip
 _FITTED = "fitted to kernels together with others"
@@ -101,7 +101,11 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
         ],
         "taken_branch": list(_taken(learned)),
     }
-    return tables | {name: rows + tables.get(name, []) for name, rows in known.items()}
+    chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
+    return tables | {
+        name: [row for row in rows if row[0] not in chosen.get(name, ())] + tables.get(name, [])
+        for name, rows in known.items()
+    }
 
 
 def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
@@ -169,7 +173,7 @@ def _constants(learned: Learned) -> Iterator[_Entry]:
 
 def _ports(learned: Learned) -> Iterator[_Entry]:
     core = learned.core
-    every = letters(frozenset().union(*core.ports, core.data or ()))
+    every = letters(frozenset().union(*core.ports, core.data or (), core.wide))
     explained = f"as many as explain what mixtures take [{SOURCE}]"
     load, store = core.of(core.load), core.of(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
@@ -233,10 +237,11 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
     accesses = learned.accesses
     indexed = accesses.renamed("forwarded, indexed")
     yield "renames", "any" if indexed else "base", f"forwarded, with and without index [{SOURCE}]"
-    near = [disp for disp in of.REACHES if accesses.renamed(of.at(disp))]
-    if near != list(of.REACHES):
-        reach = near[-1] if near else of.STEPS[-1]
-        yield "renamed_reach", reach, f"forwarded, at {reach}, and not at the next [{SOURCE}]"
+    if accesses.reach:
+        sees, unseen = accesses.reach
+        said = f"forwarded {sees} bytes on, not {unseen} [{SOURCE}]"
+        near = unseen - sees <= of.STEPS[-1]
+        yield "renamed_reach", sees, said if near else f"assumption: {said}"
     step = next((disp for disp in of.STEPS if accesses.renamed(of.at(disp))), of.STEPS[-1])
     yield "renamed_step", step, f"{of.at(step)} bytes, and not at fewer [{SOURCE}]"
     for bits in (8, 16, 32):

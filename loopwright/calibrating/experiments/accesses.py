@@ -8,7 +8,7 @@ memory holds pointers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopwright.calibrating.experiments import banks
 from loopwright.calibrating.experiments.banks import Banks
@@ -18,7 +18,7 @@ from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _RENAMED = 2.5  # cycles: less than any way through a cache
 STEPS = (1, 2, 4, 8)  # bytes from a place that is aligned
-REACHES = (120, 248, 504, 1016, 2040, 4088)  # bytes: the last below powers of two
+FAR = 4088  # bytes: further than any core renames that does not rename them all
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,16 @@ class Access:
 
 @dataclass(frozen=True)
 class Accesses:
-    """Latencies of loads by kind of register; figures of pointer chases and forwarding; banks."""
+    """Latencies of loads by kind of register; figures of pointer chases and forwarding; banks.
+
+    reach are displacements of loads that rename sees, and does not see, to read what was stored,
+    the largest and the least; none where it is not known.
+    """
 
     loads: Mapping[str, int]
     figures: Mapping[str, Access]
     banks: Banks | None
+    reach: tuple[int, int] | None = None
 
     def known(self, name: str) -> int | None:
         """Return whole cycles of a figure, None where it was refused or not asked for."""
@@ -70,7 +75,7 @@ def measure(
             "forwarded": pair(store, load),
             "forwarded, indexed": pair(store, load, {"x": kit.POOLS["gpr"].constant[1]}),
         }
-        asked |= {at(disp): pair(store, load, {"disp": disp}) for disp in (*STEPS, *REACHES)}
+        asked |= {at(disp): pair(store, load, {"disp": disp}) for disp in (*STEPS, FAR)}
     for said, (one, other) in kit.FORWARDS.items():
         if one in forms and other in forms:
             asked[f"forwarded, {said}"] = pair(forms[one], forms[other])
@@ -81,7 +86,26 @@ def measure(
     cycles = {kind: of_address(latencies.get(name, ())) for kind, name in kit.LOADS.items()}
     loads = {kind: one for kind, one in cycles.items() if one}
     figures = {name: Access(name, figure) for name, figure in found.items()}
-    return Accesses(loads, figures, banks.found(found))
+    known = Accesses(loads, figures, banks.found(found))
+    if load and store and known.renamed(at(STEPS[-1])) and known.renamed(at(FAR)) is False:
+        return replace(known, reach=_reach(laboratory, store, load))
+    return known
+
+
+def _reach(laboratory: Laboratory, store: Form, load: Form) -> tuple[int, int]:
+    """Halve the displacements between one that rename sees and one that it does not."""
+    step = sees = STEPS[-1]
+    unseen = FAR
+    while unseen - sees > step:
+        middle = (sees + unseen) // (2 * step) * step
+        (figure,) = laboratory.time([pair(store, load, {"disp": middle})])
+        if not figure:
+            break
+        if figure.cycles < _RENAMED:
+            sees = middle
+        else:
+            unseen = middle
+    return sees, unseen
 
 
 def _value(form: Form) -> Operand:

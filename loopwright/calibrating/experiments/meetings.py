@@ -11,6 +11,7 @@ from loopwright.calibrating.experiments import accesses, banks
 from loopwright.calibrating.forms.form import Form
 
 BOUNDARIES = (16, 32, 64)  # bytes
+VECTOR = "a chain by vectors"
 UPPER, MORE = "a chain by the upper half", "a chain by more than was stored"
 _LINE = 64  # bytes
 _HALF = 4  # bytes of an access before a boundary that it crosses
@@ -56,6 +57,13 @@ def parts(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
         "more than was stored": _apart([short], load),
         "what was stored as halves": _apart([short, short], load),
     }
+
+
+def vectors(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
+    """Return a store and a load of a vector, as a chain."""
+    names = ("movaps m128,x", "movaps x,m128")
+    store, load = (forms.get(name) for name in names)
+    return {VECTOR: accesses.pair(store, load)} if store and load else {}
 
 
 def _apart(stored: Sequence[Form], load: Form) -> list[bytes]:

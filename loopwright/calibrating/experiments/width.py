@@ -2,7 +2,8 @@
 
 Asked: the most that no port limits. Kernel: instructions that do nothing. Answer: a whole number a
 cycle. A core that dispatches more uops than instructions shows the latter. Where nops beside other
-instructions take no longer than these alone, they share places, and the others are counted.
+instructions take no longer than these alone, they share places, and the others are counted, unless
+two beside each take as long as so many nops.
 
 Caches of decoded code deliver regions of code, some of them more slowly by what lies in one. So a
 nop of another length among many has to take a place, as it does where dispatch binds; where it does
@@ -49,6 +50,10 @@ def measure(laboratory: Laboratory) -> Width:
     if not figure:
         raise InputError(f"{laboratory.machine.name}: nops were not measured: {figure.refused}")
     nops = not (moves and both and both.cycles <= _FREE * moves.cycles)
+    if not nops and round(_rate(figure)) > round(_rate(moves)):
+        # Ports may bind moves and leave room for nops: then two beside each take as long as nops.
+        (two,) = laboratory.time([[nop, nop, other] * _COPIES], "slope")
+        nops = bool(two) and abs(two.cycles / (3 * figure.cycles) - 1) <= _NEAR
     if nops:
         nop, figure = _plain(laboratory, nop, figure)
     else:

@@ -53,8 +53,7 @@ class Core:
         load, store = self.of(self.load), self.of(self.store)
         if not load or not store or not load & store:
             return None
-        first = max(frozenset().union(*self.ports)) + 1
-        return frozenset(range(first, first + len(store)))
+        return frozenset(range(self._unseen, self._unseen + len(store)))
 
     @property
     def memory(self) -> tuple[Ports, ...]:
@@ -93,9 +92,19 @@ class Core:
 
     @property
     def wide(self) -> Ports:
-        """Return the ports of what no flood can show: all that arithmetic has."""
+        """Return the ports of what no flood can show: all that arithmetic has.
+
+        Where these are fewer than a cycle's dispatch, there are others, which no class uses.
+        """
         memory = self.memory
-        return frozenset().union(*(ports for ports in self.ports if ports not in memory))
+        known = frozenset().union(*(ports for ports in self.ports if ports not in memory))
+        first = self._unseen + len(self.data or ())
+        return known | frozenset(range(first, first + max(0, self.width - len(known))))
+
+    @property
+    def _unseen(self) -> int:
+        """Return the number of the first port that no class has."""
+        return max(frozenset().union(*self.ports)) + 1
 
     @property
     def _storing(self) -> int | None:

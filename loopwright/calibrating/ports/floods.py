@@ -106,7 +106,9 @@ class Asked:
         if not figure or not alone:
             return figure if not figure else alone
         cycles = self.cycles + more
-        share = copies(self.alone(more)) / copies(self.kernel(more))
+        # What is too long for a loop is timed without one.
+        within = copies(self.kernel(more))
+        share = copies(self.alone(more)) / within if within else 1.0
         beyond = cycles + (alone.cycles - cycles) * share
         error = (figure.uncertainty**2 + (share * alone.uncertainty) ** 2) ** 0.5
         return Figure(figure.cycles - beyond, error)

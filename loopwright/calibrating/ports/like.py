@@ -42,7 +42,8 @@ class Like:
         if form.memory and twin and twin.ports is not None:
             load, store = self._core.loads(form), self._core.of(self._core.store)
             more = [load] * form.memory.read + [store] * form.memory.written
-            computing = () if self._only_loads(form) else twin.ports
+            plain = form.name in form.kit.LOADS.values()
+            computing = () if plain or self._only_loads(form) else twin.ports
             return computing + tuple(one for one in more if one)
         other = self.known.get(self._seen.get(_kind(form), ""))
         return other.ports if other else None

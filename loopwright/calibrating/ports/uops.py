@@ -98,11 +98,13 @@ def find(
 def _numbers(form: Form, places: int | None, latencies: Sequence[Latency]) -> Numbers:
     """Return how many uops a form may have; places are none where dispatch does not count them.
 
-    A uop of memory and one that computes may share a place.
+    A uop of memory and one that computes may share a place. What takes a cycle or more to its
+    result needs one at least, also where dispatch hides it.
     """
+    idle = _idle(form, latencies)
     if places is None:
-        return Numbers(0)
-    least = 0 if places == 1 and _idle(form, latencies) else places
+        return Numbers(0 if idle else 1)
+    least = 0 if places == 1 and idle else places
     return Numbers(least, (_FUSED if form.memory else 1) * places)
 
 
