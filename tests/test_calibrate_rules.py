@@ -2,9 +2,9 @@
 
 import pytest
 
-from loopwright.calibrating.experiments import accesses, constants
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.experiments import accesses, constants, width
+from loopwright.calibrating.forms import arm64, kits
+from loopwright.calibrating.laboratory import Laboratory, copies
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import branches, narrow
 from loopwright.calibrating.ports.classes import Class
@@ -106,3 +106,37 @@ def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their
             ]
 
     assert branches.measure(Taken(), core).ports.get(carry.name)
+
+
+@pytest.mark.parametrize(
+    ("core", "settings", "instructions", "nops"),
+    [
+        ("neoverse-n1", {}, 4, True),
+        ("neoverse-n1", {"rename.width": "6", "decode.width": "6"}, 6, True),
+        ("zen4", {}, 6, False),
+        ("zen3", {}, 6, True),
+    ],
+)
+def test_nops_count_unless_they_share_places(core, settings, instructions, nops):
+    found = width.measure(Laboratory(Simulated(core, settings)))
+    assert (found.instructions, found.nops) == (instructions, nops)
+
+
+def test_what_fits_a_loop_once_is_timed_once():
+    machine = Laboratory(Simulated("zen3", noise=0))
+    nops = [machine.kit.pad(8)[0]] * 66
+    assert copies(nops) == 1
+    (found,) = machine.time([nops])
+    assert found.cycles == pytest.approx(11, rel=0.03)
+    (slope,) = machine.time([nops], "slope")
+    assert "too long for two copies" in slope.refused
+    (long,) = machine.time([nops * 2])
+    assert "too long for a copy" in long.refused
+
+
+def test_what_dispatch_hides_has_ports_of_its_own():
+    machine = Laboratory(Simulated("neoverse-n1", noise=0))
+    adds = next(f for f in arm64.forms(machine.machine.features)[0] if f.mnemonic == "madd")
+    one = Core([Class(adds, 1, (adds.name,))], [frozenset({0})], 3)
+    assert len(one.wide) == 3
+    assert frozenset({0}) < one.wide
