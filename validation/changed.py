@@ -232,7 +232,9 @@ def page(results: Sequence[Result]) -> str:
         "Made by `validation/changed.py` from the cores of `validation/changed.toml`, calibrated",
         "with `--quick`. Marked: another value than the core's, said to be an assumption, or a",
         "range with the core's in it. Not said: the core has it, and nothing was written of it.",
-        "Mixtures and chains are those that `validation/calibrated.py` keeps aside.\n",
+        "Mixtures and chains are those that `validation/calibrated.py` keeps aside; nan stands",
+        "where none is predicted, as no branch of a loop is known. Cores without a row were not",
+        "asked for.\n",
         "| core | parameters equal | marked | not said | wrong | forms with ports % | mixtures "
         "wrong % | chains wrong % |",
         "|---|---|---|---|---|---|---|---|",
