@@ -25,8 +25,8 @@ def differences(learned: Learned, forms: Sequence[Form], core: str) -> pd.DataFr
         pairs = [("throughput", mine.cycles, mine.uncertainty, theirs.cycles, theirs.refused)]
         others = {(one.source, one.target): one for one in latencies[form.name]}
         for one in learned.latencies[form.name]:
-            other = others[one.source, one.target]
-            if one.bound or one.refused:
+            other = others.get((one.source, one.target))
+            if other is None or one.bound or one.refused:
                 continue
             said = f"latency {one.source}>{one.target}"
             pairs.append((said, one.measured, one.uncertainty, other.measured, other.refused))

@@ -9,7 +9,7 @@ from loopwright.measuring.blocks import trips
 
 MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
-_TRIES = 3
+_TRIES = 8  # of what is refused for a reason of the moment
 _WINDOW = 32  # bytes: the closing branch starts behind a boundary of as many
 
 
