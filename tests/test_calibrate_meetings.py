@@ -82,6 +82,16 @@ def test_rules_of_memory_are_those_of_the_core(learned):
     assert {name: memory.get(name) for name in known} == known
 
 
+def test_what_rules_rest_on_is_written(learned):
+    core, folder = learned
+    with (folder / f"simulated-{core}/measured.csv").open(newline="") as file:
+        rows = {(row["form"], row["figure"]): row for row in csv.DictReader(file)}
+    across = rows["", "loads across 64 bytes"]
+    assert float(across["cycles"]) > 1.5 * float(rows["", "loads across nothing"]["cycles"])
+    assert float(across["uncertainty"]) > 0
+    assert float(rows["xor r64,r64", "idiom"]["cycles"]) < 0.2
+
+
 def test_a_core_without_such_rules_is_given_none(tmp_path_factory):
     folder = calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
     found = tomllib.loads((folder / "simulated-skylake/core.toml").read_text())["memory"]
@@ -123,4 +133,5 @@ def test_idioms_are_those_of_the_core(core, known):
     rates = throughput.measure(laboratory, forms)
     latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
     wide = {"zen4": 6, "goldencove": 6, "zen2": 5}[core]
-    assert idioms.measure(laboratory, forms, latencies, wide) == known
+    found = idioms.measure(laboratory, forms, latencies, wide)
+    assert {name: one.port for name, one in found.items()} == known

@@ -17,12 +17,13 @@ from loopwright.calibrating.experiments import (
 )
 from loopwright.calibrating.experiments.accesses import Accesses
 from loopwright.calibrating.experiments.constants import Constants
+from loopwright.calibrating.experiments.idioms import Idiom
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports import branches, classes, floods, mapping, memory, stack, uops
 from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.core import Core, Uops
@@ -54,8 +55,8 @@ class Learned:
 
     waits is what an instance among those of its throughput would take if it waited for itself
     alone; assigned is how uops get their ports, where several can run one, and what that rests on;
-    idioms are forms that wait for nothing where all operands are one register, and whether they
-    need a port then; rules are of accesses that cross boundaries or meet, and of the stack.
+    idioms are forms that wait for nothing where all operands are one register; rules are of
+    accesses that cross boundaries or meet, and of the stack, and figures what they were told by.
     """
 
     width: Width
@@ -72,8 +73,9 @@ class Learned:
     constants: Constants
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
     microcode: Microcode | None = None
-    idioms: Mapping[str, bool] = field(default_factory=dict)
+    idioms: Mapping[str, Idiom] = field(default_factory=dict)
     rules: Parameters = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

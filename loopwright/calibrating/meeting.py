@@ -107,6 +107,8 @@ def _explained(
 ) -> Learned:
     """Return what was learned with the rule that explains kernels, where one does."""
     figures = laboratory.time(list(kernels.values()))
+    timed = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
+    learned = replace(learned, figures=timed)
     if not all(figures):
         return learned
     machine = laboratory.machine

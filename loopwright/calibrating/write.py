@@ -89,7 +89,7 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
         places = str(max(uops.places, 1))
         ports = _stored(learned.core, uops.ports)
         idiom = learned.idioms.get(name)
-        same = "" if idiom is None else f"1:1:{ports if idiom else ''}|*:0"
+        same = "" if idiom is None else f"1:1:{ports if idiom.port else ''}|*:0"
         figures = (places, ports, _latency(latencies), " ".join(flags), same)
         rows[mnemonic, *figures].append(operands)
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
@@ -172,6 +172,11 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
             yield name, "ports", shown(uops.ports or ()), "", "", uops.why
     for name, ports in learned.branches.ports.items():
         yield name, "ports", shown([ports]), "", "", "of branches that are not taken"
+    for name, idiom in learned.idioms.items():
+        note = "all operands one register"
+        yield name, "idiom", "", idiom.figure.cycles, idiom.figure.uncertainty, note
+    for said, timed in learned.figures.items():
+        yield "", said, "", timed.cycles, timed.uncertainty, timed.refused
     for probe, cycles, uncertainty in learned.front_end.rows():
         note = "kept aside" if probe.aside else ""
         yield "", f"{probe.part}: {probe.name}", "", cycles, uncertainty, note

@@ -6,13 +6,22 @@ go through in a cycle as are dispatched, it needs no port.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _WAITS = 0.9  # of the latency: what takes as long waits
 _NEAR = 1.08  # times the cycles of dispatch: what takes no longer needs no port
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """What such an instruction takes, in cycles, and whether it needs a port."""
+
+    figure: Figure
+    port: bool
 
 
 def measure(
@@ -20,12 +29,12 @@ def measure(
     forms: Sequence[Form],
     latencies: Mapping[str, Sequence[Latency]],
     width: int,
-) -> dict[str, bool]:
-    """Return the names of forms that wait for nothing so, and whether they need a port."""
+) -> dict[str, Idiom]:
+    """Return the forms that wait for nothing so, by their names."""
     some = [form for form in forms if _same(form) and _waits(latencies[form.name])]
     figures = laboratory.time([[_alike(form)] for form in some])
     return {
-        form.name: figure.cycles > _NEAR / width
+        form.name: Idiom(figure, figure.cycles > _NEAR / width)
         for form, figure in zip(some, figures, strict=True)
         if figure and figure.cycles < _WAITS * _waits(latencies[form.name])
     }
