@@ -80,6 +80,8 @@ def test_rules_of_memory_are_those_of_the_core(learned):
         },
     }[core]
     assert {name: memory.get(name) for name in known} == known
+    told = {name for name, row in found["memory"].items() if row["source"].startswith("fitted")}
+    assert told >= known.keys() - {"renamed_reach", "renamed_step"}
 
 
 def test_what_rules_rest_on_is_written(learned):
@@ -135,3 +137,19 @@ def test_idioms_are_those_of_the_core(core, known):
     wide = {"zen4": 6, "goldencove": 6, "zen2": 5}[core]
     found = idioms.measure(laboratory, forms, latencies, wide)
     assert {name: one.port for name, one in found.items()} == known
+
+
+def test_a_rule_that_another_explains_as_well_is_an_assumption(tmp_path_factory):
+    """Where one store a cycle is written anyway, writing them together is a split's cost alone."""
+    settings = {
+        "memory.commit_bytes": "32",
+        "memory.failed_forward_cycles": "20",
+        "memory.failed_forward_waits": "true",
+    }
+    folder = calibrations.learned(tmp_path_factory, "skylake", calibrations.X86, settings)[0]
+    found = tomllib.loads((folder / "simulated-skylake/core.toml").read_text())["memory"]
+    rules = [row for name, row in found.items() if name.startswith(("split_store", "commit"))]
+    assert rules
+    assert all(row["confidence"] == "low" for row in rules)
+    assert found["failed_forward_cycles"]["value"] == 20
+    assert found["failed_forward_waits"]["value"] is True

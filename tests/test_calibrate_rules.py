@@ -7,10 +7,10 @@ from loopwright.calibrating.forms import arm64, kits
 from loopwright.calibrating.laboratory import Laboratory, copies
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import branches, narrow
+from loopwright.calibrating.ports.choices import Case, Numbers
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.floods import Surplus
-from loopwright.calibrating.ports.narrow import Case, Numbers
 
 
 def laboratory(core, settings):
@@ -106,6 +106,20 @@ def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their
             ]
 
     assert branches.measure(Taken(), core).ports.get(carry.name)
+
+
+def test_branches_are_told_where_an_op_cache_binds_what_stands_beside_them():
+    slow = {"region_bytes": "64", "lines": "4", "line_uops": "8", "reads": "1"}
+    known, forms = laboratory("skylake", {f"uop_cache.{n}": v for n, v in slow.items()})
+    named = {
+        "movq x,x": {0, 1, 2}, "lea.b r32": {0, 1}, "bt r32,i8": {2, 3}, "pabsb x,x": {0, 2},
+        "mov r64,m64": {4, 5}, "rcpps x,x": {2}, "movd x,r32": {1}, "lea.bid r32": {0},
+    }  # fmt: skip
+    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    core = Core(classes, [frozenset(p) for p in named.values()], 4, "mov r64,m64")
+    found = branches.measure(known, core)
+    assert set(found.ports.values()) == {frozenset({2, 3})}  # those of bt, as on the core
+    assert not found.left
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,12 @@ def run(kit, *options, **more):
     return subprocess.run(command, cwd=kit, env={"PATH": "/usr/bin:/bin"}, **settings)
 
 
+def cut(packed, tmp_path, count):
+    """Return a copy of a kit with its first so many trials alone."""
+    jobs = (packed / "jobs" / "x86_64.trials").read_text().split("job ")
+    return changed(packed, tmp_path, "job ".join(jobs[: 1 + count]))
+
+
 def readings(path):
     lines = path.read_text().splitlines()
     return [one for one in map(json.loads, lines) if "/" in str(one.get("id", ""))]
@@ -64,8 +70,7 @@ def readings(path):
 @pytest.mark.measures
 @X86_ONLY
 def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
-    jobs = (packed / "jobs" / "x86_64.trials").read_text().split("job ")
-    kit = changed(packed, tmp_path, "job ".join(jobs[:202]))
+    kit = cut(packed, tmp_path, 201)
     path = kit / "results.jsonl"
     with subprocess.Popen(
         ["sh", "./run", "--calibrate", "-o", path.name],
@@ -113,8 +118,7 @@ def test_a_killed_run_goes_on_where_it_was(packed, tmp_path):
 @pytest.mark.measures
 @X86_ONLY
 def test_a_trial_of_no_one_speed_is_asked_no_more_after_eight_tries(packed, tmp_path):
-    jobs = (packed / "jobs" / "x86_64.trials").read_text().split("job ")
-    kit = changed(packed, tmp_path, "job ".join(jobs[:4]))
+    kit = cut(packed, tmp_path, 3)
     path = kit / "results.jsonl"
     if run(kit, "--calibrate", "-o", path.name).returncode:
         pytest.skip("the machine was too busy to answer trials")

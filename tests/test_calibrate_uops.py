@@ -7,14 +7,18 @@ from statistics import fmean
 import pytest
 
 import loopwright as lw
+from loopwright.calibrating import learn
+from loopwright.calibrating.experiments import latency, throughput, width
+from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms import x86
+from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Microcode
 from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import narrow
+from loopwright.calibrating.ports import floods, held, hidden, like, narrow
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.classes import mixture as beside
-from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Asked, Surplus
 from loopwright.predicting.forms import forms as table
 
@@ -142,3 +146,75 @@ def test_microcode_is_learned(skylake, monkeypatch):
 def test_a_sequencer_sends_what_decoders_do_not():
     rule = Microcode(5, 4, 2)
     assert [rule.sent(places) for places in (1, 4, 5, 9)] == [0, 0, 1, 5]
+
+
+def test_what_has_a_known_twin_is_asked_first_of_its_kind():
+    forms = [FORMS[name] for name in ("add m8,r8", "add m32,r32", "add m64,r64")]
+    known = {"add r64,r64": Uops(1, (frozenset({0}),))}
+    first, rest = like.Like(core({0}), known, {}).split(forms)
+    assert [form.name for form in first] == ["add m64,r64"]
+    assert [form.name for form in rest] == ["add m8,r8", "add m32,r32"]
+
+
+def dispatched(core, settings):
+    """Return the places of some forms as floods show them, and as they are said to be."""
+    known = Laboratory(Simulated(core, settings))
+    names = ["add", "imul", "adc", "xadd", "mul", "paddd", "mov"]
+    forms = [one for one in FORMS.values() if one.mnemonic in names and "64" in one.name][:20]
+    rates = throughput.measure(known, forms)
+    waits = latency.measure(known, forms, throughput.cycles(rates))
+    wide = width.measure(known)
+    flooded = floods.dispatched(known, forms, rates, waits, wide)
+    found = hidden.shown(known, forms, rates, flooded, wide)
+    return [{name: one.uops for name, one in some.items()} for some in (flooded, found)]
+
+
+@pytest.mark.parametrize(
+    ("core", "settings"),
+    [
+        ("goldencove", {"rename.width": "8"}),
+        ("zen4", {"rename.width": "8", "rename.instructions": "8"}),
+    ],
+)
+def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
+    (true, again), (flooded, found) = dispatched(core, {}), dispatched(core, settings)
+    assert again == true
+    assert sum(flooded[name] == places for name, places in true.items()) < len(true) / 2
+    assert sum(found[name] == places for name, places in true.items()) > len(true) / 2
+    assert all(found[name] in (None, places) for name, places in true.items())
+
+
+@pytest.mark.parametrize(
+    ("flooded", "sure"),
+    [
+        ({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 1, "c": None}),  # c is founded on nothing
+        ({"a": 0, "b": 2, "c": 4}, {"a": 1, "b": 1, "c": 1}),  # floods show nothing here
+    ],
+)
+def test_classes_are_founded_on_places_that_floods_show_too(flooded, sure):
+    shown = {name: Surplus(uops, float(uops), 0.01) for name, uops in flooded.items()}
+    bursts = {name: Surplus(1, 1.0, 0.0) for name in flooded}
+    found = hidden.agreed(shown, bursts)
+    assert {name: one.uops for name, one in found.items()} == sure
+
+
+def test_the_count_of_a_loop_is_taken_from_its_twin_where_it_is_not_told():
+    lost, twin = Uops(0, None, why="no"), Uops(1, (frozenset({0, 1}),), why="by floods")
+    (count,) = learn._count({"dec r64": lost, "dec r32": twin}).values()
+    assert count.ports == twin.ports
+    assert count.why.startswith("assumption")
+    assert learn._count({"dec r64": twin, "dec r32": lost}) == {}
+    assert learn._count({"dec r64": lost, "dec r32": lost}) == {}
+
+
+def test_what_delivers_code_more_slowly_than_dispatch_takes_it_is_known_by_lengths():
+    small = {"line_uops": "4", "width": "4", "reads": "1"}
+    slow = Laboratory(Simulated("zen2", {f"uop_cache.{n}": v for n, v in small.items()}))
+    found = held._delivered(slow, replace(core({0}), width=4))
+    assert found[3] == pytest.approx(0.28, abs=0.02)
+    assert 3 not in held._delivered(Laboratory(Simulated("zen2")), replace(core({0}), width=5))
+    add, uops = FORMS["add r32,r32"], Uops(1, (frozenset({0, 1, 2, 3}),))
+    rate = Throughput(0.28, 0.001, clean=True)
+    for delivered, told in ((0.28, True), (0.0, False)):
+        one = held.alone(core({0, 1, 2, 3}), add, uops, rate, (), Brought({}, {}), delivered)
+        assert (one == uops) is told

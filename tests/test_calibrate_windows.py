@@ -5,8 +5,15 @@ import tomllib
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import latency, throughput, width, windows
-from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
+from loopwright.calibrating.experiments import (
+    burst,
+    latency,
+    shadow,
+    throughput,
+    width,
+    windows,
+)
+from loopwright.calibrating.experiments.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Timing
@@ -186,3 +193,30 @@ def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
     measured_csv = (folder / "measured.csv").read_text()
     assert ",reorder buffer,187," in measured_csv
     assert ",store queue,>= " in measured_csv
+
+
+@pytest.mark.parametrize(
+    ("core", "settings", "dispatched"),
+    [
+        ("skylake", {}, 4),
+        ("skylake", {"rename.width": "6"}, 6),  # four retire
+        ("skylake", {"retire.width": "3"}, 4),
+        ("zen2", {"uop_cache.line_uops": "4", "uop_cache.width": "4"}, 5),
+        ("goldencove", {"rename.width": "8"}, 8),
+    ],
+)
+def test_dispatch_is_told_from_what_feeds_and_drains_it(core, settings, dispatched):
+    laboratory = Laboratory(Simulated(core, settings))
+    chain = shadow.chain(laboratory)
+    assert burst.measure(laboratory, chain, laboratory.kit.SHORT).width == dispatched
+
+
+def test_a_burst_that_makes_no_steps_tells_nothing():
+    class Even(Simulated):
+        def measure(self, trials):
+            return [Timing(50 + 0.1 * len(trial.code), 0.1) for trial in trials]
+
+    laboratory = Laboratory(Simulated("skylake"))
+    chain = shadow.chain(laboratory)
+    assert burst.measure(Laboratory(Even("skylake")), chain, laboratory.kit.SHORT) is None
+    assert BURST not in measured(Simulated("neoverse-n1")).found

@@ -143,3 +143,27 @@ def test_forms_that_calibrating_left_out_are_listed(tmp_path, monkeypatch):
     text = core_page.render(core_sheet.core("mine"), "mine")
     assert "1 form" in text
     assert "it is of two speeds" in text
+
+
+def test_curves_of_strings_that_were_measured_stand_beside_those_of_another_core(
+    tmp_path, monkeypatch
+):
+    assert "strings" not in set(core_sheet.core("goldencove")["part"])
+    folder = tmp_path / "models"
+    for name in ("zen2", "goldencove"):
+        shutil.copytree(paths.models_root() / name, folder / name)
+    shutil.copy(paths.models_root() / "sources.toml", folder)
+    head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
+    (folder / "zen2" / "strings.csv").write_text(
+        f"{head}\nrep movsb,128,0,0,12.34,0.1,\nrep movsb,4096,0,0,,,of no one speed\n"
+    )
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    rows = core_sheet.core("zen2", beside="goldencove")
+    strings = rows[rows["part"] == "strings"].set_index("figure")
+    row = strings.loc["rep movsb, 128 bytes, offsets 0 and 0"]
+    assert (row["value"], row["beside"], row["source"]) == ("12.3", "10.0", "strings.csv, measured")
+    assert strings.loc["rep movsb, 4096 bytes, offsets 0 and 0", "value"] is None
+    page = core_page.render(rows, "zen2", "goldencove")
+    assert "Repeated strings" in page
+    assert "12.3" in page
+    assert "Repeated strings" not in core_page.render(core_sheet.core("goldencove"), "goldencove")

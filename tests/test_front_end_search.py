@@ -55,3 +55,36 @@ def test_values_that_are_given_up_early_are_those_that_lose(seed, monkeypatch):
         assert mine == values
         assert off == pytest.approx(error, abs=1e-12)
         assert fewer < 0.6 * asked
+
+
+GUISE = {"buffer": (True,), "copies": (1, 9)}
+
+
+def hiding(values, number):
+    """Return what a loop takes: a cycle more for each copy that is held, by lines if none is."""
+    if values["buffer"]:
+        return 10.0 + number % 3 / values["copies"]
+    return 10.0 + number / values["lines"]
+
+
+@pytest.mark.parametrize(("true", "lines"), [(0, 4), (1, 2)])
+def test_what_a_guise_hides_is_told_by_no_kernel(true, lines):
+    """Where loops that a buffer replays take as long, nothing is known of what it hides."""
+    free = {"lines": (4, 2, 1), "buffer": (False, True), "copies": (1, 9)}
+    structure = Structure("a", {}, free, guises=GUISE)
+
+    def told(values, numbers):
+        return [hiding(values, 0 if true else n) for n in numbers]
+
+    real = {"lines": lines, "buffer": False, "copies": 1}
+    search = Search(told, told(real, range(30)))
+    fit = search.fit(structure)
+    errors = {value: error for value, error, _ in search.others(fit, "lines")}
+    assert fit.values["buffer"] is False
+    assert fit.error == 0
+    if true:
+        assert fit.rivals
+        assert max(errors.values()) == 0
+    else:
+        assert not fit.rivals
+        assert min(errors.values()) > 0.01

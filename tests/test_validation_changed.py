@@ -81,3 +81,11 @@ def test_chains_say_whether_forwarding_is_the_same(changed):
     for same, state in ((True, "equal"), (False, "wrong")):
         (found,) = changed.compared(true, mine, {"memory.forward_vector_cycles": same})
         assert found.state == state
+
+
+@pytest.mark.parametrize(("vector", "state"), [(0, "equal"), (7, "wrong")])
+def test_vectors_that_are_forwarded_as_others_are_told_so(changed, vector, state):
+    true = {"memory": {"forward_cycles": entry(5), "forward_vector_cycles": entry(vector)}}
+    mine = {"memory": {"forward_vector_cycles": entry(5)}}
+    found = {one.name: one.state for one in changed.compared(true, mine, {})}
+    assert found["memory.forward_vector_cycles"] == state

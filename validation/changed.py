@@ -34,7 +34,9 @@ from loopwright.predicting.forms import forms as table
 
 CASES = REPO / "validation" / "changed.toml"
 _DEFAULTS = REPO / "models" / "pipeline" / "src" / "core" / "params.rs"
-_DECLARED = re.compile(r"^    (\w+) \{$|^        (\w+): .*= Some\((.+)\),$", re.MULTILINE)
+_DECLARED = re.compile(
+    r"^    (\w+) \{$|^        (?:/\*\* .* \*/ )?(\w+): .*= Some\((.+)\),$", re.MULTILINE
+)
 # What has no true value: names of ports are arbitrary, and queues and delays bind nothing here.
 _ARBITRARY = re.compile(
     r"ports\..*|(rename|predecode|fetch)\.queue|front_end\.mode|predecode\.delay|"
@@ -48,6 +50,8 @@ _CHAINS = {
     "forward_vector_cycles": "forwarded, vector",
     "failed_forward_cycles": "forwarded, more than was stored",
 }
+# Where these are 0 they are as the cycles of any other forwarding.
+_AS_OTHERS = {f"memory.forward_{what}_cycles" for what in ("update", "vector", "part")}
 _RANGE = re.compile(r"(\d+) to (\d+), ")
 EQUAL, MARKED, WRONG, UNSAID = "equal", "marked", "wrong", "not said"
 
@@ -186,6 +190,8 @@ def compared(
         has.pop("loop_buffer.uops", None)
     for name, entry in said.items():
         value = str(has[name]["value"] if name in has else usual.get(name, "")).lower()
+        if name in _AS_OTHERS and value == "0" and "memory.forward_cycles" in has:
+            value = str(has["memory.forward_cycles"]["value"])
         learned = str(entry["value"]).lower()
         marked = entry["source"].startswith("assumption") or _within(entry["source"], value)
         fused = name == _PAIRS and "none" not in (learned, value)
@@ -221,7 +227,7 @@ def _defaults() -> dict[str, str]:
     for head, key, value in _DECLARED.findall(_DEFAULTS.read_text()):
         part = head or part
         if key:
-            out[f"{part}.{key}"] = value.rpartition("::")[2].strip('"').lower()
+            out[f"{part}.{key}"] = value.rpartition("::")[2].lstrip("&").strip('"').lower()
     return out
 
 

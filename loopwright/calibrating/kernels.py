@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from loopwright.calibrating.forms.form import Form, Operand
@@ -18,10 +19,11 @@ _CHUNK = 32  # bytes: what some cores write in one cycle, others a line
 _WRITTEN, _APART = 2048, 1024  # bytes from what is read to what is written, and to what is apart
 
 
-def apart(form: Form, number: int = 0) -> bytes:
+def apart(form: Form, number: int = 0, *, near: bool = False) -> bytes:
     """Return an instance in the registers of the instruction under test, or a further one.
 
-    There are up to APART that write different registers, and two places of one line.
+    There are up to APART that write different registers, and two places of one line. near: with
+    displacements of a byte, as some caches of decoded code have less room for longer ones.
     """
     given: dict[str, int] = {}
     for operand in form.chosen:
@@ -29,7 +31,9 @@ def apart(form: Form, number: int = 0) -> bytes:
             own = form.kit.POOLS[operand.kind].own
             given[operand.label] = own[(number + len(given)) % len(own)]
     where = place(form, number, _APART)
-    if form.memory and form.memory.written:
+    if near and form.memory:
+        where = {"disp": number * _CHUNK}
+    elif form.memory and form.memory.written:
         size = max(form.memory.bits // 8, 8)
         where = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
     return form.encode({**registers(form, given), **where})
@@ -102,19 +106,27 @@ def long(form: Form) -> bool:
     return len(apart(form)) > _LONG
 
 
-def delivery(form: Form, places: int, brought: Mapping[int, float]) -> float:
-    """Return the cycles that bringing in a form may take, as it is long or of several uops.
+@dataclass(frozen=True)
+class Brought:
+    """Cycles that forms take alone at least: of those with memory by length, of others by places.
 
-    brought has, by their lengths, what forms with memory take alone at least: what is no longer
-    than one of them is brought in as fast.
+    What is no longer than one of them, or takes no more places, is brought in as fast.
     """
-    if places > 1:
-        return BROUGHT
-    if not long(form):
-        return 0.0
-    size = len(apart(form))
-    known = [one for length, one in brought.items() if form.memory and length >= size]
-    return min([*known, BROUGHT])
+
+    lengths: Mapping[int, float]
+    places: Mapping[int, float]
+
+    def delivery(self, form: Form, places: int) -> float:
+        """Return the cycles that bringing in a form may take, as it is long or of several uops."""
+        known = []
+        if places > 1:
+            known = [one for taken, one in self.places.items() if taken >= places]
+        elif not long(form):
+            return 0.0
+        elif form.memory:
+            size = len(apart(form))
+            known = [one for length, one in self.lengths.items() if length >= size]
+        return min([*known, BROUGHT])
 
 
 def carried(form: Form) -> tuple[Operand, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating.forms import kits
-from loopwright.calibrating.machines.machine import COUNTER, Machine, Timing, Trial
+from loopwright.calibrating.machines.machine import COUNTER, Machine, Run, Timing, Trial
 from loopwright.measuring.blocks import trips
 
 MOST_BYTES = 960  # of a loop's body: the harness takes 1024
@@ -61,9 +61,10 @@ class Laboratory:
         (figure,) = self.turns([body])
         return figure
 
-    def turns(self, bodies: Sequence[bytes]) -> list[Figure]:
-        """Return the same of each of several loops, in order."""
-        found = self._measure([_loop(self.isa, body) for body in bodies])
+    def turns(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
+        """Return the same of each of several loops, in order; runs say what their trips do."""
+        every = zip(bodies, runs or [None] * len(bodies), strict=True)
+        found = self._measure([_loop(self.isa, body, run) for body, run in every])
         return [
             Figure(float("nan"), 0.0, one.refused)
             if one.cycles is None
@@ -121,9 +122,9 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str) -> _Plan | str:
     return _Plan((_loop(isa, body * (most // 2)), long), most // 2)
 
 
-def _loop(isa: str, body: bytes) -> Trial:
+def _loop(isa: str, body: bytes, run: Run | None = None) -> Trial:
     code = body + trips.closing(isa, COUNTER[isa], len(body))
-    return Trial(code, "loop", -len(body) % _WINDOW)
+    return Trial(code, "loop", -len(body) % _WINDOW, run)
 
 
 def _slope(plan: _Plan, timings: dict[str, Timing]) -> Figure:

@@ -1,8 +1,9 @@
 """All experiments in their order: what is learned of a core."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from loopwright.calibrating import special
 from loopwright.calibrating.delivery import front_end
 from loopwright.calibrating.delivery.front_end import FrontEnd, Parameters
 from loopwright.calibrating.experiments import (
@@ -24,12 +25,25 @@ from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
-from loopwright.calibrating.ports import branches, classes, floods, mapping, memory, stack, uops
+from loopwright.calibrating.ports import (
+    branches,
+    classes,
+    floods,
+    haste,
+    hidden,
+    memory,
+    stack,
+    stores,
+    uops,
+)
 from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Surplus
+from loopwright.calibrating.special import Special
 
 Step = Callable[[str], None]
+
+_COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's trips, and its twin
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,8 @@ class Learned:
     waits is what an instance among those of its throughput would take if it waited for itself
     alone; assigned is how uops get their ports, where several can run one, and what that rests on;
     idioms are forms that wait for nothing where all operands are one register; rules are of
-    accesses that cross boundaries or meet, and of the stack, and figures what they were told by.
+    accesses that cross boundaries or meet, and of the stack, and figures what they were told by;
+    special is what is no matter of ports.
     """
 
     width: Width
@@ -76,6 +91,12 @@ class Learned:
     idioms: Mapping[str, Idiom] = field(default_factory=dict)
     rules: Parameters = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    special: Special | None = None
+
+    def has_ports(self, name: str) -> bool:
+        """Say whether the uops of a form are known."""
+        uops = self.uops.get(name)
+        return uops is not None and uops.ports is not None
 
 
 @dataclass(frozen=True)
@@ -108,20 +129,32 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     latencies = constants.computed(
         latency.measure(laboratory, runs, throughput.cycles(rates)), adding, kit.RENAMED
     )
+    rates = throughput.meeting(laboratory, runs, rates, latencies, wide.instructions)
     step("places at dispatch")
-    places = floods.dispatched(laboratory, runs, rates, latencies, wide)
+    flooded = floods.dispatched(laboratory, runs, rates, latencies, wide)
+    places = hidden.shown(laboratory, runs, rates, flooded, wide)
     step("classes of forms that share ports")
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
-    found = classes.find(laboratory, singles, rates, latencies, places, wide.instructions)
+    sure = hidden.agreed(flooded, places)
+    found = classes.find(laboratory, singles, rates, latencies, sure, wide.instructions)
     step(f"ports of {len(found)} classes")
-    ports, _ = mapping.find(
-        [one.size for one in found],
-        wide.instructions,
-        lambda wanted: classes.unions(laboratory, found, wanted, wide.instructions),
-    )
+    ports, written = stores.find(laboratory, found, wide.instructions)
     renamed = frozenset(kit.RENAMED if adding.limit else ())
-    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed)
+    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, written=written)
+    core = replace(core, hasty=haste.measure(laboratory, core))
     return Sorted(wide, rates, latencies, places, runs, singles, core, adding)
+
+
+def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the uops of a loop's count where floods do not tell them: those of its narrow twin.
+
+    Without them no loop is predicted.
+    """
+    like = known.get(_NARROW)
+    told = _COUNT not in known or known[_COUNT].ports is not None
+    if told or like is None or like.ports is None:
+        return {}
+    return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
 
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
@@ -134,6 +167,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     rest = [form for form in base.runs if form.name not in shown.uops]
     with_memory = memory.find(laboratory, rest, core, rates, latencies, base.places, shown)
     known = shown.uops | with_memory
+    known |= _count(known)
     step("front end")
     delivery = front_end.measure(laboratory, base.singles, known)
     step("loads, stores and branches")
@@ -143,6 +177,8 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     accessed = accesses.measure(laboratory, named, latencies)
     branching = branches.measure(laboratory, core)
     fused = fusion.measure(laboratory, fusing, base.width)
+    step("serialising instructions, mispredictions, strings, aliasing")
+    apart = special.measure(laboratory, named)
     step("windows")
     held = windows.measure(laboratory, named, base.width)
     return Learned(
@@ -159,4 +195,5 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         delivery,
         base.constants,
         idioms=idioms.measure(laboratory, base.runs, latencies, base.width.instructions),
+        special=apart,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from loopwright.calibrating.delivery.front_end import AFTER, Parameters
 from loopwright.calibrating.experiments import accesses as of
-from loopwright.calibrating.experiments.windows import BUFFER, RETIRED, SCHEDULER, STORES
+from loopwright.calibrating.experiments.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.ports.core import Core
@@ -67,7 +67,7 @@ def text(learned: Learned, machine: Machine) -> str:
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
             sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
-            spelled = f'"{value}"' if isinstance(value, str) else str(value).lower()
+            spelled = json.dumps(value)
             lines.append(
                 f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
             )
@@ -100,6 +100,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
             ("nops", not width.nops, f"nops between moves, and moves alone [{SOURCE}]"),
         ],
         "taken_branch": list(_taken(learned)),
+        "mispredict": [("cycles", 16, _UNKNOWN), ("history", 64, _UNKNOWN)],
     }
     chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
     return tables | {
@@ -139,19 +140,27 @@ def _held(
 def _width(learned: Learned) -> Iterator[_Entry]:
     """Yield the width: of instructions, where forms of two uops take no more places than others.
 
-    A core may count uops besides; no experiment keeps more of them busy than that.
+    A core may count uops besides; no experiment keeps more of them busy than that. Without a fence
+    nothing tells whether dispatch bound the copies of what was counted, or what feeds or drains it.
     """
-    width = learned.width
+    width, burst = learned.width, learned.windows.found.get(BURST)
     counted = "nops" if width.nops else "moves"
     said = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
+    most = width.instructions
+    if burst is None:
+        said = f"assumption: neither what delivers code nor retirement binds; {said}"
+    elif burst.value > most:
+        most, said = burst.value, f"{burst.note}; {said}"
     core = learned.core
     memory = {core.of(name) for name in (core.load, core.store)}
     two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
     places = [u.places for u in two if memory.isdisjoint(u.ports or ())]
     if len(places) >= _TWO and 2 * places.count(1) > len(places):
-        yield "instructions", width.instructions, said
+        yield "instructions", most, said
         said = f"assumption: as many uops as instructions, of which forms of two are one; {said}"
-    yield "width", width.instructions, said
+    elif burst and (len(places) < _TWO or most > width.instructions):
+        said = f"assumption: uops count, not instructions, of which copies show nothing; {said}"
+    yield "width", most, said
 
 
 def _groups(learned: Learned) -> Iterator[_Entry]:
@@ -173,7 +182,8 @@ def _constants(learned: Learned) -> Iterator[_Entry]:
 
 def _ports(learned: Learned) -> Iterator[_Entry]:
     core = learned.core
-    every = letters(frozenset().union(*core.ports, core.data or (), core.wide))
+    known = (*core.ports, *learned.branches.ports.values())
+    every = letters(frozenset().union(*known, core.data or (), core.wide))
     explained = f"as many as explain what mixtures take [{SOURCE}]"
     load, store = core.of(core.load), core.of(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
@@ -186,7 +196,9 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
     if core.data:
         yield "store_address", ports + addresses(core), f"{said}, and of what changes memory"
         said = "as many as stores have; floods of loads show no store of what changes memory"
-        yield "store_data", letters(core.data), f"{said} [{SOURCE}]"
+        if core.written:
+            said = f"what {core.store} shares with arithmetic; {said}"
+        yield "store_data", letters(core.data | (core.written or frozenset())), f"{said} [{SOURCE}]"
     else:
         yield "store_data", ports, said
         said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
@@ -211,7 +223,8 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
         yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
-        yield "forward_vector_cycles", vector, f"forwarded, vector [{SOURCE}]"
+        said = "assumption: a chain of both takes no more than that; forwarded, vector"
+        yield "forward_vector_cycles", vector, f"{said} [{SOURCE}]"
     if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
         yield _held(learned, "store_queue", STORES, 64)
     if accesses.banks:
@@ -250,6 +263,9 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
     else:
         bits = 64
     yield "renamed_bytes", bits // 8, f"forwarded, 8 to 64 bits [{SOURCE}]"
+    part = "forwarded, a part"
+    if accesses.renamed(part):
+        yield "renamed_parts", True, f"{part} [{SOURCE}]"
     if accesses.renamed("updated, 64 bits") is False:
         said = "updated, 64 bits; of additions of a constant it is assumed"
         yield "renamed_updates", "constant", f"{said} [{SOURCE}]"

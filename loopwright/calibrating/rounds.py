@@ -53,7 +53,7 @@ def first(isa: str, choose: Chosen) -> Round:
     cores = [Simulated(core, noise=0) for core in _cores(isa)]
     for core in cores:
         forms = choose(kits.forms(isa, core.features)[0])
-        _foresee(Foreseen({}, core, core.features), forms, found, _sort)
+        _foresee(Foreseen({}, core, core.features), forms, found, sort)
     plain = Foreseen({}, _Silent(isa), frozenset())
     rates = throughput.measure(Laboratory(plain), every)
     _note(found, "throughput", plain)
@@ -67,23 +67,15 @@ def further(answers: Replay, choose: Chosen) -> Round:
     forms = choose(kits.forms(answers.isa, answers.features)[0])
     found: Round = {}
     guess = _nearest(answers, forms)
-    _foresee(Foreseen(answers.known, guess, answers.features), forms, found, _learn)
+    _foresee(Foreseen(answers.known, guess, answers.features), forms, found, whole.core)
     return _in_order(found)
-
-
-def _sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
-    sort(laboratory, forms, step)
-
-
-def _learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> None:
-    whole.core(laboratory, forms, step)
 
 
 def _foresee(
     machine: Foreseen,
     forms: Sequence[Form],
     found: Round,
-    experiments: Callable[[Laboratory, Sequence[Form], Step], None],
+    experiments: Callable[[Laboratory, Sequence[Form], Step], object],
 ) -> None:
     """Learn of a foreseen machine as far as its answers lead, and note what it was asked."""
     doing = ""

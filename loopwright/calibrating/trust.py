@@ -2,9 +2,12 @@
 
 Asked: does the core that would be written take as long as the machine does. Kernel: some instances
 of the form and of two others at random; and its throughput's, which costs no trial. Answer: a form
-of which one takes another time is tried in two mixtures more, with forms whose own was right, and
-where one of those is wrong, too, in a last two. It is left out where three or more are wrong: on
-hardware some mixtures have costs that nothing here is of, and common forms are not to go for one.
+of which one takes another time is tried in two mixtures more, with forms that were in none that is
+wrong and do not wait for themselves, and where one of those is wrong, too, in a last two. It is
+left out where three or more are wrong: on hardware some mixtures have costs that nothing here is
+of, and common forms are not to go for one. Where more than a tenth of all first mixtures differ, a
+form in doubt may differ as much as they do; and where ports are chosen in haste, one that has just
+the uops of a class by a quarter.
 """
 
 import random
@@ -25,6 +28,8 @@ _MOST = 2  # the same of each other at most: its own part is what shall show
 _AGAIN = 2  # mixtures more of a form in doubt, each time
 _ROUNDS = 2
 _LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
+_MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
+_HASTE = 0.25  # relative: what a form of a class may differ by where ports are chosen in haste
 _NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
 
 
@@ -42,21 +47,27 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     first = mixtures(learned, forms)
     if not first:
         return learned
-    known = [form for form in forms if _known(learned, form)]
+    known = [form for form in forms if learned.has_ports(form.name)]
     alone = [Mixture(form.name, (), throughput.kernel(form)) for form in known]
-    wrong = {one.form for one, _ in _wrong(laboratory, learned, [*first, *alone])}
+    shown = predicted(laboratory, learned, [*first, *alone])
+    found = [one for one, took, said in shown if not _near(took, said, _NEAR)]
+    wrong = {one.form for one in found}
+    blamed = wrong.union(*(one.others for one in found))
     doubtful = [form for form in known if form.name in wrong]
-    trusted = [form for form in known if form.name not in wrong]
-    if len(trusted) < 2:
+    trusted = [form for form in known if form.name not in blamed and not _waits(form)]
+    if len(trusted) <= 2:
         return learned
+    near = max(_NEAR, _scatter(shown[: len(first)]))
+    plain = {form.name for form in doubtful if _plain(learned, form)}
     draw = random.Random(_SEED + 1)
     wrong_of = {form.name: 1 for form in doubtful}
     why_of: dict[str, str] = {}
     for _ in range(_ROUNDS):
         again = [_mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
-        for one, why in _wrong(laboratory, learned, again):
-            wrong_of[one.form] += 1
-            why_of[one.form] = why
+        for mixture, one, other in predicted(laboratory, learned, again):
+            if not _near(one, other, max(near, _HASTE) if mixture.form in plain else near):
+                wrong_of[mixture.form] += 1
+                why_of[mixture.form] = _why(mixture.others, one, other)
         doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _LEFT]
     left = {name: why for name, why in why_of.items() if wrong_of[name] >= _LEFT}
     uops = {
@@ -68,7 +79,7 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
 
 def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
     """Return the mixture of each form with ports; none where these are too few."""
-    known = [form for form in forms if _known(learned, form)]
+    known = [form for form in forms if learned.has_ports(form.name)]
     draw = random.Random(_SEED)
     return [_mixed(draw, form, known) for form in known] if len(known) > 2 else []
 
@@ -84,9 +95,20 @@ def predicted(
     return list(zip(asked, laboratory.time(kernels), said, strict=True))
 
 
-def _known(learned: Learned, form: Form) -> bool:
-    uops = learned.uops.get(form.name)
-    return uops is not None and uops.ports is not None
+def _plain(learned: Learned, form: Form) -> bool:
+    """Say whether a form of a core that gives ports in haste has just the uops of a class, or none.
+
+    What it takes beside others is known of the class.
+    """
+    core, uops = learned.core, learned.uops[form.name].ports
+    classes = [core.blocked(n) for n in range(len(core.classes))]
+    return core.hasty and uops is not None and uops in [(), *classes]
+
+
+def _waits(form: Form) -> bool:
+    """Say whether an instance waits for the one before it, through a register, flags or memory."""
+    own = any(one.read and one.written for one in form.operands)
+    return own or (form.memory is not None and form.memory.written)
 
 
 def _mixed(draw: random.Random, form: Form, others: Sequence[Form]) -> Mixture:
@@ -96,22 +118,19 @@ def _mixed(draw: random.Random, form: Form, others: Sequence[Form]) -> Mixture:
     return Mixture(form.name, [one.name for one in partners], classes.mixture(parts))
 
 
-def _wrong(
-    laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
-) -> list[tuple[Mixture, str]]:
-    """Return the mixtures that take another time than they should, and what each takes."""
-    return [
-        (mixture, _why(mixture.others, one, other))
-        for mixture, one, other in predicted(laboratory, learned, asked)
-        if not _near(one, other)
-    ]
+def _scatter(shown: Sequence[tuple[Mixture, Figure, Figure]]) -> float:
+    """Return by how much most mixtures differ, relative to what they take."""
+    errors = sorted(
+        abs(one.cycles - other.cycles) / one.cycles for _, one, other in shown if one and other
+    )
+    return errors[int(_MANY * len(errors))] if errors else 0.0
 
 
-def _near(measured: Figure, said: Figure) -> bool:
+def _near(measured: Figure, said: Figure, near: float) -> bool:
     """Say whether figures agree, or tell nothing."""
     if not measured or not said:
         return True
-    slack = max(_NEAR * measured.cycles, _CYCLES, 3 * measured.uncertainty)
+    slack = max(near * measured.cycles, _CYCLES, 3 * measured.uncertainty)
     return abs(measured.cycles - said.cycles) <= slack
 
 

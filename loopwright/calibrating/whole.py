@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from loopwright.calibrating import assignment, meeting, microcode, refine, trust
+from loopwright.calibrating import (
+    assignment,
+    meeting,
+    microcode,
+    mispredict,
+    refine,
+    repeated,
+    serial,
+    trust,
+)
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.front_ends import choose as front_ends
 from loopwright.calibrating.laboratory import Laboratory
@@ -19,4 +28,7 @@ def core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     step("mixtures")
     learned = refine.latencies(laboratory, learned, forms)
     learned = microcode.choose(laboratory, learned, forms)
-    return trust.hold(laboratory, learned, forms)
+    learned = trust.hold(laboratory, learned, forms)
+    learned = serial.choose(laboratory, learned, forms)
+    learned = mispredict.choose(laboratory, learned)
+    return repeated.choose(laboratory, learned)

@@ -10,6 +10,7 @@ from pathlib import Path
 from loopwright.calibrating import parameters
 from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.experiments.latency import ALL, Latency
+from loopwright.calibrating.experiments.strings import Timed
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
@@ -21,6 +22,7 @@ from loopwright.predicting.forms import TABLE
 
 MEASURED = "measured.csv"
 LEFT_OUT = "left-out.csv"
+STRINGS = "strings.csv"
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
@@ -50,10 +52,25 @@ def core(learned: Learned, machine: Machine, folder: Path) -> None:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "why"])
         rows.writerows(left_out(learned))
+    if learned.special and learned.special.strings:
+        _strings(learned.special.strings, folder / STRINGS)
     (folder.parent / "sources.toml").write_text(
         f'[{SOURCE}]\ntitle = "loopwright calibrate on {machine.fingerprint}"\n'
         f'address = "{folder.name}/{MEASURED}"\ndate = ""\n'
     )
+
+
+def _strings(timed: Sequence[Timed], file: Path) -> None:
+    """Write what string instructions take; one that was not timed has a reason, and no cycles."""
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
+        rows.writerow(head.split(","))
+        for one in timed:
+            what, figure = one.what, one.figure
+            shown = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
+            place = what.source, what.destination
+            rows.writerow([f"rep {what.name}", what.size, *place, *shown, figure.refused])
 
 
 def table(learned: Learned, machine: Machine) -> str:
@@ -70,6 +87,7 @@ def left_out(learned: Learned) -> list[tuple[str, str]]:
     """Return the forms, and parts of the front end, that the core has no figures for, and why."""
     refused = [(n, rate.refused) for n, rate in learned.throughputs.items() if rate.refused]
     refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
+    refused += learned.special.left.items() if learned.special else ()
     return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]
 
 
@@ -113,10 +131,14 @@ def _decoder(learned: Learned, issue: str) -> str:
 def _stored(core: Core, ports: Sequence[Ports]) -> str:
     """Return uops as the table has them, with one for the address of each store, or its data."""
     store = core.of(core.store)
-    stored = sum(one == (core.data or store) for one in ports)
-    more = _more(stored, addresses(core))
+    writing = (core.written, core.data) if core.data else (store,)
+    stored = sum(one in writing for one in ports)
+    addressed = sum(one <= store for one in ports) if store and core.written else 0
+    more = _more(max(0, stored - addressed), addresses(core))
     if not store or not core.data:
         return shown(ports) + more
+    if core.written:
+        return shown([*ports, *[core.data] * (addressed - stored)]) + more
     # What stores write has as many ports as their addresses: those with fewer have fewer of these.
     data = dict(zip(sorted(store), sorted(core.data), strict=True))
     written = [frozenset(data[port] for port in one) for one in ports if one <= store]
@@ -175,6 +197,8 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
     for name, idiom in learned.idioms.items():
         note = "all operands one register"
         yield name, "idiom", "", idiom.figure.cycles, idiom.figure.uncertainty, note
+    for name, said, timed, note in learned.special.rows() if learned.special else ():
+        yield name, said, "", timed.cycles, timed.uncertainty, note
     for said, timed in learned.figures.items():
         yield "", said, "", timed.cycles, timed.uncertainty, timed.refused
     for probe, cycles, uncertainty in learned.front_end.rows():

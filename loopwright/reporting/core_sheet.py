@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from loopwright import paths
-from loopwright.calibrating import familiar
+from loopwright.calibrating import curves, familiar
 from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
@@ -15,8 +15,8 @@ from loopwright.predicting import core_ports
 from loopwright.predicting.forms import forms
 
 COLUMNS = ["part", "figure", "unit", "value", "beside", "source", "confidence"]
-PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS = (
-    "parameter", "ports", "latency", "throughput", "uops",
+PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS = (
+    "parameter", "ports", "latency", "throughput", "uops", "strings",
 )  # fmt: skip
 
 _SIMULATED = "instructions.csv, simulated"
@@ -34,10 +34,12 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
     """Return what is known of a core, and the same of another one beside it.
 
     Rows have part ("parameter", "ports" of a kind of uops, "latency" and "throughput" in cycles and
-    "uops" by port of instructions that everybody knows), figure (the parameter, the kind or the
-    form), unit, value, beside (the other core's), source and confidence. Latencies and throughputs
-    are those that the simulator takes on this core; a latency is one number or the least and most
-    over operands, a throughput "at most" where other instructions keep instances apart. InputError
+    "uops" by port of instructions that everybody knows; "strings", cycles of repeated ones by bytes
+    and offsets of both sides, where one of the cores was calibrated; of one that was not they are
+    simulated), figure (the parameter, the kind, the form or what is repeated), unit, value, beside
+    (the other core's), source and confidence. Latencies and throughputs are those that the
+    simulator takes on this core; a latency is one number or the least and most over operands, a
+    throughput "at most" where other instructions keep instances apart. InputError
     where a core is unknown or the simulator has no figures for it, and where the two are of
     different instruction sets.
     """
@@ -46,6 +48,9 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
     if other and other.isa != mine.isa:
         raise InputError(f"{other.id} is {other.isa} and {mine.id} {mine.isa}; give one like it")
     here, there = dict(_figures(mine)), dict(_figures(other)) if other else {}
+    if any(curves.measured(one) for one in (mine, other) if one):
+        here |= _strings(mine)
+        there |= _strings(other) if other else {}
     rows = []
     for key in {**here, **there}:
         one, two = here.get(key), there.get(key)
@@ -92,6 +97,19 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
         if one.form in table:
             row = table[one.form]
             yield (UOPS, one.form), _Figure("ports", row["ports"] or "none", row.get("source", ""))
+
+
+def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
+    """Return what repeated string instructions take, by their names, bytes and offsets."""
+    timed = curves.measured(about)
+    source = "strings.csv, measured" if timed else "core.toml, simulated"
+    return {
+        (
+            STRINGS,
+            f"rep {one.name}, {one.size} bytes, offsets {one.source} and {one.destination}",
+        ): _Figure("cycles", f"{cycles:.1f}", source)
+        for one, cycles in (timed or curves.simulated(about)).items()
+    }
 
 
 def _said(value: object) -> object:

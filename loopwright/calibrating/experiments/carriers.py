@@ -58,4 +58,4 @@ def back(one: Chain, carrying: Mapping[tuple[str, str], float]) -> float:
     """Return the cycles of what carries a result back."""
     if one.of_address:
         return carrying[one.target.kind, BASE]
-    return 0.0 if one.source is one.target else carrying[one.target.kind, one.source.kind]
+    return 0.0 if one.direct else carrying[one.target.kind, one.source.kind]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from loopwright.calibrating.experiments import accesses, banks
 from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.kit import Kit
 
 BOUNDARIES = (16, 32, 64)  # bytes
 VECTOR = "a chain by vectors"
@@ -43,12 +44,12 @@ def stores(store: Form) -> dict[str, list[bytes]]:
     return out
 
 
-def parts(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
+def parts(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
     """Return stores and loads of a part or of more; those that are no chain wait for nothing."""
-    whole, part = ("mov m64,r64", "mov r64,m64"), ("mov m32,r32", "mov r32,m32")
-    if not all(name in forms for name in (*whole, *part)):
+    names = (*kit.FORWARDS["a part"], *kit.FORWARDS["more than was stored"])
+    if not all(name in forms for name in names):
         return {}
-    (store, load), (short, half) = ([forms[name] for name in pair] for pair in (whole, part))
+    store, half, short, load = (forms[name] for name in names)
     return {
         "a chain by the lower half": accesses.pair(store, half),
         UPPER: accesses.pair(store, half, of={"disp": _HALF}),
@@ -59,10 +60,9 @@ def parts(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
     }
 
 
-def vectors(forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
+def vectors(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
     """Return a store and a load of a vector, as a chain."""
-    names = ("movaps m128,x", "movaps x,m128")
-    store, load = (forms.get(name) for name in names)
+    store, load = (forms.get(name) for name in kit.FORWARDS["vector"])
     return {VECTOR: accesses.pair(store, load)} if store and load else {}
 
 

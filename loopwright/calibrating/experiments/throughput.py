@@ -4,12 +4,13 @@ Asked: how often an instruction can start. Kernel: instances that write differen
 all of them wait for (implied registers, flags) is given a new value before each. Answer: the
 cycles of one. Where a new value had to be given, its cost is in the figure. There are no more
 instances than registers: where an instance still waits for what wrote its register, as it reads it,
-the figure is a bound.
+the figure is a bound. It is one, too, where chains of such instances meet in ports that were chosen
+before: then fewer of them take another time each, of some numbers at least.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments.latency import Latency
@@ -18,16 +19,22 @@ from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _MOST = 12  # instances
 _WRITING = 16  # the same of what writes memory, before a place is written again
+_LEFT = (1, 3)  # instances that are left out to see whether chains of them meet
+_ALIKE = 0.02  # relative: how far apart two kernels of instances may be that ports alone bind
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Cycles an instance. clean says that nothing but the form was in the kernel."""
+    """Cycles an instance. clean says that nothing but the form was in the kernel.
+
+    meets says that chains of instances meet in ports, which could start more.
+    """
 
     cycles: float
     uncertainty: float
     clean: bool
     refused: str = ""
+    meets: bool = False
 
 
 def measure(
@@ -43,6 +50,41 @@ def again(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughput
     some = [form for form in forms if count(form) > 1]
     figures = laboratory.time([kernel(form)[1:] for form in some])
     return {f.name: _of(f, figure, 1) for f, figure in zip(some, figures, strict=True)}
+
+
+def meeting(
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    latencies: Mapping[str, Sequence[Latency]],
+    width: int,
+) -> dict[str, Throughput]:
+    """Return the throughputs, with those marked whose chains of instances meet in ports.
+
+    Chains are of what reads the register that it writes. The fastest kernel's is kept.
+    """
+    asked = [f for f in forms if _chained(f, rates[f.name], latencies[f.name], width)]
+    fewer = [(form, left) for form in asked for left in _LEFT]
+    figures = laboratory.time([kernel(form)[left:] for form, left in fewer])
+    out = dict(rates)
+    for (form, left), figure in zip(fewer, figures, strict=True):
+        one, other = out[form.name], _of(form, figure, left)
+        if figure and abs(one.cycles - other.cycles) > _ALIKE * one.cycles:
+            out[form.name] = replace(min(one, other, key=lambda o: o.cycles), meets=True)
+    return out
+
+
+def _chained(form: Form, rate: Throughput, latencies: Sequence[Latency], width: int) -> bool:
+    """Say whether instances read what they write, and start more than one a cycle.
+
+    So few that each waits for the one before tell nothing.
+    """
+    left = count(form) - max(_LEFT)
+    if rate.refused or not rate.clean or form.memory or left <= 0:
+        return False
+    both = any(one.read and one.written for one in form.chosen)
+    least = max(1 / width, waits(form, latencies) * count(form) / left)
+    return both and least * (1 + _ALIKE) < rate.cycles < 1 - _ALIKE
 
 
 def cycles(rates: Mapping[str, Throughput]) -> dict[str, float]:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import retirement, shadow
+from loopwright.calibrating.experiments import burst, retirement, shadow
+from loopwright.calibrating.experiments.burst import Steps
 from loopwright.calibrating.experiments.shadow import Corner, Filler, Shadow
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
@@ -18,7 +19,7 @@ from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.laboratory import Laboratory
 
 BUFFER, SCHEDULER, STORES = "reorder buffer", "scheduler", "store queue"
-RETIRED = "retired a cycle"
+RETIRED, BURST = "retired a cycle", "dispatched a cycle"
 _SURE = 3.0  # standard deviations
 _UNIFIED = 3  # entries by which schedulers that are one may seem to differ
 _MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
@@ -63,19 +64,21 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         return Windows({})
     shaded = Shadow(laboratory, chain, _MOST_ENDS)
     kit = laboratory.kit
-    idle = kit.SHORT if width.nops else kit.MOVE
+    idle = burst.idle(kit, width)
+    found = _burst(burst.measure(laboratory, chain, idle))
     plain = Filler([idle])
     (corner,) = shaded.corners([plain])
     few, most = _ends(shaded, kit, plain, corner)
     buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
     if buffer is None:
-        return Windows({})
+        return Windows(found)
     shaded = Shadow(laboratory, chain, few)
-    found = {BUFFER: buffer}
+    found[BUFFER] = buffer
     rate = retirement.measure(laboratory, chain, idle, width.instructions, buffer.low)
     if rate:
         found[RETIRED] = _rate(*rate)
-    entries, whole = _scheduler(shaded, kit, width.instructions, buffer)
+    group = max(width.instructions, found[BURST].value if BURST in found else 0)
+    entries, whole = _scheduler(shaded, kit, group, buffer)
     if entries:
         found[SCHEDULER] = entries
     others = _others(kit, forms)
@@ -85,6 +88,16 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> 
         if one:
             found[name] = one
     return Windows(found, whole)
+
+
+def _burst(steps: Steps | None) -> dict[str, Window]:
+    """Return what is dispatched in a cycle behind a fence, by its name; nothing where not seen."""
+    if steps is None:
+        return {}
+    width = steps.width
+    said = f"each {width} instructions before a chain and a fence take a cycle, "
+    said += f"to {steps.off:.2f} cycles"
+    return {BURST: Window(width, width, width, said)}
 
 
 def _rate(rate: float, error: float) -> Window:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from loopwright.calibrating.forms.kit import Branch, Pool
+from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
 # x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
 # v15 alone, and a table is up to four registers that follow each other: constants from v12 on.
@@ -24,6 +24,9 @@ UPDATES: Mapping[str, str] = {}
 BRANCHES: Sequence[Branch] = ()
 FUSING: Sequence[str] = ()
 FENCE = b""
+SERIAL: Mapping[str, Serial] = {}
+PRIVILEGED: Sequence[str] = ()
+REPEATED: Mapping[str, int] = {}
 SHORT = bytes.fromhex("1f2003d5")  # nop
 COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
 MOVE = bytes.fromhex("e00301aa")  # mov x0, x1
@@ -115,3 +118,15 @@ def _three(to: int, one: int, other: int) -> int:
 
 def _word(word: int) -> bytes:
     return word.to_bytes(4, "little")
+
+
+def gone(random: bool, branches: int) -> bytes:
+    """Return nothing: branches have no experiment yet."""
+    del random, branches
+    return b""
+
+
+def repeated(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return nothing: there are no such instructions."""
+    del name, count, source, destination
+    return b""

@@ -28,6 +28,19 @@ class Branch:
     code: bytes
 
 
+@dataclass(frozen=True)
+class Serial:
+    """What waits, or may, for what stands before it: its code, what sets up its operands.
+
+    needs is the extension that has it; traps says that a hypervisor answers it in a guest's place.
+    """
+
+    code: bytes
+    before: bytes = b""
+    needs: str = ""
+    traps: bool = False
+
+
 class Kit(Protocol):
     """The registers that experiments of an ISA use, and instructions whose part is known.
 
@@ -52,6 +65,9 @@ class Kit(Protocol):
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as trips of a loop are counted
     FENCE: bytes  # waits until all before it has retired; nothing where none is known to
+    SERIAL: Mapping[str, Serial]  # by mnemonic
+    PRIVILEGED: Sequence[str]  # what serialises and user mode cannot execute
+    REPEATED: Mapping[str, int]  # repeated string instructions, and the bytes of an element
     SHORT: bytes  # the shortest nop
     MOVE: bytes  # of a general-purpose register, as short as can be
 
@@ -97,4 +113,16 @@ class Kit(Protocol):
 
     def hold(self, register: int, on: int) -> list[bytes]:
         """Return what makes a general-purpose register wait for another, and leaves its value."""
+        ...
+
+    def gone(self, random: bool, branches: int) -> bytes:
+        """Return so many branches forwards, over a nop each, that go by bits; nothing: not known.
+
+        They are bits of a generator whose state is in memory, or else those of a register that
+        nothing writes, set and clear in turn; all else is the same.
+        """
+        ...
+
+    def repeated(self, name: str, count: int, source: int, destination: int) -> bytes:
+        """Return a string instruction with its operands, places so many bytes behind lines."""
         ...

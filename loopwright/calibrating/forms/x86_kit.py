@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import iced_x86 as iced
 
-from loopwright.calibrating.forms.kit import Branch, Pool
+from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
 # rsp and the counter of trips are left alone; implied registers are no instruction's choice.
 POOLS: Mapping[str, Pool] = {
@@ -54,9 +54,29 @@ BRANCHES: Sequence[Branch] = tuple(
 JUMP = "jmp rel"
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence
+SERIAL: Mapping[str, Serial] = {
+    "lfence": Serial(FENCE),
+    "mfence": Serial(bytes.fromhex("0faef0")),
+    "sfence": Serial(bytes.fromhex("0faef8")),
+    "pause": Serial(bytes.fromhex("f390")),
+    "rdtsc": Serial(bytes.fromhex("0f31")),
+    "rdtscp": Serial(bytes.fromhex("0f01f9"), needs="rdtscp"),
+    "rdpid": Serial(bytes.fromhex("f30fc7f8"), needs="rdpid"),  # to rax
+    "xgetbv": Serial(bytes.fromhex("0f01d0"), bytes.fromhex("31c9"), "avx"),  # xor ecx, ecx
+    "serialize": Serial(bytes.fromhex("0f01e8"), needs="serialize"),
+    "cpuid": Serial(bytes.fromhex("0fa2"), bytes.fromhex("31c0"), traps=True),  # xor eax, eax
+}
+PRIVILEGED: Sequence[str] = ("stac", "clac", "wrmsr", "swapgs", "invlpg")
+REPEATED: Mapping[str, int] = {"movsb": 1, "movsq": 8, "stosb": 1, "stosq": 8}
 SHORT = bytes.fromhex("90")  # nop
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
 COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's trips are counted
+_REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
+# Of a generator modulo 2 ** 64: all of its states follow each other, and high bits have no period
+# that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
+_MULTIPLIER, _INCREMENT = 0x2545F495, 0x1B873593
+_HIGHEST, _STEP = 62, 3  # bits of the generator that branches go by
+_SET, _CLEAR = 29, 62  # bits of pointers
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
 _R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
@@ -177,3 +197,40 @@ def hold(register: int, on: int) -> list[bytes]:
     """Return what makes a general-purpose register wait for another, and leaves its value."""
     code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
     return [_encoded(create(code, _gpr(register), _gpr(on)))] * 2
+
+
+def gone(random: bool, branches: int) -> bytes:
+    """Return so many branches forwards, over a nop each, that go by bits; nothing: not known.
+
+    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    writes, set and clear in turn; all else is the same. The bits of a trip are made in the one
+    before, so that no branch waits for them.
+    """
+    code, create = iced.Code, iced.Instruction
+    bits, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
+    place = iced.MemoryOperand(constant, displ=64, displ_size=1)
+    out = [
+        create.create_reg_reg(code.MOV_R64_RM64, bits, state),
+        create.create_reg_mem(code.MOV_R64_RM64, state, place),
+        create.create_reg_reg_i32(code.IMUL_R64_RM64_IMM32, state, state, _MULTIPLIER),
+        create.create_reg_i32(code.ADD_RM64_IMM32, state, _INCREMENT),
+        create.create_mem_reg(code.MOV_RM64_R64, place, state),
+    ]
+    made = b"".join(map(_encoded, out))
+    over = bytes((0x72, len(nop()))) + nop()  # jb
+    for number in range(branches):
+        bit = _HIGHEST - _STEP * number if random else _SET if number % 2 else _CLEAR
+        of = bits if random else constant
+        made += _encoded(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
+    return made
+
+
+def repeated(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return a string instruction with its operands, places so many bytes behind lines."""
+    create = iced.Instruction
+    out = [create.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.ECX, count)]
+    places = ((_R.RSI, source), (_R.RDI, destination))
+    for (register, place), base in zip(places, POOLS["gpr"].constant, strict=True):
+        memory = iced.MemoryOperand(_gpr(base), displ=place, displ_size=8)
+        out.append(create.create_reg_mem(iced.Code.LEA_R64_M, register, memory))
+    return b"".join(map(_encoded, out)) + bytes.fromhex(_REPEATS[name])

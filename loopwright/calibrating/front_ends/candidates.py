@@ -6,11 +6,12 @@ comes first.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.delivery.straight import UOPS
 
-Value = str | int | bool
+Value = str | int | bool | tuple[tuple[int, int, int], ...]
 Values = Mapping[str, Value]
 
 _FALSE_FIRST = (False, True)
@@ -28,6 +29,8 @@ class Structure:
 
     starts are where a search begins, as far as these are not the preferred values. beside are
     values that a search does not try, as kernels hardly tell them from one of those that it does.
+    guises are what may deliver small loops in place of all else, so that these hide it: parameters
+    with values to try in every combination. The first stays as it is.
     """
 
     name: str
@@ -36,11 +39,17 @@ class Structure:
     together: tuple[tuple[str, str], ...] = ()
     starts: Sequence[Values] = ({},)
     beside: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    guises: Mapping[str, Sequence[Value]] = field(default_factory=dict)
 
     def firsts(self) -> Iterator[dict[str, Value]]:
         """Yield the values that searches begin with."""
         preferred = {name: values[0] for name, values in self.free.items()}
         yield from ({**self.fixed, **preferred, **start} for start in self.starts)
+
+    def disguised(self, values: Values) -> Iterator[dict[str, Value]]:
+        """Yield these values with each of the guises, nothing where there are none."""
+        for some in product(*self.guises.values()) if self.guises else ():
+            yield {**values, **dict(zip(self.guises, some, strict=True))}
 
     def partners(self, name: str) -> Iterator[str]:
         """Yield the parameters that are tried together with one."""
@@ -96,6 +105,18 @@ _READ: Mapping[str, Sequence[Value]] = {
 _BUFFER: Mapping[str, Sequence[Value]] = {
     "loop_buffer.enabled": _FALSE_FIRST,
     "loop_buffer.uops": (*range(16, 73), 80, 96, 112, 128, 144),
+    # Copies of a loop that it holds, by uops of the loop: one, Haswell's (Abel and Reineke, ICS
+    # 2022), so many that where it starts over does not show.
+    "loop_buffer.unroll": (
+        (),
+        ((1, 4, 8), (5, 5, 6), (6, 6, 5), (7, 8, 4), (9, 12, 3), (13, 28, 2)),
+        ((1, 144, 64),),
+    ),
+}
+_GUISES: Mapping[str, Sequence[Value]] = {
+    "loop_buffer.enabled": (True,),
+    "loop_buffer.uops": (28, 40, 56, 72),
+    "loop_buffer.unroll": _BUFFER["loop_buffer.unroll"],
 }
 # Loops of one branch tell nothing of rules by which one behind another is followed.
 _BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
@@ -105,6 +126,7 @@ _TOGETHER = (
     ("uop_cache.reads", "uop_cache.joins"),
     ("uop_cache.branch_by_end", "uop_cache.cut_branch_apart"),
     ("loop_buffer.enabled", "loop_buffer.uops"),
+    ("loop_buffer.uops", "loop_buffer.unroll"),
 )
 
 
@@ -127,7 +149,8 @@ def loops(straight: Values) -> Iterator[Structure]:
         ("uop_cache.region_bytes", "uop_cache.line_uops"),
     )
     entries = {**entry, **_BUFFER, **branches}
-    yield Structure("an op cache of entries", fixed, entries, together, beside=_BESIDE)
+    name = "an op cache of entries"
+    yield Structure(name, fixed, entries, together, beside=_BESIDE, guises=_GUISES)
     region: dict[str, Sequence[Value]] = {
         "uop_cache.region_bytes": (32, 64, 16),
         "uop_cache.lines": _down(8),
@@ -148,4 +171,5 @@ def loops(straight: Values) -> Iterator[Structure]:
     starts: list[Values] = [{"uop_cache.region_bytes": size} for size in (32, 64)]
     cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
     starts.append({"uop_cache.region_bytes": 64, **cut})
-    yield Structure("an op cache of regions", fixed, region, together, starts, _BESIDE)
+    name = "an op cache of regions"
+    yield Structure(name, fixed, region, together, starts, _BESIDE, _GUISES)

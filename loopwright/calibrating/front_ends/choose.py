@@ -13,7 +13,8 @@ from loopwright.calibrating.delivery.probe import LOOPS, STRAIGHT
 from loopwright.calibrating.front_ends import candidates
 from loopwright.calibrating.front_ends.candidates import Structure, Value, Values
 from loopwright.calibrating.front_ends.kernels import IDEAL, Kernels
-from loopwright.calibrating.front_ends.telling import SURE, source
+from loopwright.calibrating.front_ends.search import OF_BUFFER, SURE
+from loopwright.calibrating.front_ends.telling import source
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 
@@ -70,7 +71,7 @@ def choose(machine: Machine, learned: Learned) -> Learned:
     known = {
         name: pair
         for name, pair in values.items()
-        if not (name == "loop_buffer.uops" and not values["loop_buffer.enabled"][0])
+        if not (name in OF_BUFFER and not values["loop_buffer.enabled"][0])
     }
     said = {part: one.said for part, one in chosen.items()}
     left = {f"front end of {part}": one.said for part, one in chosen.items() if not one.explained}
@@ -130,11 +131,15 @@ def _best(
     said = f"{fit.structure.name}: mean error {100 * fit.error:.1f} % of {len(kernels.fitted)} "
     said += f"kernels, {100 * kept:.1f} % of {len(kernels.aside)} kept aside"
     said += "".join(f"; {one.structure.name} {100 * one.error:.1f} %" for one in fits[1:])
-    alike = [one.structure.name for one in fits[1:] if one.error < fit.error + SURE]
+    rivals = [one for one in fits[1:] if one.error < fit.error + SURE]
+    alike = [one.structure.name for one in rivals]
     values = dict(before)
     for name, value in fit.values.items():
         if name in fit.structure.free:
             why = source(search, fit, name, kernels.fitted)
+            others = [one.structure.name for one in rivals if one.values.get(name) != value]
+            if others and not why.startswith("assumption"):
+                why = f"assumption: not of {' and '.join(others)}, which explains as much; {why}"
         elif name in before and before[name][0] == value:
             continue
         elif alike and name in _KINDS:

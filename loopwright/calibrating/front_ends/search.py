@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
@@ -14,6 +14,10 @@ _MORE = 3  # and then one for so many that are known
 _RECENT = 0.3  # weight of what values did last in what a kernel is likely to say against others
 _BETTER = 2e-4  # of the mean error: less decides nothing
 SAME = 0.01  # relative: predictions that no kernel tells apart
+SURE = 0.001  # of the mean error that another value has to add
+_WORTH = 0.03  # of the mean error that a guise may add before its other values are looked for
+
+OF_BUFFER = ("loop_buffer.uops", "loop_buffer.unroll")  # that a loop buffer alone has
 
 Key = tuple[tuple[str, Value], ...]
 # What a front end predicts for kernels of these numbers, not a number where it has no answer.
@@ -22,12 +26,16 @@ Predict = Callable[[Values, Sequence[int]], Sequence[float]]
 
 @dataclass(frozen=True)
 class Fit:
-    """A front end of a structure: its values, its mean relative error, its predictions."""
+    """A front end of a structure: its values, its mean relative error, its predictions.
+
+    rivals are other values of the same structure that explain kernels as well.
+    """
 
     structure: Structure
     values: Values
     error: float
     predicted: Sequence[float]
+    rivals: Sequence[Values] = ()
 
 
 def error(predicted: Sequence[float], cycles: Sequence[float]) -> float:
@@ -71,25 +79,48 @@ class Search:
     def fit(self, structure: Structure) -> Fit:
         """Return the best values of a structure; of those that are as good, the preferred ones."""
         ends = [self._descend(structure, first) for first in structure.firsts()]
-        values = min(ends, key=self._error)
+        ends += self._disguised(structure, min(ends, key=self._error))
+        least = min(map(self._error, ends)) + _BETTER
+        values = next(one for one in ends if self._error(one) <= least)
         values = self._preferred(structure, values, self._error(values))
-        return Fit(structure, values, self._error(values), self._predicted(values))
+        best = self._error(values)
+        rivals = [one for one in ends if self._error(one) < best + SURE and one != values]
+        return Fit(structure, values, best, self._predicted(values), rivals)
+
+    def _disguised(self, structure: Structure, values: Values) -> Iterator[Values]:
+        """Yield the best values with a guise on, if it explains kernels about as well as values."""
+        worth = self._error(values) + _WORTH
+        some = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
+        if some:
+            fixed = next(iter(structure.guises))
+            free = {name: values for name, values in structure.free.items() if name != fixed}
+            yield self._descend(replace(structure, free=free), min(some, key=self._error))
 
     def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
         """Yield the other values of a parameter: each with its error and its predictions.
 
-        What is tried together with it takes the value with which kernels are explained best.
+        What is tried together with it takes the value with which kernels are explained best; all
+        else is as in the fit, or as in one of its rivals.
         """
         structure = fit.structure
         for value in (*structure.free[name], *structure.beside.get(name, ())):
             if value != fit.values[name]:
                 best = {**fit.values, name: value}
-                for partner in structure.partners(name):
-                    for other in structure.free[partner]:
-                        tried = {**fit.values, name: value, partner: other}
+                for values in (fit.values, *fit.rivals):
+                    for tried in self._with(structure, values, name, value):
                         if self._error(tried, self._error(best)) < self._error(best):
                             best = tried
                 yield value, self._error(best), self._predicted(best)
+
+    @staticmethod
+    def _with(
+        structure: Structure, values: Values, name: str, value: Value
+    ) -> Iterator[dict[str, Value]]:
+        """Yield values with one replaced, alone and with each value of its partners."""
+        yield {**values, name: value}
+        for partner in structure.partners(name):
+            for other in structure.free[partner]:
+                yield {**values, name: value, partner: other}
 
     def _descend(self, structure: Structure, first: Values) -> Values:
         """Return where changes lead from some values."""
@@ -168,4 +199,4 @@ class Search:
 def key(values: Values) -> Key:
     """Return what tells values from others that act alike."""
     off = not values.get("loop_buffer.enabled", True)
-    return tuple(sorted(v for v in values.items() if not (off and v[0] == "loop_buffer.uops")))
+    return tuple(sorted(v for v in values.items() if not (off and v[0] in OF_BUFFER)))

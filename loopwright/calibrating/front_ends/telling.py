@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from loopwright.calibrating.delivery.probe import Probe
 from loopwright.calibrating.front_ends.candidates import Value
-from loopwright.calibrating.front_ends.search import SAME, Fit, Search
+from loopwright.calibrating.front_ends.search import SAME, SURE, Fit, Search
 
-SURE = 0.001  # of the mean error that another value has to add
 # What a kernel may take else than predicted and still tell: relative, or uncertainties.
 _AS_SAID, _ERRORS = 0.015, 3.0
 
@@ -51,6 +50,8 @@ def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> 
 
 
 def _spelled(value: Value) -> str:
+    if isinstance(value, tuple):
+        return str([list(row) for row in value])
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -2,22 +2,39 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the trips of all loops
 
 
 @dataclass(frozen=True)
+class Run:
+    """What the trips of a loop do that its code alone does not say; hardware finds out by itself.
+
+    ways has for each trip whether its branches forwards are taken, in their order, as what predicts
+    them cannot know; repeats are of its string instruction, which reads and writes memory from the
+    addresses load and store on, as all of the trip does.
+    """
+
+    ways: tuple[tuple[bool, ...], ...] = ((),)
+    repeats: int = 1
+    load: int = 0
+    store: int = 0
+
+
+@dataclass(frozen=True)
 class Trial:
     """Code to time: one trip of a loop with its branch, or copies that stand back to back.
 
-    notion is "loop" or "unrolled"; offset is the address of its first byte mod 64.
+    notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. run is for those
+    that simulate, and no part of what tells a trial from others.
     """
 
     code: bytes
     notion: str = "loop"
     offset: int = 0
+    run: Run | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:

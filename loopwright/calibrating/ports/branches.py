@@ -5,7 +5,8 @@ that keep each class of ports busy; a loop of nothing but its count and branch. 
 that explain what all mixtures take; what does not tell ports apart leaves any of them. Opposites of
 those that are measured, and jumps, are taken to use the same ports. A mixture that takes longer
 than its parts one after the other tells nothing: what keeps the class busy writes the flags by
-which its branches are taken.
+which its branches are taken. Where no ports explain them, what delivers code may bind mixtures:
+nops in the places of the branches show it.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
+_LATE = 0.5  # share of it that counts where they take longer: ports are chosen in haste
 _TIMES = 8  # cycles that a class takes alone
 _BOTH = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
 _BLOCK = 16  # bytes
@@ -63,25 +65,46 @@ def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> Ports | str:
         return f"alone it takes {alone.cycles / 4:.2f} cycles, which no number of ports explains"
     asked = [_mixture(kit, one, branch, count) for one in core.classes]
     # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
+    own = [max(_TIMES, len(kernel) / core.width) for kernel in asked]
     for notion in ("loop", "slope"):
-        if found := _explained(core, asked, laboratory.time(asked, notion), count):
+        figures = laboratory.time(asked, notion)
+        if found := _explained(core, own, own, figures, count, core.wide):
+            return found
+    (nop,) = kit.pad(len(branch.code))
+    idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in asked])
+    slower = [max(o, one.cycles) if one else o for o, one in zip(own, idle, strict=True)]
+    first = 1 + max(frozenset().union(core.wide, core.data or (), *core.ports))
+    unseen = core.wide | set(range(first, first + count))  # of what no class shows
+    for pool in (core.wide, unseen):
+        if found := _explained(core, own, slower, laboratory.time(asked), count, pool):
             return found
     return "no ports explain what it takes beside others"
 
 
 def _explained(
-    core: Core, asked: Sequence[list[bytes]], figures: Sequence[Figure], count: int
+    core: Core,
+    own: Sequence[float],
+    slower: Sequence[float],
+    figures: Sequence[Figure],
+    count: int,
+    pool: Ports,
 ) -> Ports | None:
-    """Return so many ports that explain what branches take beside each class."""
+    """Return so many ports of a pool that explain what branches take beside each class.
+
+    own are cycles that each mixture takes at least, slower those that it takes with nops in the
+    branches' places: where these are more, one that takes longer than its ports says nothing.
+    """
     best, least = None, _NEAR
-    for some in map(frozenset, combinations(sorted(core.wide), count)):
+    for some in map(frozenset, combinations(sorted(pool), count)):
         off = 0.0
-        for kernel, figure, ports in zip(asked, figures, core.ports, strict=True):
+        for n, (*least_of, figure) in enumerate(zip(own, slower, figures, strict=True)):
             uops = Counter({some: _TIMES * count})
-            uops[ports] += _TIMES * len(ports)
-            said = max(cycles(uops), len(kernel) / core.width)
-            if figure and figure.cycles <= _BOTH:
-                off = max(off, abs(figure.cycles - said) / said)
+            uops.update(dict.fromkeys(core.blocked(n), _TIMES * core.classes[n].size))
+            said = max(cycles(uops), *least_of)
+            bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > said
+            if figure and figure.cycles <= _BOTH and not bound:
+                error = (figure.cycles - said) / said
+                off = max(off, error * (_LATE if core.hasty else 1.0), -error)
         if off < least:
             best, least = some, off
     return best

@@ -17,11 +17,11 @@ from loopwright.calibrating.ports import floods
 from loopwright.calibrating.ports.floods import Asked, Flood, Surplus
 
 _NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of ports
-_TIMES = 4  # cycles that each class of a mixture takes alone
+TIMES = 4  # cycles that each class of a mixture takes alone
 _SPAN = 6  # cycles that ports are flooded for
 _ONE = 1.4  # uops: more than one
 _APART = 1.6  # cycles, of 2 that forms of the same ports take together
-_LATE = 0.10  # by how much more than the rule allows a mixture may take: ports are chosen in haste
+_LATE = 0.12  # by how much more than the rule allows a mixture may take: ports are chosen in haste
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ def candidates(
     """Return the forms that may be one uop, with their number of ports, by what they take alone.
 
     As many as are dispatched in a cycle stands for at least as many. What uses implied registers,
-    is long, is eliminated, writes several registers, or waits longer than a cycle for what it wrote
-    itself, is left to later.
+    is long, is eliminated, writes several registers, waits longer than a cycle for what it wrote
+    itself, or meets others in ports, is left to later.
     """
     out = {}
     for form in forms:
         rate = rates[form.name]
-        if rate.refused or not rate.clean or rate.cycles <= 0 or not form.chosen:
+        if rate.refused or not rate.clean or rate.meets or rate.cycles <= 0 or not form.chosen:
             continue
         if any(operand.fixed is not None for operand in form.operands) or kernels.long(form):
             continue
@@ -87,6 +87,11 @@ def mixture(parts: Sequence[tuple[Form, int]]) -> list[bytes]:
         [make.of(form) for _ in range(n)] for make, (form, n) in zip(makers, parts, strict=True)
     ]
     return kernels.spread(*some)
+
+
+def together(classes: Sequence[Class]) -> list[tuple[Form, int]]:
+    """Return as many instances of each class as keep its ports busy for as long as the others'."""
+    return [(one.blocker, TIMES * one.size) for one in classes]
 
 
 def find(
@@ -132,7 +137,7 @@ def _split(
             out.append(Class(blocker, size, (blocker.name,)))
             left = rest
             continue
-        asked = [mixture([(blocker, _TIMES * size), (f, _TIMES * size)]) for f in rest]
+        asked = [mixture([(blocker, TIMES * size), (f, TIMES * size)]) for f in rest]
         figures = list(zip(rest, laboratory.time(asked), strict=True))
         same = [form for form, figure in figures if _same(figure, size, width)]
         others = [form for form, figure in figures if _other(figure, size, width)]
@@ -146,7 +151,7 @@ def _split(
 
 def _same(figure: Figure, size: int, width: int) -> bool:
     """Say whether as many uops of two forms as either has ports take them all for two cycles."""
-    found = figure and _together(figure.cycles / _TIMES, (size, size), width)
+    found = figure and _together(figure.cycles / TIMES, (size, size), width)
     return bool(found) and found == (size, False)
 
 
@@ -154,9 +159,9 @@ def _other(figure: Figure, size: int, width: int) -> bool:
     """Say whether two forms clearly have not the same ports, how many ever they have together."""
     if not figure or _same(figure, size, width):
         return False
-    known = _together(figure.cycles / _TIMES, (size, size), width)
+    known = _together(figure.cycles / TIMES, (size, size), width)
     if known is None and 2 * size >= width:  # dispatch, which both keep busy, may be late, too
-        return figure.cycles / _TIMES < _APART
+        return figure.cycles / TIMES < _APART
     return known is not None
 
 
@@ -178,13 +183,11 @@ def unions(
     width: int,
 ) -> list[Union]:
     """Measure how many ports classes have together; where the figure does not say, none."""
-    asked = [
-        mixture([(classes[n].blocker, _TIMES * classes[n].size) for n in one]) for one in wanted
-    ]
+    asked = [mixture(together([classes[n] for n in one])) for one in wanted]
     out = []
     for of, figure in zip(wanted, laboratory.time(asked), strict=True):
         sizes = [classes[n].size for n in of]
-        if figure and (found := _together(figure.cycles / _TIMES, sizes, width)):
+        if figure and (found := _together(figure.cycles / TIMES, sizes, width)):
             out.append(Union(of, *found, figure))
     return out
 

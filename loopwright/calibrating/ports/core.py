@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.ports.classes import Class
@@ -33,6 +34,8 @@ class Core:
     renamed: frozenset[str] = frozenset()  # names of forms that rename does for small constants
     # Ports of loads to vectors, by their bits, where these are others.
     vectors: Mapping[int, Ports] = field(default_factory=dict)
+    written: Ports | None = None  # ports of arithmetic that what a store writes takes
+    hasty: bool = False  # ports are chosen in haste, as haste.measure tells
 
     def of(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""
@@ -43,7 +46,7 @@ class Core:
         """Return the number of the class that a form is of."""
         return next((n for n, one in enumerate(self.classes) if name in one.members), None)
 
-    @property
+    @cached_property
     def data(self) -> Ports | None:
         """Return the ports of what stores write, where those of their class are of addresses.
 
@@ -55,14 +58,24 @@ class Core:
             return None
         return frozenset(range(self._unseen, self._unseen + len(store)))
 
-    @property
+    @cached_property
+    def stored(self) -> tuple[Ports, ...]:
+        """Return the ports of the uops of a store of a register; none where no such is known."""
+        store = self.of(self.store)
+        return tuple(one for one in (store, self.written) if one)
+
+    def blocked(self, number: int) -> tuple[Ports, ...]:
+        """Return the ports of the uops of what blocks a class."""
+        return self.stored if number == self._storing else (self.ports[number],)
+
+    @cached_property
     def memory(self) -> tuple[Ports, ...]:
         """Return the ports of uops that load and store, as far as they are known."""
         return tuple(one for one in (self.of(self.load), self.of(self.store), self.data) if one)
 
     def accesses(self, ports: Ports) -> bool:
         """Say whether a uop of these ports loads or stores."""
-        return any(ports <= one for one in self.memory)
+        return ports == self.written or any(ports <= one for one in self.memory)
 
     def loads(self, form: Form) -> Ports | None:
         """Return the ports of what a form loads."""
@@ -71,11 +84,13 @@ class Core:
 
     def within(self, uops: Sequence[Ports]) -> tuple[int, ...]:
         """Return how many uops floods of each class show."""
-        written = sum(one == self.data for one in uops)
-        return tuple(
-            sum(one <= ports for one in uops) + (written if number == self._storing else 0)
-            for number, ports in enumerate(self.ports)
-        )
+        shown = [sum(one <= ports for one in uops) for ports in self.ports]
+        if self._storing is not None:
+            shown[self._storing] += sum(one == self.data for one in uops)
+            if self.written:
+                own = sum(one <= self.written for one in uops)
+                shown[self._storing] = max(shown[self._storing], own)
+        return tuple(shown)
 
     @property
     def sets(self) -> Sequence[Ports]:
@@ -101,11 +116,11 @@ class Core:
         first = self._unseen + len(self.data or ())
         return known | frozenset(range(first, first + max(0, self.width - len(known))))
 
-    @property
+    @cached_property
     def _unseen(self) -> int:
         """Return the number of the first port that no class has."""
         return max(frozenset().union(*self.ports)) + 1
 
-    @property
+    @cached_property
     def _storing(self) -> int | None:
         return self.class_of(self.store)

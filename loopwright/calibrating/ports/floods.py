@@ -23,6 +23,7 @@ _KERNELS = 3  # at most, where one leaves doubt
 _ERRORS = 2.5  # uncertainties that a whole number must hold for
 _WORD = 64  # bits of a place among others in a line
 _SURE = 0.3  # uops: how far from a whole number the surplus may lie
+_LATE = 0.4  # uops: the same above it, where ports are chosen in haste
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Surplus:
     uops: int | None
     measured: float
     uncertainty: float
+
+    @property
+    def hasty(self) -> int | None:
+        """Return the uops where what is chosen in haste takes longer."""
+        if self.uops is not None or isnan(self.measured):
+            return self.uops
+        return round(self.measured) if 0 <= self.measured % 1 <= _LATE else None
 
     @property
     def doubtful(self) -> bool:
@@ -75,7 +83,8 @@ class Asked:
 
     def kernel(self, more: int) -> list[bytes]:
         """Return the flood and the form within it."""
-        tested = [kernels.apart(self.form, n) for n in range(self.times)]
+        near = not self.flood.blockers
+        tested = [kernels.apart(self.form, n, near=near) for n in range(self.times)]
         return kernels.spread(tested, *self._parts(more))
 
     @property

@@ -14,14 +14,21 @@ from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports.core import Core, Uops
+from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
-_LATE = 0.15  # relative: by how much longer several uops may take, whose ports are chosen in haste
+_LATE = 0.15  # relative: by how much longer several uops may take, which others are in the way of
+_HASTE = 0.22  # relative: the same, and beside others, where ports are chosen in haste
 _UNCLEAR = 0.12  # cycles: the same, absolutely
+_MEETING = 0.3  # relative: by how much longer a form may take whose chains meet in ports
+_CHANGING = 0.45  # relative: the same of what changes memory, whose stores wait for its loads
+_FEWER = 2  # instances that need no port, of a cycle, than dispatch has places
 _TIMES = 3
+_SHORT, _NOPS = 8, 8  # bytes of nops, at most, and nops of a kernel
 
 
 def hold(
@@ -31,7 +38,7 @@ def hold(
     found: Mapping[str, Uops],
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
-    brought: Mapping[int, float],
+    brought: Brought,
     known: Mapping[str, Uops],
 ) -> dict[str, Uops]:
     """Return what is found of forms, or why it does not hold.
@@ -41,8 +48,11 @@ def hold(
     speeds, as moves are that a core eliminates at times. brought is as `brought` has it.
     """
 
+    slow = _delivered(laboratory, core)
+
     def by_itself(form: Form, uops: Uops, rate: Throughput) -> Uops:
-        return alone(core, form, uops, rate, latencies[form.name], brought)
+        size = len(kernels.apart(form)) if uops.places == 1 else 0
+        return alone(core, form, uops, rate, latencies[form.name], brought, slow.get(size, 0.0))
 
     forms = {form.name: form for form in chosen}
     rates = {**rates, **_again(laboratory, chosen, found, rates, by_itself)}
@@ -76,6 +86,15 @@ def hold(
     return out
 
 
+def _delivered(laboratory: Laboratory, core: Core) -> dict[int, float]:
+    """Return what nops take by their lengths, bytes, where that is longer than dispatch says."""
+    codes = {size: laboratory.kit.pad(size) for size in range(1, _SHORT + 1)}
+    sizes = [size for size, some in codes.items() if sum(map(len, some)) == size and len(some) == 1]
+    figures = laboratory.time([codes[size] * _NOPS for size in sizes])
+    each = {n: one.cycles / _NOPS for n, one in zip(sizes, figures, strict=True) if one}
+    return {size: one for size, one in each.items() if one * core.width > 1 + _NEAR}
+
+
 def _again(
     laboratory: Laboratory,
     chosen: Sequence[Form],
@@ -99,7 +118,7 @@ def _again(
 
 
 def _fewer(
-    core: Core, form: Form, uops: Uops, rate: Throughput, brought: Mapping[int, float]
+    core: Core, form: Form, uops: Uops, rate: Throughput, brought: Brought
 ) -> Iterator[Uops]:
     """Yield uops with fewer ports that floods show the same of, and that take as long alone.
 
@@ -107,7 +126,7 @@ def _fewer(
     """
     if not uops.ports or not rate.clean:
         return
-    if kernels.long(form) and rate.cycles <= kernels.delivery(form, 1, brought) * (1 + _NEAR):
+    if kernels.long(form) and rate.cycles <= brought.delivery(form, 1) * (1 + _NEAR):
         return
     late = _LATE if len(uops.ports) > 1 else _NEAR
     if rate.cycles <= max(cycles(Counter(uops.ports)), uops.places / core.width) * (1 + late):
@@ -150,7 +169,7 @@ def _held(
     for number, figure in beside:
         size = core.classes[number].size
         load = Counter(uops.ports)
-        load[core.ports[number]] += size
+        load.update(dict.fromkeys(core.blocked(number), size))
         least = max(cycles(load), (uops.places + size) / core.width, busy) * _TIMES
         said = max(least, chain)
         # What brings in a busy form brings in nothing else meanwhile.
@@ -160,7 +179,8 @@ def _held(
             # Stores of few ports wait for others that took these in haste.
             most = max(most, (cycles(Counter(uops.ports)) + 1) * _TIMES)
         slack = max(_NEAR * said, _UNCLEAR * _TIMES)
-        if not said - slack <= figure.cycles <= most + slack and least >= chain:
+        late = max(slack, _HASTE * most * core.hasty)
+        if not said - slack <= figure.cycles <= most + late and least >= chain:
             name = core.classes[number].blocker.name
             why = f"beside {name} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
             return replace(uops, ports=None, why=why)
@@ -181,14 +201,36 @@ def _computing(core: Core, uops: Uops) -> list[Ports]:
     return [one for one in uops.ports or () if not core.accesses(one)]
 
 
-def brought(forms: Sequence[Form], rates: Mapping[str, Throughput]) -> dict[int, float]:
-    """Return, by lengths, what those of forms with memory take alone at least."""
-    out: dict[int, float] = {}
+def brought(
+    forms: Sequence[Form], rates: Mapping[str, Throughput], places: Mapping[str, Surplus]
+) -> Brought:
+    """Return what forms take alone at least, by lengths and by places at dispatch."""
+    lengths: dict[int, float] = {}
+    taking: dict[int, float] = {}
     for form in forms:
-        if form.memory and not rates[form.name].refused:
-            size = len(kernels.apart(form))
-            out[size] = min(rates[form.name].cycles, out.get(size, float("inf")))
-    return out
+        rate, taken = rates[form.name], places[form.name].uops
+        if rate.refused:
+            continue
+        if form.memory:
+            _least(lengths, len(kernels.apart(form)), rate.cycles)
+        if taken and rate.clean:
+            _least(taking, taken, rate.cycles)
+    return Brought(lengths, taking)
+
+
+def _least(known: dict[int, float], key: int, cycles: float) -> None:
+    known[key] = min(cycles, known.get(key, cycles))
+
+
+def _late(core: Core, form: Form, uops: Uops, rate: Throughput) -> float:
+    """Return by how much longer a form may take alone than its ports ask for."""
+    if core.hasty and form.memory and form.memory.read and form.memory.written:
+        return _CHANGING
+    if rate.meets:
+        return _MEETING
+    if len(uops.ports or ()) > 1:
+        return _HASTE if core.hasty else _LATE
+    return _NEAR
 
 
 def alone(
@@ -197,17 +239,24 @@ def alone(
     uops: Uops,
     rate: Throughput,
     latencies: Sequence[Latency],
-    brought: Mapping[int, float],
+    brought: Brought,
+    delivered: float = 0.0,
 ) -> Uops:
-    """Hold uops to what the form takes alone; one of a unit that is busy longer says so."""
+    """Hold uops to what the form takes alone; one of a unit that is busy longer says so.
+
+    delivered are cycles that what delivers code needs for an instruction as long.
+    """
     if not rate.clean or uops.ports is None:
         return uops
     said = max(cycles(Counter(uops.ports)), uops.places / core.width)
-    most = kernels.delivery(form, uops.places, brought)
+    most = max(brought.delivery(form, uops.places), delivered)
     if said * (1 - _NEAR) <= rate.cycles <= most * (1 + _NEAR):
         return uops
+    least = uops.places / (core.width - _FEWER)
+    if not uops.ports and said < rate.cycles <= least * (1 + _NEAR):
+        return replace(uops, why=f"{uops.why}; {1 / rate.cycles:.1f} a cycle")
     waits = throughput.waits(form, latencies)
-    late = _LATE if len(uops.ports) > 1 else _NEAR
+    late = _late(core, form, uops, rate)
     if -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02):
         return uops
     if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):

@@ -21,9 +21,9 @@ class Like:
         self._seen: dict[tuple[object, ...], str] = {}
 
     def split(self, forms: Sequence[Form]) -> tuple[list[Form], list[Form]]:
-        """Return one form of each kind, and the others."""
+        """Return one form of each kind, if possible one whose twin is known, and the others."""
         first = []
-        for form in forms:
+        for form in sorted(forms, key=lambda one: one.twin not in self.known):
             if _kind(form) not in self._seen:
                 self._seen[_kind(form)] = form.name
                 first.append(form)
@@ -36,12 +36,14 @@ class Like:
 
     def guess(self, form: Form) -> tuple[Ports, ...] | None:
         """Return the uops that a form may have, None where no other is like it."""
+        if form.name == self._core.store:
+            return self._core.stored or None
         if own := self._core.of(form.name):
             return (own,)
         twin = self.known.get(form.twin)
         if form.memory and twin and twin.ports is not None:
-            load, store = self._core.loads(form), self._core.of(self._core.store)
-            more = [load] * form.memory.read + [store] * form.memory.written
+            load = self._core.loads(form)
+            more = [load] * form.memory.read + [*self._core.stored] * form.memory.written
             plain = form.name in form.kit.LOADS.values()
             computing = () if plain or self._only_loads(form) else twin.ports
             return computing + tuple(one for one in more if one)

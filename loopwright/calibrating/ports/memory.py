@@ -34,7 +34,7 @@ def find(
             out[form.name] = Uops(0, None, why="no form that loads or stores alone is known")
     rest = [form for form in forms if form.name not in out]
     plain = [form for form in rest if form.name in laboratory.kit.LOADS.values()]
-    brought = held.brought(rest, rates)
+    brought = held.brought(forms, rates, places)
     for some in (plain, [form for form in rest if form not in plain]):
         found = uops.find(laboratory, some, core, rates, latencies, places, known, brought).uops
         out |= found

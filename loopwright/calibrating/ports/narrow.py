@@ -7,79 +7,41 @@ which uops of memory it must have.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement, product
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import isnan
 
-from loopwright.calibrating.forms.form import Form, Memory
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports.choices import (
+    MOST,
+    NEAR,
+    UNCLEAR,
+    Case,
+    Choice,
+    Listed,
+    Multiset,
+    ordered,
+)
 from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.floods import Asked, Surplus
-from loopwright.calibrating.ports.rule import Ports, cycles
+from loopwright.calibrating.ports.rule import cycles
 
-_MOST = 4  # uops that compute, of which all multisets are listed
-_NEAR = 0.08  # relative: by how much more than it takes alone ports may be needed
-_UNCLEAR = 0.02  # cycles: the same, absolutely
 _FEW = 1  # places at dispatch that a flood leaves in a cycle
 _LESS = 0.5  # uops that a longer flood has to show less
 _SLACK = 0.4  # uops: how far from a whole number a surplus may lie
-
-Multiset = tuple[Ports, ...]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """How many uops a form may have: none says that there is no known limit."""
-
-    least: int
-    most: int | None = None
-
-
-@dataclass
-class Case:
-    """A form and what is known of its uops.
-
-    span is how long to flood ports; places how many it takes at dispatch; cycles what it takes
-    alone; guess the uops that it may have, from others like it; late says that its result comes
-    after more than a cycle. seen has surpluses by the numbers of classes; found is what explains
-    them, None where nothing or several things do.
-    """
-
-    form: Form
-    span: int
-    places: int
-    numbers: Numbers
-    cycles: float
-    guess: Multiset | None = None
-    late: bool = False
-    seen: dict[int, Surplus] = field(default_factory=dict)
-    found: Multiset | None = None
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """Uops that a form may have, what they take, and how many of them floods of classes show."""
-
-    uops: Multiset
-    cycles: float
-    shown: tuple[int, ...]
-    sorted: tuple[tuple[int, ...], ...]
-    computing: int
-
-
-def _sorted(uops: Multiset) -> tuple[tuple[int, ...], ...]:
-    return tuple(sorted(tuple(sorted(one)) for one in uops))
+_HASTE = 0.21  # cycles: what a flood may take more where ports are chosen badly
 
 
 def solve(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> None:
     """Find the uops of each form; where nothing explains them, all floods are asked."""
-    listed = _Listed(core)
+    listed = Listed(core)
     _solve(laboratory, core, listed, cases)
     _solve(laboratory, core, listed, _changed(laboratory, core, cases))
 
 
-def _solve(laboratory: Laboratory, core: Core, listed: "_Listed", cases: Sequence[Case]) -> None:
+def _solve(laboratory: Laboratory, core: Core, listed: Listed, cases: Sequence[Case]) -> None:
     left = {n: _agreeing(core, case, listed.fitting(case)) for n, case in enumerate(cases)}
     while left:
         asked = []
@@ -88,7 +50,11 @@ def _solve(laboratory: Laboratory, core: Core, listed: "_Listed", cases: Sequenc
             if number is None:
                 del left[n]
                 if cases[n].found is None:
-                    cases[n].found = _all(core, cases[n]) or _blocking(listed, core, cases[n])
+                    cases[n].found = (
+                        _all(core, cases[n])
+                        or _blocking(listed, core, cases[n])
+                        or hasty(listed, core, cases[n])
+                    )
             else:
                 asked.append((n, number))
         wanted = [_asked(core, cases[n], c) for n, c in asked]
@@ -135,11 +101,11 @@ def _asked(core: Core, case: Case, number: int) -> Asked | None:
     return floods.within(case.form, flood, span, places, core.width, case.cycles)
 
 
-def _next(core: Core, case: Case, fitting: Sequence[_Choice]) -> int | None:
+def _next(core: Core, case: Case, fitting: Sequence[Choice]) -> int | None:
     """Return the class to flood next, None where one choice is left or nothing can be asked."""
     unasked = [n for n in range(len(core.classes)) if n not in case.seen]
     shown = {one.shown for one in fitting}
-    few = case.numbers.most is not None or (bool(fitting) and fitting[0].computing < _MOST)
+    few = case.numbers.most is not None or (bool(fitting) and fitting[0].computing < MOST)
     if len(shown) == 1 and (few or not unasked):
         case.found = fitting[0].uops
         return None
@@ -159,14 +125,14 @@ def _all(core: Core, case: Case) -> Multiset | None:
     if len(case.seen) < len(core.classes):
         return None
     found = counted(core, [case.seen[n] for n in range(len(core.classes))], case.cycles)
-    if found is None or len(found) <= _MOST:
+    if found is None or len(found) <= MOST:
         return None
     if case.numbers.most is not None and len(found) > case.numbers.most:
         return None
     return found + (core.wide,) * max(0, case.numbers.least - len(found))
 
 
-def _blocking(listed: "_Listed", core: Core, case: Case) -> Multiset | None:
+def _blocking(listed: Listed, core: Core, case: Case) -> Multiset | None:
     """Return what explains floods if uops keep others from their ports for a cycle more.
 
     One whose result comes late leaves its port as results of uops do that start later and take a
@@ -185,12 +151,34 @@ def _blocking(listed: "_Listed", core: Core, case: Case) -> Multiset | None:
     return some[0].uops if len({one.shown for one in some}) == 1 else None
 
 
-def _agreeing(core: Core, case: Case, choices: Iterable[_Choice]) -> list[_Choice]:
+def hasty(listed: Listed, core: Core, case: Case) -> Multiset | None:
+    """Return what explains floods if ports that are chosen badly make them longer, never shorter.
+
+    Of several explanations it is the one that was guessed.
+    """
+    if not core.hasty or len(case.seen) < len(core.classes):
+        return None
+    seen = {n: one for n, one in case.seen.items() if not isnan(one.measured)}
+    some = [
+        one
+        for one in listed.fitting(case)
+        if all(
+            -_HASTE * core.classes[n].size <= one.shown[n] - flood.measured <= _SLACK
+            for n, flood in seen.items()
+        )
+    ]
+    if not some:
+        return None
+    guessed = case.guess is not None and some[0].sorted == ordered(case.guess)
+    return some[0].uops if guessed or len({one.shown for one in some}) == 1 else None
+
+
+def _agreeing(core: Core, case: Case, choices: Iterable[Choice]) -> list[Choice]:
     """Return the choices that explain what was seen."""
     return [one for one in choices if all(_agrees(core, case, one, n) for n in case.seen)]
 
 
-def _agrees(core: Core, case: Case, choice: _Choice, number: int) -> bool:
+def _agrees(core: Core, case: Case, choice: Choice, number: int) -> bool:
     """Say whether a flood shows what a choice has."""
     shown, seen = choice.shown[number], case.seen[number]
     written = case.form.memory is not None and case.form.memory.written
@@ -218,68 +206,8 @@ def counted(core: Core, seen: Sequence[Surplus], alone: float = float("inf")) ->
             count[ports] = uops - sum(n for p, n in count.items() if p < ports)
         if min(count.values()) >= 0:
             fitting.append((cycles(count), tuple(count.elements())))
-    fitting = [one for one in fitting if one[0] <= alone * (1 + _NEAR) + _UNCLEAR] or fitting
+    fitting = [one for one in fitting if one[0] <= alone * (1 + NEAR) + UNCLEAR] or fitting
     if not fitting:
         return None
     pick = min if alone == float("inf") else max
     return pick(fitting, key=lambda one: one[0])[1]
-
-
-class _Listed:
-    """All multisets of few uops on a core."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._load, self._store = core.of(core.load), core.of(core.store)
-        self._sets = core.sets
-        self._known: dict[tuple[bool, bool], list[_Choice]] = {}
-
-    def fitting(self, case: Case) -> Iterator[_Choice]:
-        """Yield what is possible by what is known without floods, the likeliest first."""
-        most = case.cycles * (1 + _NEAR) + _UNCLEAR
-        least, end = case.numbers.least, case.numbers.most
-        guess = _sorted(case.guess) if case.guess is not None else None
-        every = self._of(case.form.memory)
-        if case.guess and all(one.sorted != guess for one in every):
-            every = [self._choice(case.guess), *every]
-        yield from sorted(
-            (
-                one
-                for one in every
-                if one.cycles <= most and least <= len(one.uops) <= (end or len(one.uops))
-            ),
-            key=lambda one: (
-                one.sorted != guess,
-                len(one.uops),
-                round(abs(case.cycles - one.cycles), 2),
-            ),
-        )
-
-    def _of(self, memory: Memory | None) -> list[_Choice]:
-        """Return all choices of few uops that compute, with the loads and stores of memory."""
-        moves = (memory is not None and memory.read, memory is not None and memory.written)
-        if moves not in self._known:
-            loads = _times(self._load, moves[0])
-            stores = _times(self._store, moves[1])
-            if all(moves) and self._core.data:
-                stores = [*stores, (self._core.data,)]
-            self._known[moves] = [
-                self._choice(one)
-                for count in range(_MOST + 1)
-                for some in combinations_with_replacement(self._sets, count)
-                for load in loads
-                for store in stores
-                for one in [(*some, *load, *store)]
-            ]
-        return self._known[moves]
-
-    def _choice(self, uops: Multiset) -> _Choice:
-        computing = sum(not self._core.accesses(one) for one in uops)
-        return _Choice(
-            uops, cycles(Counter(uops)), self._core.within(uops), _sorted(uops), computing
-        )
-
-
-def _times(ports: Ports | None, needed: bool) -> list[Multiset]:
-    """Return how often uops of memory may be there: once or twice where one is needed."""
-    return [(ports,), (ports, ports)] if needed and ports else [()]

@@ -27,10 +27,10 @@ def measure(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
     pool = kit.POOLS["gpr"]
     pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(_TIMES)]
     (figure,) = laboratory.time([[push for push, _ in pairs] + [pop for _, pop in pairs]])
-    said = max(cycles(Counter({load: _TIMES, store: _TIMES})), 2 * _TIMES / core.width)
+    said = max(cycles(Counter([load, *core.stored] * _TIMES)), 2 * _TIMES / core.width)
     if figure and abs(figure.cycles - said) <= _NEAR * said:
         why = f"{_TIMES} pushes and pops take {figure.cycles:.2f} cycles, as stores and loads do"
-        return {kit.PUSH: Uops(1, (store,), why=why), kit.POP: Uops(1, (load,), why=why)}
+        return {kit.PUSH: Uops(1, core.stored, why=why), kit.POP: Uops(1, (load,), why=why)}
     took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
     why = f"{_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
     return {name: Uops(0, None, why=why) for name in (kit.PUSH, kit.POP)}

@@ -12,13 +12,15 @@ from math import ceil, isnan
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import floods, held, like, narrow
+from loopwright.calibrating.ports.choices import Case, Listed, Numbers
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Asked, Surplus
-from loopwright.calibrating.ports.narrow import Case, Numbers
 
 _FUSED = 2  # uops that may share a place
+_CHANGING = 4  # uops of a change of memory, which may all share one
 _SAMPLE = 24  # forms of which all floods are asked, to see what dispatch counts
 
 
@@ -38,12 +40,14 @@ def find(
     latencies: Mapping[str, Sequence[Latency]],
     places: Mapping[str, Surplus],
     known: Found | None = None,
-    brought: Mapping[int, float] | None = None,
+    brought: Brought | None = None,
 ) -> Found:
     """Return the uops of each form; known are those of forms that others are like.
 
     brought is as held.brought has it, where there are more forms with memory than these.
     """
+    if core.hasty:
+        places = {name: replace(one, uops=one.hasty) for name, one in places.items()}
     spans = floods.spans(laboratory, forms, rates, latencies)
     lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
@@ -57,7 +61,7 @@ def find(
         }
         left = [form for form in left if form.name not in out]
     if brought is None:
-        brought = held.brought(forms, rates)
+        brought = held.brought(forms, rates, places)
     others = like.Like(core, known.uops if known else {}, latencies)
     for some in others.split(left):
         cases = [
@@ -105,7 +109,9 @@ def _numbers(form: Form, places: int | None, latencies: Sequence[Latency]) -> Nu
     if places is None:
         return Numbers(0 if idle else 1)
     least = 0 if places == 1 and idle else places
-    return Numbers(least, (_FUSED if form.memory else 1) * places)
+    most = (_FUSED if form.memory else 1) * places
+    changing = form.memory and form.memory.read and form.memory.written
+    return Numbers(least, max(most, _CHANGING) if changing else most)
 
 
 def _counts(
@@ -126,10 +132,19 @@ def _counts(
         for n in numbers
     ]
     answers = iter(floods.measure(laboratory, asked))
-    shown = [(form, narrow.counted(core, [next(answers) for _ in numbers])) for form in some]
-    counted = [
-        (places[form.name].uops or 0) >= len(uops) for form, uops in shown if uops and len(uops) > 1
-    ]
+    listed = Listed(core)
+    counted = []
+    for form in some:
+        seen = [next(answers) for _ in numbers]
+        uops = narrow.counted(core, seen)
+        if not uops or len(uops) < 2:
+            continue
+        taken = places[form.name].uops or 0
+        enough = Numbers(0, taken)
+        cycles = rates[form.name].cycles
+        case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
+        # Ports that are chosen badly look like uops more.
+        counted.append(taken >= len(uops) or narrow.hasty(listed, core, case) is not None)
     return 2 * sum(counted) > len(counted)
 
 
@@ -153,8 +168,8 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
         doubt = any(one.uops is None for one in case.seen.values())
         why = "show no whole number of uops" if doubt else "contradict each other"
         return Uops(0, None, why=f"floods of ports {why}")
-    if not uops and counts:
-        return Uops(1, (), why="no port is needed")
+    if not uops:
+        return Uops(1 if counts else places.uops or 1, (), why="no port is needed")
     if core.class_of(case.form.name) is not None and uops == (core.of(case.form.name),):
         return Uops(1, uops, why="of a class")
     if counts:

@@ -41,6 +41,7 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
         places=list(_places(sweeps, words, cores)),
         boundaries=tables.boundaries(pd.concat(words, ignore_index=True)),
         calls=list(_calls(cores)),
+        strings=tables.strings(rows, cores),
         parameters=tables.parameters(rows, cores),
         left_out=tables.left_out(left_out) if left_out else None,
     )

@@ -7,7 +7,14 @@ import pandas as pd
 
 from loopwright.cores.microarchs import Microarch
 from loopwright.predicting import core_ports
-from loopwright.reporting.core_sheet import LATENCY, PARAMETER, PORTS, THROUGHPUT, UOPS
+from loopwright.reporting.core_sheet import (
+    LATENCY,
+    PARAMETER,
+    PORTS,
+    STRINGS,
+    THROUGHPUT,
+    UOPS,
+)
 from loopwright.reporting.page.grid import Cell, Column, Grid, GridRow, number, text
 
 _PARTS = (LATENCY, THROUGHPUT, UOPS)
@@ -78,6 +85,26 @@ def parameters(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
     )  # fmt: skip
 
 
+def strings(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:
+    """Return what repeated string instructions take by bytes and offsets; empty for most cores."""
+    mine = rows[rows["part"] == STRINGS]
+    columns = (
+        Column("instruction, bytes, offsets of source and destination"),
+        *(Column(f"{core.id}, cycles", True) for core in cores),
+        Column(f"source, {cores[0].id}"),
+    )
+    return Grid(
+        "strings",
+        "Cycles of repeated string instructions, their operands set up: measured where the core "
+        "was calibrated, else simulated by its parameters; offsets are bytes behind a line",
+        columns,
+        [
+            GridRow([text(row["figure"]), *_numbers(row, cores), text(row["source"])])
+            for row in mine.to_dict("records")
+        ],
+    )
+
+
 def boundaries(words: pd.DataFrame) -> Grid:
     """Return what code alignment costs, in words."""
     columns = (
@@ -112,6 +139,11 @@ def _both(row: Mapping[Any, Any], cores: Sequence[Microarch]) -> list[Cell]:
     """Return the cells of the core and of the one beside it."""
     shown = [text(row[name]) for name in ("value", "beside")]
     return shown[: len(cores)]
+
+
+def _numbers(row: Mapping[Any, Any], cores: Sequence[Microarch]) -> list[Cell]:
+    """Return the same as numbers, by which they sort."""
+    return [Cell(cell.text, float(cell.text)) if cell.text else cell for cell in _both(row, cores)]
 
 
 def _figure(value: object, part: str) -> Cell:

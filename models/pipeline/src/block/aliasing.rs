@@ -118,6 +118,7 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                 case.forwards[n] = found.map(|s| (s.1, (iteration - s.2) as u16));
                 case.failed[n] = found.is_some_and(partial);
                 case.exact[n] = found.is_some_and(exact);
+                case.lower[n] = found.is_some_and(|s| s.0 == wanted && mem.bytes <= s.3);
             }
             for mem in d.mems.iter().filter(|m| m.read && banked) {
                 places::note(&mut loaded, reads, key(&values, mem, 0), mem.bytes);

@@ -129,7 +129,7 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
         )));
     }
     let cycles = cycles.round().max(1.0) as u32;
-    let unit = params.mask(&params.ports.alu).unwrap_or(1);
+    let unit = own_unit(params);
     Ok(Figures {
         shape: Shape {
             issue: 1,
@@ -141,6 +141,15 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
         busy: cycles,
         ..Figures::default()
     })
+}
+
+/// Ports that compute and access no memory, where there are any: a uop of others would be a load or store.
+fn own_unit(params: &Params) -> u32 {
+    let computing = params.mask(&params.ports.alu).unwrap_or(1);
+    match computing & !params.memory_ports() {
+        0 => computing,
+        own => own,
+    }
 }
 
 /// Cycles for so many bytes by start-up and rate.

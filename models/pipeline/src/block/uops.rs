@@ -128,6 +128,8 @@ pub struct Case {
     pub failed: [bool; 2],
     /// That store wrote exactly what the load reads.
     pub exact: [bool; 2],
+    /// That store wrote what the load reads from its start on, and maybe more.
+    pub lower: [bool; 2],
     /// A store wrote only a part of what it loads, and no figure is known for that.
     pub overlaps: bool,
     /// The base of the load came from a load and there is no index.

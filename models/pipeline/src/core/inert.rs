@@ -95,11 +95,17 @@ impl Params {
     fn inert_memory(&self, key: &str) -> Option<String> {
         let p = &self.memory;
         let why = match key {
-            "renamed_forward_cycles" | "renamed_reach" | "renamed_step" | "renamed_bytes" | "renamed_updates"
+            "renamed_forward_cycles"
+            | "renamed_reach"
+            | "renamed_step"
+            | "renamed_bytes"
+            | "renamed_parts"
+            | "renamed_updates"
                 if p.renames == Renames::None =>
             {
                 "memory.renames is none"
             }
+            "renamed_parts" if !p.forward_parts => "memory.forward_parts is false",
             "pointer_chase_reach" if p.pointer_chase_gain == 0 => "memory.pointer_chase_gain is 0",
             "failed_forward_waits" if p.failed_forward_cycles == 0 => "memory.failed_forward_cycles is 0",
             "forward_part_cycles" if !p.forward_parts => "memory.forward_parts is false",

@@ -22,12 +22,9 @@ params! {
         cross_cycles: int[0..=100] = Some(1),
     }
     fetch {
-        /// Bytes of an aligned block fetched per cycle.
-        block_bytes: int[4..=64] = Some(32),
-        /// Fetched instructions that wait for decode.
-        queue: int[1..=4096] = Some(16),
-        /// Lost cycles of a taken branch.
-        taken_bubble: int[0..=100] = Some(0),
+        /** Bytes of an aligned block fetched per cycle. */ block_bytes: int[4..=64] = Some(32),
+        /** Fetched instructions that wait for decode. */ queue: int[1..=4096] = Some(16),
+        /** Lost cycles of a taken branch. */ taken_bubble: int[0..=100] = Some(0),
     }
     decode {
         /// Instructions per cycle.
@@ -176,6 +173,8 @@ params! {
         renamed_step: int[1..=4096] = Some(8),
         /// Bytes that they must read at least.
         renamed_bytes: int[1..=64] = Some(1),
+        /// Whether those that read the lower part of what was stored are among them.
+        renamed_parts: flag = Some(false),
         /// Whether a load that no store can forward to waits until that store is in the cache.
         failed_forward_waits: flag = Some(false),
         /// The same as forward_cycles of an instruction that changes memory; 0: as of the others.
@@ -290,11 +289,8 @@ params! {
         destination: int[0..=63] = Some(0),
     }
     serial {
-        /// Cycles of `stac` and of `clac`.
-        stac_clac: int[0..=10_000] = Some(0),
-        /// Cycles of `lfence` once the pipeline is empty.
-        lfence: int[0..=10_000] = Some(0),
-        /// Cycles of `mfence`.
-        mfence: int[0..=10_000] = Some(0),
+        /** Cycles of `stac` and of `clac`. */ stac_clac: int[0..=10_000] = Some(0),
+        /** Cycles of `lfence` once the pipeline is empty. */ lfence: int[0..=10_000] = Some(0),
+        /** Cycles of `mfence`. */ mfence: int[0..=10_000] = Some(0),
     }
 }

@@ -92,12 +92,13 @@ impl<'a> Memory<'a> {
 
     /// A store takes its place at rename.
     pub fn enter(&mut self, store: u16, iteration: u32, inst: u16, results: &mut Results) {
-        if self.p.commit_bytes == 0 {
+        let awaited = self.block.places[usize::from(store)].awaited;
+        if self.p.commit_bytes == 0 && !awaited {
             return;
         }
         self.taken += 1;
         let mut value = NONE;
-        if self.block.places[usize::from(store)].awaited {
+        if awaited {
             value = results.promise(inst);
             put(&mut self.committed, store, iteration, Held::Value(value), results);
         }
@@ -106,7 +107,7 @@ impl<'a> Memory<'a> {
 
     /// A store retires.
     pub fn retire(&mut self, store: u16, iteration: u32) {
-        if self.p.commit_bytes != 0 {
+        if self.p.commit_bytes != 0 || self.block.places[usize::from(store)].awaited {
             self.retired.push_back(Entry { store, iteration });
         }
     }
@@ -114,7 +115,14 @@ impl<'a> Memory<'a> {
     /// Write to the cache for a cycle; `written` is told what loads wait for of each store.
     pub fn cycle(&mut self, now: i32, mut written: impl FnMut(u32)) {
         let within = self.p.commit_bytes;
-        if within == 0 || self.free > now {
+        if within == 0 {
+            // The cache takes all at once; those that loads wait for are the ones here.
+            while self.retired.pop_front().is_some() {
+                self.commit(&mut written);
+            }
+            return;
+        }
+        if self.free > now {
             return;
         }
         let Some(first) = self.retired.pop_front() else {

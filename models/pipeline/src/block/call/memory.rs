@@ -109,6 +109,7 @@ impl Window<'_> {
             case.forwards[0] = (whole || failed).then_some((store.number, calls as u16));
             case.failed[0] = failed;
             case.exact[0] = exact;
+            case.lower[0] = covers && within == 0;
             return;
         }
     }

@@ -62,7 +62,8 @@ impl Builder<'_> {
                 latency = latency.saturating_sub(self.params.memory.pointer_chase_gain).max(1);
             }
             let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
-            if let Some((store, back)) = self.renamed(mem, whole.filter(|_| case.exact[n])) {
+            let known = |_: &(u16, u16)| case.exact[n] || self.params.memory.renamed_parts && case.lower[n];
+            if let Some((store, back)) = self.renamed(mem, whole.filter(known)) {
                 sources = smallvec![Source {
                     from: From::Stored(store, back),
                     extra: 0,
@@ -71,7 +72,7 @@ impl Builder<'_> {
             } else if let Some(Some((store, back))) = case.forwards.get(n) {
                 let m = &self.params.memory;
                 let failed = case.failed[n];
-                let waits = failed && m.failed_forward_waits && m.commit_bytes != 0;
+                let waits = failed && m.failed_forward_waits;
                 sources.push(Source {
                     from: if waits {
                         From::Committed(*store, *back)

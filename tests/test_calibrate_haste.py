@@ -1,0 +1,114 @@
+"""Cores that give uops their ports in haste, and stores whose data use ports of arithmetic."""
+
+from collections import Counter
+
+import pytest
+
+from loopwright.calibrating.experiments import meetings, throughput
+from loopwright.calibrating.experiments.latency import Latency
+from loopwright.calibrating.forms import kits
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import classes, haste, narrow, stores
+from loopwright.calibrating.ports.choices import Case, Listed, Numbers
+from loopwright.calibrating.ports.classes import Class, Union
+from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating.ports.floods import Surplus
+from loopwright.calibrating.ports.rule import cycles
+
+SKYLAKE = Laboratory(Simulated("skylake", noise=0))
+FORMS = {form.name: form for form in kits.forms("x86_64", SKYLAKE.machine.features)[0]}
+WIDTH = 8
+ARITHMETIC, LOADS = frozenset(range(6)), frozenset(range(6, 10))
+
+
+class Slower:
+    """A laboratory whose kernels take longer, by how many instructions they have."""
+
+    def __init__(self, longer):
+        self.kit = SKYLAKE.kit
+        self._longer = longer
+
+    def time(self, kernels, notion="loop"):
+        found = SKYLAKE.time(kernels, notion)
+        return [
+            Figure(one.cycles * self._longer(len(kernel)), one.uncertainty)
+            for kernel, one in zip(kernels, found, strict=True)
+        ]
+
+
+def of(names):
+    return [Class(FORMS[name], size, (name,)) for name, size in names.items()]
+
+
+SKYLAKES = Core(of({"mov r64,i32": 4, "bt r32,i8": 2}), [frozenset(range(4)), frozenset({0, 3})], 4)
+
+
+@pytest.mark.parametrize(("longer", "hasty"), [(1.0, False), (1.02, False), (1.08, True)])
+def test_a_core_is_hasty_where_pairs_take_longer_than_their_ports_ask_for(longer, hasty):
+    assert haste.measure(Slower(lambda _: longer), SKYLAKES) is hasty
+
+
+@pytest.mark.parametrize("meets", [False, True])
+def test_chains_that_meet_in_ports_are_told_by_fewer_of_them(meets):
+    form = FORMS["add r64,r64"]
+    most = throughput.count(form)
+    laboratory = Slower(lambda n: 1.1 if meets and n == most else 1.0)
+    rates = throughput.measure(laboratory, [form])
+    alone = {form.name: [Latency("0", "0", 1, 1.0, 0.01)]}
+    (rate,) = throughput.meeting(laboratory, [form], rates, alone, WIDTH).values()
+    assert rate.meets is meets
+    assert rate.cycles == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("address", "data", "written"),
+    [
+        ({6, 7}, {0, 1}, True),  # Zen 5
+        ({6, 7}, {10, 11}, False),  # Zen 4
+        ({11}, {10}, False),  # Skylake
+    ],
+)
+def test_a_store_that_shares_ports_with_loads_and_arithmetic_is_two_uops(
+    monkeypatch, address, data, written
+):
+    found = of({"mov r64,i32": 6, "bt r32,i8": 3, "mov r64,m64": 4, "mov m64,r64": len(address)})
+    truth = [[ARITHMETIC], [frozenset({0, 2, 3})], [LOADS], [frozenset(address), frozenset(data)]]
+
+    def unions(_, some, wanted, width):
+        for of_ in wanted:
+            uops = Counter()
+            for n in of_:
+                for ports in truth[n]:
+                    uops[ports] += some[n].size
+            total = sum(some[n].size for n in of_)
+            took = max(cycles(uops), total / width)
+            ports = round(total / took)
+            yield Union(of_, min(ports, width), ports >= width, Figure(took, 0.0))
+
+    monkeypatch.setattr(classes, "unions", lambda *asked: list(unions(*asked)))
+    ports, own = stores.find(SKYLAKE, found, WIDTH)
+    assert (own is not None) is written
+    if written:
+        assert own < ports[0]
+        assert ports[3] < ports[2]
+        assert not ports[2] & ports[0]
+    core = Core(found, ports, WIDTH, "mov r64,m64", "mov m64,r64", written=own)
+    assert core.stored == ((ports[3], own) if written else (ports[3],))
+    assert core.within(core.stored)[3] == 1
+
+
+@pytest.mark.parametrize(("hasty", "found"), [(True, (frozenset({2, 3, 4}),)), (False, None)])
+def test_what_floods_show_more_counts_for_nothing_where_ports_are_chosen_in_haste(hasty, found):
+    some = of({"mov r64,i32": 6, "bt r32,i8": 3})
+    core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, hasty=hasty)
+    seen = {0: Surplus(2, 1.9, 0.1), 1: Surplus(1, 1.0, 0.1)}
+    case = Case(FORMS["shl r64,i8"], 4, 1, Numbers(1, 1), 0.34, seen=seen)
+    assert narrow.hasty(Listed(core), core, case) == found
+
+
+def test_failed_forwards_wait_for_stores_where_nothing_bounds_what_is_written():
+    core = Laboratory(Simulated("zen4", {"memory.commit_bytes": "0"}, noise=0))
+    kernel = meetings.parts(core.kit, FORMS)["more than was stored"]
+    (figure,) = core.time([kernel])
+    assert figure.cycles > 10

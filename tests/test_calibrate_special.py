@@ -1,0 +1,180 @@
+"""What serialises, wrong branches and strings of simulated cores come out as they are."""
+
+import csv
+import tomllib
+from dataclasses import replace
+from itertools import product
+
+import calibrations
+import pytest
+
+from loopwright.calibrating.experiments import aliasing, gone, serialising, strings
+from loopwright.calibrating.experiments.aliasing import Aliased
+from loopwright.calibrating.experiments.strings import Repeated
+from loopwright.calibrating.forms import kits, x86_kit
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.machines.machine import Run, Trial
+from loopwright.calibrating.machines.simulated import Simulated
+
+MNEMONICS = ["mov", "lea.bd", "movsxd", "imul", "add", "bt", "test", "dec", "xor", "paddd",
+             "shl", "cmp"]  # fmt: skip
+CHANGED = {
+    "goldencove": {"serial.lfence": "14", "mispredict.cycles": "23"},
+    "skylake": {"serial.mfence": "33", "mispredict.cycles": "11"},
+}
+
+
+@pytest.fixture(scope="module", params=CHANGED)
+def learned(request, tmp_path_factory):
+    """Return a core, and the folder of what was learned of it, changed by hand."""
+    core = request.param
+    folder = calibrations.learned(tmp_path_factory, core, MNEMONICS, CHANGED[core])[0]
+    return core, folder
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def found(folder, core):
+    """Return the parameters of what was learned, by dotted name."""
+    tables = tomllib.loads((folder / f"simulated-{core}" / "core.toml").read_text())
+    return {
+        f"{table}.{name}": row["value"]
+        for table, entries in tables.items()
+        if table in ("serial", "mispredict", "string")
+        for name, row in entries.items()
+    }
+
+
+def test_what_was_changed_comes_out_again(learned):
+    core, folder = learned
+    mine = found(folder, core)
+    assert {name: str(mine[name]) for name in CHANGED[core]} == CHANGED[core]
+    assert mine["serial.lfence"] == {"goldencove": 14, "skylake": 4}[core]
+
+
+def test_what_no_rule_explains_has_its_figures_and_a_reason(learned):
+    core, folder = learned
+    place = folder / f"simulated-{core}"
+    left = {row["form"]: row["why"] for row in rows(place / "left-out.csv")}
+    assert left["stac"] == left["wrmsr"] == "privileged: user mode cannot execute it"
+    if core == "goldencove":  # where it is 0, which is no answer
+        assert "serial.mfence" in left["mfence"]
+    timed = {(row["form"], row["figure"]): row for row in rows(place / "measured.csv")}
+    assert float(timed["rdtscp", "alone"]["cycles"]) > 5
+    tabled = {row["mnemonic"]: row for row in rows(place / "instructions.csv")}
+    assert {"lfence", "mfence"}.isdisjoint(tabled)
+    for name in ("sfence", "pause", "rdtsc", "rdtscp", "cpuid"):
+        assert (name in tabled) != (name in left)
+
+
+@pytest.mark.parametrize("name", ["rdtsc", "cpuid", "sfence"])
+def test_rows_take_as_long_beside_others_as_on_the_core(learned, name, monkeypatch):
+    core, folder = learned
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    mine = Simulated(f"simulated-{core}", noise=0)
+    monkeypatch.delenv("LOOPWRIGHT_MODELS")
+    codes = list(serialising.asked(x86_kit, name, None).values())
+    said = serialising.slopes(Laboratory(mine), codes)
+    true = serialising.slopes(Laboratory(Simulated(core, CHANGED[core], noise=0)), codes)
+    assert [one.refused for one in said] == [""] * len(codes)
+    for one, other in zip(said, true, strict=True):
+        assert one.cycles == pytest.approx(other.cycles, rel=0.15)
+
+
+def test_curves_of_strings_are_those_of_the_core(learned, monkeypatch):
+    core, folder = learned
+    table = rows(folder / f"simulated-{core}" / "strings.csv")
+    timed = {(row["instruction"], row["source_offset"], row["bytes"]): row for row in table}
+    assert len(timed) > 100
+    if core == "skylake":
+        assert found(folder, core)["string.alignment"] == 32
+        assert "unaligned" in next(row["note"] for row in table if row["note"])
+    else:
+        cycles = dict(tuple(row[:2]) for row in found(folder, core)["string.movsb_cycles"])
+        assert (cycles[128], cycles[136], cycles[1024], cycles[4096]) == (10, 30, 44, 70)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    mine = Simulated(f"simulated-{core}", noise=0)
+    monkeypatch.delenv("LOOPWRIGHT_MODELS")
+    asked = [
+        Repeated(name, size, source, destination)
+        for name in ("movsb", "movsq")
+        for size in (96, 320, 2560)
+        for source, destination in ((0, 0), (24, 40))
+    ]
+    said = strings.measure(Laboratory(mine), asked)
+    true = strings.measure(Laboratory(Simulated(core, noise=0)), asked)
+    for one, other in zip(said, true, strict=True):
+        assert one.figure.cycles == pytest.approx(other.figure.cycles, rel=0.06)
+
+
+def test_half_of_random_branches_are_wrong_and_none_of_others():
+    laboratory = Laboratory(Simulated("zen4", {"mispredict.cycles": "40"}, noise=0))
+    costs = gone.measure(laboratory)
+    assert costs.cost.cycles == pytest.approx(40, abs=1)
+    assert costs.known.cycles < 8
+    assert gone.measure(Laboratory(Simulated("neoverse-n1"))) is None
+
+
+def test_branches_that_are_no_slower_tell_nothing(monkeypatch):
+    machine = Simulated("zen4", noise=0)
+    measure = machine.measure
+    monkeypatch.setattr(
+        machine, "measure", lambda trials: measure([replace(one, run=None) for one in trials])
+    )
+    assert "no longer than others" in gone.measure(Laboratory(machine)).cost.refused
+
+
+def test_a_guest_is_not_asked_for_what_traps():
+    machine = Simulated("zen4", noise=0)
+    asked = serialising.measure(Laboratory(machine), {})
+    assert asked.figures["cpuid"]["alone"].cycles > 50
+    machine.features |= {"hypervisor"}
+    asked = serialising.measure(Laboratory(machine), {})
+    assert "cpuid" not in asked.figures
+    assert "guest" in asked.left["cpuid"]
+    machine.features = frozenset()
+    assert "rdtscp" not in serialising.measure(Laboratory(machine), {}).figures
+
+
+def test_a_run_is_no_part_of_what_tells_trials_apart():
+    code = kits.of("x86_64").gone(True, 2)
+    plain, run = Trial(code), Trial(code, run=Run(tuple(product((False, True), repeat=2))))
+    assert plain == run
+    assert plain.key == run.key
+
+
+def test_kernels_of_branches_differ_in_what_they_go_by_alone():
+    random, known = (x86_kit.gone(by, 4) for by in (True, False))
+    assert len(random) == len(known)
+    assert sum(a != b for a, b in zip(random, known, strict=True)) <= 3 * 4
+
+
+def test_what_the_simulator_has_no_rule_for_costs_nothing_there():
+    machine = Simulated("skylake")
+    forms = {form.name: form for form in kits.forms("x86_64", machine.features)[0]}
+    found = aliasing.measure(Laboratory(machine), forms)
+    assert {said: one.cost for said, one in found.items()} == {
+        aliasing.CHAIN: 0.0, aliasing.FREE: 0.0,
+    }  # fmt: skip
+    assert aliasing.measure(Laboratory(Simulated("neoverse-n1")), {}) == {}
+
+
+def test_a_difference_counts_where_it_is_surer_than_noise():
+    def cost(cycles, uncertainty):
+        return Aliased(Figure(cycles, uncertainty), Figure(5.0, uncertainty)).cost
+
+    assert cost(9.0, 0.1) == pytest.approx(4.0)
+    assert cost(9.0, 1.5) == 0.0
+    assert cost(5.1, 0.001) == 0.0
+
+
+def test_strings_are_no_loads_where_one_port_does_both():
+    asked = [Repeated("movsb", 1024, 0, 0)]
+    plain, shared = (
+        strings.measure(Laboratory(Simulated("skylake", ports, noise=0)), asked)[0].figure
+        for ports in ({}, {"ports.load": "023"})
+    )
+    assert shared.cycles == pytest.approx(plain.cycles, rel=0.02)
