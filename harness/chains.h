@@ -23,6 +23,9 @@ void chain_load(uint64_t iterations);
 void stream_load(uint64_t iterations);
 void stream_store(uint64_t iterations);
 
+/* What does nothing: as many a cycle as the front end and dispatch let through. */
+void stream_nop(uint64_t iterations);
+
 /* A loop of two instructions, entered CHAIN_LENGTH times an iteration: a taken branch each. */
 void taken_branches(uint64_t iterations);
 

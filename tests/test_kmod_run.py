@@ -63,7 +63,7 @@ def test_behind_its_gate_the_self_test_refuses_an_emulator(kmod_built, tmp_path)
     assert about["clock"] == "perf-rdpmc"
     assert about["refused"].startswith("self-test failed: add chain at 0.")
     tests = {t["name"]: t for t in about["self_test"]}
-    assert set(tests) == {"add chain", "eor chain", "load stream", "taken branches"}
+    assert set(tests) == {"add chain", "eor chain", "load stream", "taken branches", "nop stream"}
     assert tests["add chain"]["known"] == 1
     assert not tests["add chain"]["held"]
 

@@ -246,13 +246,28 @@ static void set_canaries(struct gauge *g)
 		const struct known_test *t = &g->tests[i];
 		struct canary *c = &g->canary[next];
 
-		if (!t->known.canary)
+		if (!t->known.canary || !t->held)
 			continue;
 		c->code = t->known.code;
 		c->times = gauge_times(g, c->code, g->burst / GAUGE_CANARY_PART, ~0ull);
 		c->cycles = c->times * CHAIN_LENGTH * t->cycles;
 		next++;
 	}
+}
+
+/* Whether what is required holds, and as many streams as a sample has canaries. */
+static bool sound(const struct gauge *g)
+{
+	unsigned int canaries = 0;
+
+	for (unsigned int i = 0; i < g->tested; i++) {
+		const struct known_test *t = &g->tests[i];
+
+		if (t->known.required && !t->held)
+			return false;
+		canaries += t->known.canary && t->held;
+	}
+	return canaries >= SERIES_CANARIES;
 }
 
 void gauge_open(struct gauge *g, const struct known *loops, struct workspace *room)
@@ -265,12 +280,15 @@ void gauge_open(struct gauge *g, const struct known *loops, struct workspace *ro
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		if (attempt && !e->pause(e->data, NEIGHBOUR_PAUSE))
 			return;
-		for (g->tested = 0; loops[g->tested].required; g->tested++)
+		*g->refused = 0;
+		for (g->tested = 0; loops[g->tested].required || loops[g->tested].canary;
+		     g->tested++)
 			g->tests[g->tested] = test(g, &loops[g->tested], room);
-		if (!known_complain(g->tests, g->tested, g->refused, sizeof(g->refused))) {
+		if (sound(g)) {
 			set_canaries(g);
 			return;
 		}
+		known_complain(g->tests, g->tested, g->refused, sizeof(g->refused));
 	}
 }
 

@@ -16,7 +16,7 @@ struct known {
 	u64 cycles;		 /* an instruction, in millionths; 0: not known of this core */
 	unsigned int tolerance;	 /* parts in a million */
 	bool required;		 /* nothing is measured where it does not hold */
-	bool canary;		 /* slower where a thread shares the core */
+	bool canary; /* slower where a thread shares the core; enough of these must hold */
 };
 
 /* What was measured of such a loop. */

@@ -10,7 +10,7 @@
 #define SERIES_FEWEST 10  /* of a brief series: of so many, or a few more, a fifth may be lost */
 #define SERIES_TURNS 4	  /* most, apart from each other, that a series is taken in */
 #define SERIES_TARGETS 2  /* most that a sample times: one code, or a short and a long one */
-#define SERIES_CANARIES 2 /* streams that a thread on the same core slows: loads, branches */
+#define SERIES_CANARIES 2 /* of a sample: streams that a thread on the same core slows */
 #define SERIES_REASON 224 /* characters */
 
 /* Per mille: most that a sample may be above the quick ones. */

@@ -25,6 +25,38 @@
 	.size	\name, . - \name
 	.endm
 
+	/* So many iterations a turn: 64 loads are no whole number of cycles where three go in one. */
+	.macro	STREAM name, turn, instruction:vararg
+	FUNCTION \name
+	lea	line(%rip), %rsi
+	mov	$5, %ecx
+	sub	$\turn, %rdi
+	jb	.Lrest_\name
+	.balign	64
+.L\name:
+	.set	.Lword, 0
+	.rept	\turn * 64
+	\instruction
+	.set	.Lword, (.Lword + 8) % 64
+	.endr
+	sub	$\turn, %rdi
+	jae	.L\name
+.Lrest_\name:
+	add	$\turn, %rdi
+	jz	.Lend_\name
+.Lone_\name:
+	.set	.Lword, 0
+	.rept	64
+	\instruction
+	.set	.Lword, (.Lword + 8) % 64
+	.endr
+	dec	%rdi
+	jnz	.Lone_\name
+.Lend_\name:
+	ret
+	.size	\name, . - \name
+	.endm
+
 	.text
 	LOOP	chain_add, add %rcx, %rax
 	LOOP	chain_xor, xor %rcx, %rax
@@ -34,9 +66,10 @@
 	LOOP	chain_lea, lea (%rax, %rcx), %rax
 	LOOP	chain_add_constant, add $0x12345, %rax
 	/* The words of a line by turns: some cores load one word twice a cycle, three thrice. */
-	LOOP	stream_load, mov .Lword(%rsi), %rax
-	LOOP	stream_store, mov %rcx, 8(%rsi)
-	LOOP	stream_multiply, imul $7, %ecx, %eax
+	STREAM	stream_load, 3, mov .Lword(%rsi), %rax
+	STREAM	stream_store, 3, mov %rcx, 8(%rsi)
+	STREAM	stream_multiply, 3, imul $7, %ecx, %eax
+	STREAM	stream_nop, 12, nop
 
 	FUNCTION taken_branches
 	shl	$6, %rdi

@@ -107,8 +107,8 @@ def recommend(
 def self_test(as_json: bool, as_csv: bool) -> int:
     """Measure loops whose cost is known, in three processes, against documented cycles.
 
-    The first four are measured before every run, which is refused where they are off. Exit code 1
-    where one is out of its tolerance.
+    The first five are measured before every run, which is refused where a chain is off, or fewer
+    than two streams hold. Exit code 1 where one is out of its tolerance.
 
     \b
     loopwright self-test
