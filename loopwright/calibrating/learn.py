@@ -50,17 +50,20 @@ _COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's trips, and its tw
 class Microcode:
     """What a sequencer sends: of forms of so many places or more, all but those that are decoded.
 
-    stall are the cycles of a switch to it and back, and why says what that rests on.
+    own has forms of which another number is decoded, stall are the cycles of a switch to it and
+    back, and why says what that rests on.
     """
 
     fewest: int
     decoded: int
     stall: int
+    own: Mapping[str, int] = field(default_factory=dict, hash=False)
     why: str = ""
 
-    def sent(self, places: int) -> int:
+    def sent(self, name: str, places: int) -> int:
         """Return how many places of a form the sequencer sends."""
-        return max(0, places - self.decoded) if places >= self.fewest else 0
+        decoded = self.own.get(name, self.decoded)
+        return max(0, places - decoded) if places >= self.fewest else 0
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Learned:
     alone; assigned is how uops get their ports, where several can run one, and what that rests on;
     idioms are forms that wait for nothing where all operands are one register; rules are of
     accesses that cross boundaries or meet, and of the stack, and figures what they were told by;
-    special is what is no matter of ports.
+    special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle.
     """
 
     width: Width
@@ -88,6 +91,7 @@ class Learned:
     constants: Constants
     assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
     microcode: Microcode | None = None
+    decoders: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, Idiom] = field(default_factory=dict)
     rules: Parameters = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)

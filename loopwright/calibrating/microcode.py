@@ -2,9 +2,11 @@
 
 Asked: what delivers forms of several uops. Kernels: the mixtures of `trust` in which a form takes
 three places or more; nothing else is timed. Answer: the rule with which what was learned predicts
-them with the least error; none where the front end is not known, or no rule is clearly better.
+them with the least error; none where the front end is not known, or no rule is clearly better. Of
+forms of a mnemonic and as many places another number is decoded where their mixtures say so.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,6 +23,7 @@ _FEWEST = (3, 4, 5, 6, 7)  # places of what may be microcode
 _DECODED = (0, 4)  # places that decoders send of it
 _STALLS = (2, 4, 6, 8)  # cycles
 _BETTER = 0.8  # of the error without microcode that a rule leaves at most
+_CLEAR = 0.01  # less, too, that another number of places of a form leaves
 _LEAST = 12  # mixtures that a rule is chosen by
 
 
@@ -42,9 +45,41 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
         best = min(errors, key=lambda rule: errors[rule])
     if not errors[best] <= _BETTER * without:
         return learned
+    own = _own(laboratory, learned, best, [one for one in some if one.form in large])
     said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
     said += f", {100 * without:.1f} % without microcode"
-    return replace(learned, microcode=replace(best, why=said))
+    return replace(learned, microcode=replace(best, own=own, why=said))
+
+
+def _own(
+    laboratory: Laboratory, learned: Learned, rule: Microcode, some: Sequence[Mixture]
+) -> dict[str, int]:
+    """Return how many places decoders send of forms that the rule says another number of."""
+    errors: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    names: dict[tuple[str, int], list[str]] = defaultdict(list)
+    # Those nearest to the rule first: of as good ones the first is taken.
+    for decoded in sorted(range(rule.fewest), key=lambda n: abs(n - rule.decoded)):
+        tried = replace(learned, microcode=replace(rule, decoded=decoded))
+        for mixture, took, said in trust.predicted(laboratory, tried, some):
+            places = learned.uops[mixture.form].places
+            if places >= rule.fewest and took and said:
+                group = mixture.form.partition(" ")[0], places
+                errors[group][decoded].append(abs(said.cycles - took.cycles) / took.cycles)
+                names[group].append(mixture.form)
+    means = {group: {n: fmean(some) for n, some in by.items()} for group, by in errors.items()}
+    chosen: dict[tuple[str, int], int] = {}
+    told: dict[int, Counter[int]] = defaultdict(Counter)
+    for group, by in means.items():
+        best, usual = min(by, key=lambda decoded: by[decoded]), by.get(rule.decoded, 1.0)
+        if by[best] < min(_BETTER * usual, usual - _CLEAR):
+            chosen[group] = best
+            told[group[1]][best] += 1
+    # What its mixtures do not tell apart is taken for what others of as many places are.
+    for group in means.keys() - chosen.keys():
+        for other, _ in told[group[1]].most_common(1):
+            if means[group].get(other, 1.0) <= min(means[group].values()) + _CLEAR:
+                chosen[group] = other
+    return {name: n for group, n in sorted(chosen.items()) for name in names[group]}
 
 
 def _rules() -> Iterator[Microcode]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from loopwright.calibrating import (
     assignment,
+    decoders,
     meeting,
     microcode,
     mispredict,
@@ -28,6 +29,7 @@ def core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     step("mixtures")
     learned = refine.latencies(laboratory, learned, forms)
     learned = microcode.choose(laboratory, learned, forms)
+    learned = decoders.choose(laboratory, learned, forms)
     learned = trust.hold(laboratory, learned, forms)
     learned = serial.choose(laboratory, learned, forms)
     learned = mispredict.choose(laboratory, learned)

@@ -26,6 +26,7 @@ STRINGS = "strings.csv"
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
+_ONE = ("1", "1", "0", "")  # issue, mite, ms and decoder of what is one uop
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
@@ -93,7 +94,7 @@ def left_out(learned: Learned) -> list[tuple[str, str]]:
 
 def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
     """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
-    rows: dict[tuple[str, str, str, str, str, str], list[str]] = defaultdict(list)
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, uops in learned.uops.items():
         if uops.ports is None:
             continue
@@ -104,27 +105,28 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
             flags.append(f"fuse={learned.fusion[name]}")
         if not uops.ports and any(one.cycles == 0 and not one.bound for one in latencies):
             flags.append("elim")
-        places = str(max(uops.places, 1))
+        places = max(uops.places, 1)
+        sent = learned.microcode.sent(name, places) if learned.microcode else 0
+        issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
         ports = _stored(learned.core, uops.ports)
         idiom = learned.idioms.get(name)
         same = "" if idiom is None else f"1:1:{ports if idiom.port else ''}|*:0"
-        figures = (places, ports, _latency(latencies), " ".join(flags), same)
+        figures = (*issued, ports, _latency(latencies), " ".join(flags), "", same)
         rows[mnemonic, *figures].append(operands)
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
-            rows["nop", "1", "", "", "", ""].append(operands)
+            rows["nop", *_ONE, "", "", "", "", ""].append(operands)
     for name, some in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
-        rows[mnemonic, "1", shown([some]), "", "", ""].append(operands)
-    for (mnemonic, issue, ports, cycles, said, same), named in sorted(rows.items()):
-        sent = learned.microcode.sent(int(issue)) if learned.microcode else 0
-        cells = [mnemonic, ";".join(named), issue, str(int(issue) - sent), str(sent)]
-        yield [*cells, _decoder(learned, issue), ports, cycles, said, "", same, SOURCE]
+        rows[mnemonic, *_ONE, shown([some]), "", "", "", ""].append(operands)
+    for (mnemonic, *rest), named in sorted(rows.items()):
+        yield [mnemonic, ";".join(named), *rest, SOURCE]
 
 
-def _decoder(learned: Learned, issue: str) -> str:
+def _decoder(learned: Learned, name: str, places: int) -> str:
     """Return how many simple decoders are left to what follows an instruction, if it is known."""
-    left, _ = learned.front_end.parameters.get(f"{AFTER}.{issue}", ("any", ""))
+    usual, _ = learned.front_end.parameters.get(f"{AFTER}.{places}", ("any", ""))
+    left = learned.decoders.get(name, usual)
     return "" if left == "any" else f"c{left}"
 
 

@@ -201,15 +201,21 @@ def _bits(form: Form) -> int:
 def _plain(latencies: Sequence[Latency]) -> list[Latency]:
     """Return latencies without bounds to flags, where those to other results, or all, are known.
 
-    A bound would be taken for what an instruction of several uops computes for all its results.
+    A bound would be taken for what an instruction of several uops computes for all its results;
+    one below what is known to flags from elsewhere tells more than that.
     """
+    most = max((one.cycles for one in latencies if one.plain and one.target == "f"), default=0)
     sure = {one.source for one in latencies if one.plain}
     if any(one.target == ALL and one.plain for one in latencies):
         sure |= {one.source for one in latencies}
     why = "no more than {:.1f} cycles: the kernel takes as long without the chain"
     return [
         replace(one, cycles=0, refused=why.format(one.measured))
-        if one.bound and one.target == "f" and one.source in sure and not one.refused
+        if one.bound
+        and one.target == "f"
+        and one.source in sure
+        and not one.refused
+        and one.cycles >= most
         else one
         for one in latencies
     ]
@@ -220,11 +226,13 @@ def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) ->
     read = {o.label for o in form.operands if o.read}
     written = {o.label for o in form.operands if o.written}
     plain = {(one.source, one.target) for one in known if one.plain}
+    bounds = {(one.source, one.target): one.measured for one in known if one.bound}
     more = {
         (one.source, one.target): replace(one, twin=form.twin)
         for one in twin
         if one.source in read and one.target in written
         if (one.source, one.target) not in plain and not one.refused
+        if one.plain or one.measured <= bounds.get((one.source, one.target), math.inf)
     }
     return [one for one in known if (one.source, one.target) not in more] + list(more.values())
 
