@@ -22,7 +22,7 @@ from loopwright.calibrating.trust import Mixture
 _FEWEST = (3, 4, 5, 6, 7)  # places of what may be microcode
 _DECODED = (0, 4)  # places that decoders send of it
 _STALLS = (2, 4, 6, 8)  # cycles
-_BETTER = 0.8  # of the error without microcode that a rule leaves at most
+_BETTER = 0.92  # of the error without microcode that a rule leaves at most
 _CLEAR = 0.01  # less, too, that another number of places of a form leaves
 _LEAST = 12  # mixtures that a rule is chosen by
 
