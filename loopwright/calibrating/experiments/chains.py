@@ -18,6 +18,7 @@ _UPDATED = 16  # copies of what changes memory, before it changes a place again
 _ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself
 _FEW = 0.34  # the same of what carries within a kind
 _MOST_OPERANDS = 8
+_MOVES = ("mov", "vmov", "fmov")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Chain:
     @property
     def direct(self) -> bool:
         """Say whether the result of each copy is the operand of the next, and nothing between."""
-        return self.source is self.target or _direct(self.form, self.source, self.target)
+        form, source, target = self.form, self.source, self.target
+        return source is target or _direct(form, source, target) or _ringed(form, source, target)
 
     @property
     def turns(self) -> bool:
@@ -89,6 +91,8 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
     ]
     if form.memory and form.memory.written:
         return _through_updates(form, source, target, numbers, others)
+    if _ringed(form, source, target):
+        return _ring(form, source, target, numbers)
     direct = _direct(form, source, target)
     if direct:  # one register is both
         numbers = kernels.registers(form, {source.label: first, target.label: first})
@@ -121,6 +125,33 @@ def _direct(form: Form, source: Operand, target: Operand) -> bool:
     read = [one for one in form.chosen if one.kind == "vector" and one.read]
     kinds = source.kind == target.kind == "vector"
     return kinds and source is not target and not target.read and len(read) > 1
+
+
+def _ringed(form: Form, source: Operand, target: Operand) -> bool:
+    """Say whether two copies of a form, each the other's operand, are a chain by themselves.
+
+    What carries a vector may compute in integers, and wait for floating point and back. Moves may
+    be gone at rename, and are no chain.
+    """
+    plain = form.memory is None and not form.mnemonic.startswith(_MOVES)
+    kinds = source.kind == target.kind == "vector"
+    chosen = source in form.chosen and target in form.chosen and source is not target
+    return plain and kinds and chosen and not _direct(form, source, target)
+
+
+def _ring(form: Form, source: Operand, target: Operand, numbers: Mapping[str, int]) -> Chain:
+    """Return the kernels of such a pair of operands."""
+    others = [o for o in form.chosen if o.read and o.written and o is not source]
+    first, last = numbers[source.label], numbers[target.label]
+    waiting = [
+        b"".join([*kernels.fresh(form.kit, others, one), form.encode(one)])
+        for one in (numbers, {**numbers, source.label: last, target.label: first})
+    ]
+    instances = kernels.Instances()
+    anew = [*kernels.fresh(form.kit, others, numbers), *kernels.fresh(form.kit, [source], numbers)]
+    cut = [b"".join([*anew, instances.of(form)]) for _ in range(_TURNS)]
+    more = _ONE * len(anew)
+    return Chain(form, source, target, waiting * (_TURNS // 2), cut, more, _TURNS)
 
 
 def _through_updates(

@@ -113,6 +113,9 @@ def find(
     for size in range(width - 1, 0, -1):
         left = sorted((f for f in light if sizes.get(f.name) == size), key=_blocks_badly)
         out += _split(laboratory, left, size, width, tuple(out))
+        # What a mixture with another class did not tell from it is a class all the same.
+        lost = [f for f in left if f.memory and f not in (one.blocker for one in out)]
+        out += _split(laboratory, lost, size, width, tuple(out))
     return out
 
 

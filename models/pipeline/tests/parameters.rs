@@ -100,6 +100,7 @@ const ACTS: &[Case] = &[
     ("memory.renamed_reach", "8", "zen2", Unrolled, 0, "48894f10488b4f10", &[]),
     ("memory.renamed_step", "16", "zen2", Unrolled, 0, "48894f08488b4f08", &[]),
     ("memory.renamed_bytes", "8", "zen2", Unrolled, 0, "890f8b0f", &[]),
+    ("memory.renamed_in_loops", "0", "zen3", Loop, 0, "4883400801ffc975f7", &[]),
     ("memory.renamed_parts", "true", "zen4", Unrolled, 0, "48890f8b0f", &[]),
     ("memory.failed_forward_waits", "false", "zen4", Loop, 0, "880f488b07ffc975f7", &[]),
     ("memory.forward_update_cycles", "20", "zen3", Unrolled, 0, "480107", &[]),

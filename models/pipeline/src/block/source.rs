@@ -48,10 +48,13 @@ impl<'a> Source<'a> {
             rows.push(row);
         }
         let load = params.mask(&params.ports.load).unwrap_or(0);
-        let accesses = analyse(code, params.rename.move_slots_gpr > 0, &params.memory, |i| {
+        let mut accesses = analyse(code, params.rename.move_slots_gpr > 0, &params.memory, |i| {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
+        let taken = accesses.cases.iter().filter(|c| c.forwards[0].is_some()).count();
+        let predicted = notion == Notion::Loop && taken <= params.memory.renamed_in_loops as usize;
+        accesses.cases.iter_mut().for_each(|case| case.predicted = predicted);
         let found = code.iter().zip(&rows).zip(&accesses.cases);
         let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
         let caveats = caveats::sentences(found);

@@ -130,6 +130,8 @@ pub struct Case {
     pub exact: [bool; 2],
     /// That store wrote what the load reads from its start on, and maybe more.
     pub lower: [bool; 2],
+    /// The store that it reads from is predicted by earlier turns of the same code.
+    pub predicted: bool,
     /// A store wrote only a part of what it loads, and no figure is known for that.
     pub overlaps: bool,
     /// The base of the load came from a load and there is no index.

@@ -98,6 +98,8 @@ words! {
     Renames {
         /// None.
         None = "none",
+        /// Those addressed by the stack pointer alone.
+        Stack = "stack",
         /// Those addressed by a base register alone.
         Base = "base",
         /// Any.

@@ -101,6 +101,7 @@ impl Params {
             | "renamed_bytes"
             | "renamed_parts"
             | "renamed_updates"
+            | "renamed_in_loops"
                 if p.renames == Renames::None =>
             {
                 "memory.renames is none"

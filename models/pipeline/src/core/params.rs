@@ -161,8 +161,10 @@ params! {
         forward_parts: flag = Some(false),
         /// The same if the load reads more than the store wrote, or from when the store is in the cache if it waits for that; 0: as if they had not met.
         failed_forward_cycles: int[0..=1000] = Some(0),
-        /// Loads that rename knows to read what a store stores: `none`, those addressed by `base` alone, `any`.
+        /// Loads that rename knows to read what a store stores: `none`, those addressed by the `stack` pointer or any `base` alone, `any`.
         renames: word[Renames] = Some(Renames::None),
+        /// Loads of a loop or call that it knows by any address, as predicted from turns before; where there are more, none.
+        renamed_in_loops: int[0..=1000] = Some(0),
         /// Of instructions that change memory, those whose load is one of them: `any`, or by a `constant`.
         renamed_updates: word[Updates] = Some(Updates::Any),
         /// Cycles of such a load; 0: as an eliminated move.

@@ -5,6 +5,7 @@ use crate::block::x86::{Builder, Roles};
 use crate::core::choice::{Renames, Updates};
 use crate::isa::inst::{Mem, NO_REG, VECTOR};
 use crate::isa::label::FLAGS;
+use crate::isa::x86::registers::RSP;
 use smallvec::smallvec;
 
 impl Builder<'_> {
@@ -63,7 +64,7 @@ impl Builder<'_> {
             }
             let whole = case.forwards.get(n).copied().flatten().filter(|_| !case.failed[n]);
             let known = |_: &(u16, u16)| case.exact[n] || self.params.memory.renamed_parts && case.lower[n];
-            if let Some((store, back)) = self.renamed(mem, whole.filter(known)) {
+            if let Some((store, back)) = self.renamed(mem, whole.filter(known), case.predicted) {
                 sources = smallvec![Source {
                     from: From::Stored(store, back),
                     extra: 0,
@@ -98,12 +99,14 @@ impl Builder<'_> {
     }
 
     /// The store that a load is renamed to, on cores that do so.
-    pub(crate) fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>) -> Option<(u16, u16)> {
+    fn renamed(&self, mem: &Mem, forward: Option<(u16, u16)>, predicted: bool) -> Option<(u16, u16)> {
         let m = &self.params.memory;
         let known = match m.renames {
-            Renames::Any => true,
-            Renames::Base => mem.index == NO_REG,
             Renames::None => false,
+            Renames::Any => true,
+            _ if predicted => true,
+            Renames::Stack => mem.base == RSP && mem.index == NO_REG,
+            Renames::Base => mem.index == NO_REG,
         };
         let alike = !mem.write || m.renamed_updates == Updates::Any || self.d.has_immediate;
         let near = m.renamed_reach == 0 || (0..=i64::from(m.renamed_reach)).contains(&mem.disp);
