@@ -8,7 +8,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.calibrating import learn
-from loopwright.calibrating.experiments import latency, throughput, width
+from loopwright.calibrating.experiments import chains, latency, throughput, width
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms import x86
 from loopwright.calibrating.kernels import Brought
@@ -144,8 +144,38 @@ def test_microcode_is_learned(skylake, monkeypatch):
 
 
 def test_a_sequencer_sends_what_decoders_do_not():
-    rule = Microcode(5, 4, 2)
-    assert [rule.sent(places) for places in (1, 4, 5, 9)] == [0, 0, 1, 5]
+    rule = Microcode(5, 4, 2, {"rcl r32,i8": 2})
+    assert [rule.sent("mul r64", places) for places in (1, 4, 5, 9)] == [0, 0, 1, 5]
+    assert rule.sent("rcl r32,i8", 8) == 6
+
+
+def test_what_forms_leave_of_decoders_is_learned(skylake):
+    true = table("skylake")
+    for name in ("add r64,r64", "cmovb r64,r64", "bt r64,r64", "adc m64,r64", "rol m32,1"):
+        assert skylake[1][name]["decoder"] == true[name]["decoder"], name
+    told = [true[name]["decoder"] for name in ("add r64,r64", "cmovb r64,r64", "adc m64,r64")]
+    assert told == ["", "c3", "c1"]
+
+
+def test_nothing_carries_a_vector_that_copies_of_a_form_can_hand_on():
+    form = FORMS["addps x,x"]
+    (pair,) = [(s, t) for s, t in chains.pairs(form) if s is not t]
+    ring = chains.chain(form, *pair)
+    assert ring.direct
+    assert len(set(ring.waiting)) == 2  # each reads what the other wrote
+    (pair,) = chains.pairs(FORMS["movaps x,x"])
+    assert not chains.chain(FORMS["movaps x,x"], *pair).direct
+
+
+def test_bounds_between_flags_are_kept_where_they_tell_more():
+    def one(source, target, cycles, bound):
+        return latency.Latency(source, target, cycles, float(cycles), 0.0, bound)
+
+    known = [one("0", "0", 2, False), one("0", "f", 2, False), one("f", "0", 1, False)]
+    kept = latency._plain([*known, one("f", "f", 1, True)])
+    assert not kept[-1].refused
+    wide = latency._plain([*known, one("f", "f", 2, True)])
+    assert wide[-1].refused
 
 
 def test_what_has_a_known_twin_is_asked_first_of_its_kind():

@@ -202,7 +202,7 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
     """Return latencies without bounds to flags, where those to other results, or all, are known.
 
     A bound would be taken for what an instruction of several uops computes for all its results;
-    one below what is known to flags from elsewhere tells more than that.
+    from flags one below what is known from elsewhere tells more than that.
     """
     most = max((one.cycles for one in latencies if one.plain and one.target == "f"), default=0)
     sure = {one.source for one in latencies if one.plain}
@@ -215,7 +215,7 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
         and one.target == "f"
         and one.source in sure
         and not one.refused
-        and one.cycles >= most
+        and (one.source != "f" or one.cycles >= most)
         else one
         for one in latencies
     ]
