@@ -14,6 +14,8 @@ from loopwright.measuring.blocks.verb import measure_blocks
 pytestmark = pytest.mark.measures
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
 LOADS = "488b06488b07498b00498b01"
+# Why a quiet block may have no figure: others had the machine.
+NOISE = ("disturbed", "self-test failed", "slopes", "something shares the core", "of no one speed")
 KNOWN = {"4801c8": 1.0, "480fafc0": 3.0, "4811c8": 1.0}  # add, imul, adc: chains
 
 
@@ -31,7 +33,7 @@ def test_chains_of_known_cost_hold_or_are_refused(tmp_path):
     for row in table.itertuples():
         if row.status == "refused":
             assert math.isnan(row.cycles)
-            assert row.reason.startswith(("disturbed", "self-test failed", "slopes"))
+            assert row.reason.startswith(NOISE)
         else:
             assert abs(row.cycles - KNOWN[row.id]) <= max(row.uncertainty, 0.02 * KNOWN[row.id])
             assert row.processes >= 2
