@@ -20,7 +20,7 @@ from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run
-from loopwright.measuring.table import COLUMNS
+from loopwright.measuring.table import COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
 FIXTURES = Path(__file__).parent / "data" / "kernels"
@@ -163,8 +163,10 @@ def test_rows_carry_the_self_test_they_rest_on():
     rows = run(kernels.select("x86_64/chains/xor")[1], sizes=(0,), processes=1)
     assert (measured(rows)["milliseconds"] > 0).all()
     read = {
-        name: [float(cycles) for cycles in spans.split(" to ")]
-        for name, spans in re.findall(r"(\D+) ([\d. to]+)(?:, |$)", rows["self_test"].iloc[0])
+        name: [] if spans == "refused" else [float(cycles) for cycles in spans.split(" to ")]
+        for name, spans in re.findall(
+            r"([a-z ]+) ([\d.]+(?: to [\d.]+)?|refused)(?:, |$)", rows["self_test"].iloc[0]
+        )
     }
     assert list(read) == ["add chain", "imul chain", "load stream", "taken branches", "nop stream"]
     # On a busy machine a try that failed is in the range of those that the row rests on.
@@ -252,3 +254,11 @@ def test_arm64_code_stands_at_multiples_of_four():
     with pytest.raises(InputError) as error:
         run(kernels.select("arm64/fixture/copy_words")[1], offset=6)
     assert "multiples of 4" in str(error.value)
+
+
+def test_a_stream_that_was_refused_says_so_in_the_line():
+    def one(name, cycles):
+        return {"name": name, "cycles": cycles}
+
+    processes = [[one("add chain", 1.0), one("taken branches", None)], [one("add chain", 1.001)]]
+    assert self_test(processes) == "add chain 1.0000 to 1.0010, taken branches refused"
