@@ -7,6 +7,15 @@
 \name:
 	.endm
 
+	/* .Lword is the place of a word of the line, another one in each. */
+	.macro	COPIES count, instruction:vararg
+	.set	.Lword, 0
+	.rept	\count
+	\instruction
+	.set	.Lword, (.Lword + 8) % 64
+	.endr
+	.endm
+
 	.macro	LOOP name, instruction:vararg
 	FUNCTION \name
 	adrp	x1, line
@@ -15,11 +24,7 @@
 	mov	x3, #5
 	.balign	64
 .L\name:
-	.set	.Lword, 0
-	.rept	64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	64, \instruction
 	subs	x0, x0, #1
 	b.ne	.L\name
 	ret
@@ -36,22 +41,14 @@
 	b.lo	.Lrest_\name
 	.balign	64
 .L\name:
-	.set	.Lword, 0
-	.rept	\turn * 64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	\turn*64, \instruction
 	subs	x0, x0, #\turn
 	b.hs	.L\name
 .Lrest_\name:
 	adds	x0, x0, #\turn
 	b.eq	.Lend_\name
 .Lone_\name:
-	.set	.Lword, 0
-	.rept	64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	64, \instruction
 	subs	x0, x0, #1
 	b.ne	.Lone_\name
 .Lend_\name:

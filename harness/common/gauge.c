@@ -280,11 +280,11 @@ void gauge_open(struct gauge *g, const struct known *loops, struct workspace *ro
 	for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
 		if (attempt && !e->pause(e->data, NEIGHBOUR_PAUSE))
 			return;
-		*g->refused = 0;
 		for (g->tested = 0; loops[g->tested].required || loops[g->tested].canary;
 		     g->tested++)
 			g->tests[g->tested] = test(g, &loops[g->tested], room);
 		if (sound(g)) {
+			*g->refused = 0;
 			set_canaries(g);
 			return;
 		}

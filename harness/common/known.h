@@ -35,7 +35,7 @@ struct known_test {
  */
 struct known_test known_test(const struct known *known, const struct reading *reading);
 
-/* Write which of the tests did not hold; false where all did. */
-bool known_complain(const struct known_test *tests, unsigned int count, char *text, size_t size);
+/* Write which of the tests did not hold; nothing where all did. */
+void known_complain(const struct known_test *tests, unsigned int count, char *text, size_t size);
 
 #endif

@@ -7,6 +7,15 @@
 \name:
 	.endm
 
+	/* .Lword is the place of a word of the line, another one in each. */
+	.macro	COPIES count, instruction:vararg
+	.set	.Lword, 0
+	.rept	\count
+	\instruction
+	.set	.Lword, (.Lword + 8) % 64
+	.endr
+	.endm
+
 	.macro	LOOP name, instruction:vararg
 	FUNCTION \name
 	lea	line(%rip), %rsi
@@ -14,11 +23,7 @@
 	mov	$5, %ecx
 	.balign	64
 .L\name:
-	.set	.Lword, 0
-	.rept	64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	64, \instruction
 	dec	%rdi
 	jnz	.L\name
 	ret
@@ -34,22 +39,14 @@
 	jb	.Lrest_\name
 	.balign	64
 .L\name:
-	.set	.Lword, 0
-	.rept	\turn * 64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	\turn*64, \instruction
 	sub	$\turn, %rdi
 	jae	.L\name
 .Lrest_\name:
 	add	$\turn, %rdi
 	jz	.Lend_\name
 .Lone_\name:
-	.set	.Lword, 0
-	.rept	64
-	\instruction
-	.set	.Lword, (.Lword + 8) % 64
-	.endr
+	COPIES	64, \instruction
 	dec	%rdi
 	jnz	.Lone_\name
 .Lend_\name:

@@ -19,7 +19,7 @@ from loopwright.calibrating.learn import Learned
 
 _COPIES = 4  # of the form and its nops: registers and places are others in each
 _TOLD = 0.1  # relative: what the two predictions differ by at least
-_ANY = "any"
+_ANY = "any"  # of the decoders: the form needs none of its own kind
 
 
 def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
@@ -29,10 +29,12 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
         return learned
     width = int(str(parameters["decode.width"][0]))
     asked = [form for form in forms if _fits(learned, form, width)]
-    codes = [_code(laboratory, form, _behind(learned, form, width)) for form in asked]
+    # With a nop more the next form waits in any case.
+    behind = {form.name: width + 1 - learned.uops[form.name].places for form in asked}
+    codes = [_code(laboratory, form, behind[form.name]) for form in asked]
     took = laboratory.time(codes, "unrolled")
-    most = {form.name: _left(_behind(learned, form, width), width) for form in asked}
-    fewer = {form.name: str(_behind(learned, form, width) - 1) for form in asked}
+    most = {name: _ANY if nops >= width else str(nops) for name, nops in behind.items()}
+    fewer = {name: str(nops - 1) for name, nops in behind.items()}
     said = [
         write.laboratory(replace(learned, decoders=one), laboratory.machine).time(codes, "unrolled")
         for one in (most, fewer)
@@ -68,16 +70,6 @@ def _fits(learned: Learned, form: Form, width: int) -> bool:
     places = learned.uops[form.name].places
     sent = learned.microcode.sent(form.name, places) if learned.microcode else 0
     return 1 <= places <= width and not sent and not learned.uops[form.name].busy
-
-
-def _behind(learned: Learned, form: Form, width: int) -> int:
-    """Return how many nops stand behind a form: with one more the next form waits in any case."""
-    return width + 1 - learned.uops[form.name].places
-
-
-def _left(behind: int, width: int) -> str:
-    """Return how many simple decoders let so many nops through; any where the form needs none."""
-    return _ANY if behind >= width else str(behind)
 
 
 def _code(laboratory: Laboratory, form: Form, behind: int) -> list[bytes]:

@@ -100,8 +100,7 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
     cut = [*kernels.fresh(form.kit, [source], numbers), *body]
     if source is target or direct or source.kind == target.kind == "flags":
         if source.kind != "flags" and source.fixed is None:
-            instances = kernels.Instances()
-            cut = [b"".join([*body[:-1], instances.of(form)]) for _ in range(_TURNS)]
+            cut = _free(form, body[:-1])
             more = _ONE * (len(body) - 1)
             return Chain(form, source, target, [b"".join(body)] * _TURNS, cut, more, _TURNS)
         return Chain(form, source, target, body, cut, _ONE * (len(cut) - 1))
@@ -147,11 +146,15 @@ def _ring(form: Form, source: Operand, target: Operand, numbers: Mapping[str, in
         b"".join([*kernels.fresh(form.kit, others, one), form.encode(one)])
         for one in (numbers, {**numbers, source.label: last, target.label: first})
     ]
-    instances = kernels.Instances()
-    anew = [*kernels.fresh(form.kit, others, numbers), *kernels.fresh(form.kit, [source], numbers)]
-    cut = [b"".join([*anew, instances.of(form)]) for _ in range(_TURNS)]
+    anew = kernels.fresh(form.kit, [*others, source], numbers)
     more = _ONE * len(anew)
-    return Chain(form, source, target, waiting * (_TURNS // 2), cut, more, _TURNS)
+    return Chain(form, source, target, waiting * (_TURNS // 2), _free(form, anew), more, _TURNS)
+
+
+def _free(form: Form, before: Sequence[bytes]) -> list[bytes]:
+    """Return as many copies as are in a chain that do not wait for each other."""
+    instances = kernels.Instances()
+    return [b"".join([*before, instances.of(form)]) for _ in range(_TURNS)]
 
 
 def _through_updates(

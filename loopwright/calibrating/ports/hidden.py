@@ -41,7 +41,7 @@ def shown(
         return dict(places)
 
     def ask(asked: Sequence[Form]) -> dict[str, int]:
-        tested = {form.name: kernels.apart(form) for form in asked if form in free}
+        tested = {form.name: kernels.apart(form) for form in asked if not _busy(form, rates)}
         return burst.places(laboratory, chain, idle, steps, tested)
 
     found = ask(some)

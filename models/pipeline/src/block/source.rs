@@ -4,6 +4,7 @@ use crate::block::aliasing::{analyse, Accesses};
 use crate::block::builder::Builder;
 use crate::block::caveats;
 use crate::block::path::Path;
+use crate::block::uops::Case;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::params::Params;
@@ -52,9 +53,10 @@ impl<'a> Source<'a> {
             let ports = &rows[i].shape.ports;
             ports.len() == 1 && ports[0] & !load == 0 && code[i].mems.iter().any(|m| m.read && m.bytes >= 4)
         });
-        let taken = accesses.cases.iter().filter(|c| c.forwards[0].is_some()).count();
-        let predicted = notion == Notion::Loop && taken <= params.memory.renamed_in_loops as usize;
-        accesses.cases.iter_mut().for_each(|case| case.predicted = predicted);
+        if notion == Notion::Loop {
+            let loads = accesses.cases.iter().filter(|c| c.forwards[0].is_some()).count();
+            Case::predict(&mut accesses.cases, loads, params.memory.renamed_in_loops);
+        }
         let found = code.iter().zip(&rows).zip(&accesses.cases);
         let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
         let caveats = caveats::sentences(found);

@@ -137,3 +137,11 @@ pub struct Case {
     /// The base of the load came from a load and there is no index.
     pub chased: bool,
 }
+
+impl Case {
+    /// Say of all that their stores are predicted, where so many loads are no more than a core can predict.
+    pub fn predict(cases: &mut [Case], loads: usize, most: u32) {
+        let predicted = loads <= most as usize;
+        cases.iter_mut().for_each(|case| case.predicted = predicted);
+    }
+}

@@ -52,8 +52,7 @@ pub(crate) fn analyse(steps: &[Step], known: &[&Known<'_>], params: &Params) -> 
     chase(known, params, &mut cases);
     let taken = steps.iter().zip(&cases).filter(|(_, case)| case.forwards[0].is_some());
     let loads: HashSet<u32> = taken.map(|(step, _)| step.at).collect();
-    let predicted = loads.len() <= params.memory.renamed_in_loops as usize;
-    cases.iter_mut().for_each(|case| case.predicted = predicted);
+    Case::predict(&mut cases, loads.len(), params.memory.renamed_in_loops);
     for case in &cases {
         if let (Some((store, _)), true) = (case.forwards[0], case.failed[0]) {
             places[usize::from(store)].awaited = params.memory.failed_forward_waits;
