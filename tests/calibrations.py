@@ -11,7 +11,8 @@ X86 = [
     "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
     "pand", "paddd", "mulps", "addps", "pshufd", "divss", "pmulld", "movd", "movq", "vaddps",
     "vpshufb", "vpand", "vpaddd", "vmulpd", "rcpps", "haddps", "movmskps", "crc32", "mulx",
-    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
+    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "vmovq", "xor",
+    "movsxd",
 ]  # fmt: skip
 ARM64 = [
     "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",

@@ -25,6 +25,7 @@ _AS_GOOD = 0.002  # of the mean error: what noise makes of it
 _MOST = 0.15  # mean error of what explains kernels
 _LEFT = 0.8  # of the error without a rule that one leaves that is taken although it explains little
 _LONGER = range(1, 9)  # cycles that an access across a boundary keeps its port for
+_NARROW = (2, 3)  # cycles in which a store of a byte may be written
 _LEAST = 2  # cycles that the simulator takes of a forwarded value
 _SOONER = range(4)  # cycles of a failed forward that are of the store's own way into the cache
 
@@ -37,11 +38,15 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
         return learned
     load, store = named[kit.LOAD], named[kit.STORE]
     if learned.has_ports(kit.PUSH) and learned.has_ports(kit.POP):
-        rules: list[Rule] = [{}, {"rename.stack_sync": True}]
-        learned = _explained(laboratory, learned, stack.moved(kit), rules)
+        synced: list[Rule] = [{}, {"rename.stack_sync": True}]
+        learned = _explained(laboratory, learned, stack.moved(kit), synced)
     learned = _explained(laboratory, learned, meetings.loads(load), list(_crossing("load")))
     stored = sorted(_stored(), key=len)
     learned = _explained(laboratory, learned, meetings.stores(store), stored)
+    narrow = named.get(kit.FORWARDS["8 bits"][0])
+    if narrow and "memory.commit_bytes" in learned.rules:
+        rules: list[Rule] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
+        learned = _explained(laboratory, learned, meetings.narrow(narrow), rules)
     learned = _forwarded(laboratory, learned, meetings.vectors(kit, named))
     some = meetings.parts(kit, named)
     found = dict(zip(some, laboratory.time(list(some.values())), strict=True))

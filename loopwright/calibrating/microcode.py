@@ -1,9 +1,10 @@
 """Microcode: from how many places on a form is sent by a sequencer, and what the switch costs.
 
 Asked: what delivers forms of several uops. Kernels: the mixtures of `trust` in which a form takes
-three places or more; nothing else is timed. Answer: the rule with which what was learned predicts
-them with the least error; none where the front end is not known, or no rule is clearly better. Of
-forms of a mnemonic and as many places another number is decoded where their mixtures say so.
+three places or more, those of one instance among them; nothing else is timed. Answer: the rule with
+which what was learned predicts them with the least error; none where the front end is not known, or
+no rule is clearly better. Of forms of a mnemonic and as many places another number is decoded where
+their mixtures say so.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +20,7 @@ from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, Microcode
 from loopwright.calibrating.trust import Mixture
 
-_FEWEST = (3, 4, 5, 6, 7)  # places of what may be microcode
+_FEWEST = range(trust.LARGE, 8)  # places of what may be microcode
 _DECODED = (0, 4)  # places that decoders send of it
 _STALLS = (2, 4, 6, 8)  # cycles
 _BETTER = 0.92  # of the error without microcode that a rule leaves at most
@@ -31,11 +32,13 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
     """Return what was learned with the rule for microcode that explains mixtures best."""
     if not learned.front_end.parameters:
         return learned
-    large = {name for name, one in learned.uops.items() if one.ports and one.places >= min(_FEWEST)}
+    large = trust.large(learned)
     every = trust.mixtures(learned, forms)
     some = [one for one in every if not large.isdisjoint((one.form, *one.others))]
     if len(some) < _LEAST:
         return learned
+    own = [one for one in some if one.form in large]
+    some += trust.singles(learned, forms)
     without = _error(laboratory, learned, some)
     errors: dict[Microcode, float] = {}
     best = Microcode(0, 0, 0)
@@ -45,10 +48,10 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
         best = min(errors, key=lambda rule: errors[rule])
     if not errors[best] <= _BETTER * without:
         return learned
-    own = _own(laboratory, learned, best, [one for one in some if one.form in large])
     said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
     said += f", {100 * without:.1f} % without microcode"
-    return replace(learned, microcode=replace(best, own=own, why=said))
+    decoded = _own(laboratory, learned, best, own)
+    return replace(learned, microcode=replace(best, own=decoded, why=said))
 
 
 def _own(

@@ -239,8 +239,8 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
 def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
     """Return the first figure of forwarding that goes through the cache."""
     for name in names:
-        cycles = learned.accesses.known(name)
-        if cycles is not None and not learned.accesses.renamed(name):
+        cycles = learned.accesses.through(name)
+        if cycles is not None:
             return name, cycles
     return None
 
@@ -248,8 +248,16 @@ def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
 def _renamed(learned: Learned) -> Iterator[_Entry]:
     """Yield what loads are known at rename to read what a store stores."""
     accesses = learned.accesses
-    indexed = accesses.renamed("forwarded, indexed")
-    yield "renames", "any" if indexed else "base", f"forwarded, with and without index [{SOURCE}]"
+    if accesses.by:
+        said = f"forwarded by the stack pointer, not by another base [{SOURCE}]"
+        yield "renames", "stack", said
+    else:
+        known = "any" if accesses.renamed("forwarded, indexed") else "base"
+        yield "renames", known, f"forwarded, with and without index [{SOURCE}]"
+    if accesses.predicted:
+        few, many = accesses.predicted
+        said = f"pairs of a loop by any base, not {many} [{SOURCE}]"
+        yield "renamed_in_loops", few, said if many - few == 1 else f"assumption: {said}"
     if accesses.reach:
         sees, unseen = accesses.reach
         said = f"forwarded {sees} bytes on, not {unseen} [{SOURCE}]"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from loopwright.calibrating import write
 from loopwright.calibrating.experiments import throughput
-from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.form import Form, together
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.ports import classes
@@ -24,6 +24,7 @@ from loopwright.calibrating.ports.core import Uops
 
 _SEED = 31
 _TIMES = 4  # instances of the form in a mixture
+LARGE = 3  # places of a form that may be microcode
 _MOST = 2  # the same of each other at most: its own part is what shall show
 _AGAIN = 2  # mixtures more of a form in doubt, each time
 _ROUNDS = 2
@@ -84,6 +85,24 @@ def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
     return [_mixed(draw, form, known) for form in known] if len(known) > 2 else []
 
 
+def large(learned: Learned) -> frozenset[str]:
+    """Return the names of forms of several places."""
+    known = learned.uops.items()
+    return frozenset(name for name, one in known if one.ports and one.places >= LARGE)
+
+
+def singles(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+    """Return mixtures of one instance of each large form and of two others.
+
+    What binds several of them hides what delivers them beside others.
+    """
+    known = [form for form in forms if learned.has_ports(form.name)]
+    draw = random.Random(_SEED + 2)
+    wanted = large(learned)
+    some = [form for form in known if form.name in wanted]
+    return [_mixed(draw, form, known, 1) for form in some] if len(known) > 2 else []
+
+
 def predicted(
     laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
 ) -> list[tuple[Mixture, Figure, Figure]]:
@@ -111,10 +130,14 @@ def _waits(form: Form) -> bool:
     return own or (form.memory is not None and form.memory.written)
 
 
-def _mixed(draw: random.Random, form: Form, others: Sequence[Form]) -> Mixture:
+def _mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
     """Return a mixture of a form with two others."""
-    partners = draw.sample([other for other in others if other is not form], 2)
-    parts = [(form, _TIMES), *((one, draw.randint(1, _MOST)) for one in partners)]
+    others = [other for other in others if other is not form]
+    some = [other for other in others if together([form, other])]
+    partners = draw.sample(some if len(some) > 1 else others, 2)
+    while not together(partners) and len(some) > 1:
+        partners = draw.sample(some, 2)
+    parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in partners)]
     return Mixture(form.name, [one.name for one in partners], classes.mixture(parts))
 
 

@@ -195,7 +195,9 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
         if uops:
             yield name, "ports", shown(uops.ports or ()), "", "", uops.why
     for name, ports in learned.branches.ports.items():
-        yield name, "ports", shown([ports]), "", "", "of branches that are not taken"
+        longer = learned.branches.longer.get(name)
+        note = f"of branches that are not taken{'; ' * bool(longer)}{longer or ''}"
+        yield name, "ports", shown([ports]), "", "", note
     for name, idiom in learned.idioms.items():
         note = "all operands one register"
         yield name, "idiom", "", idiom.figure.cycles, idiom.figure.uncertainty, note

@@ -8,7 +8,7 @@ line. Answer: the cycles that the one takes longer than the other, nothing on so
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loopwright.calibrating.experiments import accesses, banks
+from loopwright.calibrating.experiments import banks, stored
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
@@ -46,5 +46,5 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form]) -> dict[str, Alia
 
 def _kernels(store: Form, load: Form, place: int) -> Sequence[list[bytes]]:
     """Return a store and a load so many bytes on, in a chain and free of each other."""
-    chain = accesses.pair(store, load, of={"disp": place})
-    return chain, [*accesses.stores(store, [0]), *banks.loads(load, [place])]
+    chain = stored.pair(store, load, of={"disp": place})
+    return chain, [*stored.stores(store, [0]), *banks.loads(load, [place])]

@@ -7,7 +7,7 @@ that differ in this alone, by what they show; no single one tells a rule.
 
 from collections.abc import Mapping, Sequence
 
-from loopwright.calibrating.experiments import accesses, banks
+from loopwright.calibrating.experiments import banks, stored
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Kit
 
@@ -32,16 +32,25 @@ def loads(load: Form) -> dict[str, list[bytes]]:
 def stores(store: Form) -> dict[str, list[bytes]]:
     """Return stores of 8 bytes by the boundary that lies between them, or that they cross."""
     out = {
-        "stores of one place": accesses.stores(store, [0] * _TIMES),
-        "stores side by side": accesses.stores(store, [8 * n for n in range(16)]),
-        "stores a line apart": accesses.stores(store, [(_LINE + 8) * n for n in range(16)]),
+        "stores of one place": stored.stores(store, [0] * _TIMES),
+        "stores side by side": stored.stores(store, [8 * n for n in range(16)]),
+        "stores a line apart": stored.stores(store, [(_LINE + 8) * n for n in range(16)]),
     }
     for boundary in BOUNDARIES:
         beside = [boundary - 8, boundary] * (_TIMES // 2)
-        out[f"stores on either side of {boundary} bytes"] = accesses.stores(store, beside)
+        out[f"stores on either side of {boundary} bytes"] = stored.stores(store, beside)
         across = [boundary - _HALF] * _TIMES
-        out[f"stores across {boundary} bytes"] = accesses.stores(store, across)
+        out[f"stores across {boundary} bytes"] = stored.stores(store, across)
     return out
+
+
+def narrow(store: Form) -> dict[str, list[bytes]]:
+    """Return stores of a form, of a line each and side by side."""
+    apart = [(_LINE + 8) * n for n in range(_TIMES)]
+    return {
+        "bytes stored to a line each": stored.stores(store, apart),
+        "bytes stored side by side": stored.stores(store, list(range(_TIMES))),
+    }
 
 
 def parts(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
@@ -51,9 +60,9 @@ def parts(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
         return {}
     store, half, short, load = (forms[name] for name in names)
     return {
-        "a chain by the lower half": accesses.pair(store, half),
-        UPPER: accesses.pair(store, half, of={"disp": _HALF}),
-        MORE: accesses.pair(short, load),
+        "a chain by the lower half": stored.pair(store, half),
+        UPPER: stored.pair(store, half, of={"disp": _HALF}),
+        MORE: stored.pair(short, load),
         "a half of what was stored": _apart([store], half),
         "more than was stored": _apart([short], load),
         "what was stored as halves": _apart([short, short], load),
@@ -63,12 +72,12 @@ def parts(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
 def vectors(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:
     """Return a store and a load of a vector, as a chain."""
     store, load = (forms.get(name) for name in kit.FORWARDS["vector"])
-    return {VECTOR: accesses.pair(store, load)} if store and load else {}
+    return {VECTOR: stored.pair(store, load)} if store and load else {}
 
 
-def _apart(stored: Sequence[Form], load: Form) -> list[bytes]:
+def _apart(written: Sequence[Form], load: Form) -> list[bytes]:
     """Return stores side by side of what nothing writes, and a load to a register of its own."""
     out = []
-    for n, store in enumerate(stored):
-        out += accesses.stores(store, [_HALF * n])
+    for n, store in enumerate(written):
+        out += stored.stores(store, [_HALF * n])
     return [*out, *banks.loads(load, [0])]

@@ -14,6 +14,7 @@ POOLS: Mapping[str, Pool] = {
 DISPATCHED = "unrolled"
 # Memory and branches have no experiments yet.
 LOAD, STORE, JUMP, PUSH, POP = "", "", "", "", ""
+STACK = 31
 IDIOMS = frozenset({"eor", "sub", "subs", "bic"})
 ADDED = ""
 RENAMED: Sequence[str] = ()
@@ -22,6 +23,7 @@ FORWARDS: Mapping[str, tuple[str, str]] = {}
 UPDATE = ""
 UPDATES: Mapping[str, str] = {}
 BRANCHES: Sequence[Branch] = ()
+UNFUSED: Sequence[Branch] = ()
 FUSING: Sequence[str] = ()
 FENCE = b""
 SERIAL: Mapping[str, Serial] = {}

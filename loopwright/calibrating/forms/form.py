@@ -1,9 +1,11 @@
 """An instruction form: what its operands are, and how it is encoded with chosen registers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from loopwright.calibrating.forms.kit import Kit
+
+_HALF = 128  # bits of a vector that older instructions write
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,20 @@ class Form:
     def chosen(self) -> tuple[Operand, ...]:
         """Return the operands whose registers can be chosen."""
         return tuple(o for o in self.operands if o.kind != "flags" and o.fixed is None)
+
+    @property
+    def legacy(self) -> bool:
+        """Say whether it writes a vector and leaves the upper half of the register as it was."""
+        vector = any(one.kind == "vector" and one.written for one in self.operands)
+        return vector and not self.name.startswith("v")
+
+
+def together(forms: Iterable[Form]) -> bool:
+    """Say whether forms can be timed together.
+
+    What leaves upper halves of vectors as they are takes 350 cycles on a Zen 3 where something
+    else has written such halves.
+    """
+    some = list(forms)
+    wide = any(one.kind == "vector" and one.bits > _HALF for f in some for one in f.operands)
+    return not (wide and any(form.legacy for form in some))

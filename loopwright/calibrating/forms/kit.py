@@ -60,7 +60,9 @@ class Kit(Protocol):
     IDIOMS: frozenset[str]  # mnemonics whose result may be known where operands are one register
     PUSH: str  # names of the forms that move a register to the stack and from it; "" where none is
     POP: str
+    STACK: int  # number of the stack pointer among general-purpose registers
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
+    UNFUSED: Sequence[Branch]  # that fuse with nothing, have no opposite and are not taken
     JUMP: str  # name of the plain jump; "" where there are no branches
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as trips of a loop are counted

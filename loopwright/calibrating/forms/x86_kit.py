@@ -1,4 +1,7 @@
-"""Registers that x86-64 experiments use, and instructions whose part in them is known."""
+"""Registers that x86-64 experiments use, and instructions whose part in them is known.
+
+Those of vectors are of AVX, which leave no upper halves as they are: see forms.form.together.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,6 +34,7 @@ UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
 ADDED = "add r64,i32"
 RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")
 PUSH, POP = "push r64", "pop r64"
+STACK = 4  # rsp
 _ZEROING = (
     "pxor", "xorps", "xorpd", "pandn", "andnps", "andnpd",
     *(f"psub{kind}" for kind in ("b", "w", "d", "q", "sb", "sw", "usb", "usw")),
@@ -51,6 +55,9 @@ BRANCHES: Sequence[Branch] = tuple(
         ("l", "le", "g", 0x8E),
     )
 )
+UNFUSED: Sequence[Branch] = (
+    Branch("", "jrcxz rel", "", bytes.fromhex("e300")),
+)  # rcx is a pointer
 JUMP = "jmp rel"
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence
@@ -132,7 +139,7 @@ def set_anew(kind: str, number: int) -> bytes:
     if kind == "gpr":
         code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
         return _encoded(iced.Instruction.create_reg_reg(code, _gpr(number), source))
-    code, source = iced.Code.MOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
+    code, source = iced.Code.VEX_VMOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
     return _encoded(iced.Instruction.create_reg_reg(code, _vector(number), source))
 
 
@@ -149,9 +156,9 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
         half = iced.RegisterExt.full_register32(_gpr(read))
         ins = create(code.MOVSXD_R64_RM32, _gpr(write), half)
     elif (source, target) == ("gpr", "vector"):
-        ins = create(code.MOVQ_XMM_RM64, _vector(write), _gpr(read))
+        ins = create(code.VEX_VMOVQ_XMM_RM64, _vector(write), _gpr(read))
     elif (source, target) == ("vector", "gpr"):
-        ins = create(code.MOVQ_RM64_XMM, _gpr(write), _vector(read))
+        ins = create(code.VEX_VMOVQ_RM64_XMM, _gpr(write), _vector(read))
     elif (source, target) == ("vector", "vector"):
         ones = _vector(POOLS["vector"].constant[0])
         ins = iced.Instruction.create_reg_reg_reg(
@@ -168,9 +175,12 @@ def carry(source: str, target: str, read: int, write: int) -> bytes:
 
 def slow(register: int) -> list[bytes]:
     """Return instructions of one uop that make a vector register wait long for itself."""
-    codes = (iced.Code.SQRTPD_XMM_XMMM128, iced.Code.DIVPD_XMM_XMMM128, iced.Code.MULPD_XMM_XMMM128)
-    one = _vector(register)
-    return [_encoded(iced.Instruction.create_reg_reg(code, one, one)) for code in codes]
+    code, create, one = iced.Code, iced.Instruction, _vector(register)
+    root = create.create_reg_reg(code.VEX_VSQRTPD_XMM_XMMM128, one, one)
+    others = (code.VEX_VDIVPD_XMM_XMM_XMMM128, code.VEX_VMULPD_XMM_XMM_XMMM128)
+    return [
+        _encoded(i) for i in (root, *(create.create_reg_reg_reg(o, *[one] * 3) for o in others))
+    ]
 
 
 def add_with_carry(register: int) -> bytes:

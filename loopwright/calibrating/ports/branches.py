@@ -6,12 +6,14 @@ that explain what all mixtures take; what does not tell ports apart leaves any o
 those that are measured, and jumps, are taken to use the same ports. A mixture that takes longer
 than its parts one after the other tells nothing: what keeps the class busy writes the flags by
 which its branches are taken. Where no ports explain them, what delivers code may bind mixtures:
-nops in the places of the branches show it.
+nops in the places of the branches show it. Where none do then, the fewest mixtures that take longer
+than ports ask for count as bounds: branches may be bound by more than ports, such as by reads of
+flags, and no core takes less than its ports ask for.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from loopwright.calibrating import kernels
@@ -26,15 +28,22 @@ _LATE = 0.5  # share of it that counts where they take longer: ports are chosen 
 _TIMES = 8  # cycles that a class takes alone
 _BOTH = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
 _BLOCK = 16  # bytes
+_NOPS = 4  # cycles of nops
+_SURE = 0.3  # of a place: how far from a whole number
+_BOUNDS = 0.4  # of the mixtures that may take longer than ports ask for
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Ports of each branch by its name, or why they are not known; cycles of a loop's branch."""
+    """Ports of each branch by its name, or why they are not known; cycles of a loop's branch.
+
+    longer says beside what branches take longer than their ports ask for.
+    """
 
     ports: dict[str, Ports]
     left: dict[str, str]
     taken: Figure
+    longer: dict[str, str] = field(default_factory=dict)
 
 
 def measure(laboratory: Laboratory, core: Core) -> Branches:
@@ -42,72 +51,120 @@ def measure(laboratory: Laboratory, core: Core) -> Branches:
     kit = laboratory.kit
     found = Branches({}, {}, laboratory.turn())
     for branch in kit.BRANCHES:
-        ports = _ports(laboratory, core, branch)
+        ports, said = _ports(laboratory, core, branch)
         for name in (branch.name, branch.opposite):
-            if isinstance(ports, str):
-                found.left[name] = ports
-            else:
-                found.ports[name] = ports
+            _keep(found, name, ports, said)
+    for branch in kit.UNFUSED:
+        ports, said = _ports(laboratory, core, branch)
+        places = _places(laboratory, core, branch)
+        if places != 1:
+            ports, said = (
+                None,
+                f"nops beside it show {places or 'no whole number of'} places, not one",
+            )
+        _keep(found, branch.name, ports, said)
     if kit.JUMP and found.ports:
         found.ports[kit.JUMP] = next(iter(found.ports.values()))
     return found
 
 
-def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> Ports | str:
-    """Return the ports of a branch, or why they are not known."""
+def _keep(found: Branches, name: str, ports: Ports | None, said: str) -> None:
+    if ports is None:
+        found.left[name] = said
+    else:
+        found.ports[name] = ports
+        found.longer[name] = said
+
+
+def _places(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
+    """Return how many places a branch takes at dispatch, as nops beside it show."""
+    half = [laboratory.kit.nop()] * (_NOPS * core.width // 2)
+    within, idle = laboratory.time([[*half, branch.code, *half], [*half, half[0], *half]])
+    if not within or not idle:
+        return None
+    places = 1 + (within.cycles - idle.cycles) * core.width
+    return round(places) if abs(places - round(places)) <= _SURE else None
+
+
+@dataclass(frozen=True)
+class _Mixtures:
+    """What branches take beside each class, of which so many run in a cycle.
+
+    own are cycles that each mixture takes at least, slower those that it takes with nops in the
+    branches' places: where these are more, one that takes longer than its ports says nothing.
+    """
+
+    core: Core
+    count: int
+    own: Sequence[float]
+    slower: Sequence[float]
+    figures: Sequence[Figure]
+
+    def errors(self, ports: Ports) -> Iterator[tuple[int, float]]:
+        """Yield each class whose mixture tells something, and by how much that is off."""
+        for n, (*least_of, figure) in enumerate(
+            zip(self.own, self.slower, self.figures, strict=True)
+        ):
+            uops = Counter({ports: _TIMES * self.count})
+            uops.update(dict.fromkeys(self.core.blocked(n), _TIMES * self.core.classes[n].size))
+            said = max(cycles(uops), *least_of)
+            bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > said
+            if figure and figure.cycles <= _BOTH and not bound:
+                yield n, (figure.cycles - said) / said
+
+    def explained(self, pool: Ports) -> Ports | None:
+        """Return the ports of a pool that explain all."""
+        best, least = None, _NEAR
+        for some in map(frozenset, combinations(sorted(pool), self.count)):
+            late = _LATE if self.core.hasty else 1.0
+            off = max((max(e * late, -e) for _, e in self.errors(some)), default=0.0)
+            if off < least:
+                best, least = some, off
+        return best
+
+    def bounded(self, pool: Ports) -> tuple[Ports, str] | None:
+        """Return the ports that contradict nothing and leave the fewest bounds, and these."""
+        best, least = None, (_BOUNDS * len(self.figures), 0.0)
+        for some in map(frozenset, combinations(sorted(pool), self.count)):
+            errors = dict(self.errors(some))
+            longer = [n for n, error in errors.items() if error >= _NEAR]
+            rest = max((abs(e) for n, e in errors.items() if n not in longer), default=_NEAR)
+            if rest < _NEAR and (len(longer), rest) < least:
+                best, least = (some, longer), (len(longer), rest)
+        if best is None:
+            return None
+        beside = (self.core.classes[n].blocker.name for n in best[1])
+        return best[0], f"longer than that beside {', '.join(beside)}"
+
+
+def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> tuple[Ports | None, str]:
+    """Return the ports of a branch and what they do not explain, or why they are not known."""
     kit = laboratory.kit
     two = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
     (alone,) = laboratory.time([two * 2])
     if not alone:
-        return alone.refused
+        return None, alone.refused
     count = round(4 / alone.cycles)
     if not count or abs(count * alone.cycles - 4) > _NEAR * 4:
-        return f"alone it takes {alone.cycles / 4:.2f} cycles, which no number of ports explains"
+        took = f"{alone.cycles / 4:.2f} cycles"
+        return None, f"alone it takes {took}, which no number of ports explains"
     asked = [_mixture(kit, one, branch, count) for one in core.classes]
     # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
     own = [max(_TIMES, len(kernel) / core.width) for kernel in asked]
     for notion in ("loop", "slope"):
         figures = laboratory.time(asked, notion)
-        if found := _explained(core, own, own, figures, count, core.wide):
-            return found
+        if found := _Mixtures(core, count, own, own, figures).explained(core.wide):
+            return found, ""
     (nop,) = kit.pad(len(branch.code))
     idle = laboratory.time([[nop if c == branch.code else c for c in one] for one in asked])
     slower = [max(o, one.cycles) if one else o for o, one in zip(own, idle, strict=True)]
     first = 1 + max(frozenset().union(core.wide, core.data or (), *core.ports))
     unseen = core.wide | set(range(first, first + count))  # of what no class shows
+    mixtures = _Mixtures(core, count, own, slower, laboratory.time(asked))
     for pool in (core.wide, unseen):
-        if found := _explained(core, own, slower, laboratory.time(asked), count, pool):
-            return found
-    return "no ports explain what it takes beside others"
-
-
-def _explained(
-    core: Core,
-    own: Sequence[float],
-    slower: Sequence[float],
-    figures: Sequence[Figure],
-    count: int,
-    pool: Ports,
-) -> Ports | None:
-    """Return so many ports of a pool that explain what branches take beside each class.
-
-    own are cycles that each mixture takes at least, slower those that it takes with nops in the
-    branches' places: where these are more, one that takes longer than its ports says nothing.
-    """
-    best, least = None, _NEAR
-    for some in map(frozenset, combinations(sorted(pool), count)):
-        off = 0.0
-        for n, (*least_of, figure) in enumerate(zip(own, slower, figures, strict=True)):
-            uops = Counter({some: _TIMES * count})
-            uops.update(dict.fromkeys(core.blocked(n), _TIMES * core.classes[n].size))
-            said = max(cycles(uops), *least_of)
-            bound = least_of[1] > (1 + _NEAR) * least_of[0] and figure.cycles > said
-            if figure and figure.cycles <= _BOTH and not bound:
-                error = (figure.cycles - said) / said
-                off = max(off, error * (_LATE if core.hasty else 1.0), -error)
-        if off < least:
-            best, least = some, off
-    return best
+        if found := mixtures.explained(pool):
+            return found, ""
+    return mixtures.bounded(unseen) or (None, "no ports explain what it takes beside others")
 
 
 def _mixture(kit: Kit, beside: Class, branch: Branch, count: int) -> list[bytes]:

@@ -169,8 +169,12 @@ def _other(figure: Figure, size: int, width: int) -> bool:
 
 
 def _blocks_badly(form: Form) -> tuple[int, ...]:
-    """Order forms by how well they keep ports busy: without waiting, by plain registers."""
+    """Order forms by how well they keep ports busy: without waiting, by plain registers.
+
+    Of those of vectors, what can stand beside any other comes first.
+    """
     return (
+        form.legacy,
         sum(o.fixed is not None or (o.kind == "flags" and o.read) for o in form.operands),
         sum(o.read and o.written for o in form.operands),
         sum((o.kind == "vector" and o.bits > 128) or 0 < o.bits < 32 for o in form.operands),

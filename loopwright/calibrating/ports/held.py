@@ -22,7 +22,9 @@ from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
 _LATE = 0.15  # relative: by how much longer several uops may take, which others are in the way of
-_HASTE = 0.22  # relative: the same, and beside others, where ports are chosen in haste
+_HASTE = 0.22  # relative: the same where ports are chosen in haste
+_BESIDE = 0.3  # relative: the same, beside others
+_BOUNDS, _LONGEST = 1, 1.5  # classes beside which it may take longer still, and how many times
 _UNCLEAR = 0.12  # cycles: the same, absolutely
 _MEETING = 0.3  # relative: by how much longer a form may take whose chains meet in ports
 _CHANGING = 0.45  # relative: the same of what changes memory, whose stores wait for its loads
@@ -165,6 +167,7 @@ def _held(
         return uops
     busy = uops.busy / _narrowest(core, uops) if uops.busy else 0.0
     waits = max((one.cycles for one in latencies if one.source == one.target), default=0)
+    bounds = _BOUNDS * core.hasty
     chain = waits * -(-_TIMES // 3)
     for number, figure in beside:
         size = core.classes[number].size
@@ -175,12 +178,14 @@ def _held(
         # What brings in a busy form brings in nothing else meanwhile.
         most = said + bool(uops.busy) * kernels.BROUGHT * _TIMES
         store = core.of(core.store)
-        if store == core.ports[number] and any(one <= store for one in uops.ports):
-            # Stores of few ports wait for others that took these in haste.
+        if store == core.ports[number] and any(one & store for one in uops.ports):
+            # Accesses of few ports wait for others that took these in haste.
             most = max(most, (cycles(Counter(uops.ports)) + 1) * _TIMES)
         slack = max(_NEAR * said, _UNCLEAR * _TIMES)
-        late = max(slack, _HASTE * most * core.hasty)
-        if not said - slack <= figure.cycles <= most + late and least >= chain:
+        late = max(slack, _BESIDE * most * core.hasty)
+        if figure.cycles > most + late and figure.cycles <= _LONGEST * most and bounds:
+            bounds -= 1  # ports are not all that binds it beside that class
+        elif not said - slack <= figure.cycles <= most + late and least >= chain:
             name = core.classes[number].blocker.name
             why = f"beside {name} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
             return replace(uops, ports=None, why=why)
@@ -230,7 +235,7 @@ def _late(core: Core, form: Form, uops: Uops, rate: Throughput) -> float:
         return _MEETING
     if len(uops.ports or ()) > 1:
         return _HASTE if core.hasty else _LATE
-    return _NEAR
+    return _LATE if core.hasty and form.memory else _NEAR
 
 
 def alone(
@@ -261,8 +266,13 @@ def alone(
         return uops
     if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
         return uops
-    # What is written besides chosen registers may be waited for: then no unit need be busy.
-    plain = all(o.fixed is None and (o.kind != "flags" or not o.written) for o in form.operands)
+    # What is written besides chosen registers may be waited for: then no unit need be busy. Flags
+    # of vectors are all written.
+    vectors = any(one.kind == "vector" for one in form.operands)
+    plain = all(
+        o.fixed is None and (o.kind != "flags" or not (o.read if vectors else o.written))
+        for o in form.operands
+    )
     narrow = _narrowest(core, uops)
     busy = rate.cycles * narrow if plain and narrow else 0.0
     if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:

@@ -3,10 +3,12 @@
 A flood of what takes a place each is longer by the places of a form in it, if dispatch binds it.
 Where caches of decoded code do, forms seem to take none, no whole number, or another one. Those of
 no number are asked again by bursts (experiments.burst), which the queue in front of dispatch feeds,
-and some others; where these show that floods are wrong, all are.
+and some others; where these show that floods are wrong, all are. No form takes more places than
+are dispatched while it takes alone.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments import burst, shadow
@@ -19,6 +21,7 @@ from loopwright.calibrating.ports.floods import Surplus
 _SAMPLE = 24  # forms that are asked again although floods show a number
 _WRONG = 0.1  # of them: floods are wrong where more are
 _TOLD = 0.5  # of the forms, at least, where bursts are to replace floods
+_NEAR = 0.05  # relative: by how much more than it takes alone its places may be dispatched in
 _BUSY = 1.1  # cycles that a form of vectors may take, so that it leaves its unit to the chain
 
 
@@ -30,6 +33,22 @@ def shown(
     width: Width,
 ) -> dict[str, Surplus]:
     """Return the places of forms, those that floods hide by bursts where these tell."""
+    found = _shown(laboratory, forms, rates, places, width)
+    out = dict(found)
+    for name, one in found.items():
+        most = int(rates[name].cycles * (1 + _NEAR) * width.instructions)
+        if one.uops is not None and 0 < most < one.uops:
+            out[name] = replace(one, uops=most, measured=float(most))
+    return out
+
+
+def _shown(
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    rates: Mapping[str, Throughput],
+    places: Mapping[str, Surplus],
+    width: Width,
+) -> dict[str, Surplus]:
     told = [form for form in forms if places[form.name].measured == places[form.name].measured]
     doubtful = [form for form in told if not places[form.name].uops]
     free = [form for form in told if not _busy(form, rates)]

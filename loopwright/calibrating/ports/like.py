@@ -48,7 +48,11 @@ class Like:
             computing = () if plain or self._only_loads(form) else twin.ports
             return computing + tuple(one for one in more if one)
         other = self.known.get(self._seen.get(_kind(form), ""))
-        return other.ports if other else None
+        if other and other.ports is not None:
+            return other.ports
+        memory, load = form.memory, self._core.loads(form)
+        only = memory is not None and memory.read and not memory.written
+        return (load,) if only and load and load != self._core.of(self._core.load) else None
 
     def _only_loads(self, form: Form) -> bool:
         """Say whether what a form loads is there as soon as what a load alone loads."""

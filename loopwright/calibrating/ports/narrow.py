@@ -31,6 +31,7 @@ from loopwright.calibrating.ports.rule import cycles
 _FEW = 1  # places at dispatch that a flood leaves in a cycle
 _LESS = 0.5  # uops that a longer flood has to show less
 _SLACK = 0.4  # uops: how far from a whole number a surplus may lie
+_LONGER = 1.2  # cycles: the same of what no other uops explain
 _HASTE = 0.21  # cycles: what a flood may take more where ports are chosen badly
 
 
@@ -54,6 +55,7 @@ def _solve(laboratory: Laboratory, core: Core, listed: Listed, cases: Sequence[C
                         _all(core, cases[n])
                         or _blocking(listed, core, cases[n])
                         or hasty(listed, core, cases[n])
+                        or longer(listed, core, cases[n])
                     )
             else:
                 asked.append((n, number))
@@ -129,6 +131,8 @@ def _all(core: Core, case: Case) -> Multiset | None:
         return None
     if case.numbers.most is not None and len(found) > case.numbers.most:
         return None
+    if core.hasty and cycles(Counter(found)) > case.cycles * (1 + NEAR) + UNCLEAR:
+        return None
     return found + (core.wide,) * max(0, case.numbers.least - len(found))
 
 
@@ -171,6 +175,31 @@ def hasty(listed: Listed, core: Core, case: Case) -> Multiset | None:
         return None
     guessed = case.guess is not None and some[0].sorted == ordered(case.guess)
     return some[0].uops if guessed or len({one.shown for one in some}) == 1 else None
+
+
+def longer(listed: Listed, core: Core, case: Case) -> Multiset | None:
+    """Return the fewest uops that explain which floods are longer, where ports are chosen badly.
+
+    By how much they are longer says little then, but none takes less than ports ask for. A place at
+    dispatch is a uop at least. Of several explanations that one counts which more floods agree to.
+    """
+    if not core.hasty or len(case.seen) < len(core.classes):
+        return None
+    seen = {n: one.measured for n, one in case.seen.items() if not isnan(one.measured)}
+
+    def explains(one: Choice) -> bool:
+        return one.computing >= case.places and all(
+            (one.shown[n] > 0) == (flood > _SLACK)
+            and -_SLACK <= flood - one.shown[n] <= _LONGER * core.classes[n].size
+            for n, flood in seen.items()
+        )
+
+    def rank(one: Choice) -> tuple[int, int]:
+        return len(one.uops), sum(flood - one.shown[n] > _SLACK for n, flood in seen.items())
+
+    some = [one for one in listed.fitting(case) if explains(one)]
+    best = [one for one in some if rank(one) == min(map(rank, some))]
+    return best[0].uops if len({one.shown for one in best}) == 1 else None
 
 
 def _agreeing(core: Core, case: Case, choices: Iterable[Choice]) -> list[Choice]:

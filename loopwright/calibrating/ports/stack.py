@@ -1,8 +1,9 @@
 """The stack: whether moves to it and from it are a store and a load, and nothing else.
 
 Kernel: registers that are moved to the stack, and others that are moved from there. Answer: where
-the cycles of a copy are those of as many stores and loads, pushes and pops are such; where they
-are not, nothing is said of them.
+the cycles of a copy are those of as many stores and loads, pushes and pops are such. Where they
+are not, as loads of what was just stored may take longer, each kind stands alone beside what moves
+the stack pointer back; where one takes another time then, nothing is said of it.
 """
 
 from collections import Counter
@@ -12,10 +13,12 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.rule import cycles
+from loopwright.calibrating.ports.rule import Ports, cycles
 
 _TIMES = 3  # of each in a copy
+_BYTES = 8
 _NEAR = 0.08  # relative: how far what a copy takes may lie from what the rule says
+_LATE = 0.15  # relative: by how much longer it may take beside changes of the stack pointer
 
 
 def measure(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
@@ -32,8 +35,30 @@ def measure(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
         why = f"{_TIMES} pushes and pops take {figure.cycles:.2f} cycles, as stores and loads do"
         return {kit.PUSH: Uops(1, core.stored, why=why), kit.POP: Uops(1, (load,), why=why)}
     took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
-    why = f"{_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
-    return {name: Uops(0, None, why=why) for name in (kit.PUSH, kit.POP)}
+    both = f"{_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
+    return {
+        kit.PUSH: _alone(laboratory, core, "pushes", core.stored, both),
+        kit.POP: _alone(laboratory, core, "pops", (load,), both),
+    }
+
+
+def _alone(laboratory: Laboratory, core: Core, what: str, uops: Sequence[Ports], both: str) -> Uops:
+    """Return the uops of pushes or pops where they take as long as these without the others."""
+    kit = laboratory.kit
+    pool = kit.POOLS["gpr"]
+    pairs = [kit.stacked(pool.constant[0], register) for register in pool.others]
+    size = _BYTES * len(pairs)
+    pushes = [*(push for push, _ in pairs), kit.stack_moved(size)]
+    pops = [kit.stack_moved(-size), *(pop for _, pop in pairs)]
+    (figure,) = laboratory.time([pushes if what == "pushes" else pops])
+    said = max(cycles(Counter([*uops] * len(pairs))), (len(pairs) + 1) / core.width, 1.0)
+    took = f"{len(pairs)} {what} alone "
+    if not figure:
+        return Uops(0, None, why=f"{both}; {took}were refused: {figure.refused}")
+    took += f"{figure.cycles:.2f}"
+    if -_NEAR * said <= figure.cycles - said <= _LATE * said:
+        return Uops(1, tuple(uops), why=f"{took}, as it is of stores and loads; {both}")
+    return Uops(0, None, why=f"{took}, not {said:.2f}; {both}")
 
 
 def moved(kit: Kit) -> dict[str, list[bytes]]:

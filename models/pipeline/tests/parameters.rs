@@ -108,6 +108,7 @@ const ACTS: &[Case] = &[
     ("memory.forward_vector_cycles", "30", "zen4", Unrolled, 0, "0f29070f2807", &[]),
     ("memory.commit_bytes", "0", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
     ("memory.commit_middle", "false", "zen4", Unrolled, 0, "0f11470848894718", &[]),
+    ("memory.commit_narrow_cycles", "9", "zen4", Unrolled, 0, "888f800000008807", &[]),
     ("memory.store_queue", "2", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
     ("memory.stream_line_cycles", "1", "skylake", Loop, 0, "4889074883c70848ffc975f4", &[]),
     ("memory.bank_loads", "1", "skylake", Unrolled, 0, "8b068b0e8b168b1e", &[]),

@@ -85,6 +85,11 @@ impl Place {
         self.address(iteration).rem_euclid(i64::from(within)) + i64::from(self.bytes) > i64::from(within)
     }
 
+    /// Whether it accesses fewer bytes than so many.
+    pub fn narrower(&self, bytes: u16) -> bool {
+        self.bytes < bytes
+    }
+
     /// Whether its address differs from that of another access, each in an iteration, by what is known.
     pub fn comparable(&self, iteration: u32, other: &Place, then: u32) -> bool {
         let fixed = !self.fresh && !other.fresh;

@@ -114,7 +114,9 @@ impl Params {
                 "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"
             }
             "bank_bytes" if p.bank_loads == UNLIMITED => "memory.bank_loads is unlimited",
-            "store_queue" | "commit_middle" if p.commit_bytes == 0 => "memory.commit_bytes is 0",
+            "store_queue" | "commit_middle" | "commit_narrow_cycles" if p.commit_bytes == 0 => {
+                "memory.commit_bytes is 0"
+            }
             _ => return None,
         };
         Some(why.to_string())

@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 /// Iterations that are remembered of a store; loads look back over fewer.
 const ITERATIONS: usize = 8;
 
+/// Bytes of a store that is written as it is; a narrower one is merged with what the cache has.
+const WORD: u16 = 4;
+
 /// What one store holds, by iteration.
 type History = [Held; ITERATIONS];
 
@@ -132,7 +135,9 @@ impl<'a> Memory<'a> {
         let place = |e: &Entry| &block.places[usize::from(e.store)];
         self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
-        self.free = now + 1 + i32::from(crosses);
+        let narrow = place(&first).narrower(WORD);
+        let cycles = if narrow { self.p.commit_narrow_cycles as i32 } else { 1 };
+        self.free = now + cycles + i32::from(crosses);
         let Some(&next) = self.retired.front() else {
             return;
         };
@@ -143,6 +148,7 @@ impl<'a> Memory<'a> {
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
             self.commit(&mut written);
+            self.free = now + 1;
         }
     }
 

@@ -1,0 +1,131 @@
+"""What takes longer than its ports ask for, or is renamed by few addresses alone, is found."""
+
+import pytest
+
+from loopwright.calibrating.experiments import accesses
+from loopwright.calibrating.forms import kits
+from loopwright.calibrating.forms.form import together
+from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating.ports import branches, narrow, stack
+from loopwright.calibrating.ports.choices import Case, Listed, Numbers
+from loopwright.calibrating.ports.classes import Class
+from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating.ports.floods import Surplus
+
+
+def laboratory(core, settings=None):
+    machine = Simulated(core, settings or {}, noise=0)
+    return Laboratory(machine), {f.name: f for f in kits.forms("x86_64", machine.features)[0]}
+
+
+class Slower:
+    """A machine on which kernels that hold what is slow take longer."""
+
+    def __init__(self, known, slow, times):
+        self.kit = known.kit
+        self.turn = known.turn
+        self._known, self._slow, self._times = known, slow, times
+
+    def time(self, kernels, notion="loop"):
+        found = self._known.time(kernels, notion)
+        return [
+            Figure(one.cycles * (self._times if self._slow(kernel) else 1), one.uncertainty)
+            for one, kernel in zip(found, kernels, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("core", "settings", "by", "predicted"),
+    [
+        ("zen3", {}, accesses.BY_STACK, (24, 25)),
+        ("zen3", {"memory.renamed_in_loops": "7"}, accesses.BY_STACK, (7, 8)),
+        ("zen3", {"memory.renamed_in_loops": "0"}, accesses.BY_STACK, None),
+        ("zen2", {}, "", None),
+        ("skylake", {}, "", None),
+    ],
+)
+def test_what_is_renamed_by_the_stack_pointer_or_predicted_is_found(core, settings, by, predicted):
+    known, forms = laboratory(core, settings)
+    found = accesses.measure(known, forms, {})
+    assert (found.by, found.predicted) == (by, predicted)
+    assert bool(found.renamed("forwarded")) is (core != "skylake")
+
+
+def branching(forms):
+    named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {0, 3}, "imul r64,r64": {1}}
+    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    return Core(classes, [frozenset(p) for p in named.values()], 4)
+
+
+@pytest.mark.parametrize(("longer", "found"), [(1.3, True), (0.7, False)])
+def test_branches_may_take_longer_beside_a_class_and_never_less(longer, found):
+    known, forms = laboratory("skylake")
+    branch = known.kit.BRANCHES[0]
+    product = forms["imul r64,r64"].mnemonic
+
+    def slow(kernel):
+        return branch.code in kernel and any(code[1:3] == b"\x0f\xaf" for code in kernel)
+
+    seen = branches.measure(Slower(known, slow, longer), branching(forms))
+    assert (seen.ports.get(branch.name) == frozenset({0, 3})) is found
+    assert (product in seen.longer.get(branch.name, "")) is found
+
+
+@pytest.mark.parametrize(("core", "width", "found"), [("zen3", 6, True), ("skylake", 4, False)])
+def test_a_branch_of_two_places_is_left_out(core, width, found):
+    known, forms = laboratory(core)
+    one = Core(branching(forms).classes, branching(forms).ports, width)
+    (name,) = (branch.name for branch in known.kit.UNFUSED)
+    seen = branches.measure(known, one)
+    assert (name in seen.ports) is found
+    assert ("show 2 places" in seen.left.get(name, "")) is not found
+
+
+def test_pushes_and_pops_are_told_alone_where_both_take_longer():
+    known, forms = laboratory("skylake")
+    names = ("mov r64,m64", "mov m64,r64")
+    classes = [Class(forms[name], 2 - n, (name,)) for n, name in enumerate(names)]
+    core = Core(classes, [frozenset({2, 3}), frozenset({4})], 4, *names)
+    pool = known.kit.POOLS["gpr"]
+    push, _ = known.kit.stacked(pool.constant[0], pool.others[0])
+    pops = {known.kit.stacked(0, register)[1] for register in pool.others}
+
+    def both(kernel):
+        return push in kernel and not pops.isdisjoint(kernel)
+
+    for slow, times, told in ((both, 1.5, True), (lambda kernel: push in kernel, 1.5, False)):
+        found = stack.measure(Slower(known, slow, times), core)
+        assert (found[known.kit.PUSH].ports is not None) is told
+        assert found[known.kit.POP].ports is not None
+        assert "3 pushes and pops take" in found[known.kit.POP].why
+
+
+@pytest.mark.parametrize(
+    ("measured", "places", "found"),
+    [
+        ((4.7, 3.0, 0.0), 1, (frozenset({2, 3}),)),
+        ((4.7, 3.0, 2.0), 2, (frozenset({2, 3}), frozenset({0, 1}))),
+        ((9.9, 3.0, 0.0), 1, None),  # nothing that ports do takes so long
+        ((4.7, 3.0, 0.0), 5, None),
+    ],
+)
+def test_the_fewest_uops_explain_floods_that_are_longer(measured, places, found):
+    _, forms = laboratory("skylake")
+    named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {2, 3}, "cmovb r64,r64": {0, 1}}
+    classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
+    core = Core(classes, [frozenset(p) for p in named.values()], 6, hasty=True)
+    seen = {n: Surplus(None, one, 0.02) for n, one in enumerate(measured)}
+    case = Case(forms["imul r64,r64"], 4, places, Numbers(1), 1.0, seen=seen)
+    chosen = narrow.longer(Listed(core), core, case)
+    assert (None if chosen is None else set(chosen)) == (None if found is None else set(found))
+
+
+def test_what_leaves_upper_halves_stands_beside_none_that_writes_them():
+    _, forms = laboratory("skylake")
+    old, new, wide, none = (
+        forms[name] for name in ("paddd x,x", "vpaddd x,x,x", "vpaddd y,y,y", "add r64,r64")
+    )
+    assert together([old, new, none])
+    assert together([new, wide, none])
+    assert not together([old, wide])
