@@ -25,7 +25,7 @@ _AS_GOOD = 0.002  # of the mean error: what noise makes of it
 _MOST = 0.15  # mean error of what explains kernels
 _LEFT = 0.8  # of the error without a rule that one leaves that is taken although it explains little
 _LONGER = range(1, 9)  # cycles that an access across a boundary keeps its port for
-_NARROW = (2, 3)  # cycles in which a store of a byte may be written
+_NARROW = range(2, 13)  # cycles after which a byte may be stored beside another
 _LEAST = 2  # cycles that the simulator takes of a forwarded value
 _SOONER = range(4)  # cycles of a failed forward that are of the store's own way into the cache
 

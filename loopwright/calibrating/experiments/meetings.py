@@ -45,12 +45,13 @@ def stores(store: Form) -> dict[str, list[bytes]]:
 
 
 def narrow(store: Form) -> dict[str, list[bytes]]:
-    """Return stores of a form, of a line each and side by side."""
-    apart = [(_LINE + 8) * n for n in range(_TIMES)]
-    return {
-        "bytes stored to a line each": stored.stores(store, apart),
-        "bytes stored side by side": stored.stores(store, list(range(_TIMES))),
+    """Return stores of a form to some lines in turn, and side by side."""
+    out = {
+        f"bytes stored to {lines} lines in turn": stored.stores(store, [_LINE * n for n in some])
+        for lines in (2, _TIMES)
+        for some in [[n % lines for n in range(_TIMES)]]
     }
+    return out | {"bytes stored side by side": stored.stores(store, list(range(_TIMES)))}
 
 
 def parts(kit: Kit, forms: Mapping[str, Form]) -> dict[str, list[bytes]]:

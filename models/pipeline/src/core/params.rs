@@ -189,8 +189,8 @@ params! {
         commit_bytes: int[0..=4096] = Some(0),
         /// Whether a store that crosses the middle of those bytes is written alone.
         commit_middle: flag = Some(true),
-        /// Cycles in which a store of less than 4 bytes is written, if alone.
-        commit_narrow_cycles: int[1..=100] = Some(1),
+        /// Cycles from a store of less than 4 bytes until another such is written to those bytes, unless it follows at once.
+        commit_narrow_cycles: int[0..=100] = Some(0),
         /// Stores from rename until they are in the cache, if those cycles are modelled.
         store_queue: int[2..=1024] = Some(64),
         /// Bytes of a line of the cache.

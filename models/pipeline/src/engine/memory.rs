@@ -5,14 +5,12 @@ use crate::block::Block;
 use crate::core::params::{memory, Params};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, NONE};
+use crate::engine::narrow::Narrow;
 use crate::engine::results::Results;
 use std::collections::VecDeque;
 
 /// Iterations that are remembered of a store; loads look back over fewer.
 const ITERATIONS: usize = 8;
-
-/// Bytes of a store that is written as it is; a narrower one is merged with what the cache has.
-const WORD: u16 = 4;
 
 /// What one store holds, by iteration.
 type History = [Held; ITERATIONS];
@@ -51,6 +49,7 @@ pub struct Memory<'a> {
     taken: u32,
     /// First cycle at which the cache takes the next one.
     free: i32,
+    narrow: Narrow,
 }
 
 impl<'a> Memory<'a> {
@@ -68,6 +67,7 @@ impl<'a> Memory<'a> {
             awaited: VecDeque::new(),
             taken: 0,
             free: 0,
+            narrow: Narrow::default(),
         }
     }
 
@@ -128,16 +128,23 @@ impl<'a> Memory<'a> {
         if self.free > now {
             return;
         }
-        let Some(first) = self.retired.pop_front() else {
+        let block = self.block;
+        let Some(&first) = self.retired.front() else {
             return;
         };
-        let block = self.block;
+        if self
+            .narrow
+            .waits(self.p, &block.places, first.store, first.iteration, now)
+        {
+            return;
+        }
+        self.retired.pop_front();
+        self.narrow
+            .written(self.p, &block.places, first.store, first.iteration, now);
         let place = |e: &Entry| &block.places[usize::from(e.store)];
         self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
-        let narrow = place(&first).narrower(WORD);
-        let cycles = if narrow { self.p.commit_narrow_cycles as i32 } else { 1 };
-        self.free = now + cycles + i32::from(crosses);
+        self.free = now + 1 + i32::from(crosses);
         let Some(&next) = self.retired.front() else {
             return;
         };
@@ -147,8 +154,9 @@ impl<'a> Memory<'a> {
         let whole = |e: &Entry| !place(e).crosses(e.iteration, part);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
+            self.narrow
+                .written(self.p, &block.places, next.store, next.iteration, now);
             self.commit(&mut written);
-            self.free = now + 1;
         }
     }
 
@@ -170,6 +178,7 @@ impl<'a> Memory<'a> {
             for entry in &self.retired {
                 into.add(u64::from(entry.store) << 32 | into.ahead(entry.iteration));
             }
+            self.narrow.fingerprint(self.p, into);
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod in_flight;
 pub mod lines;
 pub mod machine;
 pub mod memory;
+pub mod narrow;
 pub mod ports;
 pub mod ready;
 pub mod redirect;
