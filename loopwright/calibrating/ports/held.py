@@ -266,11 +266,11 @@ def alone(
         return uops
     if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
         return uops
-    # What is written besides chosen registers may be waited for: then no unit need be busy. Flags
-    # of vectors are all written.
-    vectors = any(one.kind == "vector" for one in form.operands)
+    # What is written besides chosen registers may be waited for: then no unit need be busy. Vectors
+    # and microcode write all flags.
+    every = uops.places > 1 or any(one.kind == "vector" for one in form.operands)
     plain = all(
-        o.fixed is None and (o.kind != "flags" or not (o.read if vectors else o.written))
+        o.fixed is None and (o.kind != "flags" or not (o.read if every else o.written))
         for o in form.operands
     )
     narrow = _narrowest(core, uops)
