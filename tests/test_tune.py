@@ -92,7 +92,7 @@ def test_settings_to_keep_are_left_alone(root, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_command_and_puts_everything_back(root, number):
-    process = begin(root, seconds=3 if number == signal.SIGINT else 60)
+    process = begin(root, seconds=10 if number == signal.SIGINT else 60)
     process.send_signal(number)
     process.communicate()
     assert process.returncode == 128 + number

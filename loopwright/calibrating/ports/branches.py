@@ -58,10 +58,8 @@ def measure(laboratory: Laboratory, core: Core) -> Branches:
         ports, said = _ports(laboratory, core, branch)
         places = _places(laboratory, core, branch)
         if places != 1:
-            ports, said = (
-                None,
-                f"nops beside it show {places or 'no whole number of'} places, not one",
-            )
+            shown = places or "no whole number of"
+            ports, said = None, f"nops beside it show {shown} places, not one"
         _keep(found, branch.name, ports, said)
     if kit.JUMP and found.ports:
         found.ports[kit.JUMP] = next(iter(found.ports.values()))
