@@ -6,6 +6,7 @@ import pandas as pd
 from once import once
 
 import loopwright as lw
+from loopwright.calibrating.laboratory import Figure
 
 X86 = [
     "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
@@ -42,3 +43,19 @@ def learned(factory, core, mnemonics, settings=None):
     asked = hashlib.sha256(repr((mnemonics, settings)).encode()).hexdigest()[:8]
     folder = once(factory, f"{core}-{asked}", make)
     return folder, pd.read_pickle(folder / "rows.pickle")
+
+
+class Slower:
+    """A laboratory whose kernels take so many times as long as on another."""
+
+    def __init__(self, known, longer):
+        self.kit = known.kit
+        self.turn = known.turn
+        self._known, self._longer = known, longer
+
+    def time(self, kernels, notion="loop"):
+        found = self._known.time(kernels, notion)
+        return [
+            Figure(one.cycles * self._longer(kernel), one.uncertainty)
+            for one, kernel in zip(found, kernels, strict=True)
+        ]

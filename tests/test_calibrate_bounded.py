@@ -1,11 +1,11 @@
 """What takes longer than its ports ask for, or is renamed by few addresses alone, is found."""
 
+import calibrations
 import pytest
 
 from loopwright.calibrating.experiments import accesses
 from loopwright.calibrating.forms import kits
-from loopwright.calibrating.forms.form import together
-from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import branches, narrow, stack
 from loopwright.calibrating.ports.choices import Case, Listed, Numbers
@@ -17,22 +17,6 @@ from loopwright.calibrating.ports.floods import Surplus
 def laboratory(core, settings=None):
     machine = Simulated(core, settings or {}, noise=0)
     return Laboratory(machine), {f.name: f for f in kits.forms("x86_64", machine.features)[0]}
-
-
-class Slower:
-    """A machine on which kernels that hold what is slow take longer."""
-
-    def __init__(self, known, slow, times):
-        self.kit = known.kit
-        self.turn = known.turn
-        self._known, self._slow, self._times = known, slow, times
-
-    def time(self, kernels, notion="loop"):
-        found = self._known.time(kernels, notion)
-        return [
-            Figure(one.cycles * (self._times if self._slow(kernel) else 1), one.uncertainty)
-            for one, kernel in zip(found, kernels, strict=True)
-        ]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +48,11 @@ def test_branches_may_take_longer_beside_a_class_and_never_less(longer, found):
     branch = known.kit.BRANCHES[0]
     product = forms["imul r64,r64"].mnemonic
 
-    def slow(kernel):
-        return branch.code in kernel and any(code[1:3] == b"\x0f\xaf" for code in kernel)
+    def times(kernel):
+        slow = branch.code in kernel and any(code[1:3] == b"\x0f\xaf" for code in kernel)
+        return longer if slow else 1
 
-    seen = branches.measure(Slower(known, slow, longer), branching(forms))
+    seen = branches.measure(calibrations.Slower(known, times), branching(forms))
     assert (seen.ports.get(branch.name) == frozenset({0, 3})) is found
     assert (product in seen.longer.get(branch.name, "")) is found
 
@@ -91,11 +76,14 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
     push, _ = known.kit.stacked(pool.constant[0], pool.others[0])
     pops = {known.kit.stacked(0, register)[1] for register in pool.others}
 
-    def both(kernel):
-        return push in kernel and not pops.isdisjoint(kernel)
+    def pushes(kernel):
+        return 1.5 if push in kernel else 1
 
-    for slow, times, told in ((both, 1.5, True), (lambda kernel: push in kernel, 1.5, False)):
-        found = stack.measure(Slower(known, slow, times), core)
+    def both(kernel):
+        return 1 if pops.isdisjoint(kernel) else pushes(kernel)
+
+    for longer, told in ((both, True), (pushes, False)):
+        found = stack.measure(calibrations.Slower(known, longer), core)
         assert (found[known.kit.PUSH].ports is not None) is told
         assert found[known.kit.POP].ports is not None
         assert "3 pushes and pops take" in found[known.kit.POP].why
@@ -126,6 +114,10 @@ def test_what_leaves_upper_halves_stands_beside_none_that_writes_them():
     old, new, wide, none = (
         forms[name] for name in ("paddd x,x", "vpaddd x,x,x", "vpaddd y,y,y", "add r64,r64")
     )
-    assert together([old, new, none])
-    assert together([new, wide, none])
-    assert not together([old, wide])
+    assert old.beside(new)
+    assert old.beside(none)
+    assert none.beside(old)
+    assert new.beside(wide)
+    assert wide.beside(none)
+    assert not old.beside(wide)
+    assert not wide.beside(old)

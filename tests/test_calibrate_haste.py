@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import calibrations
 import pytest
 
 from loopwright.calibrating.experiments import meetings, throughput
@@ -22,21 +23,6 @@ WIDTH = 8
 ARITHMETIC, LOADS = frozenset(range(6)), frozenset(range(6, 10))
 
 
-class Slower:
-    """A laboratory whose kernels take longer, by how many instructions they have."""
-
-    def __init__(self, longer):
-        self.kit = SKYLAKE.kit
-        self._longer = longer
-
-    def time(self, kernels, notion="loop"):
-        found = SKYLAKE.time(kernels, notion)
-        return [
-            Figure(one.cycles * self._longer(len(kernel)), one.uncertainty)
-            for kernel, one in zip(kernels, found, strict=True)
-        ]
-
-
 def of(names):
     return [Class(FORMS[name], size, (name,)) for name, size in names.items()]
 
@@ -46,14 +32,16 @@ SKYLAKES = Core(of({"mov r64,i32": 4, "bt r32,i8": 2}), [frozenset(range(4)), fr
 
 @pytest.mark.parametrize(("longer", "hasty"), [(1.0, False), (1.02, False), (1.08, True)])
 def test_a_core_is_hasty_where_pairs_take_longer_than_their_ports_ask_for(longer, hasty):
-    assert haste.measure(Slower(lambda _: longer), SKYLAKES) is hasty
+    assert haste.measure(calibrations.Slower(SKYLAKE, lambda _: longer), SKYLAKES) is hasty
 
 
 @pytest.mark.parametrize("meets", [False, True])
 def test_chains_that_meet_in_ports_are_told_by_fewer_of_them(meets):
     form = FORMS["add r64,r64"]
     most = throughput.count(form)
-    laboratory = Slower(lambda n: 1.1 if meets and n == most else 1.0)
+    laboratory = calibrations.Slower(
+        SKYLAKE, lambda kernel: 1.1 if meets and len(kernel) == most else 1.0
+    )
     rates = throughput.measure(laboratory, [form])
     alone = {form.name: [Latency("0", "0", 1, 1.0, 0.01)]}
     (rate,) = throughput.meeting(laboratory, [form], rates, alone, WIDTH).values()

@@ -137,6 +137,7 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     step("places at dispatch")
     flooded = floods.dispatched(laboratory, runs, rates, latencies, wide)
     places = hidden.shown(laboratory, runs, rates, flooded, wide)
+    places = hidden.possible(places, rates, wide)
     step("classes of forms that share ports")
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
     sure = hidden.agreed(flooded, places)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from loopwright.calibrating import write
 from loopwright.calibrating.experiments import throughput
-from loopwright.calibrating.forms.form import Form, together
+from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.ports import classes
@@ -28,6 +28,7 @@ LARGE = 3  # places of a form that may be microcode
 _MOST = 2  # the same of each other at most: its own part is what shall show
 _AGAIN = 2  # mixtures more of a form in doubt, each time
 _ROUNDS = 2
+_DRAWS = 100  # of two forms, until these can stand beside each other; there may be no such two
 _LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
 _MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
 _HASTE = 0.25  # relative: what a form of a class may differ by where ports are chosen in haste
@@ -133,10 +134,13 @@ def _waits(form: Form) -> bool:
 def _mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
     """Return a mixture of a form with two others."""
     others = [other for other in others if other is not form]
-    some = [other for other in others if together([form, other])]
-    partners = draw.sample(some if len(some) > 1 else others, 2)
-    while not together(partners) and len(some) > 1:
-        partners = draw.sample(some, 2)
+    some = [other for other in others if form.beside(other)]
+    if len(some) > 1:
+        others = some
+    for _ in range(_DRAWS):
+        partners = draw.sample(others, 2)
+        if partners[0].beside(partners[1]):
+            break
     parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in partners)]
     return Mixture(form.name, [one.name for one in partners], classes.mixture(parts))
 

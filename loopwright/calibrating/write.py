@@ -196,7 +196,7 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
             yield name, "ports", shown(uops.ports or ()), "", "", uops.why
     for name, ports in learned.branches.ports.items():
         longer = learned.branches.longer.get(name)
-        note = f"of branches that are not taken{'; ' * bool(longer)}{longer or ''}"
+        note = "of branches that are not taken" + (f"; {longer}" if longer else "")
         yield name, "ports", shown([ports]), "", "", note
     for name, idiom in learned.idioms.items():
         note = "all operands one register"

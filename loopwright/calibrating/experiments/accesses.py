@@ -135,9 +135,8 @@ def _otherwise(laboratory: Laboratory, known: Accesses, forms: Mapping[str, Form
     """Return what is known besides, of a core that does not rename what any base points to."""
     kit = laboratory.kit
     asked = _forwarded(kit, forms, kit.STACK)
-    first = next(iter(asked))
-    found = dict(zip([first], laboratory.time([asked[first]]), strict=True))
-    if found[first] and found[first].cycles < _RENAMED:
+    (figure,) = laboratory.time([asked["forwarded"]])
+    if figure and figure.cycles < _RENAMED:
         found = dict(zip(asked, laboratory.time(list(asked.values())), strict=True))
         by = {name + BY_STACK: figure for name, figure in found.items()}
         known = replace(known, figures={**known.figures, **_named(by)}, by=BY_STACK)

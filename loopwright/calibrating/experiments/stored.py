@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from loopwright.calibrating.forms.form import Form, Operand
 
 
-def value(form: Form) -> Operand:
+def _value(form: Form) -> Operand:
     """Return the register of a form with memory that is no part of the address."""
     (found,) = (o for o in form.chosen if o.label not in ("a", "x"))
     return found
@@ -19,7 +19,7 @@ def pair(
 ) -> list[bytes]:
     """Return a store and a load through one register, of the same place but for `of`."""
     base = store.kit.POOLS["gpr"].constant[0]
-    stored = value(store)
+    stored = _value(store)
     (result,) = (o for o in load.chosen if o.written)
     register = store.kit.POOLS[stored.kind].back[0]
     place = {"a": base, **(at or {})}
@@ -32,14 +32,14 @@ def pair(
 def stores(form: Form, places: Sequence[int]) -> list[bytes]:
     """Return stores of these places, of what nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant[:2]
-    given = {value(form).label: constant, "a": base}
+    given = {_value(form).label: constant, "a": base}
     return [form.encode({**given, "disp": place}) for place in places]
 
 
 def update(form: Form, at: Mapping[str, int]) -> bytes:
     """Return what changes a place by something that nothing writes."""
     base, constant = form.kit.POOLS["gpr"].constant
-    return form.encode({value(form).label: constant, "a": base, **at})
+    return form.encode({_value(form).label: constant, "a": base, **at})
 
 
 def chase(load: Form) -> bytes:

@@ -1,7 +1,8 @@
 """An instruction form: what its operands are, and how it is encoded with chosen registers."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from loopwright.calibrating.forms.kit import Kit
 
@@ -65,19 +66,21 @@ class Form:
         """Return the operands whose registers can be chosen."""
         return tuple(o for o in self.operands if o.kind != "flags" and o.fixed is None)
 
-    @property
+    @cached_property
     def legacy(self) -> bool:
         """Say whether it writes a vector and leaves the upper half of the register as it was."""
         vector = any(one.kind == "vector" and one.written for one in self.operands)
         return vector and not self.name.startswith("v")
 
+    @cached_property
+    def wide(self) -> bool:
+        """Say whether it uses upper halves of vectors."""
+        return any(one.kind == "vector" and one.bits > _HALF for one in self.operands)
 
-def together(forms: Iterable[Form]) -> bool:
-    """Say whether forms can be timed together.
+    def beside(self, other: "Form") -> bool:
+        """Say whether it can be timed beside another form.
 
-    What leaves upper halves of vectors as they are takes 350 cycles on a Zen 3 where something
-    else has written such halves.
-    """
-    some = list(forms)
-    wide = any(one.kind == "vector" and one.bits > _HALF for f in some for one in f.operands)
-    return not (wide and any(form.legacy for form in some))
+        What leaves upper halves of vectors as they are takes 350 cycles on a Zen 3 where something
+        else has written such halves.
+        """
+        return not ((self.wide and other.legacy) or (self.legacy and other.wide))

@@ -1,6 +1,6 @@
 """Registers that x86-64 experiments use, and instructions whose part in them is known.
 
-Those of vectors are of AVX, which leave no upper halves as they are: see forms.form.together.
+Those of vectors are of AVX, which leave no upper halves as they are: see Form.beside.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,9 +55,8 @@ BRANCHES: Sequence[Branch] = tuple(
         ("l", "le", "g", 0x8E),
     )
 )
-UNFUSED: Sequence[Branch] = (
-    Branch("", "jrcxz rel", "", bytes.fromhex("e300")),
-)  # rcx is a pointer
+# rcx is a pointer.
+UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
 JUMP = "jmp rel"
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence

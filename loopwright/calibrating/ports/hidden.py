@@ -33,22 +33,6 @@ def shown(
     width: Width,
 ) -> dict[str, Surplus]:
     """Return the places of forms, those that floods hide by bursts where these tell."""
-    found = _shown(laboratory, forms, rates, places, width)
-    out = dict(found)
-    for name, one in found.items():
-        most = int(rates[name].cycles * (1 + _NEAR) * width.instructions)
-        if one.uops is not None and 0 < most < one.uops:
-            out[name] = replace(one, uops=most, measured=float(most))
-    return out
-
-
-def _shown(
-    laboratory: Laboratory,
-    forms: Sequence[Form],
-    rates: Mapping[str, Throughput],
-    places: Mapping[str, Surplus],
-    width: Width,
-) -> dict[str, Surplus]:
     told = [form for form in forms if places[form.name].measured == places[form.name].measured]
     doubtful = [form for form in told if not places[form.name].uops]
     free = [form for form in told if not _busy(form, rates)]
@@ -74,6 +58,18 @@ def _shown(
         if form.name in found:
             uops = found[form.name]
             out[form.name] = Surplus(uops, float(uops), 0.0)
+    return out
+
+
+def possible(
+    places: Mapping[str, Surplus], rates: Mapping[str, Throughput], width: Width
+) -> dict[str, Surplus]:
+    """Return places, no more of a form than are dispatched in what it takes alone."""
+    out = dict(places)
+    for name, one in places.items():
+        most = int(rates[name].cycles * (1 + _NEAR) * width.instructions)
+        if one.uops is not None and 0 < most < one.uops:
+            out[name] = replace(one, uops=most, measured=float(most))
     return out
 
 

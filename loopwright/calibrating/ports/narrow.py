@@ -160,14 +160,14 @@ def hasty(listed: Listed, core: Core, case: Case) -> Multiset | None:
 
     Of several explanations it is the one that was guessed.
     """
-    if not core.hasty or len(case.seen) < len(core.classes):
+    seen = _in_haste(core, case)
+    if seen is None:
         return None
-    seen = {n: one for n, one in case.seen.items() if not isnan(one.measured)}
     some = [
         one
         for one in listed.fitting(case)
         if all(
-            -_HASTE * core.classes[n].size <= one.shown[n] - flood.measured <= _SLACK
+            -_HASTE * core.classes[n].size <= one.shown[n] - flood <= _SLACK
             for n, flood in seen.items()
         )
     ]
@@ -183,9 +183,9 @@ def longer(listed: Listed, core: Core, case: Case) -> Multiset | None:
     By how much they are longer says little then, but none takes less than ports ask for. A place at
     dispatch is a uop at least. Of several explanations that one counts which more floods agree to.
     """
-    if not core.hasty or len(case.seen) < len(core.classes):
+    seen = _in_haste(core, case)
+    if seen is None:
         return None
-    seen = {n: one.measured for n, one in case.seen.items() if not isnan(one.measured)}
 
     def explains(one: Choice) -> bool:
         return one.computing >= case.places and all(
@@ -198,8 +198,16 @@ def longer(listed: Listed, core: Core, case: Case) -> Multiset | None:
         return len(one.uops), sum(flood - one.shown[n] > _SLACK for n, flood in seen.items())
 
     some = [one for one in listed.fitting(case) if explains(one)]
-    best = [one for one in some if rank(one) == min(map(rank, some))]
+    least = min(map(rank, some), default=None)
+    best = [one for one in some if rank(one) == least]
     return best[0].uops if len({one.shown for one in best}) == 1 else None
+
+
+def _in_haste(core: Core, case: Case) -> dict[int, float] | None:
+    """Return what floods show of a form, all asked, of a core that chooses ports in haste."""
+    if not core.hasty or len(case.seen) < len(core.classes):
+        return None
+    return {n: one.measured for n, one in case.seen.items() if not isnan(one.measured)}
 
 
 def _agreeing(core: Core, case: Case, choices: Iterable[Choice]) -> list[Choice]:

@@ -36,23 +36,26 @@ def measure(laboratory: Laboratory, core: Core) -> dict[str, Uops]:
         return {kit.PUSH: Uops(1, core.stored, why=why), kit.POP: Uops(1, (load,), why=why)}
     took = f"take {figure.cycles:.2f} cycles" if figure else f"were refused: {figure.refused}"
     both = f"{_TIMES} pushes and pops {took}, as many stores and loads {said:.2f}"
+    pushes, pops = _apart(kit, len(pool.others))
     return {
-        kit.PUSH: _alone(laboratory, core, "pushes", core.stored, both),
-        kit.POP: _alone(laboratory, core, "pops", (load,), both),
+        kit.PUSH: _alone(laboratory, core, "pushes", pushes, core.stored, both),
+        kit.POP: _alone(laboratory, core, "pops", pops, (load,), both),
     }
 
 
-def _alone(laboratory: Laboratory, core: Core, what: str, uops: Sequence[Ports], both: str) -> Uops:
+def _alone(
+    laboratory: Laboratory,
+    core: Core,
+    what: str,
+    kernel: list[bytes],
+    uops: Sequence[Ports],
+    both: str,
+) -> Uops:
     """Return the uops of pushes or pops where they take as long as these without the others."""
-    kit = laboratory.kit
-    pool = kit.POOLS["gpr"]
-    pairs = [kit.stacked(pool.constant[0], register) for register in pool.others]
-    size = _BYTES * len(pairs)
-    pushes = [*(push for push, _ in pairs), kit.stack_moved(size)]
-    pops = [kit.stack_moved(-size), *(pop for _, pop in pairs)]
-    (figure,) = laboratory.time([pushes if what == "pushes" else pops])
-    said = max(cycles(Counter([*uops] * len(pairs))), (len(pairs) + 1) / core.width, 1.0)
-    took = f"{len(pairs)} {what} alone "
+    (figure,) = laboratory.time([kernel])
+    times = len(kernel) - 1
+    said = max(cycles(Counter([*uops] * times)), len(kernel) / core.width, 1.0)
+    took = f"{times} {what} alone "
     if not figure:
         return Uops(0, None, why=f"{both}; {took}were refused: {figure.refused}")
     took += f"{figure.cycles:.2f}"
@@ -63,18 +66,20 @@ def _alone(laboratory: Laboratory, core: Core, what: str, uops: Sequence[Ports],
 
 def moved(kit: Kit) -> dict[str, list[bytes]]:
     """Return pops and pushes beside what changes the stack pointer otherwise, by what they are."""
-    pool = kit.POOLS["gpr"]
-    pairs = [kit.stacked(pool.constant[0], pool.others[n]) for n in range(2)]
+    pushes, pops = _apart(kit, 2)
     return {
-        "pops behind a change of the stack pointer": [
-            kit.stack_moved(-16),
-            *(pop for _, pop in pairs),
-        ],
-        "pushes before a change of the stack pointer": [
-            *(push for push, _ in pairs),
-            kit.stack_moved(16),
-        ],
+        "pops behind a change of the stack pointer": pops,
+        "pushes before a change of the stack pointer": pushes,
     }
+
+
+def _apart(kit: Kit, times: int) -> tuple[list[bytes], list[bytes]]:
+    """Return so many pushes and so many pops, each with what moves the stack pointer back."""
+    pool = kit.POOLS["gpr"]
+    pairs = [kit.stacked(pool.constant[0], register) for register in pool.others[:times]]
+    pushes, pops = ([pair[n] for pair in pairs] for n in range(2))
+    size = _BYTES * times
+    return [*pushes, kit.stack_moved(size)], [kit.stack_moved(-size), *pops]
 
 
 def latencies(

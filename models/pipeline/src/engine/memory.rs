@@ -3,6 +3,7 @@
 
 use crate::block::Block;
 use crate::core::params::{memory, Params};
+use crate::engine::entry::Entry;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, NONE};
 use crate::engine::narrow::Narrow;
@@ -14,13 +15,6 @@ const ITERATIONS: usize = 8;
 
 /// What one store holds, by iteration.
 type History = [Held; ITERATIONS];
-
-/// A retired store that is not in the cache yet.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    store: u16,
-    iteration: u32,
-}
 
 /// What a load can wait for of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,15 +126,11 @@ impl<'a> Memory<'a> {
         let Some(&first) = self.retired.front() else {
             return;
         };
-        if self
-            .narrow
-            .waits(self.p, &block.places, first.store, first.iteration, now)
-        {
+        if self.narrow.waits(self.p, &block.places, first, now) {
             return;
         }
         self.retired.pop_front();
-        self.narrow
-            .written(self.p, &block.places, first.store, first.iteration, now);
+        self.narrow.written(self.p, &block.places, first, now);
         let place = |e: &Entry| &block.places[usize::from(e.store)];
         self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
@@ -154,8 +144,7 @@ impl<'a> Memory<'a> {
         let whole = |e: &Entry| !place(e).crosses(e.iteration, part);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
-            self.narrow
-                .written(self.p, &block.places, next.store, next.iteration, now);
+            self.narrow.written(self.p, &block.places, next, now);
             self.commit(&mut written);
         }
     }
@@ -176,9 +165,9 @@ impl<'a> Memory<'a> {
         if self.p.commit_bytes != 0 {
             into.add(u64::from(self.taken) << 32 | into.until(self.free));
             for entry in &self.retired {
-                into.add(u64::from(entry.store) << 32 | into.ahead(entry.iteration));
+                entry.fingerprint(into);
             }
-            self.narrow.fingerprint(self.p, into);
+            self.narrow.fingerprint(into);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod banks;
 pub mod behind;
+pub mod entry;
 pub mod events;
 pub mod fingerprint;
 pub mod flight;
