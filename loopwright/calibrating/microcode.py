@@ -15,6 +15,7 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import trust
+from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, Microcode
@@ -51,7 +52,35 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
     said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
     said += f", {100 * without:.1f} % without microcode"
     decoded = _own(laboratory, learned, best, own)
-    return replace(learned, microcode=replace(best, own=decoded, why=said))
+    learned = replace(learned, microcode=replace(best, own=decoded, why=said))
+    return _free(laboratory, learned, [form for form in forms if form.name in large], own)
+
+
+def _free(
+    laboratory: Laboratory, learned: Learned, forms: Sequence[Form], some: Sequence[Mixture]
+) -> Learned:
+    """Return what was learned without busy units where what sends a form explains its cycles.
+
+    It is held to its throughput and its mixture: they are not to be predicted worse.
+    """
+    rule = learned.microcode
+    free = {
+        form.name: replace(uops, busy=0)
+        for form in forms
+        if (uops := learned.uops[form.name]).busy and rule and rule.sent(form.name, uops.places)
+    }
+    alone = [Mixture(form.name, (), throughput.kernel(form)) for form in forms]
+    asked = [one for one in [*alone, *some] if one.form in free]
+    tried = replace(learned, uops={**learned.uops, **free})
+    gains: dict[str, float] = defaultdict(float)
+    usual = trust.predicted(laboratory, learned, asked)
+    then = trust.predicted(laboratory, tried, asked)
+    for (mixture, took, said), (_, _, other) in zip(usual, then, strict=True):
+        if took and said and other:
+            more = abs(said.cycles - took.cycles) - abs(other.cycles - took.cycles)
+            gains[mixture.form] += more / took.cycles
+    known = {name: one for name, one in free.items() if gains[name] > -_CLEAR}
+    return replace(learned, uops={**learned.uops, **known})
 
 
 def _own(

@@ -1,17 +1,20 @@
 """Latencies to flags of forms of several uops, held to the chains that they were measured by.
 
 Asked: does the core that would be written take as long for each chain as the machine did. Kernel:
-those that latencies were measured by; nothing is timed. Answer: where a chain also waits for ports
-that its own uops keep busy, it takes longer than its latencies say, and what was measured has that
-wait in it. Such a latency is taken to be shorter by what the core would take too long, if the chain
-is predicted better so.
+those that latencies and throughputs were measured by; nothing is timed. Answer: where a chain also
+waits for ports that its own uops keep busy, it takes longer than its latencies say, and what was
+measured has that wait in it. Such a latency is taken to be shorter by what the core would take too
+long, if the chain is predicted better so. Where a chain showed no more than a bound, the core takes
+latencies of its own for those; of all whole cycles up to the bounds those are taken, together, with
+which all kernels of the form are predicted best, if that is clearly better.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from loopwright.calibrating import write
-from loopwright.calibrating.experiments import chains
+from loopwright.calibrating.experiments import chains, throughput
 from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
@@ -19,55 +22,104 @@ from loopwright.calibrating.learn import Learned
 
 _LATE = 0.5  # cycles of a link that are too many
 _ROUNDS = 3
+_JOINED, _MOST = 2, 4  # bounds of a form that are chosen together, and their cycles at most
 
-Known = Mapping[str, Sequence[Latency]]
+Known = dict[str, Sequence[Latency]]
 
 
 @dataclass(frozen=True)
 class _Link:
-    """A latency by its form and place, the kernel that shows it, and how often it is in there."""
+    """A latency by its form and place, the kernel that shows it, and how often it is in there.
+
+    The throughput of a form has no place. open says that fewer cycles may be tried: it is
+    to flags, and no bound.
+    """
 
     form: str
-    number: int
+    number: int | None
     kernel: tuple[bytes, ...]
     notion: str
     copies: int
+    open: bool
 
 
 def latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
     """Return what was learned with latencies that predict their own chains."""
     links = [link for form in forms for link in _links(learned, form)]
-    measured = _times(laboratory, links)
-    known = [n for n, figure in enumerate(measured) if figure]
-    best = learned.latencies
-    late = _late(laboratory, learned, best, [(links[n], measured[n]) for n in known])
+    timed = _times(laboratory, links)
+    measured = [(one, figure) for one, figure in zip(links, timed, strict=True) if figure]
+    best = dict(learned.latencies)
+    late = _late(laboratory, learned, best, measured)
     for _ in range(_ROUNDS):
-        tried = _shorter(best, [links[n] for n in known], late)
+        tried = _shorter(best, [link for link, _ in measured], late)
         if tried == best:
             break
-        then = _late(laboratory, learned, tried, [(links[n], measured[n]) for n in known])
+        then = _late(laboratory, learned, tried, measured)
         better = {
-            (links[n].form, links[n].number)
-            for n, one, other in zip(known, late, then, strict=True)
-            if one >= _LATE and abs(other) < abs(one)
+            (link.form, link.number)
+            for (link, _), one, other in zip(measured, late, then, strict=True)
+            if link.number is not None and one >= _LATE and abs(other) < abs(one)
         }
         best = _with(best, tried, better)
-        late = _late(laboratory, learned, best, [(links[n], measured[n]) for n in known])
-    return replace(learned, latencies=best)
+        late = _late(laboratory, learned, best, measured)
+    return replace(learned, latencies=_limited(laboratory, learned, best, measured))
+
+
+def _limited(
+    laboratory: Laboratory,
+    learned: Learned,
+    known: Known,
+    measured: Sequence[tuple[_Link, Figure]],
+) -> Known:
+    """Return latencies with those that are no more than bounds as all kernels of a form say."""
+    some = {link.form for link, _ in measured if any(o.limited for o in known[link.form])}
+    choices = {name: list(_choices(known[name])) for name in some}
+    asked = [(link, figure) for link, figure in measured if link.form in some]
+
+    def off(tried: Known) -> dict[str, float]:
+        out = dict.fromkeys(some, 0.0)
+        late = _late(laboratory, learned, tried, asked)
+        for (link, _), cycles in zip(asked, late, strict=True):
+            out[link.form] += abs(cycles)
+        return out
+
+    best, least = known, off(known)
+    for turn in range(max(map(len, choices.values()), default=0)):
+        tried = known | {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        for name, cycles in off(tried).items():
+            if turn < len(choices[name]) and cycles < least[name] - _LATE:
+                best = best | {name: tried[name]}
+                least[name] = cycles
+    return best
+
+
+def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
+    """Yield latencies with whole cycles for all that are no more than bounds, the longest first."""
+    open_ = [n for n, one in enumerate(latencies) if one.limited]
+    if len(open_) > _JOINED:
+        return
+    for cycles in product(*(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in open_)):
+        out = list(latencies)
+        for n, value in zip(open_, cycles, strict=True):
+            out[n] = replace(out[n], cycles=value, bound=True, refused="")
+        yield out
 
 
 def _links(learned: Learned, form: Form) -> Iterator[_Link]:
-    """Yield latencies to flags of a form of several uops, each with the chain that showed it."""
+    """Yield what is known of a form of several uops, each with the kernel that showed it."""
     uops = learned.uops.get(form.name)
     if uops is None or uops.ports is None or len(uops.ports) < 2:
         return
+    instances = tuple(throughput.kernel(form))
+    yield _Link(form.name, None, instances, "loop", len(instances), False)
     pairs = {(s.label, t.label): (s, t) for s, t in chains.pairs(form)}
     for number, one in enumerate(learned.latencies[form.name]):
-        if not one.plain or not one.cycles or one.twin not in ("", form.name):
-            continue
-        if one.target == "f" and (one.source, one.target) in pairs:
+        told = one.measured == one.measured
+        if told and one.twin in ("", form.name) and (one.source, one.target) in pairs:
             chain = chains.chain(form, *pairs[one.source, one.target])
-            yield _Link(form.name, number, tuple(chain.waiting), chain.notion, chain.copies)
+            kernel = tuple(chain.waiting)
+            open_ = one.target == "f" and one.plain and one.cycles > 0
+            yield _Link(form.name, number, kernel, chain.notion, chain.copies, open_)
 
 
 def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
@@ -98,10 +150,10 @@ def _shorter(known: Known, links: Sequence[_Link], late: Sequence[float]) -> Kno
     """Return latencies without the cycles that links are too late by; none ends at nothing."""
     out = {name: list(some) for name, some in known.items()}
     for link, cycles in zip(links, late, strict=True):
-        if cycles >= _LATE:
+        if link.number is not None and link.open and cycles >= _LATE:
             one = out[link.form][link.number]
             out[link.form][link.number] = replace(one, cycles=max(1, one.cycles - round(cycles)))
-    return out
+    return dict(out)
 
 
 def _with(known: Known, tried: Known, better: set[tuple[str, int]]) -> Known:

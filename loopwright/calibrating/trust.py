@@ -1,7 +1,8 @@
 """What was learned of each form, held to mixtures with two other forms that no experiment timed.
 
 Asked: does the core that would be written take as long as the machine does. Kernel: some instances
-of the form and of two others at random; and its throughput's, which costs no trial. Answer: a form
+of the form and of two others at random; and its throughput's, which costs no trial. Where such a
+mixture said how much of a form is decoded, another one is drawn. Answer: a form
 of which one takes another time is tried in two mixtures more, with forms that were in none that is
 wrong and do not wait for themselves, and where one of those is wrong, too, in a last two. It is
 left out where three or more are wrong: on hardware some mixtures have costs that nothing here is
@@ -11,6 +12,7 @@ the uops of a class by a quarter.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -46,7 +48,7 @@ class Mixture:
 
 def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
     """Return what was learned without the forms whose mixtures take another time."""
-    first = mixtures(learned, forms)
+    first = [*mixtures(learned, forms), *_anew(learned, forms)]
     if not first:
         return learned
     known = [form for form in forms if learned.has_ports(form.name)]
@@ -54,6 +56,7 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     shown = predicted(laboratory, learned, [*first, *alone])
     found = [one for one, took, said in shown if not _near(took, said, _NEAR)]
     wrong = {one.form for one in found}
+    times = Counter(one.form for one in found if one.others)
     blamed = wrong.union(*(one.others for one in found))
     doubtful = [form for form in known if form.name in wrong]
     trusted = [form for form in known if form.name not in blamed and not _waits(form)]
@@ -62,7 +65,7 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     near = max(_NEAR, _scatter(shown[: len(first)]))
     plain = {form.name for form in doubtful if _plain(learned, form)}
     draw = random.Random(_SEED + 1)
-    wrong_of = {form.name: 1 for form in doubtful}
+    wrong_of = {name: max(1, times[name]) for name in wrong}
     why_of: dict[str, str] = {}
     for _ in range(_ROUNDS):
         again = [_mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
@@ -84,6 +87,14 @@ def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
     known = [form for form in forms if learned.has_ports(form.name)]
     draw = random.Random(_SEED)
     return [_mixed(draw, form, known) for form in known] if len(known) > 2 else []
+
+
+def _anew(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+    """Return mixtures of forms of which a number of decoded places was chosen by those above."""
+    own = learned.microcode.own if learned.microcode else ()
+    known = [form for form in forms if learned.has_ports(form.name)]
+    draw = random.Random(_SEED + 3)
+    return [_mixed(draw, form, known) for form in known if form.name in own]
 
 
 def large(learned: Learned) -> frozenset[str]:

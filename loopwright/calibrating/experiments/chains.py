@@ -49,6 +49,16 @@ class Chain:
         return self.source is self.target and self.copies == _TURNS
 
     @property
+    def repeated(self) -> bool:
+        """Say whether it has copies of the form alone, of which each waits for the one before."""
+        return self.direct and self.copies == _TURNS
+
+    @property
+    def swaps(self) -> bool:
+        """Say whether a copy has its result in another register than its operand."""
+        return self.source is not self.target and not _direct(self.form, self.source, self.target)
+
+    @property
     def notion(self) -> str:
         """Return how copies are repeated: the branch of a loop would come between flags."""
         return "unrolled" if self.source.kind == self.target.kind == "flags" else "loop"
@@ -211,5 +221,6 @@ def prolonged(one: Chain, times: int) -> Chain:
     kind = one.source.kind
     there = one.form.kit.carry(kind, kind, register, other)
     again = one.form.kit.carry(kind, kind, other, register)
-    waiting = [one.waiting[0], *[there, again] * (times // 2)]
+    carried = ([there, again] * times)[one.swaps :][:times]
+    waiting = [one.waiting[0], *carried]
     return Chain(one.form, one.source, one.target, waiting, [], one.others + _FEW * times)

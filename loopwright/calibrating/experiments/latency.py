@@ -52,6 +52,11 @@ class Latency:
         """Say whether the cycles are known, and not only that they are no more."""
         return not self.refused and not self.bound
 
+    @property
+    def limited(self) -> bool:
+        """Say whether no cycles are given, although a chain has shown a bound."""
+        return bool(self.refused) and self.measured == self.measured
+
 
 def of_address(latencies: Sequence[Latency]) -> int | None:
     """Return the cycles from an address to what is loaded, None where they are not known."""
@@ -143,7 +148,7 @@ def _prolong(
     form's own would not.
     """
     places = {
-        (one.form.name, one.source.label, one.target.label): one for one in every if one.turns
+        (one.form.name, one.source.label, one.target.label): one for one in every if one.repeated
     }
     longer: list[tuple[int, str, Chain, float, float]] = []
     for name, some in latencies.items():
@@ -152,19 +157,27 @@ def _prolong(
             if short is None or one.refused or not alone[name] <= _PROLONGED:
                 continue
             each = carrying[short.source.kind, short.source.kind]
-            if each != each or (not one.bound and alone[name] < _CLEAR * one.measured):
+            near = short.turns and alone[name] >= _CLEAR * one.measured
+            if each != each or not (one.bound or near):
                 continue
-            times = math.ceil((alone[name] + 1 + short.others) / each)
-            longer.append(
-                (n, name, chains.prolonged(short, 2 * times), 2 * times * each, alone[name])
-            )
+            times = 2 * math.ceil((alone[name] + 1 + short.others) / each) + short.swaps
+            longer.append((n, name, chains.prolonged(short, times), times * each, alone[name]))
     figures = laboratory.time([two.waiting for _, _, two, _, _ in longer])
     for (n, name, two, back, free), figure in zip(longer, figures, strict=True):
-        if figure and _binds(two, figure, free + two.others):
-            latencies[name][n] = _latency(two, figure, None, back)
-        elif figure and figure.cycles < back - _LEAST:
-            one = latencies[name][n]
-            latencies[name][n] = replace(one, cycles=0, measured=0.0, bound=False)
+        if not figure:
+            continue
+        mine, one = latencies[name], latencies[name][n]
+        plain = two.source is two.target
+        if _binds(two, figure, free + two.others):
+            found = _latency(two, figure, None, back)
+            # What carries vectors may wait longer for the form than the form itself does.
+            mine[n] = found if plain else min(one, replace(found, bound=True), key=_cycles)
+        elif plain and figure.cycles < back - _LEAST:
+            mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
+
+
+def _cycles(one: Latency) -> float:
+    return one.measured
 
 
 def _of_updates(

@@ -4,6 +4,7 @@ What is found has to predict what the form takes alone, and where that leaves do
 with each class; where it does not, nothing is said of the form.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,10 +19,13 @@ from loopwright.calibrating.ports import floods, held, like, narrow
 from loopwright.calibrating.ports.choices import Case, Listed, Numbers
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Asked, Surplus
+from loopwright.calibrating.ports.rule import Ports
 
 _FUSED = 2  # uops that may share a place
 _CHANGING = 4  # uops of a change of memory, which may all share one
-_SAMPLE = 24  # forms of which all floods are asked, to see what dispatch counts
+_FEW = 4  # forms of the same uops, that tell nothing of the places of another
+_SAMPLE = 48  # forms of which all floods are asked, to see what dispatch counts
+_SAID = 2 / 3  # of those that tell it: what is dispatched in haste seems to have more uops
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,28 @@ def find(
             held_ |= {n: one for n, one in hold(failed, again).items() if one.ports is not None}
         others.learn(held_)
         out |= held_
-    return Found(out, counts)
+    return Found(out if counts else _agreed(core, out, known.uops if known else {}), counts)
+
+
+def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return uops with as many places as most forms have whose uops compute on the same ports.
+
+    What delivers code may hide some of them; known are those of forms without memory.
+    """
+
+    def computing(one: Uops) -> tuple[Ports, ...]:
+        return tuple(sorted((p for p in one.ports or () if not core.accesses(p)), key=sorted))
+
+    places: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
+    for one in {**known, **found}.values():
+        if len(computing(one)) > 1:
+            places[computing(one)][one.places] += 1
+    out = dict(found)
+    for name, one in found.items():
+        seen = places[computing(one)]
+        if seen and 2 * seen[most := max(seen, key=lambda n: seen[n])] > seen.total() > _FEW:
+            out[name] = replace(one, places=most)
+    return out
 
 
 def _numbers(form: Form, places: int | None, latencies: Sequence[Latency]) -> Numbers:
@@ -122,7 +147,7 @@ def _counts(
     places: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> bool:
-    """Say whether places at dispatch are uops: those of most that floods show several of."""
+    """Say whether places at dispatch are uops: those of nearly all that floods show several of."""
     several = [form for form in forms if core.class_of(form.name) is None]
     some = several[:: max(1, len(several) // _SAMPLE)]
     numbers = range(len(core.classes))
@@ -145,7 +170,7 @@ def _counts(
         case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
         # Ports that are chosen badly look like uops more.
         counted.append(taken >= len(uops) or narrow.hasty(listed, core, case) is not None)
-    return 2 * sum(counted) > len(counted)
+    return sum(counted) > _SAID * len(counted)
 
 
 def _places(shown: Surplus) -> int:
