@@ -2,13 +2,14 @@
 
 Asked: does the core that would be written take as long as the machine does. Kernel: some instances
 of the form and of two others at random; and its throughput's, which costs no trial. Where such a
-mixture said how much of a form is decoded, another one is drawn. Answer: a form
-of which one takes another time is tried in two mixtures more, with forms that were in none that is
-wrong and do not wait for themselves, and where one of those is wrong, too, in a last two. It is
-left out where three or more are wrong: on hardware some mixtures have costs that nothing here is
-of, and common forms are not to go for one. Where more than a tenth of all first mixtures differ, a
-form in doubt may differ as much as they do; and where ports are chosen in haste, one that has just
-the uops of a class by a quarter.
+mixture said how much of a form is decoded, another one is drawn. Answer: a form of which one takes
+another time is tried in two mixtures more, with forms that were in none that is wrong and do not
+wait for themselves, and where one of those is wrong, too, in a last two. It is left out where three
+or more are wrong: on hardware some mixtures have costs that nothing here is of, and common forms
+are not to go for one. Where more than a tenth of all first mixtures differ, a form in doubt may
+differ as much as they do; where ports are chosen in haste, one that has just the uops of a class
+may by three tenths; and where the core merges narrow stores, these may by more: how long that takes
+goes by what stands between them.
 """
 
 import random
@@ -33,7 +34,8 @@ _ROUNDS = 2
 _DRAWS = 100  # of two forms, until these can stand beside each other; there may be no such two
 _LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
 _MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
-_HASTE = 0.25  # relative: what a form of a class may differ by where ports are chosen in haste
+_HASTE = 0.3  # relative: what a form of a class may differ by where ports are chosen in haste
+_MERGED = 0.35  # the same of what stores bytes or words, where caches take time to merge these
 _NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
 
 
@@ -63,14 +65,15 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     if len(trusted) <= 2:
         return learned
     near = max(_NEAR, _scatter(shown[: len(first)]))
-    plain = {form.name for form in doubtful if _plain(learned, form)}
+    loose = {form.name: _HASTE for form in doubtful if _plain(learned, form)}
+    loose |= {form.name: _MERGED for form in doubtful if _merged(learned, form)}
     draw = random.Random(_SEED + 1)
     wrong_of = {name: max(1, times[name]) for name in wrong}
     why_of: dict[str, str] = {}
     for _ in range(_ROUNDS):
         again = [_mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
         for mixture, one, other in predicted(laboratory, learned, again):
-            if not _near(one, other, max(near, _HASTE) if mixture.form in plain else near):
+            if not _near(one, other, max(near, loose.get(mixture.form, near))):
                 wrong_of[mixture.form] += 1
                 why_of[mixture.form] = _why(mixture.others, one, other)
         doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _LEFT]
@@ -134,6 +137,12 @@ def _plain(learned: Learned, form: Form) -> bool:
     core, uops = learned.core, learned.uops[form.name].ports
     classes = [core.blocked(n) for n in range(len(core.classes))]
     return core.hasty and uops is not None and uops in [(), *classes]
+
+
+def _merged(learned: Learned, form: Form) -> bool:
+    """Say whether a form stores what the cache of the core merges, for cycles that are no one."""
+    cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
+    return bool(cycles) and form.memory is not None and form.memory.narrow
 
 
 def _waits(form: Form) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 from loopwright.calibrating.forms.kit import Kit
 
 _HALF = 128  # bits of a vector that older instructions write
+_NARROW = 16  # bits of stores that some caches merge
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Memory:
     bits: int
     read: bool
     written: bool
+
+    @property
+    def narrow(self) -> bool:
+        """Say whether it stores a byte or two."""
+        return self.written and self.bits <= _NARROW
 
 
 Encode = Callable[[Mapping[str, int]], bytes]

@@ -24,8 +24,9 @@ from loopwright.calibrating.ports.rule import Ports
 _FUSED = 2  # uops that may share a place
 _CHANGING = 4  # uops of a change of memory, which may all share one
 _FEW = 4  # forms of the same uops, that tell nothing of the places of another
-_SAMPLE = 48  # forms of which all floods are asked, to see what dispatch counts
+_SAMPLE = 24  # forms of which all floods are asked, to see what dispatch counts
 _SAID = 2 / 3  # of those that tell it: what is dispatched in haste seems to have more uops
+_DOUBT = 0.25, 0.85  # share of them between which as many more are asked
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,24 @@ def _counts(
 ) -> bool:
     """Say whether places at dispatch are uops: those of nearly all that floods show several of."""
     several = [form for form in forms if core.class_of(form.name) is None]
-    some = several[:: max(1, len(several) // _SAMPLE)]
+    step = max(1, len(several) // _SAMPLE)
+    votes: list[bool] = []
+    for start in dict.fromkeys((0, step // 2)):
+        votes += _votes(laboratory, core, several[start::step], spans, places, rates)
+        if not votes or not _DOUBT[0] < sum(votes) / len(votes) < _DOUBT[1]:
+            break
+    return sum(votes) > _SAID * len(votes)
+
+
+def _votes(
+    laboratory: Laboratory,
+    core: Core,
+    some: Sequence[Form],
+    spans: Mapping[str, int],
+    places: Mapping[str, Surplus],
+    rates: Mapping[str, Throughput],
+) -> list[bool]:
+    """Say of forms that floods show several uops of whether places at dispatch are as many."""
     numbers = range(len(core.classes))
     asked = [
         Asked(form, core.classes[n].flood, spans[form.name], rate=rates[form.name].cycles)
@@ -170,7 +188,7 @@ def _counts(
         case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
         # Ports that are chosen badly look like uops more.
         counted.append(taken >= len(uops) or narrow.hasty(listed, core, case) is not None)
-    return sum(counted) > _SAID * len(counted)
+    return counted
 
 
 def _places(shown: Surplus) -> int:
