@@ -17,6 +17,7 @@ from loopwright import kernels, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.judging.recall import measurements
+from loopwright.store import database
 from loopwright.store.database import SCHEMA
 from loopwright.store.results import results, withdraw
 from loopwright.store.runs import Record, Run, Store
@@ -262,6 +263,19 @@ def test_what_is_measured_is_kept_and_not_measured_again(monkeypatch):
     assert {r.answer["count"] for r in store.records(run)} > {r.answer["count"] for r in kept}
     lw.measure("x86_64/fixture/copy_words", sizes=(0,), alignments=ONE)
     assert len(store.runs()) == 2
+
+
+@pytest.mark.parametrize("late", [1, 2, 3])
+def test_a_store_that_another_process_makes_meanwhile_is_ours(tmp_path, late):
+    place = tmp_path / "results.sqlite"
+    connection = sqlite3.connect(place, isolation_level=None)
+    seen = []
+    connection.set_trace_callback(
+        lambda said: seen.append(said) or len(seen) != late or database.connect(place).close()
+    )
+    database._look_at(connection, place)
+    assert len(seen) >= 3
+    assert database._look_at(connection, place)[0] == SCHEMA
 
 
 @pytest.mark.measures

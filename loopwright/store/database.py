@@ -159,10 +159,13 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
-    """Return the schema and the number of tables; InputError where it is no store of ours."""
+    """Return the schema and the number of tables; InputError where it is no store of ours.
+
+    Tables are counted first: another process may make them, and the id with them, meanwhile.
+    """
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
-    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == _APPLICATION and version > SCHEMA:
         raise InputError(
             f"results store {path} is of schema {version}, and this loopwright knows {SCHEMA}: "
