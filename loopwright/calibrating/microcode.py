@@ -4,7 +4,7 @@ Asked: what delivers forms of several uops. Kernels: the mixtures of `trust` in 
 three places or more, those of one instance among them; nothing else is timed. Answer: the rule with
 which what was learned predicts them with the least error; none where the front end is not known, or
 no rule is clearly better. Of forms of a mnemonic and as many places another number is decoded where
-their mixtures say so.
+their mixtures say so. A unit that seemed busy is not taken for busy where this explains as much.
 """
 
 from collections import Counter, defaultdict
@@ -15,7 +15,6 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import trust
-from loopwright.calibrating.experiments import throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Learned, Microcode
@@ -53,7 +52,7 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
     said += f", {100 * without:.1f} % without microcode"
     decoded = _own(laboratory, learned, best, own)
     learned = replace(learned, microcode=replace(best, own=decoded, why=said))
-    return _free(laboratory, learned, [form for form in forms if form.name in large], own)
+    return _free(laboratory, learned, forms, own)
 
 
 def _free(
@@ -65,12 +64,14 @@ def _free(
     """
     rule = learned.microcode
     free = {
-        form.name: replace(uops, busy=0)
-        for form in forms
-        if (uops := learned.uops[form.name]).busy and rule and rule.sent(form.name, uops.places)
+        name: replace(uops, busy=0)
+        for name, uops in learned.uops.items()
+        if uops.busy and rule and rule.sent(name, uops.places)
     }
-    alone = [Mixture(form.name, (), throughput.kernel(form)) for form in forms]
-    asked = [one for one in [*alone, *some] if one.form in free]
+    if not free:
+        return learned
+    alone = trust.alone([form for form in forms if form.name in free])
+    asked = [*alone, *(one for one in some if one.form in free)]
     tried = replace(learned, uops={**learned.uops, **free})
     gains: dict[str, float] = defaultdict(float)
     usual = trust.predicted(laboratory, learned, asked)

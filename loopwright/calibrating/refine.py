@@ -9,7 +9,7 @@ latencies of its own for those; of all whole cycles up to the bounds those are t
 which all kernels of the form are predicted best, if that is clearly better.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -24,15 +24,14 @@ _LATE = 0.5  # cycles of a link that are too many
 _ROUNDS = 3
 _JOINED, _MOST = 2, 4  # bounds of a form that are chosen together, and their cycles at most
 
-Known = dict[str, Sequence[Latency]]
+Known = Mapping[str, Sequence[Latency]]
 
 
 @dataclass(frozen=True)
 class _Link:
-    """A latency by its form and place, the kernel that shows it, and how often it is in there.
+    """A kernel of a form, how often the form is in there, and the place of the latency it shows.
 
-    The throughput of a form has no place. open says that fewer cycles may be tried: it is
-    to flags, and no bound.
+    Latencies alone have a place of which fewer cycles may be tried: those to flags, no bounds.
     """
 
     form: str
@@ -40,7 +39,6 @@ class _Link:
     kernel: tuple[bytes, ...]
     notion: str
     copies: int
-    open: bool
 
 
 def latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
@@ -48,20 +46,21 @@ def latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -
     links = [link for form in forms for link in _links(learned, form)]
     timed = _times(laboratory, links)
     measured = [(one, figure) for one, figure in zip(links, timed, strict=True) if figure]
-    best = dict(learned.latencies)
-    late = _late(laboratory, learned, best, measured)
+    open_ = [(link, figure) for link, figure in measured if link.number is not None]
+    best = learned.latencies
+    late = _late(laboratory, learned, best, open_)
     for _ in range(_ROUNDS):
-        tried = _shorter(best, [link for link, _ in measured], late)
+        tried = _shorter(best, [link for link, _ in open_], late)
         if tried == best:
             break
-        then = _late(laboratory, learned, tried, measured)
+        then = _late(laboratory, learned, tried, open_)
         better = {
             (link.form, link.number)
-            for (link, _), one, other in zip(measured, late, then, strict=True)
-            if link.number is not None and one >= _LATE and abs(other) < abs(one)
+            for (link, _), one, other in zip(open_, late, then, strict=True)
+            if one >= _LATE and abs(other) < abs(one)
         }
         best = _with(best, tried, better)
-        late = _late(laboratory, learned, best, measured)
+        late = _late(laboratory, learned, best, open_)
     return replace(learned, latencies=_limited(laboratory, learned, best, measured))
 
 
@@ -72,12 +71,12 @@ def _limited(
     measured: Sequence[tuple[_Link, Figure]],
 ) -> Known:
     """Return latencies with those that are no more than bounds as all kernels of a form say."""
-    some = {link.form for link, _ in measured if any(o.limited for o in known[link.form])}
-    choices = {name: list(_choices(known[name])) for name in some}
-    asked = [(link, figure) for link, figure in measured if link.form in some]
+    names = {link.form for link, _ in measured}
+    choices = {name: found for name in names if (found := list(_choices(known[name])))}
+    asked = [(link, figure) for link, figure in measured if link.form in choices]
 
     def off(tried: Known) -> dict[str, float]:
-        out = dict.fromkeys(some, 0.0)
+        out = dict.fromkeys(choices, 0.0)
         late = _late(laboratory, learned, tried, asked)
         for (link, _), cycles in zip(asked, late, strict=True):
             out[link.form] += abs(cycles)
@@ -85,10 +84,11 @@ def _limited(
 
     best, least = known, off(known)
     for turn in range(max(map(len, choices.values()), default=0)):
-        tried = known | {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        left = {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        tried = {**known, **left}
         for name, cycles in off(tried).items():
-            if turn < len(choices[name]) and cycles < least[name] - _LATE:
-                best = best | {name: tried[name]}
+            if name in left and cycles < least[name] - _LATE:
+                best = {**best, name: left[name]}
                 least[name] = cycles
     return best
 
@@ -96,7 +96,7 @@ def _limited(
 def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
     """Yield latencies with whole cycles for all that are no more than bounds, the longest first."""
     open_ = [n for n, one in enumerate(latencies) if one.limited]
-    if len(open_) > _JOINED:
+    if not 0 < len(open_) <= _JOINED:
         return
     for cycles in product(*(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in open_)):
         out = list(latencies)
@@ -111,15 +111,14 @@ def _links(learned: Learned, form: Form) -> Iterator[_Link]:
     if uops is None or uops.ports is None or len(uops.ports) < 2:
         return
     instances = tuple(throughput.kernel(form))
-    yield _Link(form.name, None, instances, "loop", len(instances), False)
+    yield _Link(form.name, None, instances, "loop", len(instances))
     pairs = {(s.label, t.label): (s, t) for s, t in chains.pairs(form)}
     for number, one in enumerate(learned.latencies[form.name]):
         told = one.measured == one.measured
         if told and one.twin in ("", form.name) and (one.source, one.target) in pairs:
             chain = chains.chain(form, *pairs[one.source, one.target])
-            kernel = tuple(chain.waiting)
-            open_ = one.target == "f" and one.plain and one.cycles > 0
-            yield _Link(form.name, number, kernel, chain.notion, chain.copies, open_)
+            place = number if one.target == "f" and one.plain and one.cycles else None
+            yield _Link(form.name, place, tuple(chain.waiting), chain.notion, chain.copies)
 
 
 def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
@@ -150,13 +149,13 @@ def _shorter(known: Known, links: Sequence[_Link], late: Sequence[float]) -> Kno
     """Return latencies without the cycles that links are too late by; none ends at nothing."""
     out = {name: list(some) for name, some in known.items()}
     for link, cycles in zip(links, late, strict=True):
-        if link.number is not None and link.open and cycles >= _LATE:
+        if link.number is not None and cycles >= _LATE:
             one = out[link.form][link.number]
             out[link.form][link.number] = replace(one, cycles=max(1, one.cycles - round(cycles)))
-    return dict(out)
+    return out
 
 
-def _with(known: Known, tried: Known, better: set[tuple[str, int]]) -> Known:
+def _with(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
     """Return latencies, those that are better as tried."""
     return {
         name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(some)]

@@ -14,7 +14,7 @@ goes by what stands between them.
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from loopwright.calibrating import write
@@ -54,8 +54,7 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     if not first:
         return learned
     known = [form for form in forms if learned.has_ports(form.name)]
-    alone = [Mixture(form.name, (), throughput.kernel(form)) for form in known]
-    shown = predicted(laboratory, learned, [*first, *alone])
+    shown = predicted(laboratory, learned, [*first, *alone(known)])
     found = [one for one, took, said in shown if not _near(took, said, _NEAR)]
     wrong = {one.form for one in found}
     times = Counter(one.form for one in found if one.others)
@@ -87,17 +86,12 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
 
 def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
     """Return the mixture of each form with ports; none where these are too few."""
-    known = [form for form in forms if learned.has_ports(form.name)]
-    draw = random.Random(_SEED)
-    return [_mixed(draw, form, known) for form in known] if len(known) > 2 else []
+    return _drawn(learned, forms, {form.name for form in forms}, 0)
 
 
 def _anew(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
     """Return mixtures of forms of which a number of decoded places was chosen by those above."""
-    own = learned.microcode.own if learned.microcode else ()
-    known = [form for form in forms if learned.has_ports(form.name)]
-    draw = random.Random(_SEED + 3)
-    return [_mixed(draw, form, known) for form in known if form.name in own]
+    return _drawn(learned, forms, learned.microcode.own if learned.microcode else (), 3)
 
 
 def large(learned: Learned) -> frozenset[str]:
@@ -111,11 +105,12 @@ def singles(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
 
     What binds several of them hides what delivers them beside others.
     """
-    known = [form for form in forms if learned.has_ports(form.name)]
-    draw = random.Random(_SEED + 2)
-    wanted = large(learned)
-    some = [form for form in known if form.name in wanted]
-    return [_mixed(draw, form, known, 1) for form in some] if len(known) > 2 else []
+    return _drawn(learned, forms, large(learned), 2, 1)
+
+
+def alone(forms: Sequence[Form]) -> list[Mixture]:
+    """Return the kernels of the forms' throughputs."""
+    return [Mixture(form.name, (), throughput.kernel(form)) for form in forms]
 
 
 def predicted(
@@ -149,6 +144,21 @@ def _waits(form: Form) -> bool:
     """Say whether an instance waits for the one before it, through a register, flags or memory."""
     own = any(one.read and one.written for one in form.operands)
     return own or (form.memory is not None and form.memory.written)
+
+
+def _drawn(
+    learned: Learned,
+    forms: Sequence[Form],
+    wanted: Container[str],
+    series: int,
+    times: int = _TIMES,
+) -> list[Mixture]:
+    """Return a mixture of each wanted form with ports, of a series of draws; none of too few."""
+    known = [form for form in forms if learned.has_ports(form.name)]
+    if len(known) <= 2:
+        return []
+    draw = random.Random(_SEED + series)
+    return [_mixed(draw, form, known, times) for form in known if form.name in wanted]
 
 
 def _mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:

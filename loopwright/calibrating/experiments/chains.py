@@ -44,11 +44,6 @@ class Chain:
         return source is target or _direct(form, source, target) or _ringed(form, source, target)
 
     @property
-    def turns(self) -> bool:
-        """Say whether the result of each copy is the operand of the next, of one form alone."""
-        return self.source is self.target and self.copies == _TURNS
-
-    @property
     def repeated(self) -> bool:
         """Say whether it has copies of the form alone, of which each waits for the one before."""
         return self.direct and self.copies == _TURNS
@@ -221,6 +216,6 @@ def prolonged(one: Chain, times: int) -> Chain:
     kind = one.source.kind
     there = one.form.kit.carry(kind, kind, register, other)
     again = one.form.kit.carry(kind, kind, other, register)
-    carried = ([there, again] * times)[one.swaps :][:times]
+    carried = [(there, again)[(n + one.swaps) % 2] for n in range(times)]
     waiting = [one.waiting[0], *carried]
     return Chain(one.form, one.source, one.target, waiting, [], one.others + _FEW * times)

@@ -157,7 +157,7 @@ def _prolong(
             if short is None or one.refused or not alone[name] <= _PROLONGED:
                 continue
             each = carrying[short.source.kind, short.source.kind]
-            near = short.turns and alone[name] >= _CLEAR * one.measured
+            near = short.source is short.target and alone[name] >= _CLEAR * one.measured
             if each != each or not (one.bound or near):
                 continue
             times = 2 * math.ceil((alone[name] + 1 + short.others) / each) + short.swaps
@@ -171,13 +171,10 @@ def _prolong(
         if _binds(two, figure, free + two.others):
             found = _latency(two, figure, None, back)
             # What carries vectors may wait longer for the form than the form itself does.
-            mine[n] = found if plain else min(one, replace(found, bound=True), key=_cycles)
+            found = found if plain else replace(found, bound=True)
+            mine[n] = found if plain or found.measured < one.measured else one
         elif plain and figure.cycles < back - _LEAST:
             mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
-
-
-def _cycles(one: Latency) -> float:
-    return one.measured
 
 
 def _of_updates(

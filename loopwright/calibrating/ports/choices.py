@@ -114,7 +114,7 @@ class Listed:
         return self._known[moves]
 
     def _choice(self, uops: Multiset) -> Choice:
-        computing = sum(not self._core.accesses(one) for one in uops)
+        computing = len(self._core.computing(uops))
         return Choice(
             uops, cycles(Counter(uops)), self._core.within(uops), ordered(uops), computing
         )

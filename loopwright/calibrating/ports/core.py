@@ -77,6 +77,10 @@ class Core:
         """Say whether a uop of these ports loads or stores."""
         return ports == self.written or any(ports <= one for one in self.memory)
 
+    def computing(self, uops: Sequence[Ports]) -> list[Ports]:
+        """Return the ports of uops that neither load nor store."""
+        return [ports for ports in uops if not self.accesses(ports)]
+
     def loads(self, form: Form) -> Ports | None:
         """Return the ports of what a form loads."""
         bits = max((one.bits for one in form.operands if one.kind == "vector"), default=0)

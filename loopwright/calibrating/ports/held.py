@@ -18,7 +18,7 @@ from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports.core import Core, Uops
 from loopwright.calibrating.ports.floods import Surplus
-from loopwright.calibrating.ports.rule import Ports, cycles
+from loopwright.calibrating.ports.rule import cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
 _LATE = 0.15  # relative: by how much longer several uops may take, which others are in the way of
@@ -194,16 +194,12 @@ def _held(
 
 def _unit(core: Core, uops: Uops) -> bool:
     """Say whether a form is one uop that computes, in a unit that it keeps busy."""
-    return bool(uops.busy) and len(_computing(core, uops)) == 1
+    return bool(uops.busy) and len(core.computing(uops.ports or ())) == 1
 
 
 def _narrowest(core: Core, uops: Uops) -> int:
     """Return the ports of the uop that computes with the fewest, which keeps a unit busy."""
-    return min(map(len, _computing(core, uops)), default=0)
-
-
-def _computing(core: Core, uops: Uops) -> list[Ports]:
-    return [one for one in uops.ports or () if not core.accesses(one)]
+    return min(map(len, core.computing(uops.ports or ())), default=0)
 
 
 def brought(

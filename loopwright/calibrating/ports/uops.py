@@ -110,18 +110,20 @@ def _agreed(core: Core, found: dict[str, Uops], known: Mapping[str, Uops]) -> di
     What delivers code may hide some of them; known are those of forms without memory.
     """
 
-    def computing(one: Uops) -> tuple[Ports, ...]:
-        return tuple(sorted((p for p in one.ports or () if not core.accesses(p)), key=sorted))
-
+    every = {**known, **found}
+    like = {
+        n: tuple(sorted(core.computing(one.ports or ()), key=sorted)) for n, one in every.items()
+    }
     places: dict[tuple[Ports, ...], Counter[int]] = defaultdict(Counter)
-    for one in {**known, **found}.values():
-        if len(computing(one)) > 1:
-            places[computing(one)][one.places] += 1
+    for name, one in every.items():
+        if len(like[name]) > 1:
+            places[like[name]][one.places] += 1
     out = dict(found)
     for name, one in found.items():
-        seen = places[computing(one)]
-        if seen and 2 * seen[most := max(seen, key=lambda n: seen[n])] > seen.total() > _FEW:
-            out[name] = replace(one, places=most)
+        seen = places[like[name]]
+        for most, times in seen.most_common(1):
+            if 2 * times > seen.total() > _FEW:
+                out[name] = replace(one, places=most)
     return out
 
 
@@ -217,8 +219,7 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
         return Uops(1, uops, why="of a class")
     if counts:
         return Uops(places.uops or 1, uops, why="by floods and dispatch")
-    memory = sum(core.accesses(one) for one in uops)
-    computing = len(uops) - memory
+    computing = len(core.computing(uops))
     return Uops(max(1, min(places.uops or computing, computing)), uops, why="by floods")
 
 
