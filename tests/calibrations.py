@@ -19,6 +19,8 @@ ARM64 = [
     "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
     "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
     "mul", "sshl", "zip1", "dup", "umov", "movi", "orr", "smull", "sadalp", "faddp", "pmull",
+    "mov", "movz", "movk", "sub", "ldr", "str", "ldp", "stp", "ldtr", "sttr", "ldrb", "strb",
+    "ldrh", "strh", "ldur", "stur", "ld1", "st1",
 ]  # fmt: skip
 # Of a core whose front end is looked for.
 DELIVERED = [

@@ -1,7 +1,7 @@
 """Calibration finds a known AArch64 core again, from timing with noise alone."""
 
 import csv
-from itertools import permutations
+from itertools import permutations, product
 
 import calibrations
 import pytest
@@ -16,6 +16,7 @@ from loopwright.code.decode import decode
 from loopwright.predicting.forms import forms as table
 
 CORE = "neoverse-n1"
+_PAIRS = ("LK", "KL", "VW", "WV")  # ports of loads and stores, of vectors
 
 
 @pytest.fixture(scope="module")
@@ -30,29 +31,34 @@ def rows(path):
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
-def uops(text):
-    """Return the uops of a cell of the table: a set of ports each, in no order."""
+def uops(text, without):
+    """Return the uops of a cell of the table: a set of ports each, in no order.
+
+    Left out are those that use some ports: what is known of no store by timing alone.
+    """
     out = []
     for part in filter(None, text.split("+")):
         times, _, ports = part.rpartition("*")
-        out += [frozenset(ports)] * int(times or 1)
-    return sorted(map(sorted, out))
+        out += [sorted(ports)] * (int(times or 1) if set(ports).isdisjoint(without) else 0)
+    return sorted(out)
 
 
 def in_table(name):
-    """Say whether a form of a table computes in registers."""
+    """Say whether a form of a table computes in registers, loads or stores."""
     mnemonic, _, operands = name.partition(" ")
     system = mnemonic in ("nop", "ret", "b", "b.cond", "bl", "blr", "br")
     branch = mnemonic in ("cbz", "cbnz", "tbz", "tbnz")
-    return not (system or branch or "[" in operands or "literal" in operands)
+    moved = mnemonic.startswith(("ld1", "ld2", "ld3", "ld4", "st1", "st2", "st3", "st4"))
+    far = operands.endswith(("],i", "],x")) and moved  # its base moves on each time
+    return not (system or branch or far or "literal" in operands)
 
 
 @pytest.mark.parametrize("core", [CORE, "tsv110"])
-def test_every_form_of_the_tables_that_computes_is_listed(core):
+def test_every_form_of_the_tables_is_listed(core):
     true = {name for name in table(core) if in_table(name)}
     features = Simulated(core).features
     listed = {form.name for form in arm64.forms(features)[0]}
-    assert len(true) > 1200
+    assert len(true) > 1600
     assert not true - listed
 
 
@@ -108,10 +114,14 @@ def test_width_and_ports_are_found_again_but_for_their_names(learned):
     ]
     assert len(found) >= 0.95 * len(asked) > 150
     agreeing = []
-    for order in permutations("STMVW"):
-        called = str.maketrans("01234", "".join(order))
+    for one, two, three in product(map("".join, permutations("STM")), _PAIRS, _PAIRS):
+        called = str.maketrans("01234567", f"{one}{two}{three}B")
         agreeing.append(
-            {n for n, p in found.items() if uops(_ports(p, called)) == uops(true[n]["ports"])}
+            {
+                n
+                for n, p in found.items()
+                if uops(_ports(p, called), "ab") == uops(true[n]["ports"], "DE")
+            }
         )
     best = max(agreeing, key=len)
     assert len(best) >= 0.98 * len(found), sorted(set(found) - best)
@@ -120,7 +130,7 @@ def test_width_and_ports_are_found_again_but_for_their_names(learned):
 
 
 def _ports(text, called):
-    parts = (part.rpartition("*") for part in text.split("+"))
+    parts = (part.rpartition("*") for part in text.replace("AB", "ab").split("+"))
     return "+".join(times + star + ports.translate(called) for times, star, ports in parts)
 
 
@@ -133,11 +143,14 @@ def test_latencies_within_general_or_vector_registers_are_found_again(learned):
         figure, _, pair = row["figure"].partition(" ")
         if figure != "latency" or row["note"]:
             continue
-        kinds = {o.kind for o in forms[row["form"]].operands if o.label in pair.split(">")}
+        source, _, target = pair.partition(">")
+        form = forms[row["form"]]
+        kinds = {o.kind for o in form.operands if o.label in (source, target)}
         listed = dict(one.rsplit(":", 1) for one in true[row["form"]]["latency"].split())
-        if len(kinds) == 1:
+        # What a load of a part of a register keeps has no figure of its own in the table.
+        if len(kinds) == 1 and (form.memory is None or source == "a"):
             known += 1
-            if listed.get(pair, listed.get("*")) != row["value"]:
+            if listed.get(pair, listed.get(source, listed.get("*"))) != row["value"]:
                 wrong.append(row)
     assert known > 200
     assert len(wrong) <= 0.02 * known, wrong

@@ -52,7 +52,7 @@ def test_branches_may_take_longer_beside_a_class_and_never_less(longer, found):
         slow = branch.code in kernel and any(code[1:3] == b"\x0f\xaf" for code in kernel)
         return longer if slow else 1
 
-    seen = branches.measure(calibrations.Slower(known, times), branching(forms))
+    seen = branches.measure(calibrations.Slower(known, times), branching(forms), ())
     assert (seen.ports.get(branch.name) == frozenset({0, 3})) is found
     assert (product in seen.longer.get(branch.name, "")) is found
 
@@ -62,7 +62,7 @@ def test_a_branch_of_two_places_is_left_out(core, width, found):
     known, forms = laboratory(core)
     one = Core(branching(forms).classes, branching(forms).ports, width)
     (name,) = (branch.name for branch in known.kit.UNFUSED)
-    seen = branches.measure(known, one)
+    seen = branches.measure(known, one, ())
     assert (name in seen.ports) is found
     assert ("show 2 places" in seen.left.get(name, "")) is not found
 

@@ -105,7 +105,7 @@ def test_what_keeps_a_class_busy_and_makes_branches_taken_tells_nothing_of_their
                 for kernel, one in zip(kernels, found, strict=True)
             ]
 
-    assert branches.measure(Taken(), core).ports.get(carry.name)
+    assert branches.measure(Taken(), core, ()).ports.get(carry.name)
 
 
 def test_branches_are_told_where_an_op_cache_binds_what_stands_beside_them():
@@ -117,7 +117,7 @@ def test_branches_are_told_where_an_op_cache_binds_what_stands_beside_them():
     }  # fmt: skip
     classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
     core = Core(classes, [frozenset(p) for p in named.values()], 4, "mov r64,m64")
-    found = branches.measure(known, core)
+    found = branches.measure(known, core, ())
     assert set(found.ports.values()) == {frozenset({2, 3})}  # those of bt, as on the core
     assert set(found.left) == {one.name for one in known.kit.UNFUSED}  # of two uops
 

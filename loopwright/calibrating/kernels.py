@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from loopwright.calibrating.forms.form import Form, Operand
+from loopwright.calibrating.forms.form import Form, Memory, Operand
 from loopwright.calibrating.forms.kit import Kit
 
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
@@ -31,6 +31,8 @@ def apart(form: Form, number: int = 0, *, near: bool = False) -> bytes:
             own = form.kit.POOLS[operand.kind].own
             given[operand.label] = own[(number + len(given)) % len(own)]
     where = place(form, number, _APART)
+    if form.memory and _short(form.memory):
+        return form.encode({**registers(form, given), **where})
     if near and form.memory:
         where = {"disp": number * _CHUNK}
     elif form.memory and form.memory.written:
@@ -45,12 +47,31 @@ def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
     What is written lies side by side, as some cores write two places of a line in one cycle, and is
     not read by instances that read alone.
     """
-    if form.memory is None:
+    memory = form.memory
+    if memory is None:
         return {}
-    size = max(form.memory.bits // 8, 8)
-    step = size if form.memory.written else (_LINE + size) // size * size
-    start += _WRITTEN if form.memory.written else 0
+    size = max(memory.bits // 8, 8)
+    step = size if memory.written else (_LINE + size) // size * size
+    if _short(memory):
+        return _beside(form, memory, number + (_PLACES // 2 if start else 0), step)
+    start += _WRITTEN if memory.written else 0
     return {"disp": start + number % _PLACES * step}
+
+
+def _short(memory: Memory) -> bool:
+    """Say whether not all displacements can be encoded that are wanted."""
+    return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _LINE // 8
+
+
+def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int]:
+    """Return the place of what does not reach far: what is written has a base of its own."""
+    pool = form.kit.POOLS["gpr"]
+    if memory.moves:
+        bases = pool.moved[memory.written]
+        return {"a": bases[number % len(bases)]}
+    within = [one for one in memory.reach or () if one % step == 0]
+    where = {"disp": within[number % len(within)]}
+    return {"a": pool.constant[1], "x": pool.constant[2], **where} if memory.written else where
 
 
 def registers(form: Form, given: Mapping[str, int]) -> dict[str, int]:

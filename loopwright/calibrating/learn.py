@@ -74,7 +74,8 @@ class Learned:
     alone; assigned is how uops get their ports, where several can run one, and what that rests on;
     idioms are forms that wait for nothing where all operands are one register; rules are of
     accesses that cross boundaries or meet, and of the stack, and figures what they were told by;
-    special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle.
+    special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle;
+    stores are the names of forms that write memory.
     """
 
     width: Width
@@ -96,6 +97,7 @@ class Learned:
     rules: Parameters = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
     special: Special | None = None
+    stores: frozenset[str] = frozenset()
 
     def has_ports(self, name: str) -> bool:
         """Say whether the uops of a form are known."""
@@ -164,6 +166,7 @@ def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
 
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     """Do all experiments; step hears what is being learned."""
+    kit = laboratory.kit
     base = sort(laboratory, forms, step)
     core, rates, latencies = base.core, base.throughputs, base.latencies
     step("uops of each form")
@@ -180,8 +183,8 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     stacked = stack.measure(laboratory, core)
     fusing = [form for form in base.runs if known[form.name].places == 1]
     accessed = accesses.measure(laboratory, named, latencies)
-    branching = branches.measure(laboratory, core)
     fused = fusion.measure(laboratory, fusing, base.width)
+    branching = branches.measure(laboratory, core, fused)
     step("serialising instructions, mispredictions, strings, aliasing")
     apart = special.measure(laboratory, named)
     step("windows")
@@ -190,7 +193,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         base.width,
         core,
         rates,
-        {**latencies, **stack.latencies(laboratory.kit, stacked, latencies)},
+        {**latencies, **stack.latencies(kit, stacked, latencies)},
         known | stacked,
         accessed,
         branching,
@@ -201,4 +204,5 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
         base.constants,
         idioms=idioms.measure(laboratory, base.runs, latencies, base.width.instructions),
         special=apart,
+        stores=frozenset(f.name for f in forms if f.memory and f.memory.written) | {kit.PUSH},
     )

@@ -15,6 +15,7 @@ SOURCE = "calibrated"
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
+_ELEMENT = "ld1 s,e,[x]"  # a load of a part of a register
 _TWO = 8  # forms of two uops by which it is told whether dispatch counts these
 _HALF = "assumption: half of a round trip between registers is the way from vectors"
 _UNKNOWN = "assumption: not measured"
@@ -182,7 +183,7 @@ def _constants(learned: Learned) -> Iterator[_Entry]:
 
 def _ports(learned: Learned) -> Iterator[_Entry]:
     core = learned.core
-    known = (*core.ports, *learned.branches.ports.values())
+    known = (*core.ports, *learned.branches.ports.values(), core.written or frozenset())
     every = letters(frozenset().union(*known, core.data or (), core.wide))
     explained = f"as many as explain what mixtures take [{SOURCE}]"
     load, store = core.of(core.load), core.of(core.store)
@@ -214,6 +215,9 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
         yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"
+    for one in learned.latencies.get(_ELEMENT, ()):
+        if one.plain and one.source == one.target:
+            yield "element_cycles", max(one.cycles, 1), f"what {_ELEMENT} keeps [{SOURCE}]"
     forward = _first(learned, *_FORWARDED)
     if forward:
         name, cycles = forward
@@ -279,8 +283,16 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
         yield "renamed_updates", "constant", f"{said} [{SOURCE}]"
 
 
+def taken(learned: Learned) -> int:
+    """Return the cycles of a loop of one branch; 1 where they are not known."""
+    figure = learned.branches.taken
+    return max(round(figure.cycles), 1) if figure else 1
+
+
 def _taken(learned: Learned) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
         shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
-        yield "cycles", max(round(figure.cycles), 1), f"{shown} [{SOURCE}]"
+        if taken(learned) > 1:
+            shown = f"assumption: it is not fetch that loses some; {shown}"
+        yield "cycles", taken(learned), f"{shown} [{SOURCE}]"

@@ -108,7 +108,7 @@ def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
         places = max(uops.places, 1)
         sent = learned.microcode.sent(name, places) if learned.microcode else 0
         issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
-        ports = _stored(learned.core, uops.ports)
+        ports = _stored(learned.core, uops.ports) if name in learned.stores else shown(uops.ports)
         idiom = learned.idioms.get(name)
         same = "" if idiom is None else f"1:1:{ports if idiom.port else ''}|*:0"
         figures = (*issued, ports, _latency(latencies), " ".join(flags), "", same)

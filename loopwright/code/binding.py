@@ -13,7 +13,7 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
-INTERFACE = 5  # of the module, which counts the changes of what it takes and returns
+INTERFACE = 6  # of the module, which counts the changes of what it takes and returns
 
 
 def version() -> str:
@@ -49,12 +49,13 @@ def forms(isa: str, codes: Sequence[bytes]) -> list[list[str] | None]:
 
 
 Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
+Arm64Field = tuple[int, int, int, bool]
+Arm64Access = tuple[int, bool, bool, bool, Arm64Field | None]
+Arm64Form = tuple[str, int, bool, bool, list[Arm64Operand], Arm64Access | None]
 
 
-def arm64_forms(
-    allocated: Callable[[int], bool],
-) -> tuple[list[tuple[str, int, bool, bool, list[Arm64Operand]]], list[str]]:
-    """Return the forms of AArch64 that compute in registers, and others of which no word is code.
+def arm64_forms(allocated: Callable[[int], bool]) -> tuple[list[Arm64Form], list[str]]:
+    """Return the forms of AArch64 that compute or access memory, and others without any word.
 
     allocated says of a word whether it is an instruction; see loopwright_pipeline.pyi.
     """

@@ -75,15 +75,27 @@ def forms(isa: str, blocks: Sequence[bytes]) -> list[list[str] | None]:
 def arm64_forms(
     allocated: Callable[[int], bool],
 ) -> tuple[
-    list[tuple[str, int, bool, bool, list[tuple[int, bool, list[int], int, int, bool, bool]]]],
+    list[
+        tuple[
+            str,
+            int,
+            bool,
+            bool,
+            list[tuple[int, bool, list[int], int, int, bool, bool]],
+            tuple[int, bool, bool, bool, tuple[int, int, int, bool] | None] | None,
+        ]
+    ],
     list[str],
 ]:
-    """Return the forms of AArch64 that compute in registers, and the names of others.
+    """Return the forms of AArch64 that compute in registers, load or store, and names of others.
 
-    Each form is its name, a word of code, whether it reads and whether it writes the flags, and its
-    operands: label, whether it is a vector register, the lowest bits of the fields of five that
-    name it, the highest register that they can name, how many are read from that on, whether it is
-    read, and written. Its word is one that allocated takes for an instruction; of the others it
+    Each form is its name, a word of code, whether it reads and whether it writes the flags, its
+    operands and what it accesses in memory. An operand is its label, whether it is a vector
+    register, the lowest bits of the fields of five that name it, the highest register that they can
+    name, how many it stands for from that on, whether it is read, and written. An access is its
+    bytes, whether it is loaded, stored, whether the base is written (the word leaves its value),
+    and the displacement, if there is one: lowest bit, bits, bytes for each that it counts, whether
+    it counts below zero. The word is one that allocated takes for an instruction; of the others it
     takes none.
     """
 

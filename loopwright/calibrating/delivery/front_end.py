@@ -57,13 +57,12 @@ class FrontEnd:
 
 
 def measure(laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops]) -> FrontEnd:
-    """Time the kernels; known says what forms need. Loops are those of ISAs with branches."""
+    """Time the kernels; known says what forms need."""
     kit = laboratory.kit
-    prefixed = bool(kit.BRANCHES) and _long_are_slow(laboratory)
+    prefixed = not kit.BYTES and _long_are_slow(laboratory)
     nop = partial(_nop, kit, prefixed)
     probes = list(straight.probes(kit, nop, forms, known))
-    if kit.BRANCHES:
-        probes += small_loops.probes(nop, _two(forms, known))
+    probes += small_loops.probes(kit, nop, _two(forms, known))
     timings = laboratory.trials([probe.trial for probe in probes])
     return FrontEnd(probes, timings, not prefixed, {}, {}, {})
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from loopwright.calibrating.delivery.probe import LOOPS, Nop, Probe
+from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.machines.machine import COUNTER, Trial
 from loopwright.measuring.blocks import trips
 
@@ -20,14 +21,21 @@ _WIDE = tuple(bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3
 _RANDOM, _SEED = 40, 43
 
 
-def probes(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
-    """Yield the loops; several are instances of a form of two uops, if one is known."""
+def probes(kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+    """Yield the loops; several are instances of a form of two uops, if one is known.
+
+    On AArch64, where lengths are one, they are of nops alone.
+    """
+    isa = "arm64" if kit.BYTES else "x86_64"
     for count in _COUNTS:
-        yield _probe(f"a loop of {count} nops", [nop(4)] * count)
+        yield _probe(f"a loop of {count} nops", [nop(4)] * count, isa=isa)
     for count in _PLACED:
-        for offset in _OFFSETS:
+        for offset in _OFFSETS[:: kit.BYTES or 1]:
             name = f"a loop of {count} nops at code offset {offset}"
-            yield _probe(name, [nop(4)] * count, offset)
+            yield _probe(name, [nop(4)] * count, offset, isa=isa)
+    if kit.BYTES:
+        yield from _placed(nop, kit.BYTES)
+        return
     yield from _dense(nop)
     yield from _wide(nop)
     if several:
@@ -40,9 +48,20 @@ def probes(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
         yield _probe(name, [nop(size) for size in sizes], offset, aside=number % 2 > 0)
 
 
-def _probe(name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False) -> Probe:
+def _placed(nop: Nop, size: int) -> Iterator[Probe]:
+    """Yield loops of some numbers of nops of one size at some code offsets."""
+    draw = random.Random(_SEED)
+    for number in range(_RANDOM):
+        count, offset = draw.randint(1, 30), size * draw.randrange(64 // size)
+        name = f"a loop of {count} nops at code offset {offset}, at random"
+        yield _probe(name, [nop(size)] * count, offset, aside=number % 2 > 0, isa="arm64")
+
+
+def _probe(
+    name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False, isa: str = "x86_64"
+) -> Probe:
     code = b"".join(body)
-    code += trips.closing("x86_64", COUNTER["x86_64"], len(code))
+    code += trips.closing(isa, COUNTER[isa], len(code))
     return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
 
 

@@ -31,7 +31,7 @@ _FUSIBLE = 6  # nops beside them, at most
 
 def probes(kit: Kit, nop: Nop, forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Probe]:
     """Yield the kernels of straight code; on AArch64, where lengths are one, nops alone."""
-    if len(kit.nop()) == len(kit.pad(8)[0]):
+    if kit.BYTES:
         for count in range(1, 13):
             yield _probe(f"{count} nops", [kit.nop()] * count)
         return

@@ -115,16 +115,14 @@ def _forwarded(kit: Kit, forms: Mapping[str, Form], base: int) -> dict[str, list
     place = {"a": base}
     asked: dict[str, list[bytes]] = {}
     if load and store:
-        index = {"x": kit.POOLS["gpr"].constant[1]}
-        asked |= {
-            "forwarded": stored.pair(store, load, place),
-            "forwarded, indexed": stored.pair(store, load, {**place, **index}),
-        }
+        asked["forwarded"] = stored.pair(store, load, place)
         for disp in (*STEPS, FAR):
             asked[at(disp)] = stored.pair(store, load, {**place, "disp": disp})
+    index = {**place, "x": kit.POOLS["gpr"].constant[1]}
     for said, (one, other) in kit.FORWARDS.items():
         if one in forms and other in forms:
-            asked[f"forwarded, {said}"] = stored.pair(forms[one], forms[other], place)
+            at_ = index if said == "indexed" else place
+            asked[f"forwarded, {said}"] = stored.pair(forms[one], forms[other], at_)
     for said, name in kit.UPDATES.items():
         if name in forms:
             asked[f"updated, {said}"] = [stored.update(forms[name], place)]

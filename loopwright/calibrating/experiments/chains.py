@@ -12,7 +12,7 @@ from loopwright.calibrating import kernels
 from loopwright.calibrating.forms.form import Form, Operand
 from loopwright.calibrating.forms.kit import Kit
 
-BASE = "a"
+BASE, INDEX = "a", "x"
 _TURNS = 6  # copies of a form whose result is its own operand
 _UPDATED = 16  # copies of what changes memory, before it changes a place again
 _ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself
@@ -65,12 +65,16 @@ class Chain:
 
 
 def pairs(form: Form) -> list[tuple[Operand, Operand]]:
-    """Return the pairs of operands that have a latency; none where they are too many to tell."""
+    """Return the pairs of operands that have a latency; none where they are too many to tell.
+
+    From an index a loaded value takes as long as from the base.
+    """
     if len(form.operands) > _MOST_OPERANDS:
         return []
     every = [(s, t) for s in form.operands if s.read for t in form.operands if t.written]
     if form.memory is None:
         return every
+    every = [(s, t) for s, t in every if s.label != INDEX]
     if form.memory.written:
         return [(s, t) for s, t in every if s.label != BASE]
     return [(s, t) for s, t in every if s.label == BASE or not form.twin]

@@ -32,7 +32,7 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> dict
         return {}
     first = next(iter(kit.BRANCHES))
     fused = _fused(laboratory, [(form, first) for form in tried], width)
-    if not any(fused) and width.nops:
+    if not any(fused) and width.nops and not kit.BYTES:
         # What brings in longer nops may bind before dispatch does.
         width = replace(width, counted=kit.pad(_SHORT)[0])
         fused = _fused(laboratory, [(form, first) for form in tried], width)

@@ -1,29 +1,42 @@
-"""Forms of AArch64, from the decoder's own tables: those that compute in registers."""
+"""Forms of AArch64, from the decoder's own tables: what computes in registers, loads or stores."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 
 from loopwright.calibrating.forms import arm64_kit
-from loopwright.calibrating.forms.form import Encode, Form, Operand
+from loopwright.calibrating.forms.form import Encode, Form, Memory, Operand
 from loopwright.code import binding
-from loopwright.code.binding import Arm64Operand
+from loopwright.code.binding import Arm64Access, Arm64Field, Arm64Operand
 from loopwright.code.decode import decode
 from loopwright.code.outline import Outline, outlines
 from loopwright.errors import InputError
 
 _FIELD = 0x1F
 _VECTOR_BITS, _GPR_BITS = 128, 64
+_BASE, _INDEX = "a", "x"
+_ADDRESS = {4: _BASE, 5: _INDEX}  # labels of the decoder
+_STACK = 31
+_PARTS = 2  # uops that may access memory for one register; for more, one each, and one
+# Of loads and stores: bits that tell scaled displacements from those of bytes, and the field of the
+# latter. Assemblers take these where the others do not fit.
+_SCALED, _SCALED_AT, _SCALING, _BYTES_AT = 0x3B000000, 0x39000000, 0x01000000, (12, 9)
 
 
 def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     """Return the forms that a core of these features has (None: any), and why others are not.
 
-    The decoder's list has nothing that accesses memory, branches, or acts on the system. Left out
-    are forms of which a second decoder knows no word.
+    The decoder's list has nothing that branches, acts on the system or reads what lies by code.
+    Left out are forms of which a second decoder knows no word.
     """
     found, lost = _every()
     chosen = [form for form in found if features is None or not form.needs - features]
-    return chosen, dict.fromkeys(lost, "no instruction, or none whose registers can be chosen")
+    return chosen, {name: _why(name) for name in lost}
+
+
+def _why(name: str) -> str:
+    if "[" in name:
+        return "its base moves on with each access"
+    return "no instruction, or none whose registers can be chosen"
 
 
 @cache
@@ -32,13 +45,14 @@ def _every() -> tuple[Sequence[Form], Sequence[str]]:
     codes = [_code(word) for _, word, *_ in listed]
     out = []
     for one, seen in zip(listed, outlines("arm64", codes), strict=True):
-        name, word, reads, writes, found = one
+        name, word, reads, writes, found, access = one
         operands = [_operand(operand) for operand in found]
         if reads or writes:
             operands.append(Operand("f", "flags", 0, reads, writes))
         if isinstance(seen, Outline):
-            form = Form(name, tuple(operands), _encoding(word, found), arm64_kit, seen.needs)
-            out.append(form)
+            encode = _encoding(word, found, access[-1] if access else None)
+            memory = _memory(access, found) if access else None
+            out.append(Form(name, tuple(operands), encode, arm64_kit, seen.needs, memory))
     return out, lost
 
 
@@ -54,21 +68,58 @@ def _code(word: int) -> bytes:
     return word.to_bytes(4, "little")
 
 
+def _label(found: Arm64Operand) -> str:
+    return _ADDRESS.get(found[0], str(found[0]))
+
+
 def _operand(found: Arm64Operand) -> Operand:
-    label, vector, _, _, _, read, written = found
+    _, vector, _, _, _, read, written = found
+    label = _label(found)
     kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
-    return Operand(str(label), kind, bits, read, written)
+    # A base that is written keeps its value: nothing is to be told from waiting for it.
+    return Operand(label, kind, bits, read, written and label != _BASE)
 
 
-def _encoding(word: int, operands: Sequence[Arm64Operand]) -> Encode:
+def _memory(access: Arm64Access, operands: Sequence[Arm64Operand]) -> Memory:
+    size, read, written, moves, field = access
+    registers = sum(one[4] for one in operands if one[0] not in _ADDRESS)
+    reach = _reach(field) if field else range(1)
+    return Memory(8 * size, read, written, reach, moves, registers + _PARTS - 1)
+
+
+def _reach(field: Arm64Field) -> range:
+    _, width, step, signed = field
+    least = -(1 << width - 1) if signed else 0
+    return range(least * step, (least + (1 << width)) * step, step)
+
+
+def _encoding(word: int, operands: Sequence[Arm64Operand], field: Arm64Field | None) -> Encode:
     def encode(registers: Mapping[str, int]) -> bytes:
-        out = word
-        for label, _, fields, most, *_ in operands:
-            number = registers[str(label)]
-            if number > most:
+        out = _placed(word, field, registers.get("disp", 0))
+        for one in operands:
+            _, _, fields, most, *_ = one
+            label = _label(one)
+            number = registers[label]
+            if number > (_STACK if label == _BASE else most):
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
         return _code(out)
 
     return encode
+
+
+def _placed(word: int, field: Arm64Field | None, displacement: int) -> int:
+    """Return a word with a displacement, as assemblers do: of another form where it does not fit.
+
+    ValueError where it fits neither.
+    """
+    if not displacement:
+        return word
+    if field and displacement in _reach(field):
+        low, width, step, _ = field
+        return word | (displacement // step & (1 << width) - 1) << low
+    low, width = _BYTES_AT
+    if word & _SCALED == _SCALED_AT and displacement in _reach((low, width, 1, True)):
+        return word & ~_SCALING | (displacement & (1 << width) - 1) << low
+    raise ValueError(f"{displacement} bytes do not fit the displacement of {word:#010x}")

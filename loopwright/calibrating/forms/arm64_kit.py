@@ -5,26 +5,51 @@ from collections.abc import Mapping, Sequence
 from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
 # x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
-# v15 alone, and a table is up to four registers that follow each other: constants from v12 on.
+# v15 alone. A table, or what is loaded or stored at once, is up to four registers that follow each
+# other: constants from v12 on, those under test four apart.
 POOLS: Mapping[str, Pool] = {
-    "gpr": Pool((10, 11, 12), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), (13, 14, 15), back=(8, 9)),
-    "vector": Pool((9, 10, 11), (0, 2, 3, 5, 6, 7, 16, 17, 18, 19), (12, 13, 14, 15), back=(1, 8)),
+    "gpr": Pool(
+        (10, 11, 12),
+        (0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+        (13, 14, 15),
+        back=(8, 9),
+        moved=((19, 20, 21, 22), (23, 24, 25, 26)),
+    ),
+    "vector": Pool((20, 24, 28), (0, 2, 3, 5, 6, 7, 16, 17, 18, 19), (12, 13, 14, 15), back=(1, 8)),
 }
+BYTES = 4
 # A fetch ends at the branch of a loop: what is fetched in whole cycles shows no quarter of one.
 DISPATCHED = "unrolled"
-# Memory and branches have no experiments yet.
-LOAD, STORE, JUMP, PUSH, POP = "", "", "", "", ""
+LOAD, STORE = "ldr x,[x,i]", "str x,[x,i]"
+PUSH, POP = "", ""  # a base that is written, as others are
 STACK = 31
 IDIOMS = frozenset({"eor", "sub", "subs", "bic"})
 ADDED = ""
 RENAMED: Sequence[str] = ()
-LOADS: Mapping[str, str] = {}
-FORWARDS: Mapping[str, tuple[str, str]] = {}
+LOADS: Mapping[str, str] = {"load_cycles": LOAD, "load_vector_cycles": "ldr q,[x,i]"}
+FORWARDS: Mapping[str, tuple[str, str]] = {
+    "indexed": ("str x,[x,x]", "ldr x,[x,x]"),
+    "8 bits": ("strb w,[x,i]", "ldrb w,[x,i]"),
+    "16 bits": ("strh w,[x,i]", "ldrh w,[x,i]"),
+    "32 bits": ("str w,[x,i]", "ldr w,[x,i]"),
+    "vector": ("str q,[x,i]", "ldr q,[x,i]"),
+    "a part": ("str x,[x,i]", "ldr w,[x,i]"),
+    "more than was stored": ("str w,[x,i]", "ldr x,[x,i]"),
+}
 UPDATE = ""
 UPDATES: Mapping[str, str] = {}
-BRANCHES: Sequence[Branch] = ()
-UNFUSED: Sequence[Branch] = ()
-FUSING: Sequence[str] = ()
+# To what follows them. Flags are clear at first, and the count of trips leaves them; cbz is of what
+# counts, and bits of pointers to lines are clear.
+BRANCHES: Sequence[Branch] = (
+    Branch("a", "b.cond", "b.cond", bytes.fromhex("20000054")),  # b.eq
+    Branch("z", "cbz", "cbnz", bytes.fromhex("2a0000b4")),  # of x10
+)
+UNFUSED: Sequence[Branch] = (Branch("", "tbnz", "tbz", bytes.fromhex("2d000037")),)  # x13, bit 0
+JUMP = "b"
+FUSING: Sequence[str] = (
+    "adds", "subs", "ands", "bics", "adcs", "sbcs", "ccmp", "ccmn", "fcmp", "fcmpe", "fccmp",
+    "fccmpe", "sub",
+)  # fmt: skip
 FENCE = b""
 SERIAL: Mapping[str, Serial] = {}
 PRIVILEGED: Sequence[str] = ()
@@ -32,6 +57,12 @@ REPEATED: Mapping[str, int] = {}
 SHORT = bytes.fromhex("1f2003d5")  # nop
 COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
 MOVE = bytes.fromhex("e00301aa")  # mov x0, x1
+# Of a generator modulo 2 ** 64: all of its states follow each other, and high bits have no period
+# that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
+_MULTIPLIER, _INCREMENT = 0x2545F495, 0x1B873593
+_PLACE = 64  # bytes behind a line: of the generator's state
+_HIGHEST, _STEP = 62, 3  # bits of the generator that branches go by
+_SET, _CLEAR = 29, 62  # bits of pointers
 _ZERO = 31
 _CARRY_SET = 2  # the condition
 
@@ -47,8 +78,9 @@ def pad(size: int) -> list[bytes]:
 
 
 def opposite(branch: Branch) -> bytes:
-    """Return the code of a branch's opposite: the lowest bit of a condition turns it round."""
-    return _word(int.from_bytes(branch.code, "little") ^ 1)
+    """Return the code of a branch's opposite: a bit turns it round, of the condition or of cbz."""
+    turned = 1 if branch.name == "b.cond" else 1 << 24
+    return _word(int.from_bytes(branch.code, "little") ^ turned)
 
 
 def slow(register: int) -> list[bytes]:
@@ -123,9 +155,26 @@ def _word(word: int) -> bytes:
 
 
 def gone(random: bool, branches: int) -> bytes:
-    """Return nothing: branches have no experiment yet."""
-    del random, branches
-    return b""
+    """Return so many branches forwards, over a nop each, that go by bits; nothing: not known.
+
+    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    writes, set and clear in turn; all else is the same. The bits of a trip are made in the one
+    before, so that no branch waits for them.
+    """
+    bits, state, factor, more = 1, 2, 3, 4
+    constant = POOLS["gpr"].constant[0]
+    place = _PLACE // 8 << 10 | constant << 5 | state
+    out = [0xAA0003E0 | state << 16 | bits, 0xF9400000 | place]  # mov, ldr
+    for register, value in ((factor, _MULTIPLIER), (more, _INCREMENT)):
+        out += [0xD2800000 | (value & 0xFFFF) << 5 | register]  # movz
+        out += [0xF2A00000 | (value >> 16) << 5 | register]  # movk
+    out += [0x9B000000 | _three(state, state, factor) | more << 10, 0xF9000000 | place]  # madd, str
+    for number in range(branches):
+        bit = _HIGHEST - _STEP * number if random else _SET if number % 2 else _CLEAR
+        of = bits if random else constant
+        out += [0x37000040 | bit >> 5 << 31 | (bit & 31) << 19 | of]  # tbnz, over what follows
+        out += [int.from_bytes(nop(), "little")]
+    return b"".join(map(_word, out))
 
 
 def repeated(name: str, count: int, source: int, destination: int) -> bytes:

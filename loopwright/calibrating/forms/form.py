@@ -29,11 +29,18 @@ class Operand:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a form accesses in memory. Its address is made of operands: base "a", index "x"."""
+    """What a form accesses in memory. Its address is made of operands: base "a", index "x".
+
+    reach are the displacements that can be encoded, None where any can. moves says that the base is
+    written: what is encoded leaves its value. parts are uops that load, or store, at most.
+    """
 
     bits: int
     read: bool
     written: bool
+    reach: range | None = None
+    moves: bool = False
+    parts: int = 2
 
     @property
     def narrow(self) -> bool:

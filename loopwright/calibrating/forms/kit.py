@@ -9,13 +9,15 @@ from typing import Protocol
 class Pool:
     """Registers of a kind: which the instruction under test writes, which those beside it write.
 
-    Nothing writes the constant ones. back are two that chains are closed through.
+    Nothing writes the constant ones. back are two that chains are closed through. moved are bases
+    that loads write, and those that stores do; they keep their values.
     """
 
     own: tuple[int, ...]
     others: tuple[int, ...]
     constant: tuple[int, ...]
     back: tuple[int, int]
+    moved: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Kit(Protocol):
     """
 
     POOLS: Mapping[str, Pool]
+    BYTES: int  # of every instruction; 0 where they differ
     DISPATCHED: str
     LOAD: str  # names of the forms that only load and store a register; "" where none is used
     STORE: str
@@ -62,7 +65,7 @@ class Kit(Protocol):
     POP: str
     STACK: int  # number of the stack pointer among general-purpose registers
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
-    UNFUSED: Sequence[Branch]  # that fuse with nothing, have no opposite and are not taken
+    UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
     JUMP: str  # name of the plain jump; "" where there are no branches
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as trips of a loop are counted

@@ -111,7 +111,7 @@ def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
     if INDEX in registers:
         ins.memory_index = getattr(iced.Register, _GPR[registers[INDEX]])
         ins.memory_index_scale = registers.get(SCALE, 1)
-    ins.memory_displacement = displacement
+    ins.memory_displacement = displacement & _WORD
     short = displacement in _SHORT and base != NO_BASE
     ins.memory_displ_size = (1 if short else 8) if displacement else 0
 

@@ -14,6 +14,7 @@ POOLS: Mapping[str, Pool] = {
     "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13), back=(8, 9)),
     "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
 }
+BYTES = 0
 DISPATCHED = "loop"  # so that decoded code is held by caches for it
 LOAD, STORE = "mov r64,m64", "mov m64,r64"
 LOADS: Mapping[str, str] = {
@@ -22,6 +23,7 @@ LOADS: Mapping[str, str] = {
     "load_256_cycles": "vmovaps y,m256",
 }
 FORWARDS: Mapping[str, tuple[str, str]] = {
+    "indexed": (STORE, LOAD),
     "8 bits": ("mov m8,r8", "movzx r32,m8"),
     "16 bits": ("mov m16,r16", "movzx r32,m16"),
     "32 bits": ("mov m32,r32", "mov r32,m32"),

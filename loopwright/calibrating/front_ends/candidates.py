@@ -120,6 +120,7 @@ _GUISES: Mapping[str, Sequence[Value]] = {
 }
 # Loops of one branch tell nothing of rules by which one behind another is followed.
 _BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
+_TAKEN, _BUBBLE = "taken_branch.cycles", "fetch.taken_bubble"
 _TOGETHER = (
     ("uop_cache.width", "uop_cache.reads"),
     ("uop_cache.width", "uop_cache.joins"),
@@ -130,8 +131,11 @@ _TOGETHER = (
 )
 
 
-def loops(straight: Values) -> Iterator[Structure]:
-    """Yield what may deliver loops where straight code comes by a front end."""
+def loops(straight: Values, taken: int) -> Iterator[Structure]:
+    """Yield what may deliver loops where straight code comes by a front end.
+
+    taken are cycles of a loop of one branch, which fetch may lose of it.
+    """
     entry: dict[str, Sequence[Value]] = {"uop_cache.region_bytes": (64, 32, 16)}
     branches: dict[str, Sequence[Value]] = {"macro_fusion.boundary_bytes": (0, 64, 32, 16)}
     entry |= {"uop_cache.line_uops": _down(16, 4), **_READ}
@@ -140,9 +144,7 @@ def loops(straight: Values) -> Iterator[Structure]:
         name = "the op cache that holds all copies"
         yield Structure(name, straight, free, _TOGETHER, beside=_BESIDE)
         return
-    bubbles: dict[str, Sequence[Value]] = {"fetch.taken_bubble": (0, 1, 2, 3)}
-    blocks = straight["front_end.fetch"] == "blocks"
-    yield Structure("no op cache", straight, {**branches, **(bubbles if blocks else {})})
+    yield _fetched(straight, branches, taken)
     fixed = {**straight, "uop_cache.rule": "entry"}
     together: tuple[tuple[str, str], ...] = (
         *_TOGETHER,
@@ -173,3 +175,19 @@ def loops(straight: Values) -> Iterator[Structure]:
     starts.append({"uop_cache.region_bytes": 64, **cut})
     name = "an op cache of regions"
     yield Structure(name, fixed, region, together, starts, _BESIDE, _GUISES)
+
+
+def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: int) -> Structure:
+    """Return what delivers loops as it does straight code, in which no branch is taken."""
+    free = dict(branches)
+    starts: list[Values] = [{}]
+    if straight["front_end.fetch"] == "blocks":
+        free[_BUBBLE] = (0, 1, 2, 3)
+        if straight["fetch.block_bytes"] == _BYTES[0]:
+            # Where dispatch alone binds straight code, blocks may be as small as it is wide.
+            free["fetch.block_bytes"] = _BYTES
+            starts = [{"fetch.block_bytes": size} for size in _BYTES]
+        if taken > 1:
+            free[_TAKEN] = (taken, 1)
+    fixed = {name: value for name, value in straight.items() if name not in free}
+    return Structure("no op cache", fixed, free, ((_BUBBLE, _TAKEN),), starts)

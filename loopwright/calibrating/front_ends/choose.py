@@ -59,7 +59,7 @@ def choose(machine: Machine, learned: Learned) -> Learned:
     """Return what was learned with its front end."""
     straight = _straight(Kernels(machine, learned, STRAIGHT))
     chosen = {STRAIGHT: straight}
-    structures = list(candidates.loops(straight.plain))
+    structures = list(candidates.loops(straight.plain, parameters.taken(learned)))
     loops = _loops(Kernels(machine, learned, LOOPS), structures, straight)
     timed = any(probe.part == LOOPS for probe in learned.front_end.probes)
     if timed:

@@ -8,11 +8,12 @@ than its parts one after the other tells nothing: what keeps the class busy writ
 which its branches are taken. Where no ports explain them, what delivers code may bind mixtures:
 nops in the places of the branches show it. Where none do then, the fewest mixtures that take longer
 than ports ask for count as bounds: branches may be bound by more than ports, such as by reads of
-flags, and no core takes less than its ports ask for.
+flags, and no core takes less than its ports ask for. Where what keeps a class busy fuses with
+branches, nops stand between them.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -46,21 +47,22 @@ class Branches:
     longer: dict[str, str] = field(default_factory=dict)
 
 
-def measure(laboratory: Laboratory, core: Core) -> Branches:
-    """Return what is known of branches; nothing where the kit has none."""
+def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branches:
+    """Return what is known of branches; fused are the names of forms that fuse with one."""
     kit = laboratory.kit
     found = Branches({}, {}, laboratory.turn())
     for branch in kit.BRANCHES:
-        ports, said = _ports(laboratory, core, branch)
+        ports, said = _ports(laboratory, core, branch, fused)
         for name in (branch.name, branch.opposite):
             _keep(found, name, ports, said)
     for branch in kit.UNFUSED:
-        ports, said = _ports(laboratory, core, branch)
+        ports, said = _ports(laboratory, core, branch, fused)
         places = _places(laboratory, core, branch)
         if places != 1:
             shown = places or "no whole number of"
             ports, said = None, f"nops beside it show {shown} places, not one"
-        _keep(found, branch.name, ports, said)
+        for name in filter(None, (branch.name, branch.opposite)):
+            _keep(found, name, ports, said)
     if kit.JUMP and found.ports:
         found.ports[kit.JUMP] = next(iter(found.ports.values()))
     return found
@@ -135,19 +137,27 @@ class _Mixtures:
         return best[0], f"longer than that beside {', '.join(beside)}"
 
 
-def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> tuple[Ports | None, str]:
+def _ports(
+    laboratory: Laboratory, core: Core, branch: Branch, fused: Container[str]
+) -> tuple[Ports | None, str]:
     """Return the ports of a branch and what they do not explain, or why they are not known."""
     kit = laboratory.kit
     two = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
-    (alone,) = laboratory.time([two * 2])
-    if not alone:
-        return None, alone.refused
-    count = round(4 / alone.cycles)
-    if not count or abs(count * alone.cycles - 4) > _NEAR * 4:
+    count = 0
+    # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
+    for notion in ("loop", "slope"):
+        (alone,) = laboratory.time([two * 2], notion)
+        if not alone:
+            return None, alone.refused
+        count = round(4 / alone.cycles)
+        if count and abs(count * alone.cycles - 4) <= _NEAR * 4:
+            break
+    else:
         took = f"{alone.cycles / 4:.2f} cycles"
         return None, f"alone it takes {took}, which no number of ports explains"
-    asked = [_mixture(kit, one, branch, count) for one in core.classes]
-    # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
+    asked = [
+        _mixture(kit, one, branch, count, apart=one.blocker.name in fused) for one in core.classes
+    ]
     own = [max(_TIMES, len(kernel) / core.width) for kernel in asked]
     for notion in ("loop", "slope"):
         figures = laboratory.time(asked, notion)
@@ -165,10 +175,16 @@ def _ports(laboratory: Laboratory, core: Core, branch: Branch) -> tuple[Ports | 
     return mixtures.bounded(unseen) or (None, "no ports explain what it takes beside others")
 
 
-def _mixture(kit: Kit, beside: Class, branch: Branch, count: int) -> list[bytes]:
-    """Return branches among what keeps a class busy, as many cycles of each."""
+def _mixture(kit: Kit, beside: Class, branch: Branch, count: int, *, apart: bool) -> list[bytes]:
+    """Return branches among what keeps a class busy, as many cycles of each.
+
+    apart: with nops between the former and what stands before them.
+    """
     instances = kernels.Instances()
     blockers = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
-    return kernels.laid(
-        kit, kernels.spread(blockers, [branch.code] * (_TIMES * count)), [branch.code]
-    )
+    mixed = kernels.spread(blockers, [branch.code] * (_TIMES * count))
+    if apart:
+        pairs = zip([branch.code, *mixed], mixed, strict=False)
+        met = ([kit.nop()] * (one != branch.code == other) + [other] for one, other in pairs)
+        mixed = [code for some in met for code in some]
+    return kernels.laid(kit, mixed, [branch.code])

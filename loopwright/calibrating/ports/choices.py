@@ -69,7 +69,7 @@ class Listed:
         self._core = core
         self._load, self._store = core.of(core.load), core.of(core.store)
         self._sets = core.sets
-        self._known: dict[tuple[bool, bool], list[Choice]] = {}
+        self._known: dict[tuple[bool, bool, int], list[Choice]] = {}
 
     def fitting(self, case: Case) -> Iterator[Choice]:
         """Yield what is possible by what is known without floods, the likeliest first."""
@@ -95,14 +95,15 @@ class Listed:
     def _of(self, memory: Memory | None) -> list[Choice]:
         """Return all choices of few uops that compute, with the loads and stores of memory."""
         moves = (memory is not None and memory.read, memory is not None and memory.written)
-        if moves not in self._known:
-            loads = _times(self._load, moves[0])
-            stores = _times(self._store, moves[1])
+        parts = memory.parts if memory else 0
+        if (*moves, parts) not in self._known:
+            loads = _times(self._load, moves[0], parts)
+            stores = _times(self._store, moves[1], parts)
             if moves[1] and self._core.written:
                 stores = [self._core.stored, self._core.stored * 2, *stores]
             # What is computed is written by ports of its own, or by those that stores have.
             own = [(one,) for one in (self._core.data, self._core.written) if one and all(moves)]
-            self._known[moves] = [
+            self._known[*moves, parts] = [
                 self._choice(one)
                 for count in range(MOST + 1)
                 for some in combinations_with_replacement(self._sets, count)
@@ -111,7 +112,7 @@ class Listed:
                 if count or not all(moves) or not self._core.written
                 for one in [(*some, *load, *store)]
             ]
-        return self._known[moves]
+        return self._known[*moves, parts]
 
     def _choice(self, uops: Multiset) -> Choice:
         computing = len(self._core.computing(uops))
@@ -120,6 +121,6 @@ class Listed:
         )
 
 
-def _times(ports: Ports | None, needed: bool) -> list[Multiset]:
-    """Return how often uops of memory may be there: once or twice where one is needed."""
-    return [(ports,), (ports, ports)] if needed and ports else [()]
+def _times(ports: Ports | None, needed: bool, most: int) -> list[Multiset]:
+    """Return how often uops of memory may be there: once and more where one is needed."""
+    return [(ports,) * n for n in range(1, most + 1)] if needed and ports else [()]

@@ -50,11 +50,12 @@ class Core:
     def data(self) -> Ports | None:
         """Return the ports of what stores write, where those of their class are of addresses.
 
-        They are so where loads use them, too. Then floods of stores alone show what needs no
-        address of its own, as changes of memory do whose load has computed it.
+        They are so where loads use some of them, too. Then floods of stores alone show what needs
+        no address of its own, as changes of memory do whose load has computed it. Where loads use
+        just the same, no flood tells them apart.
         """
         load, store = self.of(self.load), self.of(self.store)
-        if not load or not store or not load & store:
+        if not load or not store or load == store or not load & store:
             return None
         return frozenset(range(self._unseen, self._unseen + len(store)))
 
@@ -123,7 +124,7 @@ class Core:
     @cached_property
     def _unseen(self) -> int:
         """Return the number of the first port that no class has."""
-        return max(frozenset().union(*self.ports)) + 1
+        return max(frozenset().union(*self.ports, self.written or ())) + 1
 
     @cached_property
     def _storing(self) -> int | None:

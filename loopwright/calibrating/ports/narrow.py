@@ -219,7 +219,8 @@ def _agrees(core: Core, case: Case, choice: Choice, number: int) -> bool:
     """Say whether a flood shows what a choice has."""
     shown, seen = choice.shown[number], case.seen[number]
     written = case.form.memory is not None and case.form.memory.written
-    if written and core.ports[number] == core.of(core.load):
+    load = core.of(core.load)
+    if written and core.ports[number] == load != core.of(core.store):
         # Address uops of stores may use ports of loads, and do so at random.
         return shown - _SLACK <= seen.measured <= shown + 1 + _SLACK
     if seen.uops is None and case.places > 1 and len(core.ports[number]) >= core.width - _FEW:

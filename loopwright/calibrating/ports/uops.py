@@ -23,6 +23,7 @@ from loopwright.calibrating.ports.rule import Ports
 
 _FUSED = 2  # uops that may share a place
 _CHANGING = 4  # uops of a change of memory, which may all share one
+_ALONE = 0.04  # relative: how far what a form takes alone may lie from what dispatch takes
 _FEW = 4  # forms of the same uops, that tell nothing of the places of another
 _SAMPLE = 24  # forms of which all floods are asked, to see what dispatch counts
 _SAID = 2 / 3  # of those that tell it: what is dispatched in haste seems to have more uops
@@ -219,8 +220,11 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
         return Uops(1, uops, why="of a class")
     if counts:
         return Uops(places.uops or 1, uops, why="by floods and dispatch")
-    computing = len(core.computing(uops))
-    return Uops(max(1, min(places.uops or computing, computing)), uops, why="by floods")
+    # What is dispatched in haste seems to take more.
+    most = len(core.computing(uops) if core.hasty else uops)
+    if places.uops and abs(case.cycles * core.width - places.uops) <= _ALONE * places.uops:
+        most = max(most, places.uops)  # alone it takes just as long as dispatch of as many
+    return Uops(max(1, min(places.uops or most, most)), uops, why="by floods")
 
 
 def _counted(uops: Uops) -> Uops:

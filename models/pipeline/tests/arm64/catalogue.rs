@@ -1,8 +1,8 @@
-//! The list of forms that compute in registers.
+//! The list of forms that compute in registers, load or store.
 
 use loopwright_pipeline::isa::arm64::catalogue::{forms, Form};
 use loopwright_pipeline::isa::arm64::decode;
-use loopwright_pipeline::isa::inst::{Decoded, VECTOR};
+use loopwright_pipeline::isa::inst::{Decoded, Effect, VECTOR};
 use loopwright_pipeline::isa::label::FLAGS;
 
 fn decoded(word: u32) -> Decoded {
@@ -20,8 +20,10 @@ fn word(form: &Form, first: u32) -> u32 {
 #[test]
 fn registers_are_chosen_by_their_fields() {
     let (found, lost) = forms(|_| true);
-    // Products of 8-bit floats: their elements are named by bits of several fields.
-    assert!(lost.iter().all(|name| name.starts_with("fmlal")), "{lost:?}");
+    // Products of 8-bit floats name elements by bits of several fields; structures move their base.
+    let structures = |name: &str| (name.starts_with("ld") || name.starts_with("st")) && name.contains("[x],");
+    let known = |name: &String| name.starts_with("fmlal") || structures(name);
+    assert!(lost.iter().all(known), "{lost:?}");
     assert!(found.len() > 2000, "{}", found.len());
     for form in &found {
         let d = decoded(word(form, 5));
@@ -78,8 +80,47 @@ fn forms_are_those_of_the_tables() {
     for (name, operands) in known {
         assert_eq!(of(name), Some(operands), "{name}");
     }
-    for name in ["ldr x,[x]", "b", "ret", "nop", "cbz"] {
+    for name in ["ldr x,literal", "ld1 1q,[x],i", "ldxr x,[x]", "b", "ret", "nop", "cbz"] {
         assert_eq!(of(name), None, "{name}");
+    }
+}
+
+#[test]
+fn accesses_are_those_of_the_words() {
+    let (found, _) = forms(|_| true);
+    let known = [
+        ("ldr x,[x,i]", 8, true, false, Some((12, 8, false))),
+        ("strb w,[x,i]", 1, false, false, Some((12, 1, false))),
+        ("ldtr w,[x,i]", 4, true, false, Some((9, 1, true))),
+        ("stp q,q,[x,i]", 32, false, false, Some((7, 16, true))),
+        ("ldp x,x,[x],i", 16, true, true, None),
+        ("str q,[x,i]!", 16, false, true, None),
+        ("ldr x,[x,x,3]", 8, true, false, None),
+        ("ld1 4q,[x]", 64, true, false, None),
+        ("st1 2d,[x]", 16, false, false, None),
+        ("ld1 s,e,[x]", 4, true, false, None),
+    ];
+    for (name, bytes, read, moves, field) in known {
+        let form = found
+            .iter()
+            .find(|form| form.name == name)
+            .unwrap_or_else(|| panic!("{name}"));
+        let access = form.access.unwrap();
+        let said = access.displacement.map(|f| (f.width, f.step, f.signed));
+        assert_eq!((access.bytes, access.moves, said), (bytes, moves, field), "{name}");
+        assert_eq!((access.read, access.write), (read, !read), "{name}");
+        let Some(field) = access.displacement else {
+            continue;
+        };
+        let d = decoded(form.word | 3 << field.low);
+        assert_eq!((d.form.as_str(), d.mems[0].disp), (name, 3 * field.step));
+    }
+    // The base stays where it is.
+    for form in found.iter().filter(|form| form.access.is_some()) {
+        let d = decoded(form.word);
+        assert_eq!(d.mems[0].disp, 0, "{form:?}");
+        let stays = |e: &Effect| matches!(e, Effect::Offset { to, from, add: 0 } if to == from);
+        assert!(d.effects.iter().all(stays), "{form:?}");
     }
 }
 

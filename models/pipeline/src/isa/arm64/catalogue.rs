@@ -1,6 +1,7 @@
-//! The forms of AArch64 that compute in registers, found by asking the decoder for all that it
-//! knows: each with a word of code, and where in the word its registers stand.
+//! The forms of AArch64 that compute in registers, or load and store, found by asking the decoder
+//! for all that it knows: each with a word of code, and where in the word its registers stand.
 
+use crate::isa::arm64::accessed::{accessed, Access};
 use crate::isa::arm64::describe;
 use crate::isa::inst::{Branch, Decoded, Reg, Special, VECTOR};
 use crate::isa::label::{Label, FLAGS};
@@ -31,7 +32,7 @@ pub struct Operand {
     pub fields: Vec<u32>,
     /// The highest register that the fields can name.
     pub most: Reg,
-    /// So many registers are read, from the one that is named on.
+    /// So many registers are read or written, from the one that is named on.
     pub count: usize,
     /// Is read.
     pub read: bool,
@@ -52,11 +53,14 @@ pub struct Form {
     pub reads_flags: bool,
     /// Writes the flags.
     pub writes_flags: bool,
+    /// What it accesses in memory.
+    pub access: Option<Access>,
 }
 
-/// Return the forms that compute in registers, by name, and the names of those of which no word is
-/// allocated, or has registers that fields of their own name. Left out are accesses to memory, branches, what acts on the system, and what the
-/// decoder refuses.
+/// Return the forms that compute in registers, load or store, by name, and the names of those of
+/// which no word is allocated, has registers that fields of their own name, or accesses one place
+/// again and again. Left out are accesses by the instruction pointer, branches, what acts on the
+/// system, and what the decoder refuses.
 pub fn forms(mut allocated: impl FnMut(u32) -> bool) -> (Vec<Form>, Vec<String>) {
     let mut found = BTreeMap::new();
     let mut lost = BTreeSet::new();
@@ -106,7 +110,7 @@ fn definitions() -> Vec<&'static Insn> {
                 continue;
             };
             let definition = opcode.definition();
-            if definition.class != InsnClass::IC_SYSTEM && !definition.operands.iter().any(elsewhere) {
+            if definition.class != InsnClass::IC_SYSTEM && !definition.operands.iter().any(unknown) {
                 found.insert((definition.opcode, definition.mask), definition);
             }
         }
@@ -114,14 +118,14 @@ fn definitions() -> Vec<&'static Insn> {
     found.into_values().collect()
 }
 
-/// Whether an operand is in memory, or in a register that the simulator does not have.
-fn elsewhere(operand: &InsnOperand) -> bool {
+/// Whether an operand is a place in code, or a register that the simulator does not have.
+fn unknown(operand: &InsnOperand) -> bool {
     use InsnOperandClass as O;
-    let near = matches!(operand.kind, InsnOperandKind::ADDR_PCREL21 | InsnOperandKind::ADDR_ADRP);
-    matches!(
-        operand.class,
-        O::PRED_REG | O::SVE_REG | O::SVE_REGLIST | O::ZA_ACCESS | O::SYSTEM
-    ) || operand.class == O::ADDRESS && !near
+    use InsnOperandKind as K;
+    let code = matches!(operand.kind, K::ADDR_PCREL14 | K::ADDR_PCREL19 | K::ADDR_PCREL26);
+    let system = operand.class == O::SYSTEM && operand.kind != K::PRFOP;
+    let vector = matches!(operand.class, O::PRED_REG | O::SVE_REG | O::SVE_REGLIST | O::ZA_ACCESS);
+    code || system || vector
 }
 
 /// Words with all values of some bits, those of [`FIRST`] first.
@@ -138,15 +142,19 @@ fn words(fixed: u32, bits: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// What a word does, if it computes in registers.
+/// What a word does, if it computes in registers, loads or stores.
 fn computes(word: u32) -> Option<Decoded> {
     let d = describe(word, 0).ok()?;
-    let plain = d.mems.is_empty() && d.branch == Branch::No && d.special == Special::No;
+    let plain = d.branch == Branch::No && d.special == Special::No;
     (plain && !d.reads.is_empty() | !d.writes.is_empty()).then_some(d)
 }
 
 /// Find the fields of a word that name its registers; none where a register is named by no field.
 fn located(word: u32, d: &Decoded) -> Option<Form> {
+    let (word, access) = match d.mems.is_empty() {
+        true => (word, None),
+        false => accessed(word, computes).map(|(word, access)| (word, Some(access)))?,
+    };
     let mut operands: Vec<Operand> = Vec::new();
     for fields in [&[RD][..], &[RN], &[RM], &[RA], &[RN, RM]] {
         let known = |low: &u32| operands.iter().any(|o| o.fields.contains(low));
@@ -170,6 +178,7 @@ fn located(word: u32, d: &Decoded) -> Option<Form> {
         operands,
         reads_flags: d.reads.iter().any(|r| r.0 == FLAGS),
         writes_flags: d.writes.iter().any(|r| r.0 == FLAGS),
+        access,
     })
 }
 
@@ -201,7 +210,7 @@ fn operand(word: u32, d: &Decoded, fields: &[u32]) -> Option<Operand> {
         vector,
         fields: fields.into(),
         most: if most == 30 { 30 } else { 15 },
-        count: read.len().max(1),
+        count: read.len().max(written.len()),
         read: !read.is_empty(),
         written: !written.is_empty(),
     })

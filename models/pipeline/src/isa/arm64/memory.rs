@@ -250,7 +250,7 @@ fn registers(w: &mut Work, count: u32, merges: bool) {
             w.d.writes.push((0, reg));
         }
         if !loads || merges {
-            w.d.reads.push((n as u8, reg));
+            w.d.reads.push((0, reg));
         }
     }
 }

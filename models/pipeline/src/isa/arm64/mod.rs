@@ -4,6 +4,7 @@
 //! read here. Only instructions whose operands are known get through: for all
 //! others the error names them.
 
+pub mod accessed;
 pub mod catalogue;
 mod float;
 pub mod flow;

@@ -7,14 +7,22 @@ use crate::isa::arm64::catalogue;
 use pyo3::prelude::*;
 
 /// An operand of a form: its label, whether it is a vector register, the lowest bits of the fields
-/// that name it, the highest register that they can name, how many are read, read, written.
+/// that name it, the highest register that they can name, how many it stands for, read, written.
 pub type Operand = (u8, bool, Vec<u32>, u8, usize, bool, bool);
 
-/// A form: its name, a word of code, whether it reads and writes the flags, and its operands.
-pub type Form = (String, u32, bool, bool, Vec<Operand>);
+/// The field of a displacement: its lowest bit, its bits, bytes for each that it counts, whether it
+/// counts below zero.
+pub type Displacement = (u32, u32, i64, bool);
 
-/// List the forms of AArch64 that compute in registers, and the names of those of which no word is
-/// an instruction by the judgement of `allocated`.
+/// What is accessed: bytes, whether it is loaded, stored, the base is written, the displacement.
+pub type Access = (u16, bool, bool, bool, Option<Displacement>);
+
+/// A form: its name, a word of code, whether it reads and writes the flags, its operands, and what
+/// it accesses in memory.
+pub type Form = (String, u32, bool, bool, Vec<Operand>, Option<Access>);
+
+/// List the forms of AArch64 that compute in registers, load or store, and the names of those of
+/// which no word is an instruction by the judgement of `allocated`.
 #[pyfunction]
 pub fn arm64_forms(allocated: &Bound<'_, PyAny>) -> PyResult<(Vec<Form>, Vec<String>)> {
     let mut failed = None;
@@ -28,7 +36,18 @@ pub fn arm64_forms(allocated: &Bound<'_, PyAny>) -> PyResult<(Vec<Form>, Vec<Str
     let operand = |o: catalogue::Operand| (o.label, o.vector, o.fields, o.most, o.count, o.read, o.written);
     let listed = found.into_iter().map(|form| {
         let operands = form.operands.into_iter().map(operand).collect();
-        (form.name, form.word, form.reads_flags, form.writes_flags, operands)
+        let access = form.access.map(|a| {
+            let field = a.displacement.map(|f| (f.low, f.width, f.step, f.signed));
+            (a.bytes, a.read, a.write, a.moves, field)
+        });
+        (
+            form.name,
+            form.word,
+            form.reads_flags,
+            form.writes_flags,
+            operands,
+            access,
+        )
     });
     Ok((listed.collect(), lost))
 }

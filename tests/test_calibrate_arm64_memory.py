@@ -1,0 +1,161 @@
+"""Loads, stores and branches of a simulated AArch64 core come out as they are."""
+
+import csv
+import tomllib
+
+import calibrations
+import pytest
+
+from loopwright import kernels as library
+from loopwright import paths
+from loopwright.calibrating import kernels
+from loopwright.calibrating.experiments import gone
+from loopwright.calibrating.forms import arm64, arm64_kit, kits
+from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.code import binding
+from loopwright.code.decode import decode
+from loopwright.cores import microarchs
+from loopwright.predicting import subjects
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline
+
+CHANGED = {
+    "memory.forward_cycles": "9", "memory.split_load_bytes": "32",
+    "memory.split_load_cycles": "2", "fetch.block_bytes": "32", "fetch.taken_bubble": "1",
+    "mispredict.cycles": "17", "macro_fusion.pairs": "flags", "memory.forward_parts": "false",
+    "retire.reorder_buffer": "120",
+}  # fmt: skip
+FORMS = {form.name: form for form in arm64.forms(None)[0]}
+
+
+@pytest.fixture(scope="module", params=[("neoverse-n1", None), ("tsv110", CHANGED)])
+def learned(request, tmp_path_factory):
+    """Return a core, what was changed of it by hand, and the folder of what was learned."""
+    core, settings = request.param
+    folder, _ = calibrations.learned(tmp_path_factory, core, calibrations.ARM64, settings)
+    return core, settings or {}, folder
+
+
+def rows(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def parameters(text):
+    """Return the parameters of a core.toml by dotted name."""
+    tables = tomllib.loads(text)
+    return {
+        f"{table}.{name}": one["value"]
+        for table, entries in tables.items()
+        if isinstance(entries, dict)
+        for name, one in entries.items()
+        if isinstance(one, dict) and "value" in one
+    }
+
+
+def test_rules_of_memory_and_of_branches_are_found_again(learned):
+    core, settings, folder = learned
+    mine = parameters((folder / f"simulated-{core}" / "core.toml").read_text())
+    true = parameters((paths.models_root() / core / "core.toml").read_text())
+    asked = [
+        "memory.load_cycles", "memory.forward_cycles", "memory.split_load_bytes",
+        "memory.split_load_cycles", "fetch.block_bytes", "mispredict.cycles",
+        "retire.reorder_buffer",
+    ]  # fmt: skip
+    said = {name: str(mine.get(name)) for name in asked}
+    assert said == {name: settings.get(name, str(true.get(name))) for name in asked}
+    assert mine["taken_branch.cycles"] == 1 + int(settings.get("fetch.taken_bubble", 0))
+    assert mine.get("memory.forward_parts", False) is (core == "neoverse-n1")
+    assert mine["macro_fusion.pairs"] == ("table" if settings else "none")
+
+
+def test_what_fuses_with_branches_is_what_writes_flags(learned):
+    core, settings, folder = learned
+    table = rows(folder / f"simulated-{core}" / "instructions.csv")
+    fusing = {row["mnemonic"]: row["flags"] for row in table if "fuse=" in row["flags"]}
+    asked = set(arm64_kit.FUSING) & set(calibrations.ARM64) - {"sub"}
+    assert fusing == (dict.fromkeys(asked, "fuse=az") if settings else {})
+
+
+def test_kernels_loops_take_what_they_do_on_the_core(learned, monkeypatch):
+    core, settings, folder = learned
+    blocks = [
+        Block("arm64", one.code, "loop", one.natural)
+        for kernel in library.every()
+        if kernel.isa == "arm64"
+        for one in subjects.of_variants(list(kernel.variants.values()), microarchs.load(core))
+    ]
+    assert len(blocks) > 4
+    true = Simulated(core, settings, noise=0)._core
+    asked = [(one.code, one.offset) for one in blocks]
+    cycles = [row["cycles"] for row in true.predict(asked, notion="loop", bottleneck=False)]
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    mine = Pipeline().predict(blocks, microarchs.load(f"simulated-{core}"))
+    assert [one.error for one in mine if one.error] == []
+    assert [one.cycles for one in mine] == pytest.approx(cycles, rel=0.02)
+
+
+def test_nothing_that_loads_or_stores_is_left_out_but_for_a_few(learned):
+    core, _, folder = learned
+    left = {row["form"]: row["why"] for row in rows(folder / f"simulated-{core}" / "left-out.csv")}
+    known = [f for f in FORMS.values() if f.memory and f.mnemonic in calibrations.ARM64]
+    lost = [form.name for form in known if "no figures" not in left.get(form.name, "no figures")]
+    assert len(known) > 150
+    assert len(lost) <= 2, lost
+
+
+@pytest.mark.parametrize(
+    ("name", "displacement", "text"),
+    [
+        ("ldr x,[x,i]", 4088, "ldr x1, [x2, #0xff8]"),
+        ("ldr x,[x,i]", 4, "ldur x1, [x2, #4]"),
+        ("str q,[x,i]", -16, "stur q1, [x2, #-0x10]"),
+        ("ldtr x,[x,i]", -256, "ldtr x1, [x2, #-0x100]"),
+    ],
+)
+def test_displacements_are_encoded_as_assemblers_do(name, displacement, text):
+    code = FORMS[name].encode({"0": 1, "a": 2, "disp": displacement})
+    assert [one.text for one in decode("arm64", code)] == [text]
+
+
+@pytest.mark.parametrize(
+    ("name", "displacement"),
+    [("ldr x,[x,i]", 257), ("ldtr x,[x,i]", 256), ("stp x,x,[x,i]", 4), ("ld1 1q,[x]", 16)],
+)
+def test_displacements_that_do_not_fit_are_refused(name, displacement):
+    with pytest.raises(ValueError, match=f"{displacement} bytes do not fit"):
+        FORMS[name].encode({"0": 1, "1": 3, "a": 2, "disp": displacement})
+
+
+def test_bases_that_are_written_are_nobodys_results():
+    pool = arm64_kit.POOLS["gpr"]
+    written = {*pool.own, *pool.others}
+    assert written.isdisjoint(pool.moved[0] + pool.moved[1])
+    for form in FORMS.values():
+        if form.memory and form.memory.moves:
+            (one,) = decode("arm64", kernels.apart(form, 1))
+            base = next(number for number in one.text.split("[")[1].split("]")[0:1])
+            assert int(base.split(",")[0][1:]) in pool.moved[form.memory.written], one.text
+
+
+def test_stores_lie_apart_from_what_loads_read():
+    pool = arm64_kit.POOLS["gpr"].constant
+    short = [f for f in FORMS.values() if f.memory and f.memory.reach and not f.memory.moves]
+    for form in short:
+        if form.memory.reach[-1] > 4000:
+            continue
+        where = kernels.place(form, 3)
+        assert where.get("a", pool[0]) == pool[form.memory.written]
+        assert where["disp"] in form.memory.reach
+
+
+def test_branches_that_go_by_bits_are_as_many_as_asked_for():
+    known = kits.of("arm64").gone(False, 4)
+    random = kits.of("arm64").gone(True, 4)
+    assert len(known) == len(random)
+    for code in (known, random):
+        (named,) = binding.forms("arm64", [code])
+        assert named.count("tbnz") == 4
+    found = gone.measure(Laboratory(Simulated("neoverse-n1", noise=0)))
+    assert 8 < found.cost.cycles < 12
