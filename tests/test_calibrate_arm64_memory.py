@@ -134,9 +134,13 @@ def test_bases_that_are_written_are_nobodys_results():
     assert written.isdisjoint(pool.moved[0] + pool.moved[1])
     for form in FORMS.values():
         if form.memory and form.memory.moves:
-            (one,) = decode("arm64", kernels.apart(form, 1))
-            base = next(number for number in one.text.split("[")[1].split("]")[0:1])
-            assert int(base.split(",")[0][1:]) in pool.moved[form.memory.written], one.text
+            one, *behind = decode("arm64", kernels.apart(form, 1))
+            base = one.text.rsplit("[")[-1].split("]")[0].split(",")[0]
+            assert int(base[1:]) in pool.moved[form.memory.written], one.text
+            # What moves it on by more than nothing is followed by what takes that off again.
+            assert [i.text.split(", ")[:2] for i in behind] == [[f"sub {base}", base]] * bool(
+                form.undone
+            )
 
 
 def test_stores_lie_apart_from_what_loads_read():
@@ -148,6 +152,20 @@ def test_stores_lie_apart_from_what_loads_read():
         where = kernels.place(form, 3)
         assert where.get("a", pool[0]) == pool[form.memory.written]
         assert where["disp"] in form.memory.reach
+
+
+def test_what_gives_back_a_base_is_no_part_of_a_form(learned):
+    core, _, folder = learned
+    table = {
+        (row["mnemonic"], operands): row
+        for row in rows(folder / f"simulated-{core}" / "instructions.csv")
+        for operands in row["operands"].split(";")
+    }
+    for structure in ("ld1 4q", "ld1 2d", "st1 3q"):
+        mnemonic, registers = structure.split()
+        plain, moved = (table[mnemonic, f"{registers},[x]{end}"] for end in ("", ",i"))
+        base = table["sub", "x,x,i"]["ports"]
+        assert sorted(moved["ports"].split("+")) == sorted([*plain["ports"].split("+"), base])
 
 
 def test_branches_that_go_by_bits_are_as_many_as_asked_for():

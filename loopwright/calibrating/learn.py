@@ -1,5 +1,6 @@
 """All experiments in their order: what is learned of a core."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -51,7 +52,7 @@ class Microcode:
     """What a sequencer sends: of forms of so many places or more, all but those that are decoded.
 
     own has forms of which another number is decoded, stall are the cycles of a switch to it and
-    back, and why says what that rests on.
+    back, and why says what that rests on; it begins with "assumption" where others explain as much.
     """
 
     fewest: int
@@ -164,6 +165,21 @@ def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
     return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
 
 
+def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the uops of forms without those of what gives back the value of a base behind them."""
+    out = {}
+    for form in forms:
+        behind, both = known.get(form.undone), known[form.name]
+        if form.undone and both.ports is not None:
+            left = Counter(both.ports)
+            left.subtract(behind.ports if behind and behind.ports else ())
+            sure = behind is not None and behind.ports is not None and min(left.values()) >= 0
+            why = f"less {form.undone}; {both.why}" if sure else f"beside {form.undone} not known"
+            ports = tuple(left.elements()) if sure else None
+            out[form.name] = Uops(max(1, both.places - 1), ports, both.busy, why)
+    return out
+
+
 def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     """Do all experiments; step hears what is being learned."""
     kit = laboratory.kit
@@ -175,7 +191,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     rest = [form for form in base.runs if form.name not in shown.uops]
     with_memory = memory.find(laboratory, rest, core, rates, latencies, base.places, shown)
     known = shown.uops | with_memory
-    known |= _count(known)
+    known |= _count(known) | _undone(base.runs, known)
     step("front end")
     delivery = front_end.measure(laboratory, base.singles, known)
     step("loads, stores and branches")

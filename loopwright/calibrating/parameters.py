@@ -121,7 +121,8 @@ def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
     if one := learned.microcode:
         cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
         table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
-        tables.setdefault(table, []).append((key, one.stall, fitted(one.why)))
+        why = one.why if one.why.startswith("assumption") else fitted(one.why)
+        tables.setdefault(table, []).append((key, one.stall, why))
     return tables
 
 

@@ -49,9 +49,8 @@ def calibrate(
 ) -> int:
     """Learn a core from timing alone: its width, latencies, and what runs on which ports.
 
-    Forms that compute in registers, of x86-64 and AArch64; of x86-64 loads, stores and branches,
-    too. What is not known for sure is left out and listed. A run that was killed goes on where it
-    was.
+    Forms of x86-64 and AArch64 that compute in registers, load or store, and branches. What is not
+    known for sure is left out and listed. A run that was killed goes on where it was.
 
     \b
     loopwright calibrate -o cores

@@ -50,7 +50,7 @@ def forms(isa: str, codes: Sequence[bytes]) -> list[list[str] | None]:
 
 Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
 Arm64Field = tuple[int, int, int, bool]
-Arm64Access = tuple[int, bool, bool, bool, Arm64Field | None]
+Arm64Access = tuple[int, bool, bool, bool, int, Arm64Field | None]
 Arm64Form = tuple[str, int, bool, bool, list[Arm64Operand], Arm64Access | None]
 
 

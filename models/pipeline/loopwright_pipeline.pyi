@@ -82,7 +82,7 @@ def arm64_forms(
             bool,
             bool,
             list[tuple[int, bool, list[int], int, int, bool, bool]],
-            tuple[int, bool, bool, bool, tuple[int, int, int, bool] | None] | None,
+            tuple[int, bool, bool, bool, int, tuple[int, int, int, bool] | None] | None,
         ]
     ],
     list[str],
@@ -93,10 +93,10 @@ def arm64_forms(
     operands and what it accesses in memory. An operand is its label, whether it is a vector
     register, the lowest bits of the fields of five that name it, the highest register that they can
     name, how many it stands for from that on, whether it is read, and written. An access is its
-    bytes, whether it is loaded, stored, whether the base is written (the word leaves its value),
-    and the displacement, if there is one: lowest bit, bits, bytes for each that it counts, whether
-    it counts below zero. The word is one that allocated takes for an instruction; of the others it
-    takes none.
+    bytes, whether it is loaded, stored, whether the base is written, by how many bytes the word
+    moves it on, and the displacement, if there is one: lowest bit, bits, bytes for each that it
+    counts, whether it counts below zero. The word is one that allocated takes for an instruction;
+    of the others it takes none.
     """
 
 def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:

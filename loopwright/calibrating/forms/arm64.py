@@ -16,6 +16,7 @@ _VECTOR_BITS, _GPR_BITS = 128, 64
 _BASE, _INDEX = "a", "x"
 _ADDRESS = {4: _BASE, 5: _INDEX}  # labels of the decoder
 _STACK = 31
+_SUBTRACT, _BACK = 0xD1000000, "sub x,x,i"
 _PARTS = 2  # uops that may access memory for one register; for more, one each, and one
 # Of loads and stores: bits that tell scaled displacements from those of bytes, and the field of the
 # latter. Assemblers take these where the others do not fit.
@@ -35,7 +36,7 @@ def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
 
 def _why(name: str) -> str:
     if "[" in name:
-        return "its base moves on with each access"
+        return "its base moves on by a register"
     return "no instruction, or none whose registers can be chosen"
 
 
@@ -50,9 +51,11 @@ def _every() -> tuple[Sequence[Form], Sequence[str]]:
         if reads or writes:
             operands.append(Operand("f", "flags", 0, reads, writes))
         if isinstance(seen, Outline):
-            encode = _encoding(word, found, access[-1] if access else None)
+            encode = _encoding(word, found, access)
             memory = _memory(access, found) if access else None
-            out.append(Form(name, tuple(operands), encode, arm64_kit, seen.needs, memory))
+            undone = _BACK if access and access[4] else ""
+            kind = (arm64_kit, seen.needs, memory, "", undone)
+            out.append(Form(name, tuple(operands), encode, *kind))
     return out, lost
 
 
@@ -81,7 +84,7 @@ def _operand(found: Arm64Operand) -> Operand:
 
 
 def _memory(access: Arm64Access, operands: Sequence[Arm64Operand]) -> Memory:
-    size, read, written, moves, field = access
+    size, read, written, moves, _, field = access
     registers = sum(one[4] for one in operands if one[0] not in _ADDRESS)
     reach = _reach(field) if field else range(1)
     return Memory(8 * size, read, written, reach, moves, registers + _PARTS - 1)
@@ -93,7 +96,9 @@ def _reach(field: Arm64Field) -> range:
     return range(least * step, (least + (1 << width)) * step, step)
 
 
-def _encoding(word: int, operands: Sequence[Arm64Operand], field: Arm64Field | None) -> Encode:
+def _encoding(word: int, operands: Sequence[Arm64Operand], access: Arm64Access | None) -> Encode:
+    by, field = access[4:] if access else (0, None)
+
     def encode(registers: Mapping[str, int]) -> bytes:
         out = _placed(word, field, registers.get("disp", 0))
         for one in operands:
@@ -104,9 +109,14 @@ def _encoding(word: int, operands: Sequence[Arm64Operand], field: Arm64Field | N
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
-        return _code(out)
+        return _code(out) + (_back(registers[_BASE], by) if by else b"")
 
     return encode
+
+
+def _back(base: int, by: int) -> bytes:
+    """Return what takes bytes off a register."""
+    return _code(_SUBTRACT | by << 10 | base << 5 | base)
 
 
 def _placed(word: int, field: Arm64Field | None, displacement: int) -> int:

@@ -58,7 +58,8 @@ class Form:
     encode takes the number of a register for each operand with a choice, by its label, and "disp",
     the displacement of an address in bytes (0 where it is not given); with "x" any address has an
     index, and "i" is the value of a constant. twin names the form that has a register where this
-    one has memory, if there is one.
+    one has memory, if there is one. undone names the form that follows in its code and gives back
+    the value of a base that it moves on.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Form:
     needs: frozenset[str] = frozenset()
     memory: Memory | None = None
     twin: str = ""
+    undone: str = ""
 
     @property
     def mnemonic(self) -> str:

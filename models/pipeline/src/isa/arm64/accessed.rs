@@ -28,14 +28,16 @@ pub struct Access {
     pub read: bool,
     /// Is stored.
     pub write: bool,
-    /// The base is written, with the value that it had.
+    /// The base is written.
     pub moves: bool,
+    /// Bytes that the base moves on by.
+    pub by: i64,
     /// Where the displacement stands; none where there is none, or the base is written.
     pub displacement: Option<Displacement>,
 }
 
-/// Return a word of the same form as a given one that accesses the place its base points to and
-/// leaves the base there, and what it accesses; none where there is no such word.
+/// Return a word of the same form as a given one that accesses the place its base points to, leaves
+/// the base there if any such word does, and what it accesses; none where that is not known.
 ///
 /// computes says what a word does.
 pub fn accessed(word: u32, computes: impl Fn(u32) -> Option<Decoded>) -> Option<(u32, Access)> {
@@ -65,9 +67,10 @@ pub fn accessed(word: u32, computes: impl Fn(u32) -> Option<Decoded>) -> Option<
         read: mem.read,
         write: mem.write,
         moves,
+        by: if moves { place(&d)? } else { 0 },
         displacement: field.filter(|_| !moves),
     };
-    (place(&d)? == 0).then_some((word, access))
+    (mem.disp == 0).then_some((word, access))
 }
 
 /// Where an instruction accesses memory, or moves its base to; none where that is not known.

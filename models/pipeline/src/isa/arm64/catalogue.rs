@@ -58,8 +58,8 @@ pub struct Form {
 }
 
 /// Return the forms that compute in registers, load or store, by name, and the names of those of
-/// which no word is allocated, has registers that fields of their own name, or accesses one place
-/// again and again. Left out are accesses by the instruction pointer, branches, what acts on the
+/// which no word is allocated, has registers that fields of their own name, or moves its base on by
+/// a constant. Left out are accesses by the instruction pointer, branches, what acts on the
 /// system, and what the decoder refuses.
 pub fn forms(mut allocated: impl FnMut(u32) -> bool) -> (Vec<Form>, Vec<String>) {
     let mut found = BTreeMap::new();

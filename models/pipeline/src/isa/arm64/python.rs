@@ -14,8 +14,9 @@ pub type Operand = (u8, bool, Vec<u32>, u8, usize, bool, bool);
 /// counts below zero.
 pub type Displacement = (u32, u32, i64, bool);
 
-/// What is accessed: bytes, whether it is loaded, stored, the base is written, the displacement.
-pub type Access = (u16, bool, bool, bool, Option<Displacement>);
+/// What is accessed: bytes, whether it is loaded, stored, the base is written, by how many bytes it
+/// moves on, the displacement.
+pub type Access = (u16, bool, bool, bool, i64, Option<Displacement>);
 
 /// A form: its name, a word of code, whether it reads and writes the flags, its operands, and what
 /// it accesses in memory.
@@ -38,7 +39,7 @@ pub fn arm64_forms(allocated: &Bound<'_, PyAny>) -> PyResult<(Vec<Form>, Vec<Str
         let operands = form.operands.into_iter().map(operand).collect();
         let access = form.access.map(|a| {
             let field = a.displacement.map(|f| (f.low, f.width, f.step, f.signed));
-            (a.bytes, a.read, a.write, a.moves, field)
+            (a.bytes, a.read, a.write, a.moves, a.by, field)
         });
         (
             form.name,
