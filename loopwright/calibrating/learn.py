@@ -52,7 +52,7 @@ class Microcode:
     """What a sequencer sends: of forms of so many places or more, all but those that are decoded.
 
     own has forms of which another number is decoded, stall are the cycles of a switch to it and
-    back, and why says what that rests on; it begins with "assumption" where others explain as much.
+    back, and why says what that rests on.
     """
 
     fewest: int

@@ -24,7 +24,6 @@ _FEWEST = range(trust.LARGE, 8)  # places of what may be microcode
 _DECODED = (0, 4)  # places that decoders send of it
 _STALLS = (2, 4, 6, 8)  # cycles
 _BETTER = 0.92  # of the error without microcode that a rule leaves at most
-_AS_GOOD = 0.002  # of the error: what noise makes of it
 _CLEAR = 0.01  # less, too, that another number of places of a form leaves
 _LEAST = 12  # mixtures that a rule is chosen by
 
@@ -51,14 +50,6 @@ def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> L
         return learned
     said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
     said += f", {100 * without:.1f} % without microcode"
-    alike = [
-        str(rule.stall)
-        for rule, error in errors.items()
-        if rule == replace(best, stall=rule.stall) and rule != best
-        if error <= errors[best] + _AS_GOOD
-    ]
-    if alike:
-        said = f"assumption: {' or '.join(sorted(alike))} explain as much; {said}"
     decoded = _own(laboratory, learned, best, own)
     learned = replace(learned, microcode=replace(best, own=decoded, why=said))
     return _free(laboratory, learned, forms, own)

@@ -121,7 +121,7 @@ def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
     if one := learned.microcode:
         cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
         table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
-        why = one.why if one.why.startswith("assumption") else fitted(one.why)
+        why = f"assumption: no kernel shows it by itself; {one.why} [{SOURCE}]"
         tables.setdefault(table, []).append((key, one.stall, why))
     return tables
 
