@@ -139,12 +139,7 @@ def _timed_chains(forms: Sequence[Form], measured: Path) -> list[Kernel]:
 
 def _check(name: str, some: Sequence[Kernel], true: Laboratory, mine: Laboratory) -> Check:
     codes = [one.code for one in some]
-    # Without branches a loop cannot be predicted; the core's own front end is in the way of copies.
-    notion = "slope" if true.kit.BRANCHES else "unrolled"
-    found = [
-        [f.cycles for f in true.time(codes, "slope")],
-        [f.cycles for f in mine.time(codes, notion)],
-    ]
+    found = [[f.cycles for f in one.time(codes, "slope")] for one in (true, mine)]
     return Check(name, [one.forms for one in some], *found)
 
 

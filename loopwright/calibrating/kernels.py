@@ -31,11 +31,10 @@ def apart(form: Form, number: int = 0, *, near: bool = False) -> bytes:
             own = form.kit.POOLS[operand.kind].own
             given[operand.label] = own[(number + len(given)) % len(own)]
     where = place(form, number, _APART)
-    if form.memory and _short(form.memory):
-        return form.encode({**registers(form, given), **where})
-    if near and form.memory:
+    far = form.memory and not _short(form.memory)
+    if near and far:
         where = {"disp": number * _CHUNK}
-    elif form.memory and form.memory.written:
+    elif form.memory and form.memory.written and far:
         size = max(form.memory.bits // 8, 8)
         where = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
     return form.encode({**registers(form, given), **where})

@@ -42,7 +42,7 @@ def _fitted(laboratory: Laboratory, learned: Learned, found: Gone) -> tuple[int,
     for cycles in range(max(middle - _AROUND, 1), middle + _AROUND + 1):
         settings = {_CYCLES: str(cycles)}
         said = gone.measure(tried.laboratory(learned, laboratory.machine, [code], settings))
-        if said and said.cost:
+        if said.cost:
             best = min(
                 best,
                 (cycles, abs(said.cost.cycles - found.cost.cycles)),

@@ -20,7 +20,7 @@ class Special:
     """What was measured, and why the rest is left out."""
 
     serialising: Serialising
-    gone: Gone | None
+    gone: Gone
     strings: Sequence[Timed]
     aliased: Mapping[str, Aliased]
     left: Mapping[str, str]
@@ -30,12 +30,11 @@ class Special:
         for name, beside in self.serialising.figures.items():
             for said, figure in beside.items():
                 yield name, said, figure, "a copy, by slope"
-        if self.gone:
-            trip = f"a trip of {gone.BRANCHES} branches and their bits"
-            yield "", "branches by random bits", self.gone.random, trip
-            yield "", "branches by bits that never change", self.gone.known, trip
-            half = "of half of the random branches"
-            yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
+        trip = f"a trip of {gone.BRANCHES} branches and their bits"
+        yield "", "branches by random bits", self.gone.random, trip
+        yield "", "branches by bits that never change", self.gone.known, trip
+        half = "of half of the random branches"
+        yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
         for said, one in self.aliased.items():
             yield "", f"{ALIASING}, {said}", one.same, f"{one.cost:.1f} cycles for looking alike"
             yield "", f"{ALIASING}, and a line, {said}", one.other, ""
@@ -45,7 +44,7 @@ def measure(laboratory: Laboratory, forms: Mapping[str, Form]) -> Special:
     """Do these experiments; forms are those that are learned, by name."""
     serial, branches = serialising.measure(laboratory, forms), gone.measure(laboratory)
     left = dict(serial.left)
-    if branches and branches.cost.refused:
+    if branches.cost.refused:
         left[MISPREDICTION] = branches.cost.refused
     repeated = strings.measure(laboratory, list(strings.every(laboratory.kit)))
     aliased = aliasing.measure(laboratory, forms)

@@ -118,9 +118,7 @@ def predicted(
 ) -> list[tuple[Mixture, Figure, Figure]]:
     """Return what the machine takes for mixtures, and what the core that would be written does."""
     kernels = [one.kernel for one in asked]
-    # Where branches are not learned, the copies of a loop are predicted without it.
-    notion = "loop" if laboratory.kit.BRANCHES else "unrolled"
-    said = write.laboratory(learned, laboratory.machine).time(kernels, notion)
+    said = write.laboratory(learned, laboratory.machine).time(kernels)
     return list(zip(asked, laboratory.time(kernels), said, strict=True))
 
 

@@ -121,8 +121,8 @@ def _forwarded(kit: Kit, forms: Mapping[str, Form], base: int) -> dict[str, list
     index = {**place, "x": kit.POOLS["gpr"].constant[1]}
     for said, (one, other) in kit.FORWARDS.items():
         if one in forms and other in forms:
-            at_ = index if said == "indexed" else place
-            asked[f"forwarded, {said}"] = stored.pair(forms[one], forms[other], at_)
+            address = index if said == "indexed" else place
+            asked[f"forwarded, {said}"] = stored.pair(forms[one], forms[other], address)
     for said, name in kit.UPDATES.items():
         if name in forms:
             asked[f"updated, {said}"] = [stored.update(forms[name], place)]

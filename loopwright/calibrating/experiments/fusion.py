@@ -28,7 +28,7 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], width: Width) -> dict
     kit = laboratory.kit
     tried = [form for form in forms if form.mnemonic in kit.FUSING]
     kinds: Mapping[str, Branch] = {branch.kind: branch for branch in reversed(kit.BRANCHES)}
-    if not tried or not kinds:
+    if not tried:
         return {}
     first = next(iter(kit.BRANCHES))
     fused = _fused(laboratory, [(form, first) for form in tried], width)

@@ -23,8 +23,7 @@ _SURE = 3.0  # standard deviations
 class Gone:
     """The cycles of a trip by random bits and by others, and of a misprediction.
 
-    cost is refused where nothing is lost, or where that is not known; it is None where the machine
-    has no such kernel.
+    cost is refused where nothing is lost, or where that is not known.
     """
 
     random: Figure
@@ -32,11 +31,9 @@ class Gone:
     cost: Figure
 
 
-def measure(laboratory: Laboratory) -> Gone | None:
+def measure(laboratory: Laboratory) -> Gone:
     """Return what a misprediction costs."""
     random, known = (laboratory.kit.gone(by, BRANCHES) for by in (True, False))
-    if not random:
-        return None
     every = tuple(product((False, True), repeat=BRANCHES))
     runs = [_run(every), _run((tuple(n % 2 == 1 for n in range(BRANCHES)),))]
     one, other = laboratory.turns([random, known], runs)

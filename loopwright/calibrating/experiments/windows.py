@@ -113,9 +113,7 @@ def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, 
 
     The same pairs among the fillers, not taken, leave room for as many more as they are fused.
     """
-    closing = next((branch for branch in kit.BRANCHES if branch.kind == "z"), None)
-    if closing is None:
-        return _MOST_ENDS, _MOST_ENDS
+    closing = next(branch for branch in kit.BRANCHES if branch.kind == "z")
     if known.at is None:
         return 1, _MOST_ENDS
     (pairs,) = shaded.near([replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS)], known)

@@ -52,7 +52,7 @@ class Kit(Protocol):
     POOLS: Mapping[str, Pool]
     BYTES: int  # of every instruction; 0 where they differ
     DISPATCHED: str
-    LOAD: str  # names of the forms that only load and store a register; "" where none is used
+    LOAD: str  # names of the forms that only load and store a register
     STORE: str
     LOADS: Mapping[str, str]  # forms that only load, by the parameter that their latency is
     FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
@@ -64,9 +64,9 @@ class Kit(Protocol):
     PUSH: str  # names of the forms that move a register to the stack and from it; "" where none is
     POP: str
     STACK: int  # number of the stack pointer among general-purpose registers
-    BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count; none: not learned
+    BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count
     UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
-    JUMP: str  # name of the plain jump; "" where there are no branches
+    JUMP: str  # name of the plain jump
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as trips of a loop are counted
     FENCE: bytes  # waits until all before it has retired; nothing where none is known to
@@ -121,7 +121,7 @@ class Kit(Protocol):
         ...
 
     def gone(self, random: bool, branches: int) -> bytes:
-        """Return so many branches forwards, over a nop each, that go by bits; nothing: not known.
+        """Return so many branches forwards, over a nop each, that go by bits.
 
         They are bits of a generator whose state is in memory, or else those of a register that
         nothing writes, set and clear in turn; all else is the same.

@@ -211,7 +211,7 @@ def hold(register: int, on: int) -> list[bytes]:
 
 
 def gone(random: bool, branches: int) -> bytes:
-    """Return so many branches forwards, over a nop each, that go by bits; nothing: not known.
+    """Return so many branches forwards, over a nop each, that go by bits.
 
     They are bits of a generator whose state is in memory, or else those of a register that nothing
     writes, set and clear in turn; all else is the same. The bits of a trip are made in the one

@@ -63,7 +63,7 @@ def measure(laboratory: Laboratory, core: Core, fused: Container[str]) -> Branch
             ports, said = None, f"nops beside it show {shown} places, not one"
         for name in filter(None, (branch.name, branch.opposite)):
             _keep(found, name, ports, said)
-    if kit.JUMP and found.ports:
+    if found.ports:
         found.ports[kit.JUMP] = next(iter(found.ports.values()))
     return found
 
