@@ -10,11 +10,11 @@ the random ones take longer, over half their number.
 from dataclasses import dataclass
 from itertools import product
 
+from loopwright.calibrating.forms import bits
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.machines.machine import Run
 
 BRANCHES = 6
-_PLACE = 64  # bytes behind a line: of the generator's state
 _WRONG = 0.5  # share of random branches
 _SURE = 3.0  # standard deviations
 
@@ -47,4 +47,4 @@ def measure(laboratory: Laboratory) -> Gone:
 
 
 def _run(ways: tuple[tuple[bool, ...], ...]) -> Run:
-    return Run(ways, load=_PLACE, store=_PLACE)
+    return Run(ways, load=bits.PLACE, store=bits.PLACE)

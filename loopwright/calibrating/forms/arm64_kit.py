@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from loopwright.calibrating.forms import bits
 from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
 # x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
@@ -57,12 +58,6 @@ REPEATED: Mapping[str, int] = {}
 SHORT = bytes.fromhex("1f2003d5")  # nop
 COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
 MOVE = bytes.fromhex("e00301aa")  # mov x0, x1
-# Of a generator modulo 2 ** 64: all of its states follow each other, and high bits have no period
-# that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
-_MULTIPLIER, _INCREMENT = 0x2545F495, 0x1B873593
-_PLACE = 64  # bytes behind a line: of the generator's state
-_HIGHEST, _STEP = 62, 3  # bits of the generator that branches go by
-_SET, _CLEAR = 29, 62  # bits of pointers
 _ZERO = 31
 _CARRY_SET = 2  # the condition
 
@@ -161,17 +156,16 @@ def gone(random: bool, branches: int) -> bytes:
     writes, set and clear in turn; all else is the same. The bits of a trip are made in the one
     before, so that no branch waits for them.
     """
-    bits, state, factor, more = 1, 2, 3, 4
+    before, state, factor, more = 1, 2, 3, 4
     constant = POOLS["gpr"].constant[0]
-    place = _PLACE // 8 << 10 | constant << 5 | state
-    out = [0xAA0003E0 | state << 16 | bits, 0xF9400000 | place]  # mov, ldr
-    for register, value in ((factor, _MULTIPLIER), (more, _INCREMENT)):
+    place = bits.PLACE // 8 << 10 | constant << 5 | state
+    out = [0xAA0003E0 | state << 16 | before, 0xF9400000 | place]  # mov, ldr
+    for register, value in ((factor, bits.MULTIPLIER), (more, bits.INCREMENT)):
         out += [0xD2800000 | (value & 0xFFFF) << 5 | register]  # movz
         out += [0xF2A00000 | (value >> 16) << 5 | register]  # movk
     out += [0x9B000000 | _three(state, state, factor) | more << 10, 0xF9000000 | place]  # madd, str
-    for number in range(branches):
-        bit = _HIGHEST - _STEP * number if random else _SET if number % 2 else _CLEAR
-        of = bits if random else constant
+    of = before if random else constant
+    for bit in bits.chosen(random, branches):
         out += [0x37000040 | bit >> 5 << 31 | (bit & 31) << 19 | of]  # tbnz, over what follows
         out += [int.from_bytes(nop(), "little")]
     return b"".join(map(_word, out))

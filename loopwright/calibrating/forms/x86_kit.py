@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import iced_x86 as iced
 
+from loopwright.calibrating.forms import bits
 from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
 # rsp and the counter of trips are left alone; implied registers are no instruction's choice.
@@ -80,11 +81,6 @@ SHORT = bytes.fromhex("90")  # nop
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
 COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's trips are counted
 _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
-# Of a generator modulo 2 ** 64: all of its states follow each other, and high bits have no period
-# that a predictor could hold. It goes on from where it was in memory, as registers are set anew.
-_MULTIPLIER, _INCREMENT = 0x2545F495, 0x1B873593
-_HIGHEST, _STEP = 62, 3  # bits of the generator that branches go by
-_SET, _CLEAR = 29, 62  # bits of pointers
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
 _R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
@@ -218,20 +214,19 @@ def gone(random: bool, branches: int) -> bytes:
     before, so that no branch waits for them.
     """
     code, create = iced.Code, iced.Instruction
-    bits, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
-    place = iced.MemoryOperand(constant, displ=64, displ_size=1)
+    before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
+    place = iced.MemoryOperand(constant, displ=bits.PLACE, displ_size=1)
     out = [
-        create.create_reg_reg(code.MOV_R64_RM64, bits, state),
+        create.create_reg_reg(code.MOV_R64_RM64, before, state),
         create.create_reg_mem(code.MOV_R64_RM64, state, place),
-        create.create_reg_reg_i32(code.IMUL_R64_RM64_IMM32, state, state, _MULTIPLIER),
-        create.create_reg_i32(code.ADD_RM64_IMM32, state, _INCREMENT),
+        create.create_reg_reg_i32(code.IMUL_R64_RM64_IMM32, state, state, bits.MULTIPLIER),
+        create.create_reg_i32(code.ADD_RM64_IMM32, state, bits.INCREMENT),
         create.create_mem_reg(code.MOV_RM64_R64, place, state),
     ]
     made = b"".join(map(_encoded, out))
     over = bytes((0x72, len(nop()))) + nop()  # jb
-    for number in range(branches):
-        bit = _HIGHEST - _STEP * number if random else _SET if number % 2 else _CLEAR
-        of = bits if random else constant
+    of = before if random else constant
+    for bit in bits.chosen(random, branches):
         made += _encoded(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
     return made
 
