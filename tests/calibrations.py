@@ -1,6 +1,8 @@
 """Simulated cores that calibration learned, each once for all tests that read it."""
 
+import csv
 import hashlib
+import tomllib
 
 import pandas as pd
 from once import once
@@ -45,6 +47,24 @@ def learned(factory, core, mnemonics, settings=None):
     asked = hashlib.sha256(repr((mnemonics, settings)).encode()).hexdigest()[:8]
     folder = once(factory, f"{core}-{asked}", make)
     return folder, pd.read_pickle(folder / "rows.pickle")
+
+
+def rows(path):
+    """Return the rows of a table that calibrate wrote, without its comments."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+def parameters(folder):
+    """Return the parameters of the core in a folder, by dotted name."""
+    tables = tomllib.loads((folder / "core.toml").read_text())
+    return {
+        f"{table}.{name}": one["value"]
+        for table, entries in tables.items()
+        if isinstance(entries, dict)
+        for name, one in entries.items()
+        if isinstance(one, dict) and "value" in one
+    }
 
 
 class Slower:

@@ -1,6 +1,5 @@
 """Calibration finds a known core again, from timing with noise alone."""
 
-import csv
 import json
 import re
 from collections import Counter
@@ -10,6 +9,7 @@ from itertools import permutations
 
 import calibrations
 import pytest
+from calibrations import rows
 
 import loopwright as lw
 from loopwright.calibrating import write
@@ -44,11 +44,6 @@ def uops(text):
         times, _, ports = part.rpartition("*")
         out += [frozenset(ports)] * int(times or 1)
     return Counter(out)
-
-
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def test_ports_are_found_again_but_for_their_names(learned):

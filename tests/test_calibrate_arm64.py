@@ -1,10 +1,10 @@
 """Calibration finds a known AArch64 core again, from timing with noise alone."""
 
-import csv
 from itertools import permutations, product
 
 import calibrations
 import pytest
+from calibrations import rows
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.forms import arm64, arm64_kit, kits
@@ -24,11 +24,6 @@ def learned(tmp_path_factory):
     """Return the folder of what was learned of a simulated Neoverse N1."""
     folder, _ = calibrations.learned(tmp_path_factory, CORE, calibrations.ARM64)
     return folder / f"simulated-{CORE}"
-
-
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def uops(text, without):

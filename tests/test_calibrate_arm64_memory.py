@@ -1,10 +1,10 @@
 """Loads, stores and branches of a simulated AArch64 core come out as they are."""
 
-import csv
-import tomllib
+from functools import cache
 
 import calibrations
 import pytest
+from calibrations import rows
 
 from loopwright import kernels as library
 from loopwright import paths
@@ -12,6 +12,7 @@ from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments import gone
 from loopwright.calibrating.forms import arm64, arm64_kit, kits
 from loopwright.calibrating.laboratory import Laboratory
+from loopwright.calibrating.machines.machine import Trial
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.code import binding
 from loopwright.code.decode import decode
@@ -26,7 +27,12 @@ CHANGED = {
     "mispredict.cycles": "17", "macro_fusion.pairs": "flags", "memory.forward_parts": "false",
     "retire.reorder_buffer": "120",
 }  # fmt: skip
-FORMS = {form.name: form for form in arm64.forms(None)[0]}
+
+
+@cache
+def known():
+    """Return all forms by their names."""
+    return {form.name: form for form in arm64.forms(None)[0]}
 
 
 @pytest.fixture(scope="module", params=[("neoverse-n1", None), ("tsv110", CHANGED)])
@@ -37,27 +43,10 @@ def learned(request, tmp_path_factory):
     return core, settings or {}, folder
 
 
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
-def parameters(text):
-    """Return the parameters of a core.toml by dotted name."""
-    tables = tomllib.loads(text)
-    return {
-        f"{table}.{name}": one["value"]
-        for table, entries in tables.items()
-        if isinstance(entries, dict)
-        for name, one in entries.items()
-        if isinstance(one, dict) and "value" in one
-    }
-
-
 def test_rules_of_memory_and_of_branches_are_found_again(learned):
     core, settings, folder = learned
-    mine = parameters((folder / f"simulated-{core}" / "core.toml").read_text())
-    true = parameters((paths.models_root() / core / "core.toml").read_text())
+    mine = calibrations.parameters(folder / f"simulated-{core}")
+    true = calibrations.parameters(paths.models_root() / core)
     asked = [
         "memory.load_cycles", "memory.forward_cycles", "memory.split_load_bytes",
         "memory.split_load_cycles", "fetch.block_bytes", "mispredict.cycles",
@@ -87,9 +76,9 @@ def test_kernels_loops_take_what_they_do_on_the_core(learned, monkeypatch):
         for one in subjects.of_variants(list(kernel.variants.values()), microarchs.load(core))
     ]
     assert len(blocks) > 4
-    true = Simulated(core, settings, noise=0)._core
-    asked = [(one.code, one.offset) for one in blocks]
-    cycles = [row["cycles"] for row in true.predict(asked, notion="loop", bottleneck=False)]
+    true = Simulated(core, settings, noise=0)
+    found = true.measure([Trial(one.code, "loop", one.offset) for one in blocks])
+    cycles = [one.cycles for one in found]
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     mine = Pipeline().predict(blocks, microarchs.load(f"simulated-{core}"))
     assert [one.error for one in mine if one.error] == []
@@ -99,9 +88,9 @@ def test_kernels_loops_take_what_they_do_on_the_core(learned, monkeypatch):
 def test_nothing_that_loads_or_stores_is_left_out_but_for_a_few(learned):
     core, _, folder = learned
     left = {row["form"]: row["why"] for row in rows(folder / f"simulated-{core}" / "left-out.csv")}
-    known = [f for f in FORMS.values() if f.memory and f.mnemonic in calibrations.ARM64]
-    lost = [form.name for form in known if "no figures" not in left.get(form.name, "no figures")]
-    assert len(known) > 150
+    asked = [f for f in known().values() if f.memory and f.mnemonic in calibrations.ARM64]
+    lost = [form.name for form in asked if "no figures" not in left.get(form.name, "no figures")]
+    assert len(asked) > 150
     assert len(lost) <= 2, lost
 
 
@@ -115,7 +104,7 @@ def test_nothing_that_loads_or_stores_is_left_out_but_for_a_few(learned):
     ],
 )
 def test_displacements_are_encoded_as_assemblers_do(name, displacement, text):
-    code = FORMS[name].encode({"0": 1, "a": 2, "disp": displacement})
+    code = known()[name].encode({"0": 1, "a": 2, "disp": displacement})
     assert [one.text for one in decode("arm64", code)] == [text]
 
 
@@ -125,14 +114,14 @@ def test_displacements_are_encoded_as_assemblers_do(name, displacement, text):
 )
 def test_displacements_that_do_not_fit_are_refused(name, displacement):
     with pytest.raises(ValueError, match=f"{displacement} bytes do not fit"):
-        FORMS[name].encode({"0": 1, "1": 3, "a": 2, "disp": displacement})
+        known()[name].encode({"0": 1, "1": 3, "a": 2, "disp": displacement})
 
 
 def test_bases_that_are_written_are_nobodys_results():
     pool = arm64_kit.POOLS["gpr"]
     written = {*pool.own, *pool.others}
     assert written.isdisjoint(pool.moved[0] + pool.moved[1])
-    for form in FORMS.values():
+    for form in known().values():
         if form.memory and form.memory.moves:
             one, *behind = decode("arm64", kernels.apart(form, 1))
             base = one.text.rsplit("[")[-1].split("]")[0].split(",")[0]
@@ -145,7 +134,7 @@ def test_bases_that_are_written_are_nobodys_results():
 
 def test_stores_lie_apart_from_what_loads_read():
     pool = arm64_kit.POOLS["gpr"].constant
-    short = [f for f in FORMS.values() if f.memory and f.memory.reach and not f.memory.moves]
+    short = [f for f in known().values() if f.memory and f.memory.reach and not f.memory.moves]
     for form in short:
         if form.memory.reach[-1] > 4000:
             continue
@@ -169,10 +158,10 @@ def test_what_gives_back_a_base_is_no_part_of_a_form(learned):
 
 
 def test_branches_that_go_by_bits_are_as_many_as_asked_for():
-    known = kits.of("arm64").gone(False, 4)
+    same = kits.of("arm64").gone(False, 4)
     random = kits.of("arm64").gone(True, 4)
-    assert len(known) == len(random)
-    for code in (known, random):
+    assert len(same) == len(random)
+    for code in (same, random):
         (named,) = binding.forms("arm64", [code])
         assert named.count("tbnz") == 4
     found = gone.measure(Laboratory(Simulated("neoverse-n1", noise=0)))

@@ -1,10 +1,10 @@
 """What a core needs to predict whole blocks is found again: memory, branches, fusion."""
 
-import csv
 import tomllib
 
 import calibrations
 import pytest
+from calibrations import rows
 
 from loopwright.calibrating.experiments import fusion, width
 from loopwright.calibrating.forms import x86
@@ -39,11 +39,6 @@ def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
     core, mnemonics = request.param
     return core, calibrations.learned(tmp_path_factory, core, mnemonics)[0]
-
-
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -1,12 +1,11 @@
 """What serialises, wrong branches and strings of simulated cores come out as they are."""
 
-import csv
-import tomllib
 from dataclasses import replace
 from itertools import product
 
 import calibrations
 import pytest
+from calibrations import rows
 
 from loopwright.calibrating.experiments import aliasing, gone, serialising, strings
 from loopwright.calibrating.experiments.aliasing import Aliased
@@ -32,20 +31,10 @@ def learned(request, tmp_path_factory):
     return core, folder
 
 
-def rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(line for line in file if not line.startswith("#")))
-
-
 def found(folder, core):
     """Return the parameters of what was learned, by dotted name."""
-    tables = tomllib.loads((folder / f"simulated-{core}" / "core.toml").read_text())
-    return {
-        f"{table}.{name}": row["value"]
-        for table, entries in tables.items()
-        if table in ("serial", "mispredict", "string")
-        for name, row in entries.items()
-    }
+    every = calibrations.parameters(folder / f"simulated-{core}")
+    return {n: v for n, v in every.items() if n.startswith(("serial.", "mispredict.", "string."))}
 
 
 def test_what_was_changed_comes_out_again(learned):

@@ -9,7 +9,7 @@ from loopwright.calibrating.forms.form import Form, Memory, Operand
 from loopwright.calibrating.forms.kit import Kit
 
 _WINDOW = 32  # bytes: some cores slow branches that touch the end of a window
-_LINE = 64  # bytes
+_LINE, _WORD = 64, 8  # bytes
 _LONG = 8  # bytes: longer instructions may be bound by what delivers them
 APART = 3  # instances of what is tested
 BROUGHT = 1.0  # cycles in which any core brings in a long instruction
@@ -35,7 +35,7 @@ def apart(form: Form, number: int = 0, *, near: bool = False) -> bytes:
     if near and far:
         where = {"disp": number * _CHUNK}
     elif form.memory and form.memory.written and far:
-        size = max(form.memory.bits // 8, 8)
+        size = max(form.memory.bits // 8, _WORD)
         where = {"disp": _WRITTEN + max(_CHUNK - (number % NEAR + 1) * size, 0)}
     return form.encode({**registers(form, given), **where})
 
@@ -49,7 +49,7 @@ def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
     memory = form.memory
     if memory is None:
         return {}
-    size = max(memory.bits // 8, 8)
+    size = max(memory.bits // 8, _WORD)
     step = size if memory.written else (_LINE + size) // size * size
     if _short(memory):
         return _beside(form, memory, number + (_PLACES // 2 if start else 0), step)
@@ -59,7 +59,7 @@ def place(form: Form, number: int, start: int = 0) -> dict[str, int]:
 
 def _short(memory: Memory) -> bool:
     """Say whether not all displacements can be encoded that are wanted."""
-    return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _LINE // 8
+    return memory.reach is not None and memory.reach[-1] < _WRITTEN + _APART + _PLACES * _WORD
 
 
 def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int]:
@@ -68,7 +68,8 @@ def _beside(form: Form, memory: Memory, number: int, step: int) -> dict[str, int
     if memory.moves:
         bases = pool.moved[memory.written]
         return {"a": bases[number % len(bases)]}
-    within = [one for one in memory.reach or () if one % step == 0]
+    reach = memory.reach or range(1)
+    within = range(-(-reach.start // step) * step, reach.stop, step)
     where = {"disp": within[number % len(within)]}
     return {"a": pool.constant[1], "x": pool.constant[2], **where} if memory.written else where
 

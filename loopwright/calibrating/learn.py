@@ -169,14 +169,16 @@ def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]
     """Return the uops of forms without those of what gives back the value of a base behind them."""
     out = {}
     for form in forms:
-        behind, both = known.get(form.undone), known[form.name]
-        if form.undone and both.ports is not None:
-            left = Counter(both.ports)
-            left.subtract(behind.ports if behind and behind.ports else ())
-            sure = behind is not None and behind.ports is not None and min(left.values()) >= 0
-            why = f"less {form.undone}; {both.why}" if sure else f"beside {form.undone} not known"
-            ports = tuple(left.elements()) if sure else None
-            out[form.name] = Uops(max(1, both.places - 1), ports, both.busy, why)
+        both, behind = known[form.name], known.get(form.undone)
+        if not form.undone or both.ports is None:
+            continue
+        less = behind.ports if behind else None
+        if less is None or Counter(less) - Counter(both.ports):
+            ports, why = None, f"beside {form.undone} not known"
+        else:
+            ports = tuple((Counter(both.ports) - Counter(less)).elements())
+            why = f"less {form.undone}; {both.why}"
+        out[form.name] = Uops(max(1, both.places - 1), ports, both.busy, why)
     return out
 
 

@@ -62,7 +62,7 @@ def measure(laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, U
     prefixed = not kit.BYTES and _long_are_slow(laboratory)
     nop = partial(_nop, kit, prefixed)
     probes = list(straight.probes(kit, nop, forms, known))
-    probes += small_loops.probes(kit, nop, _two(forms, known))
+    probes += small_loops.probes(laboratory.isa, kit, nop, _two(forms, known))
     timings = laboratory.trials([probe.trial for probe in probes])
     return FrontEnd(probes, timings, not prefixed, {}, {}, {})
 

@@ -21,12 +21,11 @@ _WIDE = tuple(bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3
 _RANDOM, _SEED = 40, 43
 
 
-def probes(kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+def probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
     """Yield the loops; several are instances of a form of two uops, if one is known.
 
     On AArch64, where lengths are one, they are of nops alone.
     """
-    isa = "arm64" if kit.BYTES else "x86_64"
     for count in _COUNTS:
         yield _probe(f"a loop of {count} nops", [nop(4)] * count, isa=isa)
     for count in _PLACED:
@@ -34,7 +33,7 @@ def probes(kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
             name = f"a loop of {count} nops at code offset {offset}"
             yield _probe(name, [nop(4)] * count, offset, isa=isa)
     if kit.BYTES:
-        yield from _placed(nop, kit.BYTES)
+        yield from _placed(isa, nop, kit.BYTES)
         return
     yield from _dense(nop)
     yield from _wide(nop)
@@ -48,13 +47,13 @@ def probes(kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
         yield _probe(name, [nop(size) for size in sizes], offset, aside=number % 2 > 0)
 
 
-def _placed(nop: Nop, size: int) -> Iterator[Probe]:
+def _placed(isa: str, nop: Nop, size: int) -> Iterator[Probe]:
     """Yield loops of some numbers of nops of one size at some code offsets."""
     draw = random.Random(_SEED)
     for number in range(_RANDOM):
         count, offset = draw.randint(1, 30), size * draw.randrange(64 // size)
         name = f"a loop of {count} nops at code offset {offset}, at random"
-        yield _probe(name, [nop(size)] * count, offset, aside=number % 2 > 0, isa="arm64")
+        yield _probe(name, [nop(size)] * count, offset, aside=number % 2 > 0, isa=isa)
 
 
 def _probe(

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from loopwright.calibrating.experiments import chains
-from loopwright.calibrating.experiments.chains import BASE, Chain
+from loopwright.calibrating.experiments.chains import Chain
+from loopwright.calibrating.forms.form import BASE
 from loopwright.calibrating.laboratory import Laboratory
 
 

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loopwright.calibrating import kernels
-from loopwright.calibrating.forms.form import Form, Operand
+from loopwright.calibrating.forms.form import BASE, INDEX, Form, Operand
 from loopwright.calibrating.forms.kit import Kit
 
-BASE, INDEX = "a", "x"
 _TURNS = 6  # copies of a form whose result is its own operand
 _UPDATED = 16  # copies of what changes memory, before it changes a place again
 _ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself

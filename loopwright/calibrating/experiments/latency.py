@@ -18,8 +18,8 @@ from functools import partial
 
 from loopwright.calibrating import kernels
 from loopwright.calibrating.experiments import carriers, chains
-from loopwright.calibrating.experiments.chains import BASE, Chain
-from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.experiments.chains import Chain
+from loopwright.calibrating.forms.form import BASE, Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _WHOLE = 0.12  # cycles: how far from a whole number a latency may lie

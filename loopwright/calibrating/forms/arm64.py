@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from loopwright.calibrating.forms import arm64_kit
-from loopwright.calibrating.forms.form import Encode, Form, Memory, Operand
+from loopwright.calibrating.forms.form import (
+    BASE,
+    DISPLACEMENT,
+    INDEX,
+    Encode,
+    Form,
+    Memory,
+    Operand,
+)
 from loopwright.code import binding
 from loopwright.code.binding import Arm64Access, Arm64Field, Arm64Operand
 from loopwright.code.decode import decode
@@ -13,8 +21,7 @@ from loopwright.errors import InputError
 
 _FIELD = 0x1F
 _VECTOR_BITS, _GPR_BITS = 128, 64
-_BASE, _INDEX = "a", "x"
-_ADDRESS = {4: _BASE, 5: _INDEX}  # labels of the decoder
+_ADDRESS = {4: BASE, 5: INDEX}  # labels of the decoder
 _STACK = 31
 _SUBTRACT, _BACK = 0xD1000000, "sub x,x,i"
 _PARTS = 2  # uops that may access memory for one register; for more, one each, and one
@@ -80,7 +87,7 @@ def _operand(found: Arm64Operand) -> Operand:
     label = _label(found)
     kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
     # A base that is written keeps its value: nothing is to be told from waiting for it.
-    return Operand(label, kind, bits, read, written and label != _BASE)
+    return Operand(label, kind, bits, read, written and label != BASE)
 
 
 def _memory(access: Arm64Access, operands: Sequence[Arm64Operand]) -> Memory:
@@ -100,16 +107,16 @@ def _encoding(word: int, operands: Sequence[Arm64Operand], access: Arm64Access |
     by, field = access[4:] if access else (0, None)
 
     def encode(registers: Mapping[str, int]) -> bytes:
-        out = _placed(word, field, registers.get("disp", 0))
+        out = _placed(word, field, registers.get(DISPLACEMENT, 0))
         for one in operands:
             _, _, fields, most, *_ = one
             label = _label(one)
             number = registers[label]
-            if number > (_STACK if label == _BASE else most):
+            if number > (_STACK if label == BASE else most):
                 raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
             for low in fields:
                 out = out & ~(_FIELD << low) | number << low
-        return _code(out) + (_back(registers[_BASE], by) if by else b"")
+        return _code(out) + (_back(registers[BASE], by) if by else b"")
 
     return encode
 

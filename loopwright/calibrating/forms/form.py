@@ -6,6 +6,8 @@ from functools import cached_property
 
 from loopwright.calibrating.forms.kit import Kit
 
+# Of an address, among the operands and the numbers of registers.
+BASE, INDEX, DISPLACEMENT = "a", "x", "disp"
 _HALF = 128  # bits of a vector that older instructions write
 _NARROW = 16  # bits of stores that some caches merge
 
@@ -29,7 +31,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a form accesses in memory. Its address is made of operands: base "a", index "x".
+    """What a form accesses in memory. Its address is made of operands: BASE, INDEX.
 
     reach are the displacements that can be encoded, None where any can. moves says that the base is
     written: what is encoded leaves its value. parts are uops that load, or store, at most.
@@ -55,8 +57,8 @@ Encode = Callable[[Mapping[str, int]], bytes]
 class Form:
     """A form by the name that `instructions.csv` has for it.
 
-    encode takes the number of a register for each operand with a choice, by its label, and "disp",
-    the displacement of an address in bytes (0 where it is not given); with "x" any address has an
+    encode takes the number of a register for each operand with a choice, by its label, and
+    DISPLACEMENT of an address in bytes (0 where it is not given); with INDEX any address has an
     index, and "i" is the value of a constant. twin names the form that has a register where this
     one has memory, if there is one. undone names the form that follows in its code and gives back
     the value of a base that it moves on.

@@ -6,11 +6,8 @@ from dataclasses import replace
 import iced_x86 as iced
 
 from loopwright.calibrating.forms import x86_kit
-from loopwright.calibrating.forms.form import Form
+from loopwright.calibrating.forms.form import BASE, DISPLACEMENT, INDEX, Form
 from loopwright.calibrating.forms.x86_encode import (
-    BASE,
-    DISPLACEMENT,
-    INDEX,
     NO_BASE,
     SCALE,
     Part,

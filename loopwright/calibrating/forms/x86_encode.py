@@ -7,7 +7,7 @@ from typing import Any
 
 import iced_x86 as iced
 
-from loopwright.calibrating.forms.form import Memory, Operand
+from loopwright.calibrating.forms.form import BASE, DISPLACEMENT, INDEX, Memory, Operand
 from loopwright.code.decode import READS, WRITES
 
 _GPR = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{n}" for n in range(8, 16)))
@@ -34,7 +34,6 @@ _IMMEDIATE = {
     "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
-BASE, INDEX, DISPLACEMENT = "a", "x", "disp"  # of an address, among the numbers of registers
 NO_BASE = -1  # the number of a base that there is not
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant

@@ -143,7 +143,6 @@ def _ports(
     """Return the ports of a branch and what they do not explain, or why they are not known."""
     kit = laboratory.kit
     two = [branch.code, branch.code, *kit.pad(_BLOCK - 2 * len(branch.code))]
-    count = 0
     # Where branches that are taken are slow, the one that closes a loop has to be in no figure.
     for notion in ("loop", "slope"):
         (alone,) = laboratory.time([two * 2], notion)
@@ -184,7 +183,15 @@ def _mixture(kit: Kit, beside: Class, branch: Branch, count: int, *, apart: bool
     blockers = [instances.of(beside.blocker) for _ in range(_TIMES * beside.size)]
     mixed = kernels.spread(blockers, [branch.code] * (_TIMES * count))
     if apart:
-        pairs = zip([branch.code, *mixed], mixed, strict=False)
-        met = ([kit.nop()] * (one != branch.code == other) + [other] for one, other in pairs)
-        mixed = [code for some in met for code in some]
+        mixed = _apart(mixed, branch.code, kit.nop())
     return kernels.laid(kit, mixed, [branch.code])
+
+
+def _apart(code: Sequence[bytes], branch: bytes, nop: bytes) -> list[bytes]:
+    """Return code with a nop before each branch that follows something else."""
+    out: list[bytes] = []
+    for one in code:
+        if one == branch and out and out[-1] != branch:
+            out.append(nop)
+        out.append(one)
+    return out

@@ -96,14 +96,15 @@ class Listed:
         """Return all choices of few uops that compute, with the loads and stores of memory."""
         moves = (memory is not None and memory.read, memory is not None and memory.written)
         parts = memory.parts if memory else 0
-        if (*moves, parts) not in self._known:
+        key = (*moves, parts)
+        if key not in self._known:
             loads = _times(self._load, moves[0], parts)
             stores = _times(self._store, moves[1], parts)
             if moves[1] and self._core.written:
                 stores = [self._core.stored, self._core.stored * 2, *stores]
             # What is computed is written by ports of its own, or by those that stores have.
             own = [(one,) for one in (self._core.data, self._core.written) if one and all(moves)]
-            self._known[*moves, parts] = [
+            self._known[key] = [
                 self._choice(one)
                 for count in range(MOST + 1)
                 for some in combinations_with_replacement(self._sets, count)
@@ -112,7 +113,7 @@ class Listed:
                 if count or not all(moves) or not self._core.written
                 for one in [(*some, *load, *store)]
             ]
-        return self._known[*moves, parts]
+        return self._known[key]
 
     def _choice(self, uops: Multiset) -> Choice:
         computing = len(self._core.computing(uops))
