@@ -29,8 +29,9 @@ def trials(path):
             job = {"kind": rest}
         elif word == "end" and job["kind"] == "block":
             notion = "loop" if "counter" in job else "unrolled"
-            trial = Trial(bytes.fromhex(job["code"]), notion, int(job["offset"]))
-            out[job["id"]] = trial
+            code, offset = bytes.fromhex(job["code"]), int(job["offset"])
+            looks = (Trial(code, notion, offset, look=look) for look in range(3))
+            out[job["id"]] = next(one for one in looks if job["id"].endswith(one.key))
         else:
             job[word] = rest
     return out

@@ -33,7 +33,7 @@ from loopwright.predicting.forms import TABLE
 from loopwright.predicting.forms import forms as table
 
 CASES = REPO / "validation" / "changed.toml"
-_DEFAULTS = REPO / "models" / "pipeline" / "src" / "core" / "params.rs"
+_DEFAULTS = REPO / "models" / "pipeline" / "src" / "core" / "params"
 _DECLARED = re.compile(
     r"^    (\w+) \{$|^        (?:/\*\* .* \*/ )?(\w+): .*= Some\((.+)\),$", re.MULTILINE
 )
@@ -224,7 +224,8 @@ def _entries(core: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _defaults() -> dict[str, str]:
     """Return what the simulator takes where core.toml says nothing."""
     out, part = {}, ""
-    for head, key, value in _DECLARED.findall(_DEFAULTS.read_text()):
+    text = "\n".join(file.read_text() for file in sorted(_DEFAULTS.glob("*.rs")))
+    for head, key, value in _DECLARED.findall(text):
         part = head or part
         if key:
             out[f"{part}.{key}"] = value.rpartition("::")[2].lstrip("&").strip('"').lower()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from loopwright.calibrating import parameters, write
+from loopwright.calibrating import parameters, trust, write
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.learn import Learned
@@ -47,10 +47,11 @@ def _plain(learned: Learned, form: Form) -> bool:
 
 def _mixtures(forms: Sequence[Form]) -> list[list[bytes]]:
     draw = random.Random(_SEED)
-    return [
-        classes.mixture([(form, draw.randint(1, _MOST)) for form in draw.sample(forms, 3)])
-        for _ in range(_MIXTURES)
-    ]
+    out = []
+    for form in draw.choices(forms, k=_MIXTURES):
+        three = [form, *trust.partners(draw, form, forms)]
+        out.append(classes.mixture([(one, draw.randint(1, _MOST)) for one in three]))
+    return out
 
 
 def _error(

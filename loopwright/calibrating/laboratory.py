@@ -9,6 +9,7 @@ from loopwright.measuring.blocks import trips
 
 MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
+_LOOKS = 3  # at what all else rests on
 _TRIES = 8  # of what is refused for a reason of the moment
 _WINDOW = 32  # bytes: the closing branch starts behind a boundary of as many
 
@@ -38,15 +39,19 @@ class Laboratory:
         self.machine = machine
         self.isa = machine.isa
         self.kit = kits.of(machine.isa)
-        self._figures: dict[tuple[str, tuple[bytes, ...]], Figure] = {}
+        self._figures: dict[tuple[str, int, tuple[bytes, ...]], Figure] = {}
 
-    def time(self, kernels: Sequence[Sequence[bytes]], notion: str = "loop") -> list[Figure]:
-        """Return a figure for each kernel, in order."""
-        wanted = [(notion, tuple(kernel)) for kernel in kernels]
+    def time(
+        self, kernels: Sequence[Sequence[bytes]], notion: str = "loop", look: int = 0
+    ) -> list[Figure]:
+        """Return a figure for each kernel, in order; another look measures it anew."""
+        wanted = [(notion, look, tuple(kernel)) for kernel in kernels]
         missing = list(dict.fromkeys(k for k in wanted if k not in self._figures))
         plans = [
-            _straight(kernel) if notion == "unrolled" else _plan(self.isa, kernel, notion)
-            for _, kernel in missing
+            _straight(kernel, look)
+            if notion == "unrolled"
+            else _plan(self.isa, kernel, notion, look)
+            for _, _, kernel in missing
         ]
         trials = [trial for plan in plans if not isinstance(plan, str) for trial in plan.trials]
         timings = dict(zip((t.key for t in trials), self._measure(trials), strict=True))
@@ -55,6 +60,18 @@ class Laboratory:
                 Figure(float("nan"), 0.0, plan) if isinstance(plan, str) else _slope(plan, timings)
             )
         return [self._figures[kernel] for kernel in wanted]
+
+    def time_surely(self, kernels: Sequence[Sequence[bytes]]) -> list[Figure]:
+        """Return the middle one of three looks at each kernel in a loop, in order.
+
+        What disturbs a machine for a moment stands in the figures of that moment alike.
+        """
+        looks = [self.time(kernels, look=look) for look in range(_LOOKS)]
+        out = []
+        for some in zip(*looks, strict=True):
+            known = sorted(filter(None, some), key=lambda one: one.cycles)
+            out.append(known[(len(known) - 1) // 2] if known else some[0])
+        return out
 
     def turn(self, body: bytes = b"") -> Figure:
         """Return the cycles of a trip of a loop, its counting branch included."""
@@ -104,27 +121,27 @@ class _Plan:
     copies: int
 
 
-def _straight(kernel: tuple[bytes, ...]) -> _Plan:
+def _straight(kernel: tuple[bytes, ...], look: int) -> _Plan:
     """Return the copies to time that stand back to back."""
-    return _Plan((Trial(b"".join(kernel), "unrolled"),), 1)
+    return _Plan((Trial(b"".join(kernel), "unrolled", look=look),), 1)
 
 
-def _plan(isa: str, kernel: tuple[bytes, ...], notion: str) -> _Plan | str:
+def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan | str:
     """Return the loops to time for a kernel, or why there are none."""
     body = b"".join(kernel)
     most = copies(kernel)
     if most < (2 if notion == "slope" else 1):
         many = f"{len(body)} bytes are too long for {'two copies' if most else 'a copy'} in a loop"
         return many if body else "an empty kernel takes no time"
-    long = _loop(isa, body * most)
+    long = _loop(isa, body * most, look=look)
     if notion == "loop":
         return _Plan((long,), most)
-    return _Plan((_loop(isa, body * (most // 2)), long), most // 2)
+    return _Plan((_loop(isa, body * (most // 2), look=look), long), most // 2)
 
 
-def _loop(isa: str, body: bytes, run: Run | None = None) -> Trial:
+def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
     code = body + trips.closing(isa, COUNTER[isa], len(body))
-    return Trial(code, "loop", -len(body) % _WINDOW, run)
+    return Trial(code, "loop", -len(body) % _WINDOW, run, look)
 
 
 def _slope(plan: _Plan, timings: dict[str, Timing]) -> Figure:

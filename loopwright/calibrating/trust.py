@@ -123,13 +123,15 @@ def predicted(
 
 
 def _plain(learned: Learned, form: Form) -> bool:
-    """Say whether a form of a core that gives ports in haste has just the uops of a class, or none.
+    """Say whether a form of a core that gives ports in haste computes on just those of a class.
 
     What it takes beside others is known of the class.
     """
     core, uops = learned.core, learned.uops[form.name].ports
+    if not core.hasty or uops is None:
+        return False
     classes = [core.blocked(n) for n in range(len(core.classes))]
-    return core.hasty and uops is not None and uops in [(), *classes]
+    return uops in [(), *classes] or tuple(core.computing(uops)) in [(), *classes]
 
 
 def _merged(learned: Learned, form: Form) -> bool:
@@ -161,16 +163,22 @@ def _drawn(
 
 def _mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
     """Return a mixture of a form with two others."""
+    beside = partners(draw, form, others)
+    parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in beside)]
+    return Mixture(form.name, [one.name for one in beside], classes.mixture(parts))
+
+
+def partners(draw: random.Random, form: Form, others: Sequence[Form]) -> list[Form]:
+    """Return two others at random that can stand beside a form and each other, if there are any."""
     others = [other for other in others if other is not form]
     some = [other for other in others if form.beside(other)]
     if len(some) > 1:
         others = some
     for _ in range(_DRAWS):
-        partners = draw.sample(others, 2)
-        if partners[0].beside(partners[1]):
+        two = draw.sample(others, 2)
+        if two[0].beside(two[1]):
             break
-    parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in partners)]
-    return Mixture(form.name, [one.name for one in partners], classes.mixture(parts))
+    return two
 
 
 def _scatter(shown: Sequence[tuple[Mixture, Figure, Figure]]) -> float:

@@ -6,6 +6,7 @@ from loopwright.calibrating import (
     assignment,
     decoders,
     meeting,
+    merged,
     microcode,
     mispredict,
     refine,
@@ -23,6 +24,7 @@ def core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     """Return what was learned of a machine by these forms; step hears what is being learned."""
     learned = learn(laboratory, forms, step)
     learned = meeting.choose(laboratory, learned, forms)
+    learned = merged.uops(learned, forms)
     learned = assignment.choose(laboratory, learned, forms)
     step("front end that explains what was timed")
     learned = front_ends.choose(laboratory.machine, learned)

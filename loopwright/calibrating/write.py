@@ -25,7 +25,7 @@ LEFT_OUT = "left-out.csv"
 STRINGS = "strings.csv"
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
-_LABEL = re.compile(r"[0-7afx*]|r[abcd]x|r[sb]p|r[sd]i")
+_LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
 _ONE = ("1", "1", "0", "")  # issue, mite, ms and decoder of what is one uop
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
@@ -188,9 +188,7 @@ def _measured(learned: Learned) -> Iterable[Sequence[object]]:
         yield name, "throughput", rate.cycles, rate.cycles, rate.uncertainty, note
         for one in learned.latencies.get(name, ()):
             figure = f"latency {one.source}>{one.target}"
-            note = one.refused or ("at most: the chain does not bind" if one.bound else "")
-            note += f"{'; ' * bool(note)}measured of {one.twin}" if one.twin else ""
-            yield name, figure, one.cycles, one.measured, one.uncertainty, note
+            yield name, figure, one.cycles, one.measured, one.uncertainty, one.note
         uops = learned.uops.get(name)
         if uops:
             yield name, "ports", shown(uops.ports or ()), "", "", uops.why

@@ -137,10 +137,10 @@ def _direct(form: Form, source: Operand, target: Operand) -> bool:
 def _ringed(form: Form, source: Operand, target: Operand) -> bool:
     """Say whether two copies of a form, each the other's operand, are a chain by themselves.
 
-    What carries a vector may compute in integers, and wait for floating point and back. Moves may
-    be gone at rename, and are no chain.
+    What carries a vector may compute in integers, and wait for floating point and back. Moves of
+    all of a register may be gone at rename, and are no chain.
     """
-    plain = form.memory is None and not form.mnemonic.startswith(_MOVES)
+    plain = form.memory is None and (target.read or not form.mnemonic.startswith(_MOVES))
     kinds = source.kind == target.kind == "vector"
     chosen = source in form.chosen and target in form.chosen and source is not target
     return plain and kinds and chosen and not _direct(form, source, target)

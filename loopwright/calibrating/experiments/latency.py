@@ -23,19 +23,21 @@ from loopwright.calibrating.forms.form import BASE, Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
+_UP = 0.45  # cycles: up to this below a whole number, a chain that binds shows that one
 _APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
 _CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
 _PROLONGED = 6.0  # cycles alone of what longer chains are tried for
 _LEAST = 0.5  # cycles of what computes flags
 ALL = "*"  # the target of a latency to all that is written
+STORED = "m"  # the same to what is stored
 
 
 @dataclass(frozen=True)
 class Latency:
     """Cycles from one operand to another by their labels, or why they are not known.
 
-    bound says that it is no more than these: the kernel takes as long without the chain. twin names
-    the form that they were measured of, if it was another.
+    bound says that it is no more than these: the kernel takes as long without the chain, or no
+    whole number of cycles. twin names the form that they were measured of, if it was another.
     """
 
     source: str
@@ -51,6 +53,14 @@ class Latency:
     def plain(self) -> bool:
         """Say whether the cycles are known, and not only that they are no more."""
         return not self.refused and not self.bound
+
+    @property
+    def note(self) -> str:
+        """Return what there is to say of the figure."""
+        whole = self.bound and abs(self.measured - round(self.measured)) <= _WHOLE
+        doubt = "at most: the chain does not bind" if whole else "no whole number of cycles"
+        twin = f"measured of {self.twin}" if self.twin else ""
+        return "; ".join(filter(None, (self.refused or doubt * self.bound, twin)))
 
     @property
     def limited(self) -> bool:
@@ -79,7 +89,8 @@ def measure(
         some = [one for one in every if one.notion == notion]
         for one, found in zip(some, times(some, notion), strict=True):
             out[one.form.name].append(found)
-    _looped(times, every, out)
+    _otherwise(times, every, out, "loop", _looped)
+    _otherwise(times, every, out, "unrolled", _straight)
     _prolong(laboratory, every, out, alone, carrying)
     updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
     for form in forms:
@@ -111,26 +122,36 @@ def _times(
     ]
 
 
-def _looped(
-    times: Callable[[Sequence[Chain], str], Sequence[Latency]],
-    every: Sequence[Chain],
-    latencies: Mapping[str, list[Latency]],
-) -> None:
-    """Put what a loop tells in the place of bounds between flags.
+def _looped(one: Chain, known: Latency) -> bool:
+    """Say whether a loop may tell more of a chain between flags.
 
     Copies without a loop may be bound by what decodes them. The branch of a loop leaves the carry
     as it was, and where it writes the flag of the chain, that is one link of many.
     """
+    return one.notion == "unrolled" and known.bound
+
+
+def _straight(one: Chain, known: Latency) -> bool:
+    """Say whether copies without a loop may tell more of a chain, which has no one speed in one.
+
+    Zen 3 has such where vectors cross their halves: 3.2 to 3.5 cycles from trip to trip.
+    """
+    return one.repeated and bool(known.refused)
+
+
+def _otherwise(
+    times: Callable[[Sequence[Chain], str], Sequence[Latency]],
+    every: Sequence[Chain],
+    latencies: Mapping[str, list[Latency]],
+    notion: str,
+    wanted: Callable[[Chain, Latency], bool],
+) -> None:
+    """Put what copies repeated in another way tell in the place of what leaves doubt."""
     known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
-    some = [
-        one
-        for one in every
-        if one.notion == "unrolled"
-        and known[one.form.name, one.source.label, one.target.label].bound
-    ]
-    for one, found in zip(some, times(some, "loop"), strict=True):
-        if found.plain:
-            old = known[one.form.name, found.source, found.target]
+    olds = [known[one.form.name, one.source.label, one.target.label] for one in every]
+    some = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
+    for (one, old), found in zip(some, times([one for one, _ in some], notion), strict=True):
+        if found.plain or (old.refused and not found.refused):
             mine = latencies[one.form.name]
             mine[mine.index(old)] = found
 
@@ -188,7 +209,8 @@ def _of_updates(
     load = next((one for one in loads if one.plain), None)
     named = {form.name: form for form in forms}
     some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
-    plain = {form.name: named.get(laboratory.kit.UPDATE.format(_bits(form))) for form in some}
+    update = laboratory.kit.UPDATE
+    plain = {f.name: named.get(update.format(f.memory.bits)) for f in some if f.memory}
     asked = list(dict.fromkeys([*some, *(one for one in plain.values() if one)]))
     answers = laboratory.time([[kernels.apart(form)] for form in asked])
     figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
@@ -202,10 +224,6 @@ def _of_updates(
             said = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
             out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", said)]
     return out
-
-
-def _bits(form: Form) -> int:
-    return form.memory.bits if form.memory else 0
 
 
 def _plain(latencies: Sequence[Latency]) -> list[Latency]:
@@ -234,17 +252,24 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
 def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
     """Return latencies of a form with memory, between registers those of its twin if not known."""
     read = {o.label for o in form.operands if o.read}
-    written = {o.label for o in form.operands if o.written}
+    written = {STORED, *(o.label for o in form.operands if o.written)}
     plain = {(one.source, one.target) for one in known if one.plain}
     bounds = {(one.source, one.target): one.measured for one in known if one.bound}
     more = {
         (one.source, one.target): replace(one, twin=form.twin)
-        for one in twin
+        for one in map(partial(_stored, form), twin)
         if one.source in read and one.target in written
         if (one.source, one.target) not in plain and not one.refused
         if one.plain or one.measured <= bounds.get((one.source, one.target), math.inf)
     }
     return [one for one in known if (one.source, one.target) not in more] + list(more.values())
+
+
+def _stored(form: Form, one: Latency) -> Latency:
+    """Return a latency of a twin, to what is stored where that is what the twin writes there."""
+    changes = form.memory is not None and form.memory.read and form.memory.written
+    kept = any(one.target == operand.label for operand in form.operands)
+    return one if kept or not changes else replace(one, target=STORED)
 
 
 def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
@@ -271,5 +296,5 @@ def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> La
     whole = abs(measured - round(measured)) <= max(_WHOLE, 3 * error)
     slower = free is None or (bool(free) and _binds(one, figure, free.cycles / one.copies))
     bound = not whole or not slower
-    value = round(measured) if whole else int(measured)
+    value = round(measured) if whole else int(measured + _UP * slower)
     return Latency(*names, max(value, 0), measured, error, bound)

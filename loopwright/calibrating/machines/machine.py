@@ -27,19 +27,22 @@ class Run:
 class Trial:
     """Code to time: one trip of a loop with its branch, or copies that stand back to back.
 
-    notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. run is for those
-    that simulate, and no part of what tells a trial from others.
+    notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. look tells a
+    further try at the same code from the first. run is for those that simulate, and no part of
+    what tells a trial from others.
     """
 
     code: bytes
     notion: str = "loop"
     offset: int = 0
     run: Run | None = field(default=None, compare=False)
+    look: int = 0
 
     @property
     def key(self) -> str:
         """Return a hash that tells it from any other trial."""
         said = f"{self.notion}@{self.offset}:{self.code.hex()}"
+        said += f"#{self.look}" if self.look else ""
         return hashlib.sha256(said.encode()).hexdigest()[:24]
 
 

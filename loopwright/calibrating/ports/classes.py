@@ -189,10 +189,13 @@ def unions(
     wanted: Sequence[tuple[int, ...]],
     width: int,
 ) -> list[Union]:
-    """Measure how many ports classes have together; where the figure does not say, none."""
+    """Measure how many ports classes have together; where the figure does not say, none.
+
+    One wrong figure among these leaves no answer, or a wrong one, to all forms.
+    """
     asked = [mixture(together([classes[n] for n in one])) for one in wanted]
     out = []
-    for of, figure in zip(wanted, laboratory.time(asked), strict=True):
+    for of, figure in zip(wanted, laboratory.time_surely(asked), strict=True):
         sizes = [classes[n].size for n in of]
         if figure and (found := _together(figure.cycles / TIMES, sizes, width)):
             out.append(Union(of, *found, figure))

@@ -258,7 +258,8 @@ def alone(
         return replace(uops, why=f"{uops.why}; {1 / rate.cycles:.1f} a cycle")
     waits = throughput.waits(form, latencies)
     late = _late(core, form, uops, rate)
-    if -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02):
+    near = -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02)
+    if near and (late < _CHANGING or rate.cycles <= said * (1 + _HASTE)):
         return uops
     if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
         return uops
@@ -273,5 +274,7 @@ def alone(
     busy = rate.cycles * narrow if plain and narrow else 0.0
     if rate.cycles > said and busy and abs(busy - round(busy)) < _NEAR * busy:
         return replace(uops, busy=round(busy))
+    if near:
+        return uops
     why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"
     return replace(uops, ports=None, why=why)

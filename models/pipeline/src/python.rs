@@ -241,7 +241,7 @@ fn timed<'py>(py: Python<'py>, r: &Row) -> PyResult<Bound<'py, PyDict>> {
 /// Names of all parameters that an override may set.
 #[pyfunction]
 fn parameters() -> Vec<&'static str> {
-    Params::NAMES.to_vec()
+    Params::names()
 }
 
 fn named(isa: &str) -> PyResult<Isa> {

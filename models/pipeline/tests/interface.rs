@@ -56,7 +56,7 @@ fn overrides_are_checked() {
 fn every_parameter_has_a_source() {
     for name in CORES {
         let table: toml::Table = text(name, "core.toml").parse().unwrap();
-        for parameter in Params::NAMES {
+        for parameter in Params::names() {
             let (section, key) = parameter.split_once('.').unwrap();
             let Some(item) = table.get(section).and_then(|t| t.get(key)) else {
                 continue;

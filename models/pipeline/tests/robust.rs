@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn any_parameter(name in prop::sample::select(Params::NAMES), value in "[-a-z0-9.]{0,6}|[0-9]{1,4}|true|false", which in 0usize..8) {
+    fn any_parameter(name in prop::sample::select(Params::names()), value in "[-a-z0-9.]{0,6}|[0-9]{1,4}|true|false", which in 0usize..8) {
         let core = CORES[which];
         let overrides = [(name.to_string(), value)];
         if let Ok(core) = Core::new(&text(core, "core.toml"), &text(core, "instructions.csv"), &overrides) {

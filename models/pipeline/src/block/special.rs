@@ -1,7 +1,7 @@
 //! Instructions whose cost is a parameter of the core rather than a table row.
 
 use crate::block::StringUse;
-use crate::core::choice::Sides;
+use crate::core::choice::{Ends, Sides};
 use crate::core::figures::{Figures, Shape};
 use crate::core::params::Params;
 use crate::error::Error;
@@ -115,16 +115,21 @@ fn unmeasured(form: &str, mend: &str) -> Error {
 /// A string instruction keeps a unit of its own busy for its start-up and its bytes.
 fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &Rates<'_>) -> Result<Figures, Error> {
     let destination = strings.destination.unwrap_or(params.string.destination);
-    let count = f64::from(strings.count.unwrap_or(params.string.count));
-    let size = count * f64::from(bytes);
-    let aligned = destination % params.string.alignment.max(1) == 0;
+    let count = strings.count.unwrap_or(params.string.count);
+    let written = u64::from(count) * u64::from(bytes);
+    let size = written as f64;
+    let at = match params.string.aligned_at {
+        Ends::Start => 0,
+        Ends::End => written,
+    };
+    let aligned = (u64::from(destination) + at) % u64::from(params.string.alignment.max(1)) == 0;
     let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
         Some(cycles) => cycles,
         None => at_rate(d, rates, size, aligned)?,
     };
     if cycles > MOST_CYCLES {
         return Err(Error::Block(format!(
-            "{} of {count:.0} elements takes {cycles:.0} cycles: at most {MOST_CYCLES:.0} are simulated, give a smaller count",
+            "{} of {count} elements takes {cycles:.0} cycles: at most {MOST_CYCLES:.0} are simulated, give a smaller count",
             d.form
         )));
     }

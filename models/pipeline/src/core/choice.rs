@@ -133,6 +133,14 @@ words! {
         /// Source and destination.
         Either = "either",
     }
+
+    /// Ends of the destination that may have to be aligned.
+    Ends {
+        /// The first byte.
+        Start = "start",
+        /// What is behind the last one.
+        End = "end",
+    }
 }
 
 /// Which of several possible ports an issue slot takes.

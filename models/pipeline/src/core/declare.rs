@@ -3,31 +3,26 @@
 //! After the kind of each stands the range of its values, or what its words choose between; after
 //! that its default, if it has one. A `limit` is a number in that range or the word `unlimited`.
 
-macro_rules! params {
+macro_rules! tables {
     ($( $table:ident { $( $(#[$doc:meta])* $field:ident : $kind:ident $([ $($range:tt)* ])? = $default:expr ),* $(,)? } )*) => {
-        /// All parameters, one field a parameter, grouped by table: `table.field`.
-        #[derive(Clone, Debug)]
-        pub struct Params {
-            /// Instruction set.
-            pub isa: crate::isa::Isa,
-            $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
-        }
         $(
             /// One table of parameters.
             #[allow(non_camel_case_types)]
             #[derive(Clone, Debug)]
-            pub struct $table { $( $(#[$doc])* pub $field: params!(@type $kind $([ $($range)* ])?), )* }
-        )*
-        impl Params {
-            pub(crate) fn read(isa: crate::isa::Isa, root: &toml::Table) -> Result<Params, crate::error::Error> {
-                Ok(Params { isa, $( $table: $table { $(
-                    $field: params!(@read $kind, Place(root, stringify!($table), stringify!($field)), $default
-                        $(, [ $($range)* ])?)?,
-                )* }, )* })
+            pub struct $table { $( $(#[$doc])* pub $field: tables!(@type $kind $([ $($range)* ])?), )* }
+
+            impl $table {
+                /// Names of its parameters, as overrides spell them.
+                pub(crate) const NAMES: &'static [&'static str] = &[ $( concat!(stringify!($table), ".", stringify!($field)), )* ];
+
+                pub(crate) fn read(root: &toml::Table) -> Result<$table, crate::error::Error> {
+                    Ok($table { $(
+                        $field: tables!(@read $kind, crate::core::value::Place(root, stringify!($table), stringify!($field)), $default
+                            $(, [ $($range)* ])?)?,
+                    )* })
+                }
             }
-            /// Names of all parameters, as overrides spell them.
-            pub const NAMES: &'static [&'static str] = &[ $( $( concat!(stringify!($table), ".", stringify!($field)), )* )* ];
-        }
+        )*
     };
     (@type int $range:tt) => { u32 };
     (@type limit $range:tt) => { u32 };
@@ -45,4 +40,28 @@ macro_rules! params {
     (@read triples, $at:expr, $default:expr) => { $at.triples($default) };
 }
 
-pub(crate) use params;
+macro_rules! params {
+    ($( $table:ident ),* $(,)?) => {
+        /// All parameters, one field a parameter, grouped by table: `table.field`.
+        #[derive(Clone, Debug)]
+        pub struct Params {
+            /// Instruction set.
+            pub isa: crate::isa::Isa,
+            $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
+        }
+
+        impl Params {
+            pub(crate) fn read(isa: crate::isa::Isa, root: &toml::Table) -> Result<Params, crate::error::Error> {
+                Ok(Params { isa, $( $table: $table::read(root)?, )* })
+            }
+
+            /// Names of all parameters, as overrides spell them.
+            #[must_use]
+            pub fn names() -> Vec<&'static str> {
+                [ $( $table::NAMES ),* ].concat()
+            }
+        }
+    };
+}
+
+pub(crate) use {params, tables};

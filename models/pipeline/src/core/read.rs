@@ -15,9 +15,10 @@ impl Params {
     /// override that could do nothing on this core.
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Params, Error> {
         let mut root: Table = text.parse().map_err(|e| Error::Parameter(format!("core.toml: {e}")))?;
+        let names = Self::names();
         for (name, value) in overrides {
             let name = if name == "front_end" { "front_end.mode" } else { name };
-            if !Self::NAMES.contains(&name) {
+            if !names.contains(&name) {
                 return Err(Error::Parameter(format!("{name}: no such parameter")));
             }
             let (table, key) = name.split_once('.').unwrap_or((name, ""));
@@ -39,7 +40,7 @@ impl Params {
         if !root.contains_key("rename") {
             return Err(Error::NoModel);
         }
-        Self::known(&root)?;
+        Self::known(&root, &names)?;
         let params = Self::read(isa, &root)?;
         params.check()?;
         for (name, _) in overrides {
@@ -51,13 +52,13 @@ impl Params {
     }
 
     /// Refuse keys of the simulator's tables that are no parameters.
-    fn known(root: &Table) -> Result<(), Error> {
+    fn known(root: &Table, names: &[&str]) -> Result<(), Error> {
         let table_of = |name: &&str| name.split_once('.').map_or("", |(table, _)| table).to_string();
-        let tables: HashSet<String> = Self::NAMES.iter().map(table_of).collect();
+        let tables: HashSet<String> = names.iter().map(table_of).collect();
         for (table, keys) in root.iter().filter(|(table, _)| tables.contains(*table)) {
             for key in keys.as_table().into_iter().flat_map(|t| t.keys()) {
                 let name = format!("{table}.{key}");
-                if !Self::NAMES.contains(&name.as_str()) {
+                if !names.contains(&name.as_str()) {
                     return Err(Error::Parameter(format!("{name}: no such parameter")));
                 }
             }

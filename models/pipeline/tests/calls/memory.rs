@@ -102,3 +102,19 @@ fn a_side_at_no_multiple_of_the_element_costs_more_than_one_off_the_line() {
     close(copy("destination", 0x1001, 0x2008), copy("destination", 0x1000, 0x2008));
     close(copy("either", 0x1001, 0x2008), copy("either", 0x1000, 0x2001));
 }
+
+#[test]
+fn a_destination_that_has_to_end_aligned_may_start_anywhere() {
+    let copy = |at: &str, repeats: u32, store: i64| {
+        let points = [
+            ("string.aligned_at", at),
+            ("string.movsb_cycles", "[[64,10,30],[128,10,30]]"),
+        ];
+        let core = core_with("skylake", &points).expect("a core");
+        let steps = [step(0, repeats, 0x1000, store), step(2, 1, -1, -1)].concat();
+        ask(&core, &bytes("f3a4ebfc"), 0, steps).expect("a prediction").cycles
+    };
+    close(copy("start", 88, 0x2008) - copy("start", 88, 0x2000), 20.0);
+    close(copy("end", 96, 0x2008) - copy("end", 88, 0x2008), 20.0);
+    close(copy("end", 88, 0x2008), copy("end", 96, 0x2000));
+}

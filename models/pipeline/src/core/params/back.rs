@@ -1,0 +1,70 @@
+//! Rename, schedulers, ports and retirement: parameters of what executes.
+use crate::core::{choice::*, declare::tables, value::UNLIMITED};
+tables! {
+    rename {
+        /// Fused uops per cycle.
+        width: int[1..=64] = None,
+        /// Instructions per cycle.
+        instructions: limit[1..=1000] = Some(UNLIMITED),
+        /// Integer uops per cycle that need an arithmetic port.
+        alu_uops: limit[1..=1000] = Some(UNLIMITED),
+        /// Branches per cycle.
+        branches: limit[1..=1000] = Some(UNLIMITED),
+        /// Uops that wait in front of rename.
+        queue: int[1..=4096] = None,
+        /// Slots for eliminated moves of general-purpose registers.
+        move_slots_gpr: limit[0..=1000] = Some(0),
+        /// Slots for eliminated moves of vector registers.
+        move_slots_vec: limit[0..=1000] = Some(0),
+        /// Constant additions done here: none if 0, else the largest sum kept.
+        immediate_add_limit: int[0..=65536] = Some(0),
+        /// Whether rename waits until the schedulers have room for a full group.
+        whole_groups: flag = Some(false),
+        /// Whether an explicit use of the stack pointer after push or pop costs a uop.
+        stack_sync: flag = Some(false),
+    }
+    scheduler {
+        /// Uops that wait for execution.
+        entries: int[1..=4096] = None,
+        /// Least cycles from rename to start.
+        delay: int[0..=100] = Some(5),
+        /// Cycles from the least start on in which a last operand is noticed a cycle late.
+        late_wakeup: int[0..=2] = Some(0),
+    }
+    ports {
+        /// One character a port.
+        names: text = None,
+        /// `issue_slots`, `least_loaded` or `at_dispatch`.
+        assign: word[Assign] = None,
+        /// Difference in waiting uops at which both choices are the same port.
+        imbalance: int[0..=1000] = Some(3),
+        /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
+        slots: text = Some("0101"),
+        /// The same where there are two ports to choose from.
+        slots_of_two: text = Some("0101"),
+        /// `high` or `low`: which port wins a tie.
+        tie: word[Tie] = Some(Tie::High),
+        /// What advances the issue slot: `slots`, or `computing` uops only.
+        position: word[Counted] = Some(Counted::Slots),
+        /// Cycles by which what rename knows of uops that started is old.
+        counts_age: int[0..=2] = Some(0),
+        /// Ports that load.
+        load: text = None,
+        /// Ports that compute store addresses.
+        store_address: text = None,
+        /// Ports that store data.
+        store_data: text = None,
+        /// Whether uops for one of two load ports take them in turn.
+        load_turns: flag = Some(false),
+        /// Ports of a stack-pointer update.
+        alu: text = None,
+        /// Those of a branch's ports that take it if it is taken; empty: all of them.
+        taken_branch: text = Some(""),
+    }
+    retire {
+        /// Fused uops per cycle.
+        width: int[1..=64] = None,
+        /// Fused uops in flight.
+        reorder_buffer: int[1..=1024] = None,
+    }
+}

@@ -1,0 +1,36 @@
+//! Parameters of branches: fused, taken and mispredicted.
+use crate::core::{choice::*, declare::tables};
+tables! {
+    macro_fusion {
+        /// Branches fused by whole class, `cmp_test` for compare and test only, `table` for the figures' own.
+        pairs: word[Pairs] = Some(Pairs::None),
+        /// Aligned bytes at whose start a branch does not fuse; 0: no limit.
+        boundary_bytes: int[0..=64] = Some(0),
+        /// Whether a nop shares the place of the instruction before it.
+        nops: flag = Some(false),
+    }
+    taken_branch {
+        /// Taken branches per cycle in the small target buffer.
+        cycles: int[1..=100] = Some(1),
+        /// Target buffer that the branch hits: 0 is the fastest.
+        level: int[0..=2] = Some(0),
+        /// Cycles that the second buffer takes longer than the fastest.
+        second_bubble: int[0..=100] = Some(0),
+        /// Cycles that the third buffer takes longer than the fastest.
+        third_bubble: int[0..=100] = Some(0),
+        /// Cycles lost where a branch leaves a loop of several iterations, though that is predicted; notion `call` alone.
+        exit_bubble: int[0..=100] = Some(0),
+        /// Aligned bytes of code within which branches are dense.
+        dense_bytes: int[4..=64] = Some(32),
+        /// Target buffer from which on a second branch in those bytes costs cycles.
+        dense_level: int[0..=2] = Some(1),
+        /// Those cycles.
+        dense_bubble: int[0..=100] = Some(0),
+    }
+    mispredict {
+        /// Cycles from the execution of a mispredicted branch to that of what follows it; notion `call` alone.
+        cycles: int[0..=1000] = Some(16),
+        /// Taken branches that the predictor remembers; notion `call` alone.
+        history: int[1..=100_000] = Some(64),
+    }
+}

@@ -1,0 +1,46 @@
+//! Parameters of the caches of decoded uops.
+use crate::core::{choice::*, declare::tables, value::UNLIMITED};
+tables! {
+    uop_cache {
+        /// `region`, `entry` or `none`.
+        rule: word[CacheRule] = None,
+        /// Bytes of the aligned region that an entry covers.
+        region_bytes: int[4..=64] = Some(32),
+        /// Lines per region.
+        lines: int[1..=64] = Some(3),
+        /// Uops per line.
+        line_uops: int[1..=64] = Some(6),
+        /// Uops per cycle.
+        width: int[1..=64] = Some(4),
+        /// Regions or entries read per cycle.
+        reads: int[1..=64] = Some(1),
+        /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
+        unrolled: flag = Some(false),
+        /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
+        wide_ends: flag = Some(false),
+        /// Behind which taken branches a cycle reads on: `none`, `all`, or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
+        joins: word[Joins] = Some(Joins::None),
+        /// Stall of a switch to microcode, cycles.
+        microcode_stall: int[0..=100] = Some(4),
+        /// Whether a branch, or the pair that it is fused in, is of the region that it ends in.
+        branch_by_end: flag = Some(false),
+        /// Whether a cycle reads lines of one region only.
+        one_region: flag = Some(false),
+        /// Whether regions that meet within a branch, or within what it is fused with, are found one a cycle.
+        cut_branch_apart: flag = Some(false),
+        /// Whether both halves of an aligned 64 bytes must qualify.
+        pairs: flag = Some(false),
+        /// Whether a branch that touches a 32-byte boundary keeps its region out.
+        branch_erratum: flag = Some(false),
+    }
+    loop_buffer {
+        /// Whether small loops are replayed from the queue in front of rename.
+        enabled: flag = Some(false),
+        /// Uops that it holds.
+        uops: int[0..=4096] = Some(0),
+        /// Uops of a loop that is held although its code lies in more than one region of the uop cache.
+        crossing_uops: limit[0..=4096] = Some(UNLIMITED),
+        /// Unrolling: `[from, to, times]` by uops of the loop.
+        unroll: triples = Some(&[]),
+    }
+}
