@@ -1,13 +1,16 @@
 """How uops get their ports: the rule of the simulator that predicts measured mixtures best.
 
 Asked: which port a uop takes of several, and when. No experiment shows it by itself, but where
-ports are shared by chance it costs cycles. Kernels: random mixtures of three forms. Answer: the
-rule with which what was learned predicts them with the least error, if noise leaves no doubt.
+ports are shared by chance it costs cycles. Kernels: random mixtures of three forms, of half of them
+forms that may access memory. Answer: the rule with which what was learned predicts them with the
+least error. Where ports are chosen by issue slots, what counts as one, and which of two ports wins
+that nothing else tells apart: their names are arbitrary, and so is which of them is the higher.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import parameters, trust, write
@@ -17,7 +20,16 @@ from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import Machine
 from loopwright.calibrating.ports import classes
 
-RULES = ("least_loaded", "issue_slots", "at_dispatch")
+Rule = Mapping[str, str]  # parameters of ports, without the name of their table
+
+RULES: tuple[Rule, ...] = (
+    {"assign": "least_loaded"},
+    *(
+        {"assign": "issue_slots", "position": position, "tie": tie}
+        for position, tie in product(("slots", "computing"), ("high", "low"))
+    ),
+    {"assign": "at_dispatch"},
+)
 _MIXTURES, _SEED = 240, 77
 _LEAST = 20  # mixtures that a rule is chosen by
 _MOST = 4  # instances of a form in a mixture
@@ -26,27 +38,30 @@ _MOST = 4  # instances of a form in a mixture
 def choose(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
     """Return what was learned with the rule; as it was where too little is known to choose."""
     known = [form for form in forms if _plain(learned, form)]
-    if len(known) < 3:
+    computing = [form for form in known if form.memory is None]
+    if len(computing) < 3:
         return learned
-    kernels = _mixtures(known)
+    kernels = [*_mixtures(computing, 0), *_mixtures(known, 1)]
     figures = laboratory.time(kernels)
-    errors = {rule: _error(learned, laboratory.machine, rule, kernels, figures) for rule in RULES}
+    machine = laboratory.machine
+    errors = [_error(learned, machine, rule, kernels, figures) for rule in RULES]
     answered = sum(bool(figure) for figure in figures)
-    best = min(errors, key=lambda rule: errors[rule])
+    best = min(range(len(RULES)), key=lambda n: errors[n])
     if answered < _LEAST or errors[best] != errors[best]:
         return learned
-    said = ", ".join(f"{rule} {100 * error:.1f} %" for rule, error in errors.items())
+    pairs = zip(RULES, errors, strict=True)
+    said = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
     why = f"mean error of {answered} mixtures: {said} [{parameters.SOURCE}]"
-    return replace(learned, assigned=(best, why))
+    return replace(learned, assigned=(RULES[best], why))
 
 
 def _plain(learned: Learned, form: Form) -> bool:
     uops, rate = learned.uops.get(form.name), learned.throughputs[form.name]
-    return bool(uops and uops.ports and not uops.busy and rate.clean and form.memory is None)
+    return bool(uops and uops.ports and not uops.busy and rate.clean)
 
 
-def _mixtures(forms: Sequence[Form]) -> list[list[bytes]]:
-    draw = random.Random(_SEED)
+def _mixtures(forms: Sequence[Form], series: int) -> list[list[bytes]]:
+    draw = random.Random(_SEED + series)
     out = []
     for form in draw.choices(forms, k=_MIXTURES):
         three = [form, *trust.partners(draw, form, forms)]
@@ -57,7 +72,7 @@ def _mixtures(forms: Sequence[Form]) -> list[list[bytes]]:
 def _error(
     learned: Learned,
     machine: Machine,
-    rule: str,
+    rule: Rule,
     kernels: Sequence[Sequence[bytes]],
     figures: Sequence[Figure],
 ) -> float:

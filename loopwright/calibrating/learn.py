@@ -91,7 +91,9 @@ class Learned:
     windows: Windows
     front_end: FrontEnd
     constants: Constants
-    assigned: tuple[str, str] = ("least_loaded", "assumption: not measured")
+    assigned: tuple[Mapping[str, str], str] = (
+        {"assign": "least_loaded"}, "assumption: not measured",
+    )  # fmt: skip
     microcode: Microcode | None = None
     decoders: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, Idiom] = field(default_factory=dict)

@@ -190,7 +190,8 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
     load, store = core.of(core.load), core.of(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
     yield "names", every + unused + addresses(core), explained
-    yield "assign", *learned.assigned
+    rule, why = learned.assigned
+    yield from ((name, value, why) for name, value in rule.items())
     said = f"the class of {core.load} [{SOURCE}]" if load else "assumption: no load is known"
     yield "load", letters(load) if load else _UNUSED[0], said
     said = f"the class of {core.store} [{SOURCE}]" if store else "assumption: no store is known"

@@ -48,6 +48,17 @@ class Chain:
         return self.direct and self.copies == _TURNS
 
     @property
+    def updates(self) -> bool:
+        """Say whether copies are of a form alone that changes memory and waits for a register."""
+        plain = self.source is self.target and self.source.kind == "gpr"
+        return plain and self.copies == len(self.waiting) == _UPDATED
+
+    @property
+    def prolongs(self) -> bool:
+        """Say whether a longer chain can be made of it, which has more of what carries."""
+        return self.repeated or self.updates
+
+    @property
     def swaps(self) -> bool:
         """Say whether a copy has its result in another register than its operand."""
         return self.source is not self.target and not _direct(self.form, self.source, self.target)
@@ -215,10 +226,13 @@ def _hold(kit: Kit, source: str, read: int, base: int) -> list[bytes]:
 
 def prolonged(one: Chain, times: int) -> Chain:
     """Return a chain in which so many instructions carry the value on."""
-    register, other = one.form.kit.POOLS[one.source.kind].back
-    kind = one.source.kind
-    there = one.form.kit.carry(kind, kind, register, other)
-    again = one.form.kit.carry(kind, kind, other, register)
+    kind, kit = one.source.kind, one.form.kit
+    first, other = kit.POOLS[kind].back
+    register = first if one.source.fixed is None else one.source.fixed
+    there = kit.carry(kind, kind, register, other)
+    again = kit.carry(kind, kind, other, register)
     carried = [(there, again)[(n + one.swaps) % 2] for n in range(times)]
-    waiting = [one.waiting[0], *carried]
-    return Chain(one.form, one.source, one.target, waiting, [], one.others + _FEW * times)
+    links = one.waiting if one.updates else one.waiting[:1]
+    waiting = [code for link in links for code in (link, *carried)]
+    others = one.others + _FEW * times
+    return Chain(one.form, one.source, one.target, waiting, [], others, len(links))

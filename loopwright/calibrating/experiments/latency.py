@@ -23,7 +23,7 @@ from loopwright.calibrating.forms.form import BASE, Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 
 _WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
-_UP = 0.45  # cycles: up to this below a whole number, a chain that binds shows that one
+_UP = 0.45  # cycles: up to this below a whole number, copies alone show that one
 _APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
 _CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
 _PROLONGED = 6.0  # cycles alone of what longer chains are tried for
@@ -169,7 +169,7 @@ def _prolong(
     form's own would not.
     """
     places = {
-        (one.form.name, one.source.label, one.target.label): one for one in every if one.repeated
+        (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
     }
     longer: list[tuple[int, str, Chain, float, float]] = []
     for name, some in latencies.items():
@@ -194,7 +194,7 @@ def _prolong(
             # What carries vectors may wait longer for the form than the form itself does.
             found = found if plain else replace(found, bound=True)
             mine[n] = found if plain or found.measured < one.measured else one
-        elif plain and figure.cycles < back - _LEAST:
+        elif plain and figure.cycles / two.copies < back - _LEAST:
             mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
 
 
@@ -266,10 +266,10 @@ def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) ->
 
 
 def _stored(form: Form, one: Latency) -> Latency:
-    """Return a latency of a twin, to what is stored where that is what the twin writes there."""
+    """Return a latency of a twin, to what is stored where its own result waits for nothing."""
     changes = form.memory is not None and form.memory.read and form.memory.written
     kept = any(one.target == operand.label for operand in form.operands)
-    return one if kept or not changes else replace(one, target=STORED)
+    return replace(one, target=STORED) if changes and not kept and not one.cycles else one
 
 
 def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
@@ -296,5 +296,5 @@ def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> La
     whole = abs(measured - round(measured)) <= max(_WHOLE, 3 * error)
     slower = free is None or (bool(free) and _binds(one, figure, free.cycles / one.copies))
     bound = not whole or not slower
-    value = round(measured) if whole else int(measured + _UP * slower)
+    value = round(measured) if whole else int(measured + _UP * (slower and not back))
     return Latency(*names, max(value, 0), measured, error, bound)
