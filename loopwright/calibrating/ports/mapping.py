@@ -17,6 +17,7 @@ from loopwright.errors import InputError
 _MOST_PORTS = 16
 _ROUNDS = 200
 _WRONG = 0.1  # share of mixtures that may take longer than their ports ask for
+_NONE = "no ports explain what mixtures take; measure into another folder on a quiet machine"
 _SPARE = 1  # ports more than needed that another answer may have
 
 Measure = Callable[[Sequence[tuple[int, ...]]], list[Union]]
@@ -98,7 +99,7 @@ def _agreeing(sizes: Sequence[int], known: list[Union]) -> list[Union]:
             pairs = zip(known, more, strict=True)
             best = sum(more), [replace(one, least=one.least or yes) for one, yes in pairs]
     if best is None or best[0] > _WRONG * len(known):
-        raise InputError("no ports explain what mixtures take; measure on a quiet machine")
+        raise InputError(_NONE)
     return best[1]
 
 
@@ -146,7 +147,7 @@ def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Por
         problem.explain(known)
         if found := problem.solve():
             return count, found
-    raise InputError("no ports explain what mixtures take; measure on a quiet machine")
+    raise InputError(_NONE)
 
 
 class _Problem:
