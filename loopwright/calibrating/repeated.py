@@ -114,9 +114,11 @@ def _rules(
     def points(one: _Curve, other: _Curve) -> list[list[int]]:
         return [[n, round(_between(one, n)), round(_between(other, n))] for n in sizes]
 
-    # Where no other place was timed, the start of a line stands for all.
-    slow = _of(found, lambda size, place: bool((place + size * (at == _END)) % aligned), aside)
-    quick = _of(found, lambda size, place: not (place + size * (at == _END)) % aligned, aside)
+    def fits(size: int, place: int) -> bool:
+        return (place + size * (at == _END)) % aligned == 0
+
+    quick = _of(found, fits, aside)
+    slow = _of(found, lambda size, place: not fits(size, place), aside)
     out: dict[str, object] = {
         "string.alignment": aligned,
         "string.aligned_at": at,

@@ -131,7 +131,7 @@ def _plain(learned: Learned, form: Form) -> bool:
     if not core.hasty or uops is None:
         return False
     classes = [core.blocked(n) for n in range(len(core.classes))]
-    return uops in [(), *classes] or tuple(core.computing(uops)) in [(), *classes]
+    return tuple(core.computing(uops)) in [(), *classes]
 
 
 def _merged(learned: Learned, form: Form) -> bool:
