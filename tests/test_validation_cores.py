@@ -9,7 +9,16 @@ from checkout import ROOT, SHARED
 import loopwright as lw
 from loopwright.measuring.blocks import trips
 
-NAMES = ("checks", "instlatx64", "singles", "whole_loops", "host_blocks", "record", "accuracy")
+NAMES = (
+    "checks",
+    "instlatx64",
+    "singles",
+    "whole_loops",
+    "public_loops",
+    "host_blocks",
+    "record",
+    "accuracy",
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +145,22 @@ def test_the_simulator_takes_what_whole_loops_were_measured_to(modules):
     by_element = rows[rows["loop"].eq("24 fmla .2d by an element")]
     assert by_element["holds"].all()
     assert by_element["set"].ne("").all()
+
+
+def test_public_loops_are_set_beside_llvm_mca_core_by_core(modules, tmp_path, capsys):
+    shown = modules["public_loops"]
+    shown.show(tmp_path / "loops.csv")
+    said = capsys.readouterr().out
+    assert f"skipped: {tmp_path}/loops.csv is not here" in said
+    _here("measured/public-loops/loops.csv")
+    rows = pd.read_csv(shown.FILE)
+    found = shown.predicted(rows[rows["core"].isin(["neoverse-n1", "tsv110"])])
+    assert set(found["model"]) == {"pipeline", "llvm-mca"}
+    assert found.groupby("loop")["measured"].nunique().eq(1).all()
+    errors = shown.summary(found).set_index(["core", "model"])
+    assert errors["rows"].eq(errors["answered"]).groupby("model").all()["llvm-mca"]
+    one = found[found["loop"].eq("awslc_md5_16384") & found["model"].eq("pipeline")].iloc[0]
+    assert one["error"] == pytest.approx(100 * (one["cycles"] / 309.3 - 1))
 
 
 def test_loops_of_others_say_where_they_are_from(modules):

@@ -11,6 +11,7 @@ import checks
 import derive_path  # noqa: F401
 import host_blocks
 import pandas as pd
+import public_loops
 import whole_loops
 from host import measured_loops
 from inputs import DATA
@@ -121,6 +122,7 @@ def main() -> None:
     show_this_machine()
     checks.show()
     show_whole_loops()
+    public_loops.show()
     for path in sorted(host_blocks.HOSTS.glob("*.csv")):
         show(
             f"BHive's blocks measured on a guest (validation/hosts/{path.name}); the half kept "
