@@ -71,6 +71,7 @@ validate: setup
 	.venv/bin/python validation/host.py
 	.venv/bin/python validation/record.py
 	.venv/bin/python validation/host_calls.py
+	.venv/bin/python validation/guest_rows.py
 	.venv/bin/python validation/threads.py
 
 golden: setup

@@ -1,0 +1,207 @@
+"""Hold the simulator to rows that guests of a core measured: code offsets, calls, loops, blocks.
+
+usage: python validation/guest_rows.py [--core CORE] [--half tune|aside|all] [--worst N]
+Reads $LOOPWRIGHT_SHARED/data/measured/<core>-guest (default: ../shared), a folder a core, and
+says which kinds of rows each lacks. Prints the errors of today's tables, then the
+worst rows of each kind by class. tune is half of the rows, chosen by a hash of what names a row;
+aside is the other half, which sets nothing.
+"""
+
+import argparse
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import derive_path  # noqa: F401
+import host_calls
+import pandas as pd
+from inputs import DATA
+
+from loopwright.cores import microarchs
+from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError
+from loopwright.predicting.model import Block
+from loopwright.predicting.pipeline import Pipeline
+
+FOLDERS = DATA / "measured"
+SUFFIX = "-guest"
+NEAR_PERCENT = 5.0
+SLOW = 1.1
+"""A code offset is slow where the loop takes this many times its fewest cycles there."""
+SHOWN = 48
+"""Digits of a loop's code that are printed."""
+QUIET = "ok"
+"""The status of rows that the harness is sure of."""
+
+
+def is_aside(*key: object) -> bool:
+    """Say whether the row that these values name belongs to the half that sets nothing."""
+    return hashlib.sha256("|".join(map(str, key)).encode()).digest()[0] >= 128
+
+
+def half(rows: pd.DataFrame, key: tuple[str, ...], which: str) -> pd.DataFrame:
+    """Return the rows of one half (`tune` or `aside`), or `all`."""
+    if which == "all":
+        return rows
+    aside = [is_aside(*values) for values in rows[list(key)].itertuples(index=False)]
+    return rows[[one == (which == "aside") for one in aside]].reset_index(drop=True)
+
+
+def predict_loops(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
+    """Add `predicted` and `error_percent` to loops in hex at code offsets, else at 0."""
+    offsets = rows["offset"] if "offset" in rows else [0] * len(rows)
+    codes = (bytes.fromhex(code) for code in rows["hex"])
+    blocks = [
+        Block(core.isa, code, "loop", int(offset))
+        for code, offset in zip(codes, offsets, strict=True)
+    ]
+    said = [one.cycles for one in Pipeline().predict(blocks, core, brief=True)]
+    out = rows.assign(
+        predicted=pd.array(said, dtype="Float64").to_numpy(float, na_value=float("nan"))
+    )
+    return out.assign(error_percent=100 * (out["predicted"] / out["cycles"] - 1))
+
+
+def predict_calls(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
+    """Add `predicted` and `error_percent` to whole calls, all branches predicted."""
+    out = host_calls.compare(rows, core.id)
+    return out.rename(columns={"predicted_cycles": "predicted", "measured_cycles": "cycles"})
+
+
+def answered(rows: pd.DataFrame) -> str:
+    """Return how many rows there are, and how many of them have a prediction."""
+    return f"{len(rows)} rows, {100 * rows['predicted'].notna().mean():.1f} % answered"
+
+
+def near(rows: pd.DataFrame) -> str:
+    """Return the mean error, and the share of rows that are near."""
+    error = rows["error_percent"].dropna().abs()
+    share = 100 * (error <= NEAR_PERCENT).mean()
+    return f"mean error {error.mean():.1f} %, within {NEAR_PERCENT:.0f} %: {share:.1f} %"
+
+
+def spread(rows: pd.DataFrame) -> str:
+    """Return the median error and its 90th percentile."""
+    error = rows["error_percent"].dropna().abs()
+    return f"median error {error.median():.1f} %, 90th percentile {error.quantile(0.9):.1f} %"
+
+
+def missed(rows: pd.DataFrame) -> str:
+    """Return how many slow code offsets are predicted to be fast."""
+    slow = rows["cycles"] >= SLOW * rows["fastest"]
+    fast = rows["error_percent"] < -NEAR_PERCENT
+    return f"{(slow & fast).sum()} of {slow.sum()} slow offsets predicted fast"
+
+
+def with_fastest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add the fewest cycles that each loop takes at any code offset."""
+    return rows.assign(fastest=rows.groupby("hex")["cycles"].transform("min"))
+
+
+def quiet(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the rows that the harness is sure of."""
+    return rows[rows["status"] == QUIET].reset_index(drop=True)
+
+
+def loop_class(row: pd.Series) -> str:
+    """Name a loop by its first bytes in hex."""
+    code = str(row["hex"])
+    return code if len(code) <= SHOWN else f"{code[:SHOWN]}..."
+
+
+def call_class(row: pd.Series) -> str:
+    """Name a call by its variant, and whether its destination is aligned to 8 bytes."""
+    aligned = "aligned" if row["dst_align"] % 8 == 0 else "misaligned"
+    return f"{row['kernel']}/{row['variant']}, {aligned}"
+
+
+def block_class(row: pd.Series) -> str:
+    """Name a block by its name without its last number."""
+    return re.sub(r" (-?\d+)$", "", re.sub(r" (at|from) .*", "", str(row["name"])))
+
+
+Table = pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of rows: its file, what it measures, how it is read, predicted and told."""
+
+    file: str
+    what: str
+    key: tuple[str, ...]
+    prepare: Callable[[Table], Table]
+    predict: Callable[[Table, Microarch], Table]
+    figures: tuple[Callable[[Table], str], ...]
+    place: tuple[str, ...]
+    classed: Callable[[pd.Series], str]
+
+
+KINDS = (
+    Kind("offsets.csv", "loops at code offsets", ("hex", "offset"), with_fastest, predict_loops,
+         (answered, near, missed), ("offset",), loop_class),
+    Kind("calls.csv", "whole calls", ("kernel", "variant", "count", "dst_align", "src_align"),
+         quiet, predict_calls, (answered, spread), ("count", "dst_align", "src_align"), call_class),
+    Kind("library_loops.csv", "loops of libraries", ("hex",), lambda rows: rows, predict_loops,
+         (answered, near), ("offset",), loop_class),
+    Kind("microbenchmarks.csv", "blocks", ("name",), quiet, predict_loops,
+         (answered, near), ("name",), block_class),
+)  # fmt: skip
+
+
+def worst(rows: Table, kind: Kind, count: int) -> Iterator[str]:
+    """Yield a line for each class of rows, the largest sum of errors first."""
+    if rows.empty:
+        return
+    rows = rows.assign(size=rows["error_percent"].abs(), of=rows.apply(kind.classed, axis=1))
+    rows["size"] = rows["size"].fillna(100.0)
+    total = rows.groupby("of")["size"].sum().sort_values(ascending=False)
+    for name in total.index[:count]:
+        mine = rows[rows["of"] == name]
+        row = mine.loc[mine["size"].idxmax()]
+        place = ", ".join(f"{column} {row[column]}" for column in kind.place)
+        said = "not predicted" if pd.isna(row["predicted"]) else f"{row['predicted']:.2f} predicted"
+        yield (
+            f"    {name}: {len(mine)} rows, mean error {mine['size'].mean():.1f} %; "
+            f"{place}: {row['cycles']:.2f} cycles measured, {said}"
+        )
+
+
+def tell(core: Microarch, which: str, count: int) -> Iterator[str]:
+    """Yield what can be said of a core's rows, line by line."""
+    folder = FOLDERS / f"{core.id}{SUFFIX}"
+    yield f"{core.name} ({core.id}): rows to {which}, cycles by a calibrated clock"
+    for kind in KINDS:
+        path = folder / kind.file
+        if not path.is_file():
+            yield f"  {kind.what}: skipped, {path} is missing"
+            continue
+        rows = half(kind.prepare(pd.read_csv(path)), kind.key, which)
+        rows = kind.predict(rows, core)
+        yield f"  {kind.what}: " + "; ".join(figure(rows) for figure in kind.figures)
+        yield from worst(rows, kind, count)
+
+
+def main() -> None:
+    """Print the figures of each core that was measured."""
+    parser = argparse.ArgumentParser(description="Hold the simulator to rows measured on guests.")
+    parser.add_argument("--core", help="this core alone")
+    parser.add_argument("--half", choices=("tune", "aside", "all"), default="all")
+    parser.add_argument("--worst", type=int, default=5, metavar="N", help="classes shown")
+    options = parser.parse_args()
+    found = sorted(path.name.removesuffix(SUFFIX) for path in FOLDERS.glob(f"*{SUFFIX}"))
+    names = [options.core] if options.core else found
+    if not names:
+        print(
+            f"skipped: no folder of measured rows (*{SUFFIX}) in {FOLDERS}; set LOOPWRIGHT_SHARED"
+        )
+    for name in names:
+        print("\n".join(tell(microarchs.load(name), options.half, options.worst)))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        raise SystemExit(f"validation/guest_rows.py: {error}") from None
