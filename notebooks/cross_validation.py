@@ -119,11 +119,11 @@ pick.show(lambda kernel: plots.size_curves(curves(kernel), kernel=kernel))
 
 # %% [markdown]
 # ## Published figures beside predictions
-# What the threads say, from `validation/published.csv`, which names the message of each figure. A
-# prediction is of the main loop with all data in the L1 cache. It is the same thing as a published
-# figure of a loop; calls, system calls and workloads do other things besides, so that their gain
-# is smaller, and nearer to the loop's the longer the call. `fitted` names the simulator's
-# parameter that was set by this very figure, which is no test of it then.
+# What the threads say, from `validation/published.csv`, which names the message of each figure.
+# `percent` is the published speed-up. `kind` says what the prediction is of: whole calls where the
+# size is known, else the main loop; the data is in the L1 cache. Calls of a benchmark, system calls
+# and workloads do other work besides, so that they gain less than the routine. `fitted` names the
+# simulator's parameter that was set by this very figure; such a row is no test.
 
 # %%
 published = lw.published()
@@ -137,8 +137,11 @@ Page(
             "scope",
             "size_bytes",
             "microarch",
-            "published",
+            "percent",
+            "after",
+            "unit",
             "predicted_on",
+            "kind",
             "predicted",
             "fitted",
         ]
@@ -151,17 +154,19 @@ Page(
 # %%
 Page(
     published[~predicted][
-        ["variant", "baseline", "scope", "condition", "machine", "published", "error"]
+        ["variant", "baseline", "scope", "condition", "machine", "percent", "error"]
     ]
 )
 
 # %% [markdown]
 # ## Copies without PAN on Kunpeng 920, over size
-# Points are published, lines are what the simulator predicts of the loop. Short calls gain less:
-# entry and exit are the same in both. Beyond the L1 cache (64 KiB) other things decide.
+# Points are published, lines are the simulator's calls without the test module around them. Short
+# calls gain less: entry and exit are the same in both. Beyond the L1 cache (64 KiB) other things
+# decide.
 
 # %%
-plots.published_over_size(published[published["microarch"] == "tsv110"])
+of_calls = published["microarch"].eq("tsv110") & published["scope"].eq("call")
+plots.published_over_size(published[of_calls])
 
 # %% [markdown]
 # ## What to change

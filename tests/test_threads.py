@@ -62,7 +62,7 @@ def test_the_loop_that_was_aligned_beats_the_one_across_a_line():
         r"aligned16 is ([+-][\d.]+) % .*against immediates on zen2", row["break_even"]
     )
     assert float(found.group(1)) > 26
-    assert "+16.5 to +65.5 % (system call, EPYC Naples)" in row["break_even"]
+    assert "+16.5 to +65.5 % (system call, EPYC Naples, zen1)" in row["break_even"]
 
 
 def test_one_pair_of_stac_and_clac_is_weighed_by_what_they_cost():

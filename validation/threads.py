@@ -21,11 +21,11 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
+from loopwright.judging import published
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallQuestion
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLISHED = ROOT / "validation" / "published.csv"
 # Bytes that one call moves at most: reading /dev/zero clears a page at a time
 # (read_iter_zero() in drivers/char/mem.c).
 CHUNK = {"call": 1 << 30, "system call": 4096}
@@ -69,20 +69,12 @@ NOTHING = Around(0, 0, "")
 
 def figures() -> list[Figure]:
     """Return the published speed-ups that name a size, of cores that are modelled."""
-    rows = pd.read_csv(PUBLISHED, keep_default_na=False)
-    rows = rows[(rows["quantity"] == "speed_percent") & (rows["size_bytes"] != "")]
     return [
-        Figure(
-            row["kernel"],
-            row["variant"],
-            row["baseline"],
-            row["predicted_on"],
-            int(row["size_bytes"]),
-            row["scope"],
-            float(row["published"]),
-        )
-        for row in rows.to_dict("records")
-        if row["predicted_on"] and row["scope"] in CHUNK
+        Figure(f.kernel, f.variant, f.baseline, f.predicted_on, f.size_bytes, f.scope, f.percent)
+        for f in published.table()
+        if f.predicted_on and f.variant and f.baseline and f.scope in CHUNK
+        if f.size_bytes is not None and f.percent is not None and not f.retracted
+        if (f.microarch == f.predicted_on and f.scope == "call") or f.chunk_bytes
     ]
 
 

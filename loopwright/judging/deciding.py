@@ -1,15 +1,12 @@
 """The numbers that would decide a routine: break-evens of the pairs that are open or were asked."""
 
 from collections.abc import Sequence
-from functools import cache
-
-import pandas as pd
 
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even
 from loopwright.judging.break_even import BreakEven
 from loopwright.judging.cases import Simulations
-from loopwright.judging.published import TABLE
+from loopwright.judging.published import PublishedFigure, figures
 from loopwright.judging.reasons import percent
 from loopwright.judging.simulated import Simulated
 from loopwright.judging.study import Study
@@ -49,31 +46,25 @@ def _worth(case: Case, core: str) -> bool:
 
 
 def _published(found: Study, core: str) -> list[tuple[str, str]]:
-    """Return the pairs of variants that somebody published a speed of on a core."""
-    rows = _rows(found, core)
-    return list(dict.fromkeys(zip(rows["variant"], rows["baseline"], strict=True)))
+    """Return the pairs of variants that somebody published a speed-up of on a core."""
+    return list(dict.fromkeys((f.variant, f.baseline) for f in _figures(found, core)))
 
 
-@cache
-def _table() -> pd.DataFrame:
-    return pd.read_csv(TABLE, keep_default_na=False)
-
-
-def _rows(found: Study, core: str) -> pd.DataFrame:
-    rows = _table()
-    rows = rows[(rows["kernel"] == found.kernel.id) & (rows["predicted_on"] == core)]
-    return rows[rows["quantity"] == "speed_percent"]
+def _figures(found: Study, core: str) -> list[PublishedFigure]:
+    return [f for f in figures(found.kernel.id, core) if not f.retracted]
 
 
 def published(found: Study, core: str, variant: str, against: str) -> str:
     """Say what was published of the speed of a variant against another on a core, or nothing."""
-    rows = _rows(found, core)
-    rows = rows[(rows["variant"] == variant) & (rows["baseline"] == against)]
+    spans: dict[str, list[float]] = {}
+    for f in _figures(found, core):
+        if (f.variant, f.baseline) == (variant, against) and f.percent is not None:
+            where = f.machine if f.microarch == core else f"{f.machine}, {f.microarch}"
+            spans.setdefault(f"{f.scope}, {where}", []).append(f.percent)
     said = []
-    for (scope, machine), mine in rows.groupby(["scope", "machine"], sort=False):
-        least, most = (float(v) for v in (mine["published"].min(), mine["published"].max()))
-        span = f"{least:+.1f} %" if least == most else f"{least:+.1f} to {most:+.1f} %"
-        said.append(f"{span} ({scope}, {machine})")
+    for where, percents in spans.items():
+        ends = dict.fromkeys(f"{end:+.1f}" for end in (min(percents), max(percents)))
+        said.append(f"{' to '.join(ends)} % ({where})")
     return f"published of {variant} against {against}: {', '.join(said)}" if said else ""
 
 

@@ -1,78 +1,309 @@
-"""What others published about the loops here, and what the models predict of the same."""
+"""Speed-ups and rates that others published for the loops of kernels/, beside predictions."""
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, cast
 
 import pandas as pd
 
-from loopwright import paths
-from loopwright.cores import bounds
+from loopwright import kernels, paths
+from loopwright.cores import bounds, microarchs
+from loopwright.errors import InputError
+from loopwright.predicting import calls
+from loopwright.predicting.calls import CallQuestion
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
+from loopwright.predicting.sources import named
 
 TABLE = paths.HOME / "validation" / "published.csv"
 COLUMNS = [
     "kernel",
     "variant",
     "baseline",
-    "quantity",
     "scope",
     "size_bytes",
+    "quantity",
+    "unit",
+    "before",
+    "after",
+    "percent",
+    "low_percent",
+    "high_percent",
+    "assumption",
     "condition",
     "machine",
     "microarch",
-    "published",
     "predicted_on",
     "model",
+    "kind",
     "predicted",
-    "fitted",
     "error",
+    "fitted",
+    "retracted",
     "source",
+    "place",
 ]
+LINE_BYTES = 64
+
+Scope = Literal["loop", "call", "system call", "workload"]
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One figure of a thread: a speed-up of variant over baseline, or a figure of variant alone.
+
+    before and after are the figure as it was published, in unit, for baseline and variant; before
+    is None where variant stands alone. percent is the speed-up of variant over baseline in percent
+    of what scope names (0: no difference was seen; None: no speed-up). size_bytes is the size of
+    one read, write or call, chunk_bytes the largest part that one call of the routine moves,
+    dst_align the destination mod 64 (None: aligned, or not told).
+    microarch is the core of the machine, predicted_on the core of models/ that stands for it ("":
+    none). fitted names the simulator's parameter that was set by this figure, retracted says why
+    its author took it back ("" otherwise). source is a title with its address, place the message
+    and the line of it.
+
+    low_percent and high_percent bound the speed-up of the routine itself (None: no bound), under
+    the assumption that assumption names: see _bounds().
+    """
+
+    kernel: str
+    variant: str
+    baseline: str
+    scope: Scope
+    size_bytes: int | None
+    chunk_bytes: int | None
+    dst_align: int | None
+    quantity: str
+    unit: str
+    before: float | None
+    after: float | None
+    percent: float | None
+    share_before: float | None
+    share_after: float | None
+    total_bytes: float | None
+    condition: str
+    machine: str
+    microarch: str
+    predicted_on: str
+    fitted: str
+    retracted: str
+    source: str
+    place: str
+    low_percent: float | None
+    high_percent: float | None
+    assumption: str
+
+    @property
+    def sign(self) -> int:
+        """Return 1 where variant is faster than baseline, -1 where slower, 0 where neither."""
+        return 0 if not self.percent else 1 if self.percent > 0 else -1
+
+    @property
+    def saved_ns_per_line(self) -> float | None:
+        """Return the time saved for each 64 bytes moved, in ns; None where it was not published."""
+        if self.total_bytes is None or self.before is None or self.after is None:
+            return None
+        return (self.before - self.after) * 1e9 * LINE_BYTES / self.total_bytes
+
+
+def figures(kernel_id: str, core: str) -> list[PublishedFigure]:
+    """Return the published speed-ups of pairs of a kernel's variants on a core.
+
+    Those measured on the core itself and those of machines that it stands for (microarch then
+    differs from predicted_on). Retracted and fitted ones are among them, and are marked.
+    """
+    return [
+        figure
+        for figure in table()
+        if figure.kernel == kernel_id
+        and core in (figure.predicted_on, figure.microarch)
+        and figure.variant
+        and figure.baseline
+        and figure.percent is not None
+    ]
+
+
+@cache
+def table() -> tuple[PublishedFigure, ...]:
+    """Return every row of validation/published.csv."""
+    rows = pd.read_csv(TABLE, dtype=str, keep_default_na=False)
+    return tuple(_figure(row) for row in rows.to_dict("records"))
+
+
+def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
+    def number(column: str) -> float | None:
+        return float(row[column]) if row[column] else None
+
+    def count(column: str) -> int | None:
+        return int(row[column]) if row[column] else None
+
+    before, after, percent = number("before"), number("after"), number("percent")
+    if percent is None and row["better"] and before is not None and after is not None:
+        percent = 100 * ((after / before if row["better"] == "higher" else before / after) - 1)
+    scope = cast(Scope, row["scope"])
+    shares = (number("share_before"), number("share_after"))
+    low, high, assumption = _bounds(scope, percent, *shares)
+    return PublishedFigure(
+        kernel=row["kernel"],
+        variant=row["variant"],
+        baseline=row["baseline"],
+        scope=scope,
+        size_bytes=count("size_bytes"),
+        chunk_bytes=count("chunk_bytes"),
+        dst_align=count("dst_align"),
+        quantity=row["quantity"],
+        unit=row["unit"],
+        before=before,
+        after=after,
+        percent=percent,
+        share_before=shares[0],
+        share_after=shares[1],
+        total_bytes=number("total_bytes"),
+        condition=row["condition"],
+        machine=row["machine"],
+        microarch=row["microarch"],
+        predicted_on=row["predicted_on"],
+        fitted=row["fitted"],
+        retracted=row["retracted"],
+        source=named(row["source"]),
+        place=row["place"],
+        low_percent=low,
+        high_percent=high,
+        assumption=assumption,
+    )
+
+
+def _bounds(
+    scope: Scope, percent: float | None, before: float | None, after: float | None
+) -> tuple[float | None, float | None, str]:
+    """Return what a figure says of the routine's own speed-up: lower and upper bound in percent.
+
+    A loop's figure is the routine's. A larger scope contains work that both variants have in
+    common: the routine gains, or loses, at least as much as the whole. before and after are the
+    routine's shares of all cycles in percent. With both, the routine's cycles for a unit of work
+    are known, but for whether cycles a unit fall as fast as units a second rise. With one, the
+    whole saving is taken from the share.
+    """
+    if percent is None:
+        return None, None, ""
+    if scope == "loop":
+        return percent, percent, ""
+    faster = 1 + percent / 100
+    if before is not None and after is not None:
+        ends = sorted(100 * (before * by / after - 1) for by in (1, faster))
+        said = "the shares are of the same work; its cycles fall as its rate rises, or not at all"
+        return ends[0], ends[1], said
+    if before is not None:
+        left = before - 100 * (1 - 1 / faster)
+        said = (
+            f"the routine had at most {before:g} % of the cycles, the CPU was the limit, and the "
+            "whole difference is the routine's"
+        )
+        gain = 100 * (before / left - 1) if left > 0 else None
+        return (gain, None, said) if percent > 0 else (None, gain, said)
+    said = f"all of the {scope} but the routine is the same for both"
+    if percent == 0:
+        return None, None, said
+    return (percent, None, said) if percent > 0 else (None, percent, said)
+
+
+def routine_cycles(
+    figure: PublishedFigure, variant: str, overrides: Mapping[str, str] | None = None
+) -> float:
+    """Return the simulator's cycles of the calls by which a variant moves size_bytes of a figure.
+
+    On the core that stands for the machine, with aligned data in the L1 cache and without
+    privileged instructions. InputError where it has no answer.
+    """
+    assert figure.size_bytes is not None
+    size, chunk = figure.size_bytes, figure.chunk_bytes or figure.size_bytes
+    sizes = [chunk] * (size // chunk) + [size % chunk] * bool(size % chunk)
+    given = tuple(sorted((overrides or {}).items()))
+    return sum(_call_cycles(figure.kernel, variant, figure.predicted_on, n, given) for n in sizes)
+
+
+@cache
+def _call_cycles(
+    kernel: str, variant: str, core: str, size: int, overrides: tuple[tuple[str, str], ...]
+) -> float:
+    chosen = kernels.load(kernel).variants[variant]
+    place = [(size // kernels.contract_of(chosen).count_bytes, 0, 0)]
+    given = dict(overrides)
+    question = CallQuestion(chosen, microarchs.load(core), place, given, in_user_space=True)
+    [[found]] = calls.of_variants([question])
+    if isinstance(found, InputError):
+        raise InputError(f"{variant} on {core}: {found}")
+    return found.cycles
 
 
 def published(model: str = SIMULATOR) -> pd.DataFrame:
     """Return each published figure beside the prediction of each model ("ID[,ID]" or "all").
 
-    quantity is speed_percent (how much faster variant is than baseline), bytes_per_cycle or
-    startup_cycles. scope says what was timed: the loop, whole calls, system calls or a workload;
-    predictions are of the main loop with L1 hits, so that only a loop's figure is the same thing,
-    and the others come near it the larger size_bytes is, as long as it fits the caches.
-    predicted_on is the core that was asked: the machine's, or the nearest that is modelled.
-    fitted names the simulator's parameter that was set by this very figure: no test of it then.
-    error says why there is no prediction. source names the message or commit of the figure.
+    percent is the speed-up of variant over baseline, of what scope names: a loop, whole calls,
+    system calls or a workload. before and after are what was published, in unit. low_percent and
+    high_percent bound the speed-up of the routine itself, if assumption holds. kind says what
+    predicted is of: "call", calls of size_bytes as the simulator runs them, or "loop", the main
+    loop with L1 hits, where no size is known or the model knows no calls; a loop's speed-up comes
+    near a call's the larger size_bytes is, as long as it fits the caches. predicted is in percent
+    for a pair of variants, else in unit. predicted_on is the core that was asked: the machine's, or
+    the nearest that is modelled. fitted names the simulator's parameter that was set by this very
+    figure, retracted says why its author took it back: no test either. error says why there is no
+    prediction. source and place name the message of the figure.
     """
-    rows = pd.read_csv(TABLE, dtype={"baseline": str}, keep_default_na=False)
-    rows["size_bytes"] = pd.to_numeric(rows["size_bytes"])
-    found = {
-        (kernel, core): _asked(str(kernel), str(core), model)
-        for (kernel, core), _ in rows.groupby(["kernel", "predicted_on"])
+    loops = {
+        (kernel, core): _loops(kernel, core, model)
+        for kernel, core in {(f.kernel, f.predicted_on) for f in table() if f.variant}
         if core
     }
     out = []
-    for row in rows.to_dict("records"):
-        answers = found.get((row["kernel"], row["predicted_on"]))
+    for figure in table():
+        known = {**vars(figure), "model": "", "kind": "", "predicted": None, "error": ""}
+        answers = loops.get((figure.kernel, figure.predicted_on))
         if answers is None:
-            why = f"{row['microarch']} is not modelled"
-            out.append({**row, "model": "", "predicted": None, "error": why})
+            out.append({**known, "error": _not_asked(figure)})
             continue
         for name, mine in answers.groupby("model", sort=False):
-            answers_of = {str(a["variant"]): a for a in mine.to_dict("records")}
-            value, why = _predicted(answers_of, row)
-            out.append({**row, "model": name, "predicted": value, "error": why})
-    return pd.DataFrame(out)[COLUMNS].astype({"size_bytes": "Int64", "predicted": "float64"})
+            of_variant = {str(a["variant"]): a for a in mine.to_dict("records")}
+            kind, value, why = _predicted(figure, str(name), of_variant)
+            out.append({**known, "model": name, "kind": kind, "predicted": value, "error": why})
+    numbers = ("before", "after", "percent", "low_percent", "high_percent", "predicted")
+    types = {"size_bytes": "Int64"} | dict.fromkeys(numbers, "float64")
+    return pd.DataFrame(out)[COLUMNS].astype(types)
 
 
-def _asked(kernel: str, core: str, model: str) -> pd.DataFrame:
+def _not_asked(figure: PublishedFigure) -> str:
+    if not figure.variant:
+        return "of no routine here"
+    return f"{figure.microarch or 'the core of a machine without a name'} is not modelled"
+
+
+def _loops(kernel: str, core: str, model: str) -> pd.DataFrame:
     rows = predict(kernel, microarch=core, model=model)
     return rows.assign(low=bounds.impossible(rows))
 
 
 def _predicted(
-    answers: Mapping[str, Mapping[Hashable, Any]], row: Mapping[Hashable, Any]
+    figure: PublishedFigure, model: str, answers: Mapping[str, Mapping[Hashable, Any]]
+) -> tuple[str, float | None, str]:
+    """Return of what one model predicts a figure, and what, or why it does not."""
+    if figure.baseline and figure.percent is None:
+        return "", None, "no speed-up"
+    if model == SIMULATOR and figure.baseline and figure.size_bytes is not None:
+        try:
+            new, old = (routine_cycles(figure, v) for v in (figure.variant, figure.baseline))
+        except InputError as error:
+            return "call", None, str(error)
+        return "call", 100 * (old / new - 1), ""
+    value, why = _of_loops(figure, answers)
+    return "loop", value, why
+
+
+def _of_loops(
+    figure: PublishedFigure, answers: Mapping[str, Mapping[Hashable, Any]]
 ) -> tuple[float | None, str]:
-    """Return what one model's answers, by variant, say of a figure, or why they say nothing."""
-    asked = [answers[str(row[side])] for side in ("variant", "baseline") if row[side]]
+    """Return what one model's loops, by variant, say of a figure, or why they say nothing."""
+    asked = [answers[side] for side in (figure.variant, figure.baseline) if side]
     for answer in asked:
         if pd.isna(answer["cycles"]):
             return None, f"{answer['variant']}: {answer['error']}"
@@ -80,12 +311,14 @@ def _predicted(
             why = bounds.why(answer["least_cycles"])
             return None, f"{answer['variant']}: {answer['cycles']:.2f} is {why}"
     startup = asked[0]["startup_cycles"]
-    if row["quantity"] == "startup_cycles":
+    if figure.quantity == "startup_cycles":
         return (None, "start-up not known") if pd.isna(startup) else (float(startup), "")
-    rates = [float(answer["bytes_per_iteration"] / answer["cycles"]) for answer in asked]
-    if row["quantity"] == "bytes_per_cycle":
-        return rates[0], ""
     strings = [answer["variant"] for answer in asked if answer["startup_cycles"] != 0]
-    if strings:
+    if strings and (figure.baseline or figure.dst_align):
         return None, f"{strings[0]}: a string instruction is predicted at aligned addresses alone"
+    rates = [float(answer["bytes_per_iteration"] / answer["cycles"]) for answer in asked]
+    if figure.quantity == "bytes_per_cycle":
+        return rates[0], ""
+    if len(rates) == 1:
+        return None, "a share of cycles is not predicted"
     return 100 * (rates[0] / rates[1] - 1), ""

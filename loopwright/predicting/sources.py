@@ -75,7 +75,7 @@ def _forms(model: Pipeline, block: Block, core: Microarch) -> Iterator[dict[str,
     of_each = found.get("forms") or [""] * len(block.instructions)
     for ins, form in zip(block.instructions, of_each, strict=True):
         row = table.get(form) or table.get(form.replace(",0", ",i8")) or {"source": ""}
-        said = "; ".join(_named(key) for key in row["source"].split("+") if key)
+        said = "; ".join(named(key) for key in row["source"].split("+") if key)
         yield {"of": ins.text, "figure": form, "source": said or "parameters of core.toml"}
 
 
@@ -85,8 +85,8 @@ def _known() -> dict[str, dict[str, str]]:
     return {key: {k: str(v) for k, v in entry.items()} for key, entry in known.items()}
 
 
-def _named(key: str) -> str:
-    """Return a source by its key, with its title and address."""
+def named(key: str) -> str:
+    """Return the key, title and address of a source of models/sources.toml, or the key alone."""
     entry = _known().get(key)
     return f"{key}: {entry['title']}, {entry['address']}" if entry else key
 
@@ -128,7 +128,7 @@ def _row(of: Assumption) -> dict[str, Any]:
         "of": of.name,
         "figure": of.value,
         "confidence": "low",
-        "source": _CITED.sub(lambda m: f"[{_named(m[1])}]", of.source),
+        "source": _CITED.sub(lambda m: f"[{named(m[1])}]", of.source),
         "least_cycles": of.least,
         "most_cycles": of.most,
     }

@@ -13,7 +13,7 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
 
     rows are those of loopwright.published for one model.
     """
-    rows = rows[rows["size_bytes"].notna() & rows["quantity"].eq("speed_percent")]
+    rows = rows[rows["size_bytes"].notna() & rows["percent"].notna()]
     if rows.empty:
         return canvas.nothing("no published gains over the size of a call")
     figure, axes = canvas.axes(8, 3.8)
@@ -23,7 +23,7 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
         sizes = mine["size_bytes"].astype(float)
         axes.plot(
             sizes,
-            mine["published"],
+            mine["percent"],
             label=f"{variant}, published",
             color=style.colour,
             marker=style.marker,
@@ -32,7 +32,7 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
         axes.plot(
             sizes,
             mine["predicted"],
-            label=f"{variant}, loop predicted",
+            label=f"{variant}, predicted",
             color=style.colour,
             linestyle=style.line,
         )
