@@ -68,11 +68,24 @@ def text(learned: Learned, machine: Machine) -> str:
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
             sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
-            spelled = json.dumps(value)
+            spelled = json.dumps(value) + (_range(key, value) if sure == "low" else "")
             lines.append(
                 f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
             )
     return "\n".join(lines) + "\n"
+
+
+def _range(key: str, value: object) -> str:
+    """Return the keys of the range of a value that no experiment told."""
+    if isinstance(value, bool):
+        return f', alternatives = [{json.dumps(not value)}], range = "the other of two"'
+    if isinstance(value, int | float):
+        low, high = (value / 2, value * 2) if isinstance(value, float) else (value // 2, value * 2)
+        if value == 1:
+            low = value
+        if value > 0 and high <= _MOST.get(key, high):
+            return f', low = {low}, high = {high}, range = "half of it to twice as much"'
+    return ', fixed = "no experiment says what else it may be"'
 
 
 def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from loopwright import paths
+from loopwright.cores import ranges
+from loopwright.cores.ranges import Range
 from loopwright.errors import InputError, unknown
 
 
@@ -16,7 +18,7 @@ class Microarch:
     """A core: the names that outside models know it by and the features that kernels ask for.
 
     role is "target" (recommendations are made for it) or "validation". parameters is the whole
-    of core.toml.
+    of core.toml, ranges what parameters of low confidence may be.
     """
 
     id: str
@@ -26,6 +28,7 @@ class Microarch:
     called: dict[str, str]
     features: frozenset[str]
     parameters: dict[str, Any]
+    ranges: tuple[Range, ...] = ()
 
     @property
     def kin(self) -> tuple[str, ...]:
@@ -33,12 +36,8 @@ class Microarch:
         return tuple(self.parameters.get("kin", ()))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what core.toml says of each parameter: its dotted name and its entry."""
-        for table, entries in self.parameters.items():
-            if isinstance(entries, dict):
-                for key, entry in entries.items():
-                    if isinstance(entry, dict):
-                        yield f"{table}.{key}", entry
+        """Return what core.toml says of each parameter: its dotted name and its entry."""
+        return _entries(self.parameters)
 
     def entry(self, name: str) -> dict[str, Any]:
         """Return what core.toml says of a parameter, by dotted name; nothing where it has none."""
@@ -54,6 +53,14 @@ class Microarch:
         """Return how many "loads" or "stores" it does a cycle at most, None where unknown."""
         entry = self.parameters.get("bounds", {}).get(kind)
         return float(entry["value"]) if entry else None
+
+
+def _entries(parameters: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for table, entries in parameters.items():
+        if isinstance(entries, dict):
+            for key, entry in entries.items():
+                if isinstance(entry, dict):
+                    yield f"{table}.{key}", entry
 
 
 def load(microarch_id: str) -> Microarch:
@@ -77,6 +84,7 @@ def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:
             called=dict(data.get("called", {})),
             features=frozenset(data.get("features", ())),
             parameters=data,
+            ranges=ranges.read(_entries(data), path),
         )
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: {error}") from None

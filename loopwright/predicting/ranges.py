@@ -1,6 +1,7 @@
-"""What a prediction is between, where it rests on a parameter that nobody has measured.
+"""What a prediction is between, where it rests on a cost that nobody has measured.
 
-Such a parameter stands in core.toml with `low` and `high`, what the known facts allow.
+Costs are those of microcoded and serialising instructions, and of streams through the cache: they
+only ever add cycles, so that their ends are those of the prediction. Verdicts vary all ranges.
 """
 
 from collections.abc import Mapping
@@ -10,20 +11,25 @@ from loopwright.predicting.model import Block
 
 Ends = tuple[str, str]
 
-_GATES = (b"\x0f\x01\xcb", b"\x0f\x01\xca")  # stac, clac
+# Code of the instructions that a cost is of.
+_CODE = {
+    "stac_clac": (b"\x0f\x01\xcb", b"\x0f\x01\xca"),
+    "lfence": (b"\x0f\xae\xe8",),
+    "mfence": (b"\x0f\xae\xf0",),
+}
 
 
 def of(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
-    """Return the ranges of a core's parameters by dotted name: the cheap end and the dear one.
+    """Return the ranges of a core's costs by dotted name: the cheap end and the dear one.
 
     What is given a value is no range. A rate is cheap where it is high, all else where it is low.
     """
-    out: dict[str, Ends] = {}
-    for name, entry in core.entries():
-        if "low" in entry and name not in given:
-            ends = (str(entry["low"]), str(entry["high"]))
-            out[name] = ends[::-1] if "_rate" in name else ends
-    return out
+    found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
+    return {r.name: (r.values[0], r.values[1]) for r in found}
+
+
+def _cost(name: str) -> bool:
+    return name.partition(".")[0] in ("string", "serial") or name == "memory.stream_line_cycles"
 
 
 def ends(core: Microarch, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -41,8 +47,8 @@ def rests_on(block: Block, name: str, *, straight: bool) -> bool:
     table, _, key = name.partition(".")
     if table == "string":
         return not straight
-    if key == "stac_clac":
-        return any(gate in block.code for gate in _GATES)
+    if table == "serial":
+        return any(code in block.code for code in _CODE[key])
     if table == "memory":
         return any(i.written_bytes for i in block.instructions)
     return True

@@ -21,17 +21,16 @@ _COLUMNS = (
     "most_cycles", "error",
 )  # fmt: skip
 _CITED = re.compile(r"\[([a-z0-9-]+)\]")
-_STEP = 0.1  # of a rate, as a share
 
 
 def answer_sources(asked: Question) -> Rows:
     """Return what a prediction of the pipeline simulator rests on; the arguments are predict's.
 
     One row for each instruction (of: its text; figure: its form in instructions.csv; source: where
-    the form's figures come from), and one for each parameter of the core that nobody has measured
-    and whose value the prediction would follow: of is its name, figure its value, confidence and
-    source what core.toml says of it, least_cycles and most_cycles what an iteration and a start-up
-    take over its range, or where it has none at the next values below and above. A block without an
+    the form's figures come from), and one for each parameter of the core that has a range in
+    core.toml and whose value the prediction would follow: of is its name, figure its value,
+    confidence and source what core.toml says of it, least_cycles and most_cycles the cycles of an
+    iteration and a start-up over its range. A block without an
     answer has one row with the error. InputError as predict, and where another model is asked for.
     """
     if asked.model not in (None, Pipeline.id):
@@ -93,15 +92,16 @@ def named(key: str) -> str:
 
 @dataclass(frozen=True)
 class Assumption:
-    """A parameter that nobody has measured and that a block's cycles follow.
+    """A parameter of low confidence that a block's cycles follow.
 
-    name is dotted, value and source what core.toml says of it, least and most the cycles of an
-    iteration and of a start-up over its range, or where it has none at its own and the next values.
+    name is dotted, value, source and confidence what core.toml says of it, least and most the
+    cycles of an iteration and of a start-up over its range.
     """
 
     name: str
     value: str
     source: str
+    confidence: str
     least: float
     most: float
 
@@ -110,16 +110,20 @@ def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[l
     """Return what the simulator's answer for each block on a core assumes."""
     now = _cycles(model.overrides, blocks, core)
     found: list[list[Assumption]] = [[] for _ in blocks]
-    for name, entry in core.entries():
-        if entry.get("confidence") != "low" or name in model.overrides:
+    for one in core.ranges:
+        if not one.varied or one.name in model.overrides:
             continue
-        others = [_cycles({**model.overrides, name: v}, blocks, core) for v in _others(entry)]
-        tried = others if "low" in entry else [now, *others]
+        values = [value for value in one.values if value != one.value]
+        others = [_cycles({**model.overrides, one.name: v}, blocks, core) for v in values]
+        tried = others if one.likely is None else [now, *others]
+        entry = core.entry(one.name)
         for rests_on, at_each in zip(found, zip(*tried, strict=True), strict=True):
             cycles = [c for c in at_each if c is not None]
             if len(set(cycles)) > 1:
-                value, source = str(entry["value"]).lower(), str(entry["source"])
-                rests_on.append(Assumption(name, value, source, min(cycles), max(cycles)))
+                source, sure = str(entry["source"]), str(entry["confidence"])
+                rests_on.append(
+                    Assumption(one.name, one.value, source, sure, min(cycles), max(cycles))
+                )
     return found
 
 
@@ -127,25 +131,11 @@ def _row(of: Assumption) -> dict[str, Any]:
     return {
         "of": of.name,
         "figure": of.value,
-        "confidence": "low",
+        "confidence": of.confidence,
         "source": _CITED.sub(lambda m: f"[{named(m[1])}]", of.source),
         "least_cycles": of.least,
         "most_cycles": of.most,
     }
-
-
-def _others(entry: dict[str, Any]) -> list[str]:
-    """Return other values of a parameter: the ends of its range, or the next ones to its own."""
-    value = entry.get("value")
-    if "low" in entry:
-        return [str(entry["low"]), str(entry["high"])]
-    if isinstance(value, bool):
-        return [str(not value).lower()]
-    if isinstance(value, int):
-        return [str(value - 1), str(value + 1)] if value else ["1"]
-    if isinstance(value, float):
-        return [str(value * (1 - _STEP)), str(value * (1 + _STEP))]
-    return []
 
 
 def _cycles(
