@@ -1,8 +1,6 @@
 """Where that lies which a checkout or a wheel holds, and where loopwright may write."""
 
 import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from loopwright.errors import InputError
@@ -12,6 +10,7 @@ INSTALLED = (_PACKAGE / "shipped").is_dir()
 # Holds kernels/, models/ and harness/: a wheel has them inside of the package.
 HOME = _PACKAGE / "shipped" if INSTALLED else _PACKAGE.parent
 HARNESS = HOME / "harness"
+BUILD_FIX = "let LOOPWRIGHT_BUILD name another folder"  # for errors of writing to build_dir
 
 
 def kernels_root() -> Path:
@@ -62,21 +61,3 @@ def cache_dir() -> Path:
     """Return the folder for downloads that outlive a checkout's build, e.g. kernel trees."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get("LOOPWRIGHT_CACHE") or Path(base) / "loopwright")
-
-
-def made_once(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return a file that make writes where it is not there yet: whole, or not at all."""
-    return path if path.exists() else made(path, make)
-
-
-def made(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return a file as make writes it now: whole, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")
-    os.close(descriptor)
-    try:
-        make(Path(name))
-        Path(name).replace(path)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    return path

@@ -13,8 +13,8 @@ import pytest
 from linux_trees import linux
 
 from loopwright.errors import InputError
+from loopwright.files import staged
 from loopwright.reporting import report
-from loopwright.reporting.files import staged
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 import loopwright as lw
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.predicting.models import MODELS
 from loopwright.predicting.pipeline import Pipeline
@@ -64,7 +64,8 @@ def _kept(path: Path, core: str, notion: str | None, model: str) -> pd.DataFrame
         except InputError as error:  # it is not set up here
             ids = pd.RangeIndex(_count(path), name="id")
             rows = pd.DataFrame({"cycles": float("nan"), "error": str(error)}, index=ids)
-        paths.made(kept, lambda made: rows.to_csv(made))
+        with files.replaced(kept) as part:
+            rows.to_csv(part)
     return pd.read_csv(kept, index_col="id", dtype={"error": "str"})
 
 

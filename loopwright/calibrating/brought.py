@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.calibrating.machines import harnessed, record
 from loopwright.calibrating.machines.machine import Timing
 from loopwright.errors import InputError
@@ -162,13 +161,7 @@ def _readings(
 
 def _write(path: Path, machine: _Elsewhere, answers: Mapping[str, Timing]) -> None:
     """Write a whole file of answers or nothing."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as out:
-            out.write(json.dumps(record.head(machine)) + "\n")
-            out.writelines(json.dumps(record.answer(k, t)) + "\n" for k, t in answers.items())
-            out.write(json.dumps({"end": len(answers)}) + "\n")
-    except OSError as error:
-        raise InputError(f"{path.parent}: {error.strerror}; set XDG_DATA_HOME") from None
-    Path(out.name).chmod(0o644)
-    Path(out.name).replace(path)
+    with files.replaced(path) as part, part.open("w") as out:
+        out.write(json.dumps(record.head(machine)) + "\n")
+        out.writelines(json.dumps(record.answer(k, t)) + "\n" for k, t in answers.items())
+        out.write(json.dumps({"end": len(answers)}) + "\n")

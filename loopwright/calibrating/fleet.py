@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.calibrating.verb import HOST, SIMULATED, calibrate, folder
 from loopwright.cluster import fleet, workers
 from loopwright.errors import InputError
@@ -85,10 +85,9 @@ def _learn(machine: str, asked: Mapping[str, Any]) -> Share:
 def _keep(out: Path, share: Share) -> pd.DataFrame:
     """Write a core's files and return its rows; InputError where they cannot be written."""
     place = out / share.folder
-    try:
-        place.mkdir(parents=True, exist_ok=True)
+    with files.staged(place) as scratch:
         for name, content in share.files.items():
-            ((out if name == "sources.toml" else place) / name).write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{place}: {error.strerror}; take another folder") from None
+            if name != "sources.toml":
+                (scratch / name).write_bytes(content)
+    files.written(out / "sources.toml", share.files["sources.toml"])
     return share.rows.assign(folder=share.folder)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from loopwright import files
 from loopwright.calibrating import whole, write
 from loopwright.calibrating.compare import differences
 from loopwright.calibrating.forms import kits
@@ -64,10 +65,8 @@ def calibrate(
     known = _machine(machine, settings or {})
     forms = chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
     place = Path(out) / folder(known.name)
-    try:
+    with files.writing(place):
         place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{place}: {error.strerror}; take another folder") from None
     asked = known
     recorded = None
     if not isinstance(known, Replay):

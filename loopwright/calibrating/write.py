@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from loopwright import files
 from loopwright.calibrating import parameters
 from loopwright.calibrating.delivery.front_end import AFTER
 from loopwright.calibrating.experiments.latency import ALL, Latency
@@ -42,7 +43,16 @@ def laboratory(learned: Learned, machine: Machine) -> Laboratory:
 
 def core(learned: Learned, machine: Machine, folder: Path) -> None:
     """Write a core into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    with files.staged(folder) as scratch:
+        _files(learned, machine, scratch)
+    title = f"loopwright calibrate on {machine.fingerprint}"
+    files.written(
+        folder.parent / "sources.toml",
+        f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder.name}/{MEASURED}"\ndate = ""\n',
+    )
+
+
+def _files(learned: Learned, machine: Machine, folder: Path) -> None:
     for name, text in zip(("core.toml", TABLE), texts(learned, machine), strict=True):
         (folder / name).write_text(text)
     with (folder / MEASURED).open("w", newline="") as file:
@@ -55,10 +65,6 @@ def core(learned: Learned, machine: Machine, folder: Path) -> None:
         rows.writerows(left_out(learned))
     if learned.special and learned.special.strings:
         _strings(learned.special.strings, folder / STRINGS)
-    (folder.parent / "sources.toml").write_text(
-        f'[{SOURCE}]\ntitle = "loopwright calibrate on {machine.fingerprint}"\n'
-        f'address = "{folder.name}/{MEASURED}"\ndate = ""\n'
-    )
 
 
 def _strings(timed: Sequence[Timed], file: Path) -> None:

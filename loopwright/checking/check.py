@@ -3,15 +3,14 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 
-from loopwright import harness, kernels, paths
+from loopwright import files, harness, kernels, paths
 from loopwright.code import assemble, decode
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
@@ -109,7 +108,8 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
         return {**stored, "cached": True}
     record = next(harness.run(code.isa, jobs.check(job_id, code, contract, gated=gated)))
     if record["passed"]:
-        _store(path, record)
+        with suppress(InputError):  # without the cache it is checked again
+            files.written(path, json.dumps(record))
     return {**record, "cached": False}
 
 
@@ -136,14 +136,6 @@ def _unrun(code: Code, failure: str) -> dict[str, Any]:
         "seconds": 0.0,
         "cached": False,
     }
-
-
-def _store(path: Path, record: dict[str, Any]) -> None:
-    """Write a whole record or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-        json.dump(record, file)
-    Path(file.name).replace(path)
 
 
 def _check(variant: Variant) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from loopwright import files
 from loopwright.cli import (
     calibrate,
     completion,
@@ -82,7 +83,9 @@ def _end(number: int, frame: object) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        return int(cli.main(args=arguments, prog_name="loopwright", standalone_mode=False) or 0)
+        code = int(cli.main(args=arguments, prog_name="loopwright", standalone_mode=False) or 0)
+        sys.stdout.flush()  # what is refused at the end is refused here
+        return code
     except InputError as error:
         return _refuse(str(error))
     except click.exceptions.NoArgsIsHelpError as asked:
@@ -97,9 +100,17 @@ def run(arguments: list[str] | None = None) -> int:
         print("; ".join(["loopwright: interrupted", *notes]), file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader left; keep the interpreter from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        _discard_output()
+        return 0  # the reader left
+    except OSError as error:
+        line = _refuse(str(files.refusal(error)))
+        _discard_output()
+        return line
+
+
+def _discard_output() -> None:
+    """Let the interpreter's last flush of stdout go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(message: str) -> int:

@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from loopwright import paths, toolchain
+from loopwright import files, paths, toolchain
 from loopwright.errors import InputError
 
+# Words of a complaint that says why.
+_SAYS = ("error", "cannot find", "No space left", "Read-only file system")
 _FLAGS = [
     *["-O2", "-g", "-static-pie", "-fPIE", "-std=gnu11", "-Wall", "-Wextra"],
     "-Wl,--build-id=none",
@@ -54,7 +56,7 @@ def build(isa: str) -> Path:
         compile_to(isa, path)
         path.chmod(0o755)
 
-    return paths.made_once(program, make)
+    return files.made_once(program, make, paths.BUILD_FIX)
 
 
 def compile_to(isa: str, program: Path, *options: str) -> None:
@@ -65,7 +67,7 @@ def compile_to(isa: str, program: Path, *options: str) -> None:
     command = [gcc, *_FLAGS, same, *options, *units, "-o", str(program), *_LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = [x for x in done.stderr.splitlines() if "error" in x or "cannot find" in x]
+        lines = [x for x in done.stderr.splitlines() if any(word in x for word in _SAYS)]
         reason = (lines or [f"{gcc} ended with exit code {done.returncode}"])[0]
         raise InputError(f"the harness does not compile for {isa}: {reason.strip()}")
 

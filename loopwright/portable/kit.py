@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import harness, kernels, paths, toolchain
+from loopwright import files, harness, kernels, paths, toolchain
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.harness import jobs
@@ -51,24 +51,26 @@ def kit(
         raise InputError(f"{target} does not end in .tar.xz or .tar.gz; name the kit so")
     if not target.parent.is_dir():
         raise InputError(f"{target.parent} is no folder; make it first")
-    files = _files()
+    inside = _files()
     trials = 0
     if calibrate or answers is not None:
         given = None if answers is None else Path(answers)
         for isa, (text, count) in of_round(given, mnemonics).items():
-            files[f"jobs/{isa}.trials"] = text.encode()
+            inside[f"jobs/{isa}.trials"] = text.encode()
             trials += count
     listed = hashlib.sha256()
-    for name in sorted(files):
-        listed.update(name.encode() + b"\0" + files[name])
+    for name in sorted(inside):
+        listed.update(name.encode() + b"\0" + inside[name])
     hashed = listed.hexdigest()
     for name in _TEMPLATES:
         text = (paths.HARNESS / "kit" / name).read_text().replace("@KIT@", hashed)
-        files[name] = text.replace("@VERSION@", VERSION).encode()
-    sums = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items())]
-    files["SHA256SUMS"] = "".join(sums).encode()
-    packed = _compress(_tar(files), target.name)
-    _write(target, packed)
+        inside[name] = text.replace("@VERSION@", VERSION).encode()
+    sums = [
+        f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(inside.items())
+    ]
+    inside["SHA256SUMS"] = "".join(sums).encode()
+    packed = _compress(_tar(inside), target.name)
+    files.written(target, packed)
     every = [v for k in kernels.every() for v in k.variants.values()]
     points_inside = sum(len(_points(v)) for v in every)
     row = [str(target), len(packed), hashed, len(every), points_inside, trials]
@@ -144,15 +146,3 @@ def _compress(data: bytes, name: str) -> bytes:
     if name.endswith(".xz"):
         return lzma.compress(data, preset=9)
     return gzip.compress(data, compresslevel=9, mtime=0)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a whole file or nothing."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as out:
-        try:
-            out.write(data)
-            out.close()
-            Path(out.name).chmod(0o644)
-            Path(out.name).replace(path)
-        finally:
-            Path(out.name).unlink(missing_ok=True)

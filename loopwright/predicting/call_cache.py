@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.code import binding
+from loopwright.errors import InputError
 
 Place = tuple[int, int, int]
 """A call: its size (as the contract counts: bytes or records), and the alignments of both sides."""
@@ -46,7 +48,8 @@ class Cache:
         if not self._new:
             return
         rows = json.dumps([[*place, *found] for place, found in self.known.items()])
-        paths.made(self._path, lambda path: path.write_text(rows))
+        with suppress(InputError):  # a cache that cannot be written costs time alone
+            files.written(self._path, rows)
         self._new = False
 
 

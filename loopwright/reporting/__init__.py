@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import kernels
+from loopwright import files, kernels
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel
 from loopwright.machine import hosts
-from loopwright.reporting import files, page, patches, plain
+from loopwright.reporting import page, patches, plain
 from loopwright.reporting.examine import examine
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page.asked import Asked, cores_of

@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from loopwright import files
 from loopwright.errors import InputError
 
 Write = Callable[[Sequence[Sequence[Any]]], None]
-
-_UNFINISHED = ".part"
 
 
 @contextmanager
@@ -23,15 +22,8 @@ def written(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
     formats = {".csv": _csv, ".parquet": _parquet}
     if path.suffix not in formats:
         raise InputError(f"{path} does not end in .csv or .parquet; name the table so")
-    unfinished = path.with_name(path.name + _UNFINISHED)
-    try:
-        with formats[path.suffix](unfinished, columns) as write:
-            yield write
-        unfinished.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with files.replaced(path) as part, formats[path.suffix](part, columns) as write:
+        yield write
 
 
 @contextmanager

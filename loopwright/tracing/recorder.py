@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unicorn.unicorn import Uc, UcError
 from unicorn.unicorn_py3 import unicorn as binding
 
-from loopwright import paths, toolchain
+from loopwright import files, paths, toolchain
 from loopwright.errors import InputError
 
 MOST_STEPS = 4_000_000
@@ -99,4 +99,4 @@ def _hooks() -> ctypes.CDLL:
             lines.append(f"{gcc} ended with exit code {done.returncode}")
             raise InputError(f"{_SOURCE.name} does not compile: {lines[0].strip()}")
 
-    return ctypes.CDLL(str(paths.made_once(library, compile_to)))
+    return ctypes.CDLL(str(files.made_once(library, compile_to, paths.BUILD_FIX)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loopwright import files
 from loopwright.calibrating.machines.machine import Known, Machine, Timing, Trial
 from loopwright.errors import InputError
 
@@ -43,10 +44,10 @@ class Recorded:
                 )
             with path.open("r+b") as file:
                 file.truncate(content.whole)
-            self._file = path.open("a")
         else:
-            self._file = path.open("w")
-            self._line(**head(machine))
+            files.written(path, json.dumps(head(machine)) + "\n")
+        self._path = path
+        self._file = path.open("a")
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial; ask the machine for those that are not known yet."""
@@ -62,16 +63,18 @@ class Recorded:
         return out
 
     def _keep(self, trials: Sequence[Trial], timings: Sequence[Timing]) -> None:
-        for trial, timing in zip(trials, timings, strict=True):
-            self._known[trial.key] = timing
-            if not timing.passing:
-                self._line(**answer(trial.key, timing))
-        self._file.flush()
+        with files.writing(self._path):
+            for trial, timing in zip(trials, timings, strict=True):
+                self._known[trial.key] = timing
+                if not timing.passing:
+                    self._line(**answer(trial.key, timing))
+            self._file.flush()
 
     def close(self) -> None:
         """Say that the file is whole."""
-        self._line(end=len(self._known))
-        self._file.close()
+        with files.writing(self._path):
+            self._line(end=len(self._known))
+            self._file.close()
 
     def _line(self, **said: Any) -> None:
         self._file.write(json.dumps(said) + "\n")

@@ -7,12 +7,11 @@ its own, with a caller that passes registers as its contract says.
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import harness, kernels, paths
+from loopwright import files, harness, kernels, paths
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
@@ -49,15 +48,9 @@ def write(
     parts = _parts(isa, specs, offsets)
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARK).is_file():
         raise InputError(f"{folder} holds other files; name a new folder with -o")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".loopwright-kmod-", dir=folder.parent))
-    try:
-        _fill(scratch, isa, parts)
-        scratch.chmod(0o755)
-        shutil.rmtree(folder, ignore_errors=True)
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    folder = folder.absolute()
+    with files.staged(folder.parent) as beside:
+        _fill(beside / folder.name, isa, parts)
     return parts
 
 
@@ -91,10 +84,12 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
 
 
 def _fill(folder: Path, isa: str, parts: Sequence[PlacedSource]) -> None:
+    (folder / SHARED.name).mkdir(parents=True)
     for source in sorted([*FOLDER.iterdir(), *(FOLDER / isa).iterdir()]):
         if source.is_file():
             shutil.copy2(source, folder / source.name)
-    shutil.copytree(SHARED, folder / SHARED.name)
+    for source in SHARED.iterdir():
+        shutil.copy2(source, folder / SHARED.name)
     shutil.copy2(paths.HARNESS / isa / "chains.S", folder / "harness_chains.S")
     for place, value in {
         "@ISA@": isa,

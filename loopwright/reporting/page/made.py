@@ -8,9 +8,9 @@ from typing import Any
 
 import jinja2
 
+from loopwright import files
 from loopwright.errors import InputError
 from loopwright.reporting import palette
-from loopwright.reporting.files import staged
 
 _HERE = "loopwright.reporting.page"
 
@@ -33,8 +33,8 @@ def made(
     )
 
     def text(name: str) -> str:
-        files = (resources.files(one) / "templates" / name for one in packages)
-        return next(file for file in files if file.is_file()).read_text()
+        found = (resources.files(one) / "templates" / name for one in packages)
+        return next(file for file in found if file.is_file()).read_text()
 
     return environment.get_template(template).render(
         css="\n".join(text(name) for name in ("page.css", style) if name),
@@ -58,5 +58,4 @@ def check(out: Path) -> None:
 def write(page: str, out: Path) -> None:
     """Write a page, whole or not at all; InputError where it cannot be written."""
     check(out)
-    with staged(out.parent) as folder:
-        (folder / out.name).write_text(page, encoding="utf-8")
+    files.written(out, page)

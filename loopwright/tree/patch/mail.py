@@ -1,12 +1,11 @@
 """A patch as a mail: made by git of changed text, proven in scratch, kept only if it holds."""
 
-import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import paths
+from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.tree import checkpatch
 from loopwright.tree.checkpatch import Complaint
@@ -57,9 +56,9 @@ class Mail:
                 _weigh(findings, patch, tree)
             except PatchError as error:
                 log = f"patch-{name.replace('/', '-')}.log"
-                where = _keep(log, error.log.encode(), paths.build_dir())
+                where = files.written(paths.build_dir() / log, error.log)
                 raise PatchError(f"{error}; all of it is in {where}", error.log) from None
-            return _keep(patch.name, patch.read_bytes(), out), findings
+            return files.written(out / patch.name, patch.read_bytes()), findings
 
 
 def _formatted(folder: Path, mail: Mail) -> Path:
@@ -107,22 +106,3 @@ def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
             f"{first.line}: {first.text}",
             f"{log}\n\n{patch.read_text()}",
         )
-
-
-def _keep(name: str, content: bytes, out: Path) -> Path:
-    """Write a file in one step: under another name first, then renamed."""
-    part = None
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        handle, unnamed = tempfile.mkstemp(prefix=f".{name}.", dir=out)
-        part = Path(unnamed)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        part.chmod(0o644)
-        part.replace(out / name)
-    except OSError as error:
-        raise InputError(f"cannot write {name} to {out}: {error.strerror}") from None
-    finally:
-        if part:
-            part.unlink(missing_ok=True)
-    return out / name

@@ -1,0 +1,128 @@
+"""Files and folders that appear whole or not at all."""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from loopwright.errors import InputError
+
+_FIX = "name another place"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# Errors of a place that cannot be written to. Others are faults of the program.
+_UNWRITABLE = (
+    *_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE,
+)  # fmt: skip
+
+
+def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError:
+    """Return the one line for a place that the system does not let anyone write or use.
+
+    place is what was to be written; left out, it is the file that the error names. fix says how
+    another place is named. Any other OSError is a fault of the program and is raised again.
+    """
+    if error.errno == errno.ENOENT and "temporary directory" in (error.strerror or ""):
+        return InputError("no folder for temporary files can be written; let TMPDIR name one")
+    if error.errno not in _UNWRITABLE:
+        raise error
+    where = error.filename2 or error.filename if place is None else place
+    if error.errno in _FULL:
+        fix = f"make room there or {fix}"
+    return InputError(f"cannot write {where or 'the output'}: {os.strerror(error.errno)}; {fix}")
+
+
+@contextmanager
+def writing(place: Path, fix: str = _FIX) -> Iterator[None]:
+    """Turn the errors of writing to place, or beside it, into an InputError with its name.
+
+    fix says how another place is named.
+    """
+    try:
+        yield
+    except OSError as error:
+        name = error.filename2 or error.filename
+        if name is not None and not _near(Path(os.fsdecode(name)), place):
+            raise
+        raise refusal(error, place, fix) from None
+
+
+def _near(path: Path, place: Path) -> bool:
+    """Say whether path lies in the folder of place, or place in path."""
+    one, folder = path.absolute(), place.absolute().parent
+    return one.is_relative_to(folder) or folder.is_relative_to(one)
+
+
+@contextmanager
+def replaced(path: Path, fix: str = _FIX) -> Iterator[Path]:
+    """Yield a file name beside path; what is written there replaces path when the block ends.
+
+    Folders are made. When the block fails or is interrupted, path is as it was. InputError where
+    path cannot be written; fix says how another place is named.
+    """
+    with writing(path, fix), _folder(path.parent):
+        part = path.parent / _scratch_name()
+        try:
+            yield part
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    """Write a whole file (text as UTF-8) and return its path; InputError where it is refused."""
+    with replaced(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Path]:
+    """Yield a scratch folder whose content moves into out when the block ends.
+
+    Entries of out with the same name are replaced; others stay. When the block fails or is
+    interrupted, out is as it was. InputError where out cannot be written.
+    """
+    with writing(out), _folder(out):
+        scratch = out / _scratch_name()
+        try:
+            scratch.mkdir()
+            yield scratch
+            for made in sorted(scratch.iterdir()):
+                target = out / made.name
+                if target.is_dir():
+                    shutil.rmtree(target)
+                made.replace(target)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def made_once(path: Path, make: Callable[[Path], object], fix: str = _FIX) -> Path:
+    """Return a file that make writes unless it is there already; fix is replaced's."""
+    if not path.exists():
+        with replaced(path, fix) as part:
+            make(part)
+    return path
+
+
+def _scratch_name() -> str:
+    return f".partial-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; remove those that the block, when it fails, leaves empty."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for each in missing:
+            try:
+                each.rmdir()
+            except OSError:
+                break
+        raise
