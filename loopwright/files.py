@@ -14,8 +14,8 @@ _FIX = "name another place"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of a place that cannot be written to. Others are faults of the program.
 _UNWRITABLE = (
-    *_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EISDIR,
-    errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE,
+    *_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EEXIST, errno.ENOTDIR,
+    errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE,
 )  # fmt: skip
 
 
