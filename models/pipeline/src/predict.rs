@@ -10,6 +10,7 @@ use crate::engine::relief::Relief;
 use crate::engine::steady::run;
 use crate::error::Error;
 use crate::observe::bottleneck;
+use crate::observe::figures::{self, Figure};
 use crate::observe::limits::Observed;
 use crate::observe::recorder::Recorder;
 use crate::observe::timeline::{Timeline, ROWS};
@@ -42,6 +43,8 @@ pub struct Prediction {
     pub cycles: f64,
     /// What limits it; empty if not asked for.
     pub bottleneck: String,
+    /// What it takes by each limit alone; empty if the bottleneck is not asked for.
+    pub limits: Vec<Figure>,
     /// Whether the state of the machine repeated.
     pub steady: bool,
     /// Cycles simulated.
@@ -92,7 +95,7 @@ pub fn along(core: &Core, path: Path, request: &Request) -> Result<Prediction, E
     let mut machine = Machine::new(&block, &cut, &core.params, &Relief::default())?;
     let mut watch = Watch::new(
         &block,
-        request.ports.then(|| Usage::new(block.uops.len(), block.slots.len())),
+        (request.ports || request.bottleneck).then(|| Usage::new(block.uops.len(), block.slots.len())),
         (request.timeline > 0).then(|| Recorder::of(request.timeline)),
     );
     let watched = request.bottleneck || request.ports || request.timeline > 0;
@@ -105,16 +108,20 @@ pub fn along(core: &Core, path: Path, request: &Request) -> Result<Prediction, E
     let seen = Observed::new(&machine, &watch);
     machine.recycle();
     let ports = core.params.ports.names.chars().count();
+    let (mut bottleneck, mut limits) = (String::new(), Vec::new());
+    if request.bottleneck {
+        let binding = bottleneck::binding(&block, &core.params, cycles, &seen);
+        bottleneck = bottleneck::name(&block, &core.params, &seen, &binding);
+        limits = figures::of(&block, &core.params, &seen, watch.usage.as_ref(), &binding);
+    }
+    let usage = watch.usage.as_ref().filter(|_| request.ports);
     Ok(Prediction {
         cycles,
-        bottleneck: if request.bottleneck {
-            bottleneck::name(&block, &core.params, cycles, &seen)
-        } else {
-            String::new()
-        },
+        bottleneck,
+        limits,
         steady,
         simulated,
-        ports: watch.usage.as_ref().map(|u| by_instruction(&block, ports, u)),
+        ports: usage.map(|u| by_instruction(&block, ports, u)),
         timeline: watch.recorder.as_ref().map(|r| Timeline::new(&block, &core.params, r)),
         names: block.names.clone(),
         caveats: block.caveats.clone(),

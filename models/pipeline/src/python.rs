@@ -90,7 +90,7 @@ impl Core {
         for result in results {
             let row = PyDict::new(py);
             match result {
-                Ok(prediction) => fill(py, &row, &prediction)?,
+                Ok(prediction) => fill(py, &row, &prediction, &self.model.params.ports.names)?,
                 Err(error) => {
                     row.set_item("cycles", py.None())?;
                     row.set_item("bottleneck", py.None())?;
@@ -194,12 +194,25 @@ fn spelled(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_string())
 }
 
-fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction) -> PyResult<()> {
+fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction, names: &str) -> PyResult<()> {
     row.set_item("cycles", p.cycles)?;
     row.set_item("bottleneck", &p.bottleneck)?;
     row.set_item("error", py.None())?;
     row.set_item("note", p.caveats.join("; "))?;
     row.set_item("steady", p.steady)?;
+    let limits = PyList::empty(py);
+    for figure in &p.limits {
+        let one = PyDict::new(py);
+        one.set_item("limit", &figure.limit)?;
+        one.set_item("cycles", figure.cycles)?;
+        let there = names.chars().enumerate().filter(|(n, _)| figure.ports & 1 << n != 0);
+        one.set_item("ports", there.map(|(_, name)| name).collect::<String>())?;
+        one.set_item("taken", figure.taken)?;
+        one.set_item("instructions", figure.instructions.clone())?;
+        one.set_item("binds", figure.binds)?;
+        limits.append(one)?;
+    }
+    row.set_item("limits", limits)?;
     if let Some(ports) = &p.ports {
         row.set_item("forms", &p.names)?;
         row.set_item("ports", ports.clone())?;
@@ -284,7 +297,7 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
 }
 
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 /// A simulator of processor pipelines.
 #[pymodule]

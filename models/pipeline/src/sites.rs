@@ -101,6 +101,7 @@ impl<'a> Sites<'a> {
         Prediction {
             cycles: outcome.cycles,
             bottleneck: String::new(),
+            limits: Vec::new(),
             steady: outcome.steady,
             simulated: outcome.simulated,
             ports: None,

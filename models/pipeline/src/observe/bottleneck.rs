@@ -18,10 +18,22 @@ const SETS: usize = 48;
 
 /// What limits a block: `port 4`, `ports 2 and 3`, `port 0 and issue`, `uop cache`,
 /// `dependency chain through instructions 0-3`; `unknown` where nothing that can be lifted helps.
-pub fn name(block: &Block, params: &Params, cycles: f64, seen: &Observed) -> String {
-    // The time of a string instruction is one number, of microcode that is not simulated.
-    if block.names.iter().any(|form| form.ends_with(".rep")) {
+pub fn name(block: &Block, params: &Params, seen: &Observed, binding: &[Limit]) -> String {
+    if names_microcode(block) {
         return "microcode".into();
+    }
+    name_all(binding, block, params, seen)
+}
+
+/// Whether a block's time is one number, of microcode that is not simulated: a string instruction.
+pub fn names_microcode(block: &Block) -> bool {
+    block.names.iter().any(|form| form.ends_with(".rep"))
+}
+
+/// The limits that a block is faster without: one, or those that have to be lifted together.
+pub fn binding(block: &Block, params: &Params, cycles: f64, seen: &Observed) -> Vec<Limit> {
+    if names_microcode(block) {
+        return Vec::new();
     }
     let search = Search {
         block,
@@ -40,7 +52,7 @@ pub fn name(block: &Block, params: &Params, cycles: f64, seen: &Observed) -> Str
             found.splice(at..=at, needed);
         }
     }
-    name_all(&found, block, params, seen)
+    found
 }
 
 struct Search<'a> {
@@ -91,7 +103,7 @@ impl Search<'_> {
     fn parts(&self, limit: &Limit, seen: &Observed) -> Vec<Limit> {
         match limit {
             Limit::FrontEnd => seen.front_end(self.block, self.params),
-            Limit::Ports(_) => self.port_sets().into_iter().map(Limit::Ports).collect(),
+            Limit::Ports(_) => port_sets(self.block).into_iter().map(Limit::Ports).collect(),
             Limit::Chains(_) => {
                 let alone = |members: &Vec<u16>| {
                     let mut numbers = vec![0; self.block.insts.len()];
@@ -106,27 +118,27 @@ impl Search<'_> {
             _ => Vec::new(),
         }
     }
+}
 
-    /// Sets of ports that some uops keep to, by how much of their time these take.
-    fn port_sets(&self) -> Vec<u32> {
-        let uops = || self.block.uops.iter().filter(|u| u.ports != 0);
-        let mut sets: Vec<u32> = Vec::new();
-        for ports in uops().map(|u| u.ports) {
-            if !sets.contains(&ports) {
-                let joined: Vec<u32> = sets.iter().map(|s| s | ports).collect();
-                for set in joined.into_iter().chain([ports]) {
-                    if !sets.contains(&set) && sets.len() < SETS {
-                        sets.push(set);
-                    }
+/// Sets of ports that some uops keep to, by how much of their time these take.
+pub fn port_sets(block: &Block) -> Vec<u32> {
+    let uops = || block.uops.iter().filter(|u| u.ports != 0);
+    let mut sets: Vec<u32> = Vec::new();
+    for ports in uops().map(|u| u.ports) {
+        if !sets.contains(&ports) {
+            let joined: Vec<u32> = sets.iter().map(|s| s | ports).collect();
+            for set in joined.into_iter().chain([ports]) {
+                if !sets.contains(&set) && sets.len() < SETS {
+                    sets.push(set);
                 }
             }
         }
-        let load = |set: &u32| {
-            let inside = uops().filter(|u| u.ports & !set == 0);
-            let taken: f64 = inside.map(|u| f64::from(u.port_cycles.max(1))).sum();
-            taken / f64::from(set.count_ones())
-        };
-        sets.sort_by(|a, b| load(b).total_cmp(&load(a)).then(a.count_ones().cmp(&b.count_ones())));
-        sets
     }
+    let load = |set: &u32| {
+        let inside = uops().filter(|u| u.ports & !set == 0);
+        let taken: f64 = inside.map(|u| f64::from(u.port_cycles.max(1))).sum();
+        taken / f64::from(set.count_ones())
+    };
+    sets.sort_by(|a, b| load(b).total_cmp(&load(a)).then(a.count_ones().cmp(&b.count_ones())));
+    sets
 }

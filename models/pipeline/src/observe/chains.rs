@@ -56,7 +56,12 @@ fn visit(next: &[Vec<u16>], start: u16, seen: &mut [bool], finished: &mut Vec<u1
 
 /// The instructions that each waited for the next one's result last, in a cycle.
 pub fn critical(waited: &[u16]) -> Vec<u16> {
-    let mut at = waited.len().saturating_sub(1) as u16;
+    critical_from(waited, waited.len().saturating_sub(1) as u16)
+}
+
+/// The same, where one looks from an instruction on.
+pub fn critical_from(waited: &[u16], start: u16) -> Vec<u16> {
+    let mut at = start;
     let mut steps = Vec::new();
     while !steps.contains(&at) {
         steps.push(at);

@@ -60,15 +60,21 @@ const ROOM: u32 = 256;
 
 /// Cycles per iteration with some limits lifted; `None` where the pipeline does not move.
 pub fn cycles(block: &Block, params: &Params, lifted: &[Limit]) -> Option<f64> {
-    let (mut block, mut params, mut relief) = (block.clone(), params.clone(), Relief::default());
-    for limit in lifted {
-        lift(limit, &mut block, &mut params, &mut relief);
-    }
+    let (block, params, relief) = relieved(block, params, lifted);
     let cut = Cut::new(&block, &params);
     let mut machine = Machine::new(&block, &cut, &params, &relief).ok()?;
     let found = run(&mut machine, &mut Nobody, 0).ok();
     machine.recycle();
     found.map(|(cycles, _)| cycles)
+}
+
+/// A block and a core without some limits.
+pub fn relieved(block: &Block, params: &Params, lifted: &[Limit]) -> (Block, Params, Relief) {
+    let (mut block, mut params, mut relief) = (block.clone(), params.clone(), Relief::default());
+    for limit in lifted {
+        lift(limit, &mut block, &mut params, &mut relief);
+    }
+    (block, params, relief)
 }
 
 fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {

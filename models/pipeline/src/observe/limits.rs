@@ -127,7 +127,8 @@ pub fn name_all(limits: &[Limit], block: &Block, params: &Params, seen: &Observe
     join(&parts)
 }
 
-fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> String {
+/// What a limit is called that has no ports and no chain.
+pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> String {
     match limit {
         Limit::Divider => divider(block, params),
         Limit::Serial => "serialising instruction".into(),

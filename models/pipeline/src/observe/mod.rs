@@ -2,6 +2,7 @@
 
 pub mod bottleneck;
 pub mod chains;
+pub mod figures;
 pub mod lift;
 pub mod limits;
 pub mod recorder;
