@@ -1,14 +1,22 @@
-"""What is not known of a core, as ranges: where along one a margin turns."""
+"""What is not measured of a core: its parameters varied, and where along one a margin turns."""
 
 import pytest
 
+from loopwright import kernels
 from loopwright.cores import microarchs
-from loopwright.judging import unknowns
-from loopwright.judging.unknowns import Unknown
+from loopwright.cores.ranges import Range
+from loopwright.judging import cases, unknowns
+from loopwright.judging import margins as margins_module
+from loopwright.judging.margins import Margins
+from loopwright.judging.unknowns import Unmeasured
+from loopwright.judging.whole_calls import Calls, code_offsets
+from loopwright.predicting.calls import of_variants
+
+ALONG = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def test_a_margin_that_rises_turns_where_it_is_nought():
-    found = unknowns.course(lambda place: place - 0.37)
+    found = unknowns.course(lambda place: place - 0.37, ALONG)
     assert found.zeros == pytest.approx((0.37,), abs=1e-3)
     assert found.monotone
     assert found.better_at_dear
@@ -16,37 +24,102 @@ def test_a_margin_that_rises_turns_where_it_is_nought():
 
 
 def test_a_margin_of_one_sign_turns_nowhere():
-    assert unknowns.course(lambda place: 0.1 + place).zeros == ()
-    assert unknowns.course(lambda place: -0.1 - place).zeros == ()
+    assert unknowns.course(lambda place: 0.1 + place, ALONG).zeros == ()
+    assert unknowns.course(lambda place: -0.1 - place, ALONG).zeros == ()
 
 
 def test_a_margin_with_a_hump_is_said_to_be_none_that_runs_one_way_and_turns_twice():
-    found = unknowns.course(lambda place: 0.1 - (place - 0.5) ** 2)
+    found = unknowns.course(lambda place: 0.1 - (place - 0.5) ** 2, ALONG)
     assert not found.monotone
     assert found.zeros == pytest.approx((0.5 - 0.1**0.5, 0.5 + 0.1**0.5), abs=1e-3)
 
 
 def test_a_rate_goes_evenly_by_what_bytes_cost():
-    rate = Unknown("string.movs_rate_unaligned", 32.0, 2.0, whole=False)
+    rate = Range("string.movs_rate_unaligned", "0", ("32", "2"), "made up", numeric=True)
     assert [64 / rate.at(p) for p in (0.0, 0.5, 1.0)] == pytest.approx([2, 17, 32])
+    assert rate.likely is None
 
 
 def test_cycles_that_are_counted_stay_whole():
-    gate = Unknown("serial.stac_clac", 1.0, 225.0, whole=True)
+    gate = Range("serial.stac_clac", "0", ("1", "225"), "made up", numeric=True)
     assert gate.text(0.5) == "113"
     assert gate.text(0.001) == "1"
 
 
-def test_few_parameters_are_looked_at_in_all_corners_many_one_by_one():
-    assert len(unknowns.corners(3)) == 8
-    many = unknowns.corners(6)
-    assert len(many) == 2 * (1 + 6)
-    assert {sum(c) for c in many} == {0, 1, 5, 6}
-
-
-def test_what_is_given_a_value_is_unknown_no_more():
+def test_each_parameter_of_low_confidence_is_varied_or_said_not_to_be():
     zen2 = microarchs.load("zen2")
-    names = {u.name for u in unknowns.of(zen2, {})}
-    assert "serial.stac_clac" in names
-    left = {u.name for u in unknowns.of(zen2, {"serial.stac_clac": "20"})}
-    assert left == names - {"serial.stac_clac"}
+    found = Unmeasured.of(zen2, {})
+    names = {one.name for one in found.varied}
+    assert {"serial.stac_clac", "uop_cache.reads", "string.odd_side"} <= names
+    assert names | {*found.fixed} == {one.name for one in zen2.ranges}
+    assert names.isdisjoint(found.fixed)
+    # Nothing is fetched where the op cache holds all code: the simulator says so itself.
+    assert "does nothing here" in found.fixed["fetch.queue"]
+    assert f"{len(names)} of {len(zen2.ranges)} varied" in found.text
+    assert "uop_cache (reads)" in found.text
+
+
+def test_what_is_given_a_value_is_unmeasured_no_more():
+    zen2 = microarchs.load("zen2")
+    every = {one.name for one in Unmeasured.of(zen2, {}).varied}
+    left = {one.name for one in Unmeasured.of(zen2, {"serial.stac_clac": "20"}).varied}
+    assert left == every - {"serial.stac_clac"}
+
+
+def margins(names, kernel="x86_64/clear_user", core="zen2", given=None, sizes=(64, 1024)):
+    """Simulate calls of a few variants."""
+    read = kernels.load(kernel)
+    variants = [read.variants[name] for name in names]
+    places = cases.simulated_places(kernels.contract_of(variants[0]), None)
+    some = tuple(place for place in places if place.size in sizes)
+    return Margins(Calls(of_variants, given or {}), microarchs.load(core), variants, some)
+
+
+def test_a_loop_across_two_lines_depends_on_how_many_entries_zen_2_reads_a_cycle():
+    found = margins(("immediates", "aligned16"))
+    assert "uop_cache.reads" in found.between("aligned16", "immediates")
+    speed = found.over("aligned16", "immediates", None)
+    assert speed.low < 1.05 < 1.5 < speed.high
+    two = margins(("immediates", "aligned16"), given={"uop_cache.reads": "2"})
+    set_by_hand = two.over("aligned16", "immediates", None)
+    assert set_by_hand.high < 1.05
+    assert speed.low <= set_by_hand.low
+
+
+def test_a_variant_is_judged_at_every_code_offset_that_a_linker_may_give_it():
+    zen2, clear = microarchs.load("zen2"), kernels.load("x86_64/clear_user").variants
+    assert code_offsets(clear["plain"], zen2) == (6, 22, 38, 54)
+    assert code_offsets(clear["immediates"], zen2) == (59,)  # its directive aligns the loop
+    put = kernels.load("x86_64/put_event").variants["masked"]
+    assert code_offsets(put, zen2) == tuple(range(64))  # inlined
+
+    found = margins(("plain", "immediates"), given={"uop_cache.reads": "1"}, sizes=(1024,))
+    by_offset = found.by_offset("plain", "immediates", None)
+    # At 54 its 13 bytes straddle a line as those of immediates do.
+    assert min(by_offset[o] for o in (6, 22, 38)) > 1.5
+    assert by_offset[54] < 1.05
+    speed = found.over("plain", "immediates", None)
+    assert speed.low <= by_offset[54]
+    assert speed.high >= by_offset[6]
+
+
+@pytest.mark.parametrize(("corners", "near"), [(0, 5e-3), (32, 1e-6)])
+def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corners, near):
+    """However many ends are combined: the worst and the best of each suffice here."""
+    monkeypatch.setattr(margins_module, "_CORNERS", corners)
+    kept = {"uop_cache.reads", "memory.split_store_bytes", "ports.assign", "scheduler.delay"}
+    zen2 = microarchs.load("zen2")
+    varied = [one for one in Unmeasured.of(zen2, {}).varied if one.name not in kept]
+    given = {one.name: one.likely or one.text(0.0) for one in varied}
+    speed = margins(("plain", "unrolled64"), given=given, sizes=(96,)).over(
+        "plain", "unrolled64", None
+    )
+    ranges = [one for one in zen2.ranges if one.name in kept]
+    ends = [
+        margins(("plain", "unrolled64"), given=given | values, sizes=(96,)).over(
+            "plain", "unrolled64", None
+        )
+        for values in unknowns.combinations(ranges)
+    ]
+    assert speed.low == pytest.approx(min(e.low for e in ends), rel=near)
+    assert speed.high == pytest.approx(max(e.high for e in ends), rel=near)

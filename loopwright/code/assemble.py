@@ -213,6 +213,7 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
         symbols=symbols,
         exceptions=exceptions,
         loops=loops.find(instructions),
+        align=int(text["sh_addralign"]),
     )
 
 

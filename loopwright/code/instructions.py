@@ -90,7 +90,10 @@ class ExceptionEntry:
 
 @dataclass(frozen=True)
 class Code:
-    """A variant's linked code: text starts at address 0, nothing in it needs relocation."""
+    """A variant's linked code: text starts at address 0, nothing in it needs relocation.
+
+    align is the alignment of its section in bytes: a linker puts text at any multiple of it.
+    """
 
     isa: str
     text: bytes
@@ -100,6 +103,7 @@ class Code:
     symbols: dict[str, int]
     exceptions: tuple[ExceptionEntry, ...]
     loops: tuple[Loop, ...]
+    align: int = 1
 
     @cached_property
     def sha256(self) -> str:

@@ -1,12 +1,14 @@
-"""The number that would decide: where along an unknown parameter one variant overtakes another."""
+"""The number that would decide: where along a parameter one variant overtakes another."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from loopwright.cores.ranges import Range
+from loopwright.judging import unknowns
 from loopwright.judging.simulated import Simulated
-from loopwright.judging.unknowns import Course, Unknown
+from loopwright.judging.unknowns import Course
 
 # What parameters are, in words, and what they count.
 _WORDS = {
@@ -25,15 +27,14 @@ _SAME = 0.005  # a margin that moves by less does not move
 
 @dataclass(frozen=True)
 class BreakEven:
-    """How the speed of a variant against another runs along one unknown parameter of a core.
+    """How the speed of a variant against another runs along one unmeasured parameter of a core.
 
-    Its courses are along the range with everything else cheap and exits predicted, and with
-    everything else dear and exits mispredicted; sure are the same for the speed that is more than
-    the simulator may be off by.
+    Its courses are along the range with all else as it is worst for the variant, and as it is best;
+    sure are the same for the speed that is more than the simulator may be off by.
     """
 
     simulated: Simulated
-    unknown: Unknown
+    unknown: Range
     courses: tuple[Course, Course]
     sure: tuple[Course, Course]
 
@@ -64,19 +65,18 @@ class BreakEven:
 
 
 def of(one: Simulated) -> list[BreakEven]:
-    """Return how each unknown moves the speed, the one that moves it most first."""
+    """Return how each unmeasured parameter moves the speed, the one that moves it most first."""
     out = []
     for name in one.unknown:
-        both = []
-        for least in (1.0, 1 + one.trust.doubt):
-            both.append(
-                tuple(
-                    one.margins.course(
-                        one.variant, one.against, name, one.sizes, end=end, least=least
-                    )
-                    for end in (0.0, 1.0)
+        both = [
+            tuple(
+                one.margins.course(
+                    one.variant, one.against, name, one.sizes, worst=worst, least=least
                 )
+                for worst in (True, False)
             )
+            for least in (1.0, 1 + one.trust.doubt)
+        ]
         courses, sure = both
         found = BreakEven(
             one, one.margins.unknown[name], (courses[0], courses[1]), (sure[0], sure[1])
@@ -92,17 +92,24 @@ def described(found: BreakEven) -> str:
     "movsq_aligned beats movsq on zen2 where a misaligned rep movs costs more than 4.1 cycles for 64
     bytes (of 2 to 42.7; string.movs_rate_unaligned below 15.6)".
     """
+    if not found.unknown.numeric or found.unknown.name not in _WORDS:
+        return _by_value(found)
     one = found.simulated
     pair = f"{one.variant} beats {one.against} on {one.margins.core.id}"
-    what, unit = _WORDS.get(found.unknown.name, (found.unknown.name, ""))
-    ends = _values(found, [found.unknown.cheap, found.unknown.dear])
+    what, unit = _WORDS[found.unknown.name]
+    ends = _values(found, [*found.unknown.ends])
     name = f"--set {found.unknown.name}"
     if found.settled is not None:
         if not found.settled:
             pair = f"{one.against} beats {one.variant} on {one.margins.core.id}"
         sure = "" if found.settled is False else _surely(found)
         return f"{pair} for every cost of {what} from {_span(ends, unit)}{sure} ({name}=...)"
-    dear = found.courses[0].better_at_dear
+    if not found.turns:
+        return (
+            f"{pair} for every cost of {what} from {_span(ends, unit)}, or not for any: by what "
+            f"else is not measured ({name}=...)"
+        )
+    dear = max(found.courses, key=lambda c: len(c.zeros)).better_at_dear
     at = _values(found, found.values(found.courses))
     turn = "more" if dear else "less"
     odd = "" if found.monotone else ", though the speed does not run one way along it"
@@ -111,6 +118,19 @@ def described(found: BreakEven) -> str:
         f"{pair} where {what} costs {turn} than {_span(at, unit)}{_surely(found)}, of "
         f"{_span(ends, unit)} that it may{odd} ({name}={raw})"
     )
+
+
+def _by_value(found: BreakEven) -> str:
+    """Say how fast the variant is at the values of a parameter that is no cost."""
+    one, unknown = found.simulated, found.unknown
+    worst, best = (course.margins for course in found.courses)
+    along = unknowns.places(unknown)
+    said: dict[str, str] = {}
+    for place, low, high in zip(along, worst, best, strict=True):
+        ends = dict.fromkeys(f"{100 * (np.exp(end) - 1):+.1f} %" for end in (low, high))
+        said.setdefault(unknown.text(place), " to ".join(ends))
+    values = "; ".join(f"{speed} with {unknown.name}={value}" for value, speed in said.items())
+    return f"{one.variant} against {one.against} on {one.margins.core.id}: {values}"
 
 
 def _surely(found: BreakEven) -> str:

@@ -79,7 +79,7 @@ def in_words(found: Study, known: Sequence[BreakEven]) -> str:
 
 
 def decided(found: Study, calls: Simulations, sizes: Histogram | None) -> str:
-    """Say what is answered of the pairs that were published and rest on nothing unknown."""
+    """Say what is answered of the published pairs that depend on no unmeasured parameter."""
     out = []
     for core, (margins, trust) in calls.items():
         for variant, against in _published(found, core):
@@ -89,7 +89,7 @@ def decided(found: Study, calls: Simulations, sizes: Histogram | None) -> str:
                 said = published(found, core, variant, against)
                 out.append(
                     f"{variant} is {' to '.join(dict.fromkeys(ends))} against {against} on {core}, "
-                    f"which rests on nothing unknown; {said}"
+                    f"where {of_pair.assumptions}; {said}"
                 )
     return ". ".join(out)
 

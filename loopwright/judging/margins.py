@@ -1,23 +1,30 @@
-"""How much faster calls of a variant are than of another, over all that is not known of a core."""
+"""How much faster calls of a variant are than of another, over all unmeasured parameters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopwright.cores.microarchs import Microarch
+from loopwright.cores.ranges import Range
 from loopwright.histogram import Histogram
 from loopwright.judging import unknowns
 from loopwright.judging.call_costs import OCTAVES, Place, weights
-from loopwright.judging.unknowns import Course
-from loopwright.judging.whole_calls import Calls, Costs, Setting
+from loopwright.judging.unknowns import Course, Unmeasured
+from loopwright.judging.whole_calls import Asked, Calls, Costs, Setting, code_offsets
 from loopwright.kernels import Variant
 
-Stand = tuple[Mapping[str, float], bool]
-"""Where parameters stand in their ranges (0 cheap, 1 dear), and whether exits are mispredicted."""
+Values = Mapping[str, str]
+"""Values of parameters by name; those left out have their base value."""
 
 # Sizes that bands are drawn at, in bytes.
 SIZES = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+_SHORT = 512  # bytes of calls by which the parameters are found that move a cost
+_CORNERS = 32  # combinations of ends that are all looked at
+_OFFSETS = 8  # code offsets of a variant that parameters are varied at, at most
+_FIRST = ("string", "serial")  # tables of costs, which are tried together first
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,10 @@ class Speed:
 
 
 class Margins:
-    """Simulated calls of a routine's variants on one core."""
+    """Simulated calls of a routine's variants on one core.
+
+    A cost is an array of cycles by code offset, exits of loops (predicted, mispredicted) and size.
+    """
 
     def __init__(
         self,
@@ -49,52 +59,158 @@ class Margins:
         """Take what answers, the core, its variants, and the calls to compare them by."""
         self.calls, self.core, self.places, self.record = calls, core, places, record
         self.variants = {v.name: v for v in variants}
-        self.unknown = {u.name: u for u in calls.unknown(core)}
+        self.unmeasured = Unmeasured.of(core, calls.given)
+        self.unknown = {one.name: one for one in self.unmeasured.varied}
+        self.sizes = sorted({place.size for place in places})
         self.silent: dict[str, str] = {}
         self.rests: dict[str, tuple[str, ...]] = {}
-        self._ends()
+        self.offsets = {v.name: code_offsets(v, core) for v in variants}
+        self._short = tuple(p for p in places if p.size <= _SHORT) or places
+        self._base = {one.name: one.likely or one.text(0.0) for one in self.unknown.values()}
+        self._known: dict[tuple[str, Setting], NDArray[np.float64]] = {}
+        self._searched: dict[tuple[str, str, Histogram | None], list[Values]] = {}
+        self._found: dict[tuple[object, ...], list[Values]] = {}
+        # Of each code offset the first one that is alike, of which the costs are simulated.
+        self._first = {name: [*range(len(offsets))] for name, offsets in self.offsets.items()}
+        self._seen: dict[str, list[list[Costs | str]]] = {
+            name: [[] for _ in offsets] for name, offsets in self.offsets.items()
+        }
+        self._find_silent()
+        self._find_rests()
+        self._join_offsets()
 
-    def _ends(self) -> None:
-        """Find of each variant what its cost rests on: all ends first, then each alone."""
-        ends = [dict.fromkeys(self.unknown, end) for end in (0.0, 1.0)]
-        first = self._all([(name, end) for name in self.variants for end in ends])
-        open_ = []
-        for n, name in enumerate(self.variants):
-            cheap, dear = first[2 * n : 2 * n + 2]
-            if isinstance(cheap, str) or isinstance(dear, str):
-                self.silent[name] = cheap if isinstance(cheap, str) else str(dear)
-            elif cheap == dear:
-                self.rests[name] = ()
-            else:
-                open_.append((name, cheap, dear))
-        alone = [
-            (name, {other: (1 - end if other == one else end) for other in self.unknown})
-            for name, _, _ in open_
-            for one in self.unknown
+    # What a cost rests on
+
+    def _find_silent(self) -> None:
+        """Find the variants without an answer, and which of many code offsets to go on with.
+
+        Of those that are alike by the values of core.toml they are the first, and every 16th byte.
+        """
+        self._fetch([(name, {}) for name in self.variants])
+        for name, offsets in self.offsets.items():
+            if name not in self.silent and len(offsets) > _OFFSETS:
+                rows = [row.tobytes() for row in self.cost(name, {})]
+                step = len(rows) // 4
+                self._first[name] = [
+                    n if n % step == 0 else rows.index(row) for n, row in enumerate(rows)
+                ]
+
+    def _join_offsets(self) -> None:
+        """Take code offsets as one that were alike with every change of a parameter."""
+        for name in self.rests:
+            rows = [row.tobytes() for row in self.cost(name, {})]
+            told = [(rows[n], self._seen[name][n]) for n in self._first[name]]
+            self._first[name] = [told.index(one) for one in told]
+        self._seen.clear()
+
+    def _find_rests(self) -> None:
+        """Find the parameters that each variant's cost rests on.
+
+        Each is tried at all ends of its range with the others at their base values, by short calls.
+        Those that move nothing are then tried together with those that do, at both ends of all.
+        """
+        costs = [n for n in self.unknown if n.partition(".")[0] in _FIRST]
+        dear = {name: self.unknown[name].text(1.0) for name in costs}
+        answering = [name for name in self.variants if name not in self.silent]
+        moved = self._moved([(name, {}, dear) for name in answering])
+        tried = {
+            name: [n for n in self.unknown if n not in dear or by_costs]
+            for name, by_costs in zip(answering, moved, strict=True)
+        }
+        alone: list[tuple[str, Values, Values]] = [
+            (name, {}, {one: value})
+            for name in answering
+            for one in tried[name]
+            for value in self.unknown[one].values
+            if value != self._base[one]
+        ]
+        found = {
+            (name, one)
+            for (name, _, change), moves in zip(alone, self._moved(alone), strict=True)
+            for one in change
+            if moves
+        }
+        ends = [
+            (
+                name,
+                {n: one.text(end) for n, one in self.unknown.items() if (name, n) in found},
+                {n: self.unknown[n].text(end) for n in tried[name] if (name, n) not in found},
+            )
+            for name in answering
             for end in (0.0, 1.0)
         ]
-        found = iter(self._all(alone))
-        for name, cheap, dear in open_:
-            self.rests[name] = tuple(
-                one
-                for one, (up, down) in [(one, (next(found), next(found))) for one in self.unknown]
-                if up != cheap or down != dear
-            )
-        every = [(n, dict(zip(r, c, strict=True))) for n, r in self.rests.items()
-                 for c in unknowns.corners(len(r))]  # fmt: skip
-        self._all(every)
+        hidden = [one for one, moves in zip(ends, self._moved(ends), strict=True) if moves]
+        singly = [(name, at, {one: v}) for name, at, rest in hidden for one, v in rest.items()]
+        found |= {
+            (name, one)
+            for (name, _, change), moves in zip(singly, self._moved(singly), strict=True)
+            for one in change
+            if moves
+        }
+        for name in answering:
+            self.rests[name] = tuple(one for one in self.unknown if (name, one) in found)
 
-    def _all(self, wanted: Sequence[tuple[str, Mapping[str, float]]]) -> list[Costs | str]:
-        pairs = [(self.variants[name], self._setting(name, at)) for name, at in wanted]
-        return self.calls.ask(self.core, self.places, self.record, pairs)
+    def _moved(self, changes: Sequence[tuple[str, Values, Values]]) -> list[bool]:
+        """Say of variants, values and a change of them whether short calls cost anything else."""
+        both = [(name, v) for name, at, change in changes for v in (at, {**at, **change})]
+        asked = [
+            Asked(self.variants[name], self.offsets[name][n], self._setting(name, at))
+            for name, at in both
+            for n in sorted({*self._first[name]})
+        ]
+        answers = iter(self.calls.ask(self.core, self._short, self.record, asked))
+        found = []
+        for name, _ in both:
+            of_offsets = {n: next(answers) for n in sorted({*self._first[name]})}
+            for n, answer in of_offsets.items():
+                self._seen[name][n].append(answer)
+            found.append([*of_offsets.values()])
+        pairs = zip(found[::2], found[1::2], strict=True)
+        # A value that the simulator refuses with others moves nothing.
+        return [
+            any(a != b and not isinstance(b, str) for a, b in zip(before, after, strict=True))
+            for before, after in pairs
+        ]
 
-    def _setting(self, name: str, at: Mapping[str, float]) -> Setting:
-        """Return values for all unknown parameters; those that it does not rest on stay cheap."""
-        kept = self.rests.get(name, tuple(self.unknown))
-        return tuple(
-            (one, unknown.text(at.get(one, 0.0) if one in kept else 0.0))
-            for one, unknown in self.unknown.items()
-        )
+    def _setting(self, name: str, at: Values) -> Setting:
+        """Return what is to be set: of the parameters that a cost rests on, those that differ."""
+        rests = self.rests.get(name, self.unknown)
+        values = {**self._base, **{one: v for one, v in at.items() if one in rests}}
+        return tuple((n, v) for n, v in values.items() if v != self.unknown[n].value)
+
+    # Costs
+
+    def _fetch(self, wanted: Iterable[tuple[str, Values]]) -> None:
+        """Have costs simulated, many at a time."""
+        new = {(name, self._setting(name, at)): None for name, at in wanted}
+        missing = [key for key in new if key not in self._known and key[0] not in self.silent]
+        asked = [
+            Asked(self.variants[name], self.offsets[name][n], setting)
+            for name, setting in missing
+            for n in sorted({*self._first[name]})
+        ]
+        answers = iter(self.calls.ask(self.core, self.places, self.record, asked))
+        for name, setting in missing:
+            found = {n: next(answers) for n in sorted({*self._first[name]})}
+            errors = [one for one in found.values() if isinstance(one, str)]
+            if not errors:
+                costs = {n: self._by_size(c) for n, c in found.items() if not isinstance(c, str)}
+                self._known[name, setting] = np.array([costs[n] for n in self._first[name]])
+            elif setting == self._setting(name, {}):
+                self.silent[name] = errors[0]
+            else:  # a value that the simulator refuses with others: as the base
+                self._known[name, setting] = self._known[name, self._setting(name, {})]
+
+    def _by_size(self, found: Costs) -> list[list[float]]:
+        """Return the mean over alignments by size, of calls with exits predicted and not."""
+        return [[*mean(of).values()] for of in (found.predicted, found.mispredicted)]
+
+    def cost(self, name: str, at: Values) -> NDArray[np.float64]:
+        """Return the cycles of a variant's calls."""
+        key = name, self._setting(name, at)
+        if key not in self._known:
+            self._fetch([(name, at)])
+        return self._known[key]
 
     def answers(self, *names: str) -> bool:
         """Say whether calls of all of these variants are known."""
@@ -105,68 +221,153 @@ class Margins:
         both = {*self.rests[name], *self.rests[against]}
         return [one for one in self.unknown if one in both]
 
-    def _cost(self, name: str, stand: Stand) -> Mapping[Place, float]:
-        at, mispredicted = stand
-        [found] = self._all([(name, at)])
-        assert not isinstance(found, str)  # one that answers at the ends answers between them
-        return found.mispredicted if mispredicted else found.predicted
+    # Speeds
 
-    def by_size(self, name: str, against: str, stand: Stand) -> dict[int, float]:
-        """Return the speed of one variant against another by size: of means over alignments."""
-        mine, theirs = (self.of_size(n, stand) for n in (name, against))
-        return {size: theirs[size] / mine[size] for size in mine}
-
-    def of_size(self, name: str, stand: Stand) -> dict[int, float]:
-        """Return cycles a call by size: the mean over alignments."""
-        found: dict[int, list[float]] = {}
-        for place, cycles in self._cost(name, stand).items():
-            found.setdefault(place.size, []).append(cycles)
-        return {size: sum(of) / len(of) for size, of in sorted(found.items())}
-
-    def speed(self, name: str, against: str, stand: Stand, sizes: Histogram | None) -> float:
-        """Return the speed over sizes: by a histogram's mean cost, else octaves alike."""
-        mine, theirs = (self.of_size(n, stand) for n in (name, against))
+    def _mean(self, cost: NDArray[np.float64], sizes: Histogram | None) -> NDArray[np.float64]:
+        """Return the mean over sizes: by a histogram, else the geometric one of octaves."""
         if sizes:
-            of_each = weights([*mine], sizes)
-            base, other = (np.dot(of_each, [*of.values()]) for of in (theirs, mine))
-            return float(base / other)
-        some = [s for s in mine if s in OCTAVES] or [*mine]
-        return float(np.exp(np.mean([np.log(theirs[s] / mine[s]) for s in some])))
+            weighed: NDArray[np.float64] = cost @ np.array(weights(self.sizes, sizes))
+            return weighed
+        some = [n for n, size in enumerate(self.sizes) if size in OCTAVES]
+        chosen = cost[..., some] if some else cost
+        geometric: NDArray[np.float64] = np.exp(np.log(chosen).mean(axis=-1))
+        return geometric
 
-    def stands(self, name: str, against: str) -> list[Stand]:
-        """Return what a speed is looked at over: every corner, and samples along each range."""
-        names = self.between(name, against)
-        found = [dict(zip(names, c, strict=True)) for c in unknowns.corners(len(names))]
-        for one in names:
-            for end in (0.0, 1.0):
-                others = dict.fromkeys(names, end)
-                found += [{**others, one: place} for place in unknowns.samples()]
-        unique = list({tuple(at.items()): at for at in found}.values())
-        self._all([(n, at) for n in (name, against) for at in unique])
-        return [(at, missed) for at in unique for missed in (False, True)]
+    def _ends(self, name: str, against: str, at: Values, sizes: Histogram | None) -> "_Ends":
+        """Return the speeds that code offsets and exits span: by size, and over sizes the last."""
+        mine, theirs = (
+            np.concatenate([cost, self._mean(cost, sizes)[..., None]], axis=-1)
+            for cost in (self.cost(n, at) for n in (name, against))
+        )
+        low = (theirs.min(axis=0) / mine.max(axis=0)).min(axis=0)
+        high = (theirs.max(axis=0) / mine.min(axis=0)).max(axis=0)
+        logs = [np.log(cost[:, 0]).mean(axis=0) for cost in (mine, theirs)]
+        return _Ends(low, np.exp(logs[1] - logs[0]), high)
+
+    def _all_ends(self, name: str, against: str, sizes: Histogram | None) -> list["_Ends"]:
+        points = self._points(name, against, sizes)
+        return [self._ends(name, against, at, sizes) for at in points]
+
+    def _points(self, name: str, against: str, sizes: Histogram | None) -> list[Values]:
+        """Return the values of parameters that a speed is looked at over, the base first.
+
+        They are each parameter alone along its range, and all ends of all; of many the ends that
+        are worst and best for each size together.
+        """
+        key = name, against, sizes
+        if key not in self._searched:
+            ranges = [self.unknown[one] for one in self.between(name, against)]
+            points: list[Values] = [{}]
+            points += [{r.name: r.text(p)} for r in ranges for p in unknowns.places(r)]
+            if prod(len(r.values) for r in ranges) <= _CORNERS:
+                points += unknowns.combinations(ranges)
+            else:
+                self._fetch([(n, at) for n in (name, against) for at in points])
+                points += self._extremes(name, against, sizes, ranges)
+            self._fetch([(n, at) for n in (name, against) for at in points])
+            self._searched[key] = points
+        return self._searched[key]
+
+    def _extremes(
+        self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
+    ) -> list[Values]:
+        """Return the worst values of all parameters for all sizes, the best, and those by size."""
+        key = name, against, sizes, tuple(ranges)
+        if key not in self._found:
+            self._found[key] = self._find_extremes(name, against, sizes, ranges)
+        return self._found[key]
+
+    def _find_extremes(
+        self, name: str, against: str, sizes: Histogram | None, ranges: Sequence[Range]
+    ) -> list[Values]:
+        worst: list[dict[str, str]] = [{} for _ in (*self.sizes, None)]
+        best: list[dict[str, str]] = [{} for _ in worst]
+        for one in ranges:
+            tried = [{}, *({one.name: value} for value in one.values)]
+            ends = [self._ends(name, against, at, sizes) for at in tried]
+            low, high = np.array([e.low for e in ends]), np.array([e.high for e in ends])
+            for n in range(len(worst)):
+                worst[n] |= tried[int(low[:, n].argmin())]
+                best[n] |= tried[int(high[:, n].argmax())]
+        for at, side in ((worst[-1], "low"), (best[-1], "high")):
+            self._refine(at, side, name, against, sizes, ranges)
+        unique = {tuple(at.items()): at for at in (*worst, *best)}
+        return [worst[-1], best[-1], *unique.values()]
+
+    def _refine(
+        self, at: dict[str, str], side: str, name: str, against: str, sizes: Histogram | None,
+        ranges: Sequence[Range],
+    ) -> None:  # fmt: skip
+        """Try each parameter again with the others as they are, as one may hide another."""
+
+        def speed(tried: Values) -> float:
+            ends = self._ends(name, against, tried, sizes)
+            return -float(ends.low[-1]) if side == "low" else float(ends.high[-1])
+
+        for one in ranges:
+            others = [{**at, one.name: value} for value in one.values]
+            self._fetch([(n, tried) for n in (name, against) for tried in others])
+            found = max((at, *others), key=speed)
+            at.update(found)
 
     def over(self, name: str, against: str, sizes: Histogram | None) -> Speed:
-        """Return what the speed is between, over the whole of what is not known."""
-        stands = self.stands(name, against)
-        return Speed.of([self.speed(name, against, stand, sizes) for stand in stands])
+        """Return the speed over sizes, between its ends over all that is not known."""
+        return self._speed(self._all_ends(name, against, sizes), name, against, -1)
 
     def at_sizes(self, name: str, against: str) -> dict[int, Speed]:
         """Return the same for each size."""
-        rows = [self.by_size(name, against, s) for s in self.stands(name, against)]
-        return {size: Speed.of([row[size] for row in rows]) for size in rows[0]}
+        ends = self._all_ends(name, against, None)
+        return {size: self._speed(ends, name, against, n) for n, size in enumerate(self.sizes)}
+
+    def _speed(self, ends: Sequence["_Ends"], name: str, against: str, n: int) -> Speed:
+        """Return a speed; likely is the one by core.toml, else the middle of its ends."""
+        low, high = float(min(e.low[n] for e in ends)), float(max(e.high[n] for e in ends))
+        if any(self.unknown[one].likely is None for one in self.between(name, against)):
+            return Speed.of([low, high])
+        return Speed(low, float(ends[0].likely[n]), high)
 
     def course(
-        self, name: str, against: str, one: str, sizes: Histogram | None, *, end: float,
+        self, name: str, against: str, one: str, sizes: Histogram | None, *, worst: bool,
         least: float = 1.0,
     ) -> Course:  # fmt: skip
-        """Follow the speed along one parameter, with the others at an end; 0 is where it is least.
+        """Follow the speed along one parameter; 0 is where it is least.
 
-        At the dear end the exits of loops are mispredicted, too.
+        worst takes all else (the other parameters, code offsets, exits of loops) as it is worst for
+        the variant, otherwise as it is best.
         """
-        others = dict.fromkeys(self.between(name, against), end)
+        ranges = [self.unknown[n] for n in self.between(name, against) if n != one]
+        others = self._extremes(name, against, sizes, ranges)[0 if worst else 1]
 
         def margin(place: float) -> float:
-            stand = ({**others, one: place}, bool(end))
-            return float(np.log(self.speed(name, against, stand, sizes) / least))
+            at = {**others, one: self.unknown[one].text(place)}
+            ends = self._ends(name, against, at, sizes)
+            return float(np.log((ends.low if worst else ends.high)[-1] / least))
 
-        return unknowns.course(margin)
+        along = unknowns.places(self.unknown[one])
+        points = [{**others, one: self.unknown[one].text(place)} for place in along]
+        self._fetch([(n, at) for n in (name, against) for at in points])
+        return unknowns.course(margin, along)
+
+    def by_offset(self, name: str, against: str, sizes: Histogram | None) -> dict[int, float]:
+        """Return the least speed at each code offset of a variant, by the values of core.toml."""
+        mine, theirs = (self._mean(self.cost(n, {}), sizes) for n in (name, against))
+        offsets = (offset for offset in self.offsets[name])
+        least = (theirs.min(axis=0) / mine).min(axis=-1)
+        return {o: float(s) for o, s in zip(offsets, least, strict=True) if o is not None}
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Ends of speeds, and the mean over code offsets, by size; the last is that over sizes."""
+
+    low: NDArray[np.float64]
+    likely: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def mean(costs: Mapping[Place, float]) -> dict[int, float]:
+    """Return the mean cost over alignments by size, ascending."""
+    of_size: dict[int, list[float]] = {}
+    for place, cycles in costs.items():
+        of_size.setdefault(place.size, []).append(cycles)
+    return {size: sum(of) / len(of) for size, of in sorted(of_size.items())}

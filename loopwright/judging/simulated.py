@@ -5,14 +5,20 @@ from functools import cached_property
 
 import pandas as pd
 
+from loopwright.code import assemble, binding
+from loopwright.cores import features
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
-from loopwright.judging import standing
+from loopwright.judging import standing, unknowns
 from loopwright.judging.margins import Margins, Speed
 from loopwright.judging.opinions import LEAST
 from loopwright.judging.ranks import Rank
 from loopwright.judging.standing import Standing
+from loopwright.predicting import forms
 from loopwright.predicting.models import SIMULATOR
+
+_COMPILERS = ("llvm-19",)  # sources that are models, not measurements
+_LISTED = 16  # code offsets that are named one by one, at most
 
 
 @dataclass(frozen=True)
@@ -73,5 +79,61 @@ class Simulated:
 
     @property
     def unknown(self) -> list[str]:
-        """Return the parameters that the speed rests on."""
+        """Return the unmeasured parameters that the speed rests on."""
         return self.margins.between(self.variant, self.against)
+
+    @property
+    def varied(self) -> list[str]:
+        """Return the unmeasured parameters whose other values were tried."""
+        return [one.name for one in self.margins.unmeasured.varied]
+
+    @property
+    def assumptions(self) -> str:
+        """Say what the speed depends on of all that was varied, and what was not varied."""
+        core, unmeasured = self.margins.core.id, self.margins.unmeasured
+        if self.unknown:
+            rests = f"it depends on {unknowns.grouped(self.unknown)} of {core}"
+        else:
+            rests = f"it is independent of unmeasured parameters of {core}"
+        parts = [f"{rests} ({unmeasured.text})", self._offsets]
+        if figures := self._from_compilers:
+            parts.append(f"not varied either: figures of {figures}, which no measurement gives")
+        return "; ".join(parts)
+
+    @property
+    def _offsets(self) -> str:
+        """Say which code offsets were looked at."""
+        said = []
+        for name in (self.variant, self.against):
+            offsets = [o for o in self.margins.offsets[name] if o is not None]
+            shown = ", ".join(map(str, offsets)) if len(offsets) <= _LISTED else "0 to 63"
+            said.append(f"{name} at code offset{'s' * (len(offsets) > 1)} {shown}")
+        return " and ".join(said)
+
+    @property
+    def _from_compilers(self) -> str:
+        """Name the forms of instructions whose figures come from a compiler's model alone."""
+        core, table = self.margins.core, forms.forms(self.margins.core.id)
+        found: dict[str, None] = {}
+        for name in (self.variant, self.against):
+            variant = self.margins.variants[name]
+            code = assemble.variant_code(variant, features.alternatives_left(variant, core))
+            [named] = binding.forms(code.isa, [b"".join(i.code for i in code.instructions)])
+            for form in named or ():
+                source = table.get(form, {}).get("source", "")
+                if source and all(key in _COMPILERS for key in source.split("+")):
+                    found[form] = None
+        return ", ".join(found)
+
+    @property
+    def alignment(self) -> str:
+        """Say at which code offsets it gains where it does not at all of them, or nothing."""
+        least = self.margins.by_offset(self.variant, self.against, self.sizes)
+        wins = [offset for offset, speed in least.items() if speed > 1 + self.trust.doubt]
+        if not wins or len(wins) == len(least):
+            return ""
+        return (
+            f"{self.variant} gains on {self.margins.core.id} only with its loop at code offset "
+            f"{' or '.join(map(str, wins))}, of {', '.join(map(str, least))} that a linker may "
+            "give it: it needs an alignment directive"
+        )

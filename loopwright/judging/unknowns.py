@@ -1,79 +1,84 @@
-"""What nobody has measured of a core, as ranges, and where along one of them a margin turns.
+"""The unmeasured parameters of a core, and where along one of them a margin turns.
 
-A margin is a function of where the unknown parameters stand. It is known at their ends and at
+A margin is a function of the value of a parameter. It is known at the ends of the range and at
 samples between them; a change of its sign is narrowed down by halving. So each figure given can be
 repeated by setting the parameter to it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
 from loopwright.cores.microarchs import Microarch
-from loopwright.predicting import ranges
+from loopwright.cores.ranges import Range
+from loopwright.predicting import calls
 
 Margin = Callable[[float], float]
-"""A margin (above 0: better) by where a parameter stands, from 0 (cheap end) to 1 (dear end)."""
+"""A margin (above 0: better) by the place of a parameter, from 0 (cheap end) to 1 (dear end)."""
 
-SAMPLES = 5  # of a range, its ends among them
+SAMPLES = 5  # of a range of numbers, its ends among them
 _HALVINGS = 10
-_MANY = 4  # parameters; of more only the ends of each alone are looked at
 _RISE = 1e-6  # differences of a margin below this are none
 
 
 @dataclass(frozen=True)
-class Unknown:
-    """A parameter of a core between a cheap end and a dear one; whole: it counts cycles."""
+class Unmeasured:
+    """The parameters of a core whose values are assumptions or of low confidence.
 
-    name: str
-    cheap: float
-    dear: float
-    whole: bool
+    varied are those whose other values are tried; fixed gives for each of the others the reason.
+    """
+
+    varied: tuple[Range, ...]
+    fixed: Mapping[str, str]
+
+    @classmethod
+    def of(cls, core: Microarch, given: Mapping[str, str]) -> "Unmeasured":
+        """Return those of a core, but for what is given a value."""
+        varied, fixed = [], {}
+        for one in core.ranges:
+            if one.name in given:
+                continue
+            if why := (one.reason if not one.varied else _refusal(core, one, given)):
+                fixed[one.name] = why
+            else:
+                varied.append(one)
+        return cls(tuple(varied), fixed)
 
     @property
-    def rate(self) -> bool:
-        """Say whether it is bytes a cycle: what it costs goes by its inverse."""
-        return "_rate" in self.name
-
-    def at(self, place: float) -> float:
-        """Return its value at a place from 0 (cheap) to 1 (dear), evenly by what it costs."""
-        if self.rate and self.cheap > 0 and self.dear > 0:
-            return 1 / (1 / self.cheap + place * (1 / self.dear - 1 / self.cheap))
-        value = self.cheap + place * (self.dear - self.cheap)
-        return round(value) if self.whole else value
-
-    def text(self, place: float) -> str:
-        """Return that value as an override takes it."""
-        return f"{self.at(place):.6g}"
+    def text(self) -> str:
+        """Name what is varied and what is not: "5 of 6 varied: uop_cache (reads), ..."."""
+        count = len(self.varied) + len(self.fixed)
+        names = grouped([one.name for one in self.varied])
+        said = f"{len(self.varied)} of {count} varied" + (f": {names}" if names else "")
+        return f"{said}; not varied: {grouped([*self.fixed])}" if self.fixed else said
 
 
-def of(core: Microarch, given: Mapping[str, str]) -> list[Unknown]:
-    """Return what is not known of a core, but for what is given a value."""
-    out = []
-    for name, ends in ranges.of(core, given).items():
-        whole = "_rate" not in name and not any("." in end for end in ends)
-        out.append(Unknown(name, float(ends[0]), float(ends[1]), whole))
-    return out
+def _refusal(core: Microarch, one: Range, given: Mapping[str, str]) -> str:
+    """Return why the simulator takes no other value of a parameter, or nothing."""
+    others = [value for value in one.values if value != one.value]
+    refused = [calls.refusal(core, {**given, one.name: value}) for value in others]
+    return refused[-1] if all(refused) else ""
 
 
-def corners(count: int) -> list[tuple[float, ...]]:
-    """Return where so many parameters are looked at: all ends of all of them.
-
-    Of more than a few: all cheap, all dear, and each alone at the other end.
-    """
-    if count <= _MANY:
-        return [tuple(map(float, ends)) for ends in product((0, 1), repeat=count)]
-    out = []
-    for end in (0.0, 1.0):
-        row = [end] * count
-        out.append(tuple(row))
-        out += [tuple(1 - end if n == m else end for n in range(count)) for m in range(count)]
-    return out
+def grouped(names: Sequence[str]) -> str:
+    """Return dotted names, those of a table together: "decode (width, queue), rename (queue)"."""
+    tables: dict[str, list[str]] = {}
+    for name in names:
+        table, _, key = name.partition(".")
+        tables.setdefault(table, []).append(key)
+    return ", ".join(f"{table} ({', '.join(keys)})" for table, keys in tables.items())
 
 
-def samples() -> list[float]:
-    """Return the places of a range that are looked at."""
-    return [n / (SAMPLES - 1) for n in range(SAMPLES)]
+def combinations(ranges: Sequence[Range]) -> list[dict[str, str]]:
+    """Return all ends of all parameters with each other."""
+    names = [one.name for one in ranges]
+    return [dict(zip(names, c, strict=True)) for c in product(*(one.values for one in ranges))]
+
+
+def places(one: Range) -> list[float]:
+    """Return the places of a range that are looked at: samples of numbers, all alternatives."""
+    count = SAMPLES if one.numeric else len(one.values)
+    return [n / (count - 1) for n in range(count)]
 
 
 @dataclass(frozen=True)
@@ -103,12 +108,11 @@ class Course:
         return self.margins[-1] > 0
 
 
-def course(margin: Margin) -> Course:
-    """Follow a margin along a parameter, with each change of its sign between samples."""
-    places = samples()
-    margins = [margin(place) for place in places]
+def course(margin: Margin, along: Sequence[float]) -> Course:
+    """Follow a margin along places of a parameter, with each change of its sign between them."""
+    margins = [margin(place) for place in along]
     zeros = []
-    for (low, before), (high, after) in pairwise(zip(places, margins, strict=True)):
+    for (low, before), (high, after) in pairwise(zip(along, margins, strict=True)):
         if (before > 0) != (after > 0):
             zeros.append(_zero(margin, low, high, before > 0))
     return Course(tuple(margins), tuple(zeros))

@@ -4,15 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from loopwright import kernels
+from loopwright.code import assemble, placement
+from loopwright.cores import features
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.judging.call_costs import Place
-from loopwright.judging.unknowns import Unknown, of
 from loopwright.kernels import Variant
 from loopwright.predicting.calls import CallQuestion
 
 Setting = tuple[tuple[str, str], ...]
-"""Values of parameters, by name."""
+"""Values of parameters that differ from those of core.toml, by name."""
+
+
+class Asked(NamedTuple):
+    """A variant with its main loop at a code offset, under values of parameters."""
+
+    variant: Variant
+    offset: int | None
+    setting: Setting
 
 
 class Cost(Protocol):
@@ -47,36 +57,50 @@ class Calls:
 
     simulator: Simulator
     given: Mapping[str, str] = field(default_factory=dict)
-    _known: dict[tuple[str, str, tuple[Place, ...], Setting], Costs | str] = field(
+    _known: dict[tuple[str, str, int | None, tuple[Place, ...], Setting], Costs | str] = field(
         default_factory=dict
     )
 
-    def unknown(self, core: Microarch) -> list[Unknown]:
-        """Return what is not known of a core."""
-        return of(core, self.given)
-
     def ask(
-        self,
-        core: Microarch,
-        places: tuple[Place, ...],
-        record: int,
-        wanted: Sequence[tuple[Variant, Setting]],
+        self, core: Microarch, places: tuple[Place, ...], record: int, wanted: Sequence[Asked]
     ) -> list[Costs | str]:
-        """Return what calls of variants take under settings, or why that is not known.
+        """Return the costs of calls, or for each why they are not known.
 
         record is the bytes of one record where the contract counts records, else 1.
         """
-        keys = [(v.id, core.id, places, setting) for v, setting in wanted]
+        keys = [(a.variant.id, core.id, a.offset, places, a.setting) for a in wanted]
         new = {key: one for key, one in zip(keys, wanted, strict=True) if key not in self._known}
         spots = tuple((p.size // record, p.dst, p.src) for p in places)
         asked = [
-            CallQuestion(variant, core, spots, {**self.given, **dict(setting)})
-            for variant, setting in new.values()
+            CallQuestion(one.variant, core, spots, {**self.given, **dict(one.setting)}, one.offset)
+            for one in new.values()
         ]
-        if asked:
-            for key, answers in zip(new, self.simulator(asked), strict=True):
-                self._known[key] = _costs(places, answers)
+        for key, answers in zip(new, self._answers(asked), strict=True):
+            self._known[key] = _costs(places, answers)
         return [self._known[key] for key in keys]
+
+    def _answers(self, asked: Sequence[CallQuestion]) -> Answers:
+        """Return answers; a value that the simulator refuses is an error of its question alone."""
+        try:
+            return self.simulator(asked) if asked else []
+        except InputError as error:
+            if len(asked) == 1:
+                return [[error for _ in asked[0].places]]
+        return [self._answers([one])[0] for one in asked]
+
+
+def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
+    """Return the offsets that a linker may give a variant's main loop, None if it has no code.
+
+    A routine that a tree keeps in a header is inlined.
+    """
+    try:
+        code = assemble.variant_code(variant, features.alternatives_left(variant, core))
+    except InputError:
+        return (None,)
+    upstream = kernels.load(variant.kernel).routines[variant.routine].upstream
+    inlined = upstream is not None and upstream.file.endswith(".h")
+    return placement.offsets(code, kernels.contract_of(variant), inlined=inlined)
 
 
 def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Costs | str:

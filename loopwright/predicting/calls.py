@@ -58,6 +58,15 @@ class CallQuestion(NamedTuple):
     in_user_space: bool = False
 
 
+def refusal(core: Microarch, overrides: Mapping[str, str]) -> str:
+    """Return why the simulator takes no such values of a core's parameters, or nothing."""
+    try:
+        Pipeline(overrides).check(core)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def of_variant(
     variant: Variant,
     core: Microarch,

@@ -167,6 +167,10 @@ class Pipeline:
         texts = [(folder / name).read_text() for name in ("core.toml", TABLE)]
         return (*texts, repr(sorted(self.overrides.items())))
 
+    def check(self, core: Microarch) -> None:
+        """Raise InputError where the simulator takes no such value of a parameter on a core."""
+        self._core(core)
+
     def _core(self, core: Microarch) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         toml, table, _ = self.figures(core)
@@ -179,7 +183,7 @@ def parameters() -> list[str]:
 
 
 # Keyed by what the files hold: they may change while this process lives.
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)  # verdicts vary all parameters of a core that have a range
 def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], ...]) -> "Core":
     known = [*parameters(), "front_end"]  # front_end is short for front_end.mode
     for name, _ in overrides:
