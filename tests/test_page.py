@@ -8,19 +8,26 @@ import pytest
 from browsing import SIZES
 
 import loopwright as lw
-from loopwright.reporting import report
+from loopwright import kernels
+from loopwright.reporting import report, threads
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     out = tmp_path_factory.mktemp("page")
-    report(["x86_64/clear_user", "x86_64/csum"], out, quick=True, said=lambda _: None)
+    report([], out, quick=True, said=lambda _: None)
     return out / "index.html"
 
 
 @pytest.fixture(params=SIZES, ids=str)
 def opened(request, chromium, page):
     return browsing.opened(chromium, page, SIZES[request.param])
+
+
+@pytest.fixture
+def unfolded(opened):
+    opened.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
+    return opened
 
 
 def test_the_page_is_one_file_of_sensible_size(page):
@@ -54,27 +61,63 @@ def test_it_is_no_wider_than_the_window(opened):
     assert browsing.fits(opened)
 
 
-def test_on_a_phone_nothing_is_out_of_sight(opened):
+def test_the_first_screen_answers_and_the_rest_is_folded(opened):
+    ends = "[...document.querySelectorAll('.answer')].map((e) => e.getBoundingClientRect().bottom)"
+    assert opened.execute_script(f"return Math.max(...{ends})") <= 1000
+    assert opened.execute_script("return document.documentElement.scrollHeight") <= 8000
+    assert opened.execute_script("return document.querySelectorAll('details[open]').length") == 0
+
+
+def test_the_questions_come_first_then_a_verdict_for_each_routine(opened):
+    texts = [e.text for e in opened.find_elements("css selector", ".answer p:first-child")]
+    asked = threads.threads()
+    words = {"yes", "no", "open", "contested", "unknown"}
+    for text, thread in zip(texts, asked, strict=False):
+        word, _, question = text.partition(" ")
+        assert word in words
+        assert question == thread.question
+    routines = [r for kernel in kernels.every() for r in kernel.routines]
+    said = [text.split()[:2] for text in texts[len(asked) :]]
+    assert [name for _, name in said] == routines
+    assert {word for word, _ in said} <= {"ship", "split", "open", "keep", "contested"}
+
+
+def test_each_published_pair_has_a_name_both_figures_and_a_mark(opened):
+    pairs = opened.find_elements("css selector", ".pair:not(.axis)")
+    assert len(pairs) >= 10
+    for pair in pairs:
+        name = pair.find_element("tag name", "strong").text
+        label = pair.find_element("tag name", "svg").get_attribute("aria-label")
+        assert label.startswith(name)
+        assert re.search(r"published .*\d|published no difference", label)
+        marked = pair.find_elements("css selector", "rect.range")
+        assert bool(marked) == ("predicted none" not in label)
+        assert pair.find_elements("css selector", "circle.dot")
+
+
+def test_a_link_from_the_first_screen_opens_its_section(opened):
+    link = opened.find_element("css selector", '.answer a[href="#x86-64-csum"]')
+    link.click()
+    part = opened.find_element("css selector", "details:has(#x86-64-csum)")
+    browsing.wait_until(opened, lambda: part.get_attribute("open") is not None)
+
+
+def test_unfolded_nothing_overflows(unfolded):
     # The timeline's chart alone is larger than a window, and scrolls.
-    boxes = "[...document.querySelectorAll('.scroll:not(.chart)')].filter((e) => e.clientWidth)"
-    wide = f"return {boxes}.filter((e) => e.scrollWidth > e.clientWidth + 1).length"
-    cut = """
-    const seen = (e) => e.getClientRects().length && !e.closest('.scroll.chart');
-    return [...document.querySelectorAll('main td, main figure svg, main th')].filter(seen)
-      .filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
-      .map((e) => e.textContent.trim().slice(0, 40));
+    over = """
+    const block = (e) => getComputedStyle(e).display !== 'inline';
+    const wide = (e) => block(e) && e.scrollWidth > e.clientWidth + 1;
+    const right = (e) => e.getBoundingClientRect().right > innerWidth + 1;
+    return [...document.querySelectorAll('body *')]
+      .filter((e) => e.getClientRects().length && !e.closest('.chart, svg svg, svg *'))
+      .filter((e) => (!e.closest('svg') && wide(e)) || right(e))
+      .map((e) => `${e.tagName}.${e.className} ${e.textContent.trim().slice(0, 40)}`);
     """
-    opened.execute_script("for (const d of document.querySelectorAll('details')) d.open = true")
-    if opened.execute_script("return innerWidth") < 500:
-        assert opened.execute_script(cut) == []
-        assert opened.execute_script(wide) == 0
-    sure = (
-        "return document.querySelector('td[data-head=\"how sure\"]').getBoundingClientRect().right"
-    )
-    assert opened.execute_script(sure) <= opened.execute_script("return innerWidth")
+    assert unfolded.execute_script(over) == []
 
 
-def test_what_a_screen_reader_needs_is_there(opened):
+def test_what_a_screen_reader_needs_is_there(unfolded):
+    opened = unfolded
     found = opened.execute_script(browsing.READER)
     assert found["lang"] == "en"
     assert found["viewport"]
@@ -89,8 +132,8 @@ def test_what_a_screen_reader_needs_is_there(opened):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_in_both_schemes(opened, scheme):
-    assert browsing.low_contrast(opened, scheme) == []
+def test_text_stands_out_in_both_schemes(unfolded, scheme):
+    assert browsing.low_contrast(unfolded, scheme) == []
 
 
 def shown(browser, selector):
@@ -98,7 +141,8 @@ def shown(browser, selector):
     return browser.execute_script(f"{script}.map((e) => ({{...e.dataset}}))", selector)
 
 
-def test_filters_change_the_rows_and_say_so(opened):
+def test_filters_change_the_rows_and_say_so(unfolded):
+    opened = unfolded
     from selenium.webdriver.support.ui import Select
 
     rows = "#x86-64-clear-user-throughput tbody tr"
@@ -123,7 +167,8 @@ def test_filters_change_the_rows_and_say_so(opened):
     browsing.wait_until(opened, lambda: len(shown(opened, rows)) == len(before))
 
 
-def test_tables_sort_by_the_head_that_is_pressed(opened):
+def test_tables_sort_by_the_head_that_is_pressed(unfolded):
+    opened = unfolded
     table = opened.find_element("id", "x86-64-clear-user-throughput")
     head = table.find_elements("css selector", "thead th")[5]
     script = "return [...arguments[0].tBodies[0].rows].map((r) => +r.cells[5].dataset.order)"
@@ -137,7 +182,8 @@ def test_tables_sort_by_the_head_that_is_pressed(opened):
     assert orders[0] != orders[1]
 
 
-def test_the_timeline_steps_by_keyboard_and_shows_what_is_chosen(opened):
+def test_the_timeline_steps_by_keyboard_and_shows_what_is_chosen(unfolded):
+    opened = unfolded
     from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import Select
 

@@ -240,3 +240,34 @@ def test_a_figure_without_rows_says_so(tmp_path: Path):
     assert "nothing was measured" in figure.axes[0].texts[0].get_text()
     figure.savefig(tmp_path / "empty.svg")
     assert math.isclose(figure.get_size_inches()[0], 8)
+
+
+def test_every_group_of_bars_has_its_name_in_sight():
+    found = lw.compare("x86_64/clear_user", quick=True)
+    found = found[(found["microarch"] == "zen2") & found["cycles"].notna()]
+    figure = plots.cycles(found, "zen2")
+    [axes] = figure.axes
+    low, high = sorted(axes.get_ylim())
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert "rep_stosq" in names
+    assert len(names) == len(set(names)) == len(axes.get_yticks())
+    assert set(names) <= set(found["variant"])
+    assert all(low <= tick <= high for tick in axes.get_yticks())
+    tops = [(bar.get_y(), bar.get_y() + bar.get_height()) for bar in axes.patches]
+    assert all(low - 1e-9 <= a and b <= high + 1e-9 for a, b in tops)
+
+
+def test_curves_that_coincide_share_a_line_with_all_their_names():
+    sizes = [8, 64, 512]
+    costs = {"one": [8, 16, 64], "same": [8.1, 16.2, 64], "other": [8, 16, 128]}
+    rows = pd.DataFrame(
+        [
+            {"microarch": "zen2", "source": "pipeline", "variant": name, "size_bytes": size,
+             "cost_cycles": float(cost), "uncertainty_cycles": float("nan")}
+            for name, of in costs.items()
+            for size, cost in zip(sizes, of, strict=True)
+        ]
+    )  # fmt: skip
+    [axes] = plots.size_curves(rows).axes
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["one \N{ALMOST EQUAL TO} same", "other"]

@@ -14,7 +14,7 @@ from loopwright.kernels import Kernel
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 from loopwright.predicting.sources import sources
-from loopwright.reporting import alignment
+from loopwright.reporting import alignment, threads
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.timelines import moments
 from loopwright.tree.patch.verb import evidence
@@ -51,6 +51,7 @@ def examine(
         boundaries=alignment.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
         evidence=evidence(found, judgement),
+        answers=threads.answers(found, sizes),
         assumed=rests_on[rests_on["least_cycles"].notna()] if cores else rests_on,
         baselines=baselines,
     )

@@ -6,6 +6,7 @@ import pandas as pd
 
 from loopwright.judging.study import Study
 from loopwright.kernels import Kernel
+from loopwright.reporting.threads import ThreadAnswer
 from loopwright.reporting.timelines import Moment
 from loopwright.tree.patch import Evidence
 
@@ -16,8 +17,9 @@ class Finding:
 
     bands says which variant is best from which size to which, as recommend.Judgement has it.
     sweep has the simulator's cycles over code offsets, boundaries what they mean in words, and
-    moments the timelines; evidence is what patches say. assumed has a row for each figure of the
-    simulator and each parameter that it would follow and nobody has measured (loopwright.sources).
+    moments the timelines; evidence is what patches say. answers are those to the questions of
+    mailing lists about the kernel. assumed has a row for each figure of the simulator and each
+    parameter that it would follow and nobody has measured (loopwright.sources).
     calls has what whole calls are predicted to cost on each core judged for and on this one.
     baselines says by routine what the baseline is in the tree; patches maps a routine to one line:
     the patch files, or why there is none; texts holds the patch files by name.
@@ -30,6 +32,7 @@ class Finding:
     boundaries: pd.DataFrame
     moments: tuple[Moment, ...]
     evidence: Evidence
+    answers: tuple[ThreadAnswer, ...] = ()
     assumed: pd.DataFrame = field(default_factory=pd.DataFrame)
     bands: pd.DataFrame = field(default_factory=pd.DataFrame)
     calls: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs no network: the recommendation first."""
+"""The report as one HTML page that needs no network: the answers first, details folded."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,30 @@ import pandas as pd
 
 from loopwright.cores import microarchs
 from loopwright.histogram import Histogram
+from loopwright.judging.published import published
 from loopwright.kernels import Kernel
 from loopwright.reporting import cross_validation, origin
 from loopwright.reporting.findings import Finding
-from loopwright.reporting.page import band_tables, figures, kernel_tables, moments
+from loopwright.reporting.page import band_tables, figures, kernel_tables, moments, pairs
 from loopwright.reporting.page.asked import Asked
 from loopwright.reporting.page.figures import Drawing
 from loopwright.reporting.page.grid import Column, Grid, GridRow, number, text
 from loopwright.reporting.page.made import made
+from loopwright.reporting.page.verdicts import RoutineVerdict, kernel_name, verdicts
+from loopwright.reporting.threads import ThreadAnswer, threads
 from loopwright.version import VERSION
+
+# What a recommendation says beside its winner: heads, and columns of recommend.
+_SAID_OF = {
+    "Confidence": "confidence",
+    "Models": "models",
+    "Slower on": "slower_on",
+    "Only where": "only_where",
+    "Basis": "basis",
+    "Evidence": "evidence",
+    "What would decide": "break_even",
+    "Measure first": "measure_first",
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +39,7 @@ class KernelSection:
     name: str
     kernel: Kernel
     finding: Finding
+    verdicts: list[RoutineVerdict]
     judged: list[dict[str, object]]
     strips: list[Drawing]
     bands: Grid | None
@@ -45,9 +61,11 @@ def render(
     """Return the page. host is what hosts.describe returns."""
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
+    answers = _in_order([answer for found in findings for answer in found.answers])
+    every = verdicts(findings)
     return made(
         "page.html.j2",
-        scripts=("filters.js", "sorting.js", "timeline.js", "moments.js"),
+        scripts=("folds.js", "filters.js", "sorting.js", "timeline.js", "moments.js"),
         version=VERSION,
         asked=asked,
         host=host,
@@ -55,7 +73,12 @@ def render(
         unmeasured=sorted({f.study.unmeasured for f in findings} - {""}),
         sources=sorted({str(s) for f in findings for s in f.study.sources}),
         versions=origin.versions(),
-        parts=[_part(f, asked, histogram) for f in findings],
+        answers=answers,
+        verdicts=every,
+        pairs=pairs.pairs(findings, published(), answers),
+        ticks=[(tick, pairs.at(tick)) for tick in pairs.TICKS],
+        said_of=_SAID_OF,
+        parts=[_part(f, every, asked, histogram) for f in findings],
         scatters=list(figures.scatters(findings)),
         accuracy=_accuracy(findings),
         facets=(facets := _facets(findings)),
@@ -64,8 +87,15 @@ def render(
     )
 
 
-def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> KernelSection:
-    name = found.kernel.id.replace("/", "-").replace("_", "-")
+def _in_order(answers: list[ThreadAnswer]) -> list[ThreadAnswer]:
+    order = [thread.id for thread in threads()]
+    return sorted(answers, key=lambda answer: order.index(answer.thread.id))
+
+
+def _part(
+    found: Finding, every: list[RoutineVerdict], asked: Asked, histogram: Histogram | None
+) -> KernelSection:
+    name = kernel_name(found.kernel.id)
     known = figures.costs(found)
     judged = [
         {str(key): value for key, value in row.items()}
@@ -75,6 +105,7 @@ def _part(found: Finding, asked: Asked, histogram: Histogram | None) -> KernelSe
         name=name,
         kernel=found.kernel,
         finding=found,
+        verdicts=[one for one in every if one.kernel == found.kernel.id],
         judged=judged,
         strips=list(band_tables.strips(found, name)),
         bands=band_tables.bands(found, name),

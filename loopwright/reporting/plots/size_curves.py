@@ -1,5 +1,6 @@
 """Curves of the cost of a call over its size."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,6 +11,7 @@ from loopwright.reporting.plots import canvas
 from loopwright.reporting.sizes import between, crossovers
 
 _LINEAR = 8  # bytes below which the axis is linear: a call may be of 0
+_SAME = 0.1  # relative
 _ABREAST = 2  # panels in a row, at most
 
 
@@ -25,10 +27,10 @@ def size_curves(
 
     costs is what sizes.measured or sizes.called returns, or several of them one below the other:
     each core and source has a panel, with the same axes. kernel gives the variants the colours that
-    they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said). A
-    line has a band where what nobody has measured of a core can move it. Grey lines mark the
-    crossover points, where the cheapest variant changes; bars beneath show how many calls of a
-    histogram fall on each size.
+    they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said).
+    Variants of the same cost share a line. A line has a band where what nobody has measured of a
+    core can move it. Grey lines mark the crossover points, where the cheapest variant changes; bars
+    beneath show how many calls of a histogram fall on each size.
     """
     if costs.empty:
         return canvas.nothing("no costs of calls: nothing was measured, or no model has a figure")
@@ -56,25 +58,31 @@ def size_curves(
 
 def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
     """Draw the lines of one core and source, and where they cross."""
-    for name, mine in costs.groupby("variant", sort=False):
-        style = palette.variant(str(name), kernel)
+    curves = _alike(costs)
+    for number, names in enumerate(curves):
+        mine = costs[costs["variant"] == names[0]]
+        style = palette.variant(names[0], kernel)
+        # Where curves meet, those drawn first are broader and show at both sides of the others.
+        under = min(len(curves) - 1 - number, 3)
         axes.errorbar(
             mine["size_bytes"],
             mine["cost_cycles"],
             yerr=mine["uncertainty_cycles"],
-            label=str(name),
+            label=" \N{ALMOST EQUAL TO} ".join(names),
             color=style.colour,
             marker=style.marker,
             linestyle=style.line,
-            markersize=4,
-            linewidth=1.2,
+            markersize=3.5 + 0.6 * under,
+            linewidth=1.2 + 0.9 * under,
         )
         if "low_cycles" in mine and mine["low_cycles"].notna().any():
             ends = between(mine).sort_values("size_bytes")
             axes.fill_between(
                 ends["size_bytes"], ends["low_cycles"], ends["high_cycles"], color=style.colour,
-                alpha=0.2, lw=0,
+                alpha=0.15, lw=0,
             )  # fmt: skip
+            for end in ("low_cycles", "high_cycles"):  # a band under another one has edges
+                axes.plot(ends["size_bytes"], ends[end], color=style.colour, lw=0.7, ls=":")
     stretches = crossovers(costs)
     changes = stretches["cheapest"].ne("") & stretches["cheapest"].shift().fillna("").ne("")
     for at in sorted(set(stretches.loc[changes, "from_bytes"])):
@@ -83,6 +91,25 @@ def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
             f"{at:.0f} B", (at, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90,
             ha="right", va="top",
         )  # fmt: skip
+
+
+def _alike(costs: pd.DataFrame) -> list[list[str]]:
+    """Return the variants in groups whose costs nobody could tell apart in the figure.
+
+    Each costs the same as the first of its group to 10 % at all sizes: two pixels of the axis.
+    """
+    figures = [c for c in ("cost_cycles", "low_cycles", "high_cycles") if c in costs]
+    groups: list[tuple[pd.DataFrame, list[str]]] = []
+    for name, mine in costs.groupby("variant", sort=False):
+        here = mine.set_index("size_bytes")[figures].sort_index().astype(float)
+        for first, names in groups:
+            same = first.index.equals(here.index)
+            if same and np.allclose(here, first, rtol=_SAME, atol=0, equal_nan=True):
+                names.append(str(name))
+                break
+        else:
+            groups.append((here, [str(name)]))
+    return [names for _, names in groups]
 
 
 def _weights(axes: Axes, histogram: Histogram) -> None:

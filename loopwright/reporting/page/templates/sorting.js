@@ -31,14 +31,4 @@
     };
     body.append(...[...body.rows].sort(order));
   }
-
-  // On paper nothing can be opened: print all commands.
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details.again:not([open])")];
-    for (const one of opened) one.open = true;
-  });
-  addEventListener("afterprint", () => {
-    for (const one of opened) one.open = false;
-  });
 })();
