@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import arm64_samples
 import insn_bench
-from arm64_code import forms
+from arm64_code import every_form, forms
 from arm64_llvm import Said, said
 from arm64_measured import (
     Measured,
@@ -61,7 +63,7 @@ def samples() -> list[str]:
     rows = measured("insn_bench_aarch64_neoverse-n1")
     benched = [insn_bench.of(r["note"], r["asm"]) for r in rows]
     more = [s.code(1, 20) for s in benched if s is not None]
-    lines = [*arm64_samples.samples(), *more, *(r.text for r in asmbench_readings())]
+    lines = [*arm64_samples.samples(), *more, *(r.text for r in asmbench_readings()), *every_form()]
     return list(dict.fromkeys(lines))
 
 
@@ -82,7 +84,36 @@ def table(core: str) -> Table:
         row = _row(core, form, figures, known)
         if row is not None:
             rows[form] = row
-    return corrected(core, rows)
+    return _moving(core, corrected(core, rows))
+
+
+# A load or store of structures that moves its base on by a constant or a register.
+MOVING = re.compile(r"(.*\[x\]),[ix]")
+UPDATE = {"neoverse-n1": "STM", "tsv110": "ABC"}
+
+
+def _moving(core: str, rows: Table) -> Table:
+    """Give what moves its base on the figures of the form that does not, and a uop for the base."""
+    out = dict(rows)
+    for form in rows:
+        moves = MOVING.fullmatch(form.operands)
+        known = moves and rows.get(Form(form.mnemonic, moves[1]))
+        if known and re.fullmatch(r"(ld|st)[1-4]r?", form.mnemonic):
+            ports = [UPDATE[core], *_each(known.ports)]
+            issue = max(_issue(core, ports)[0], known.issue)
+            source = known.source if LLVM in known.source.split("+") else f"{known.source}+{LLVM}"
+            changed = {"issue": issue, "mite": issue, "ports": "+".join(ports), "source": source}
+            out[form] = known._replace(**changed)
+    return out
+
+
+def _each(ports: str) -> list[str]:
+    """Return the ports of each uop of a table's text."""
+    out = []
+    for uops in ports.split("+"):
+        count, _, names = uops.rpartition("*")
+        out += [names] * int(count or 1)
+    return out
 
 
 HALVES = {"2s": "4s", "4h": "8h", "8b": "16b", "1d": "1q", "2d,": "2q,", "d,i": "q,i"}

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from pathlib import Path
 
-from inputs import REPO
+import loopwright_pipeline
 from table import Form
 
 FEATURES = "+v8.2a,+fullfp16,+dotprod,+rdm,+crypto,+aes,+sha2,+crc,+lse"
-CRATE = REPO / "models" / "pipeline" / "Cargo.toml"
+TARGET = ("-triple=aarch64", f"-mattr={FEATURES}")
 
 
 def encodings(lines: list[str]) -> list[str]:
     """Return the bytes of each line as hex."""
     with tempfile.TemporaryDirectory() as folder:
         built, flat = f"{folder}/samples.o", f"{folder}/samples.bin"
-        assembler = ["llvm-mc-19", "-triple=aarch64", f"-mattr={FEATURES}", "-filetype=obj"]
+        assembler = ["llvm-mc-19", *TARGET, "-filetype=obj"]
         subprocess.run([*assembler, "-o", built], input="\n".join(lines), text=True, check=True)
         subprocess.run(["llvm-objcopy", "-O", "binary", "-j", ".text", built, flat], check=True)
         code = Path(flat).read_bytes()
@@ -27,18 +28,56 @@ def encodings(lines: list[str]) -> list[str]:
 
 def forms(lines: list[str]) -> list[Form]:
     """Return the form of each line, as the simulator names it."""
-    program = ["cargo", "run", "--quiet", "--release", "--example", "forms"]
-    done = subprocess.run(
-        [*program, "--manifest-path", str(CRATE)],
-        input="\n".join(encodings(lines)),
-        text=True,
-        capture_output=True,
-        check=True,
-    )
+    names = loopwright_pipeline.forms("arm64", [bytes.fromhex(code) for code in encodings(lines)])
     out = []
-    for line, name in zip(lines, done.stdout.splitlines(), strict=True):
-        if name.startswith("error"):
-            raise ValueError(f"{line}: {name}")
-        mnemonic, _, operands = name.partition(" ")
+    for line, found in zip(lines, names, strict=True):
+        if found is None:
+            raise ValueError(f"{line}: the simulator has no form for it")
+        mnemonic, _, operands = found[0].partition(" ")
         out.append(Form(mnemonic, operands))
     return out
+
+
+def every_form() -> list[str]:
+    """Return one line for each form that the simulator and LLVM with these features both know.
+
+    A form whose base moves on by a register has no word in the simulator's list: its line is that
+    of the form whose base moves on by a constant.
+    """
+    allocated = _disassembled(_offered())
+    found, _ = loopwright_pipeline.arm64_forms(lambda word: word in allocated)
+    lines = list(_disassembled([word for _, word, *_ in found]).values())
+    by_constant = re.compile(r"^((?:ld|st)[1-4]r?\t.*\[\w+\]), #\d+$")
+    moved = (by_constant.sub(r"\1, x3", line) for line in lines)
+    return [*lines, *(line for line in moved if line.endswith(", x3"))]
+
+
+def _offered() -> list[int]:
+    """Return the words that the simulator's list of forms asks about."""
+    asked: dict[int, None] = {}
+
+    def keep(word: int) -> bool:
+        asked[word] = None
+        return False
+
+    loopwright_pipeline.arm64_forms(keep)
+    return list(asked)
+
+
+def _disassembled(words: list[int]) -> dict[int, str]:
+    """Return the text of each word that LLVM knows with these features."""
+    text = "\n".join(", ".join(f"{b:#x}" for b in word.to_bytes(4, "little")) for word in words)
+    done = subprocess.run(
+        ["llvm-mc-19", *TARGET, "--disassemble", "--show-encoding"],
+        input=text,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    found = {}
+    for line in done.stdout.splitlines():
+        said = re.match(r"\s*(\S.*?)\s*// encoding: \[([^\]]*)\]", line)
+        if said:
+            code = bytes(int(b, 16) for b in said[2].split(","))
+            found[int.from_bytes(code, "little")] = said[1]
+    return found

@@ -198,5 +198,6 @@ def vector():
             lines += [f"{op} {r}0, {g}1" for op in ("scvtf", "ucvtf")] + [
                 f"{op} {g}0, {r}1" for op in ("fcvtzs", "fcvtzu")
             ]
+    lines += [f"fmov {r}0, #1.0" for r in "hsd"]
     lines += ["fmov s0, w1", "fmov d0, x1", "fmov w0, s1", "fmov x0, d1"]
     return lines

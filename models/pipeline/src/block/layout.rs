@@ -70,6 +70,10 @@ impl Builder<'_> {
                 at += 1;
                 self.block.insts[head].taken = source.path.jumps[at];
                 self.block.insts[head + 1].taken = source.path.jumps[at];
+            } else if let Some(second) = next.filter(|next| source.joins(at, next)) {
+                self.block.insts[head].head = true;
+                self.join(second);
+                at += 1;
             } else if let Some(nop) = next.filter(|next| self.takes_nop(next)) {
                 self.block.insts[head].head = true;
                 self.tail(nop, false);

@@ -103,6 +103,20 @@ impl Builder<'_> {
         });
     }
 
+    /// An instruction in the uop of the one before it, whose result it reads and replaces.
+    pub(crate) fn join(&mut self, d: &Decoded) {
+        if let Some(uop) = self.block.uops.last_mut() {
+            let own = |reg: Reg| d.writes.iter().any(|w| w.1 == reg);
+            for &(_, reg) in d.reads.iter().filter(|r| !own(r.1)) {
+                uop.sources.push(Source {
+                    from: From::Reg(reg),
+                    extra: 0,
+                });
+            }
+        }
+        self.tail(d, false);
+    }
+
     /// Whether the last instruction shares its place with a nop that follows.
     pub(crate) fn takes_nop(&self, next: &Decoded) -> bool {
         let nop = next.form == "nop" || next.form.starts_with("nop ");

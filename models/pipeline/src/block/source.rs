@@ -9,7 +9,7 @@ use crate::block::{Block, Notion, StringUse};
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::params::Params;
 use crate::error::Error;
-use crate::isa::inst::{Branch, Decoded};
+use crate::isa::inst::{Branch, Decoded, VECTOR};
 use std::borrow::Cow;
 
 /// A block that lies nowhere yet.
@@ -85,6 +85,25 @@ impl<'a> Source<'a> {
         let builder = self.builder(code_offset);
         let fuses = |n| self.behind(n).is_some_and(|next| self.fuse(&builder, n, next));
         (0..self.path.code.len()).map(fuses).collect()
+    }
+
+    /// Whether an instruction does its work in the uop of the vector instruction before it.
+    pub(crate) fn joins(&self, n: usize, next: &Decoded) -> bool {
+        let (pairs, d) = (&self.params.macro_fusion.dependent, &self.path.code[n]);
+        if pairs.is_empty() || !d.mems.is_empty() || !next.mems.is_empty() {
+            return false;
+        }
+        let name = |d: &Decoded| d.form.split(' ').next().unwrap_or_default().to_string();
+        let pair = format!("{}+{}", name(d), name(next));
+        let ([to], [also]) = (&d.writes[..], &next.writes[..]) else {
+            return false;
+        };
+        let vector = (VECTOR..VECTOR + 32).contains(&to.1);
+        vector
+            && to.1 == also.1
+            && next.reads.iter().any(|r| r.1 == to.1)
+            && self.rows[n].shape.ports.len() == 1
+            && pairs.split_whitespace().any(|known| known == pair)
     }
 
     /// The instruction that is executed after another and lies behind it.

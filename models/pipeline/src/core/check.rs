@@ -13,6 +13,8 @@ impl Params {
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.check_sizes()?;
         self.check_ports()?;
+        self.pools()?;
+        self.check_pairs()?;
         self.check_points()
     }
 
@@ -68,6 +70,12 @@ impl Params {
                 "rename.width",
             ),
             (
+                "scheduler.pool_entries",
+                self.scheduler.pool_entries,
+                self.rename.width,
+                "rename.width",
+            ),
+            (
                 "predecode.queue",
                 self.predecode.queue,
                 self.predecode.width,
@@ -85,6 +93,20 @@ impl Params {
             }
         }
         Ok(())
+    }
+
+    /// Pairs of instructions are two names each.
+    fn check_pairs(&self) -> Result<(), Error> {
+        let pairs = &self.macro_fusion.dependent;
+        let name =
+            |n: &str| n.starts_with(|c: char| c.is_ascii_lowercase()) && n.chars().all(|c| c.is_ascii_alphanumeric());
+        let pair = |word: &str| word.split_once('+').is_some_and(|(a, b)| name(a) && name(b));
+        match pairs.split_whitespace().find(|word| !pair(word)) {
+            Some(word) => Err(Error::Parameter(format!(
+                "macro_fusion.dependent = {pairs}: {word} must be FIRST+SECOND, two mnemonics"
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn check_ports(&self) -> Result<(), Error> {

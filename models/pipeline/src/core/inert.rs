@@ -20,6 +20,13 @@ impl Params {
                     self.ports.assign != Assign::IssueSlots,
                     "ports.assign is not issue_slots",
                 ),
+                ("scheduler", "pool_entries") => {
+                    because(self.scheduler.pools.is_empty(), "scheduler.pools names no ports")
+                }
+                ("scheduler", "pools") => because(
+                    self.scheduler.pool_entries >= self.scheduler.entries,
+                    "scheduler.pool_entries is not below scheduler.entries",
+                ),
                 ("memory", "split_load_bytes") => {
                     because(self.memory.split_load_cycles == 0, "memory.split_load_cycles is 0")
                 }

@@ -7,6 +7,7 @@ pub mod figures;
 pub mod inert;
 pub mod meaning;
 pub mod params;
+pub mod pools;
 pub mod read;
 pub mod value;
 

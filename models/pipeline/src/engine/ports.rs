@@ -17,7 +17,7 @@ pub fn order(block: &Block, ports: usize) -> Vec<u8> {
         let choices = f64::from(uop.ports.count_ones().max(1));
         for (port, need) in needed.iter_mut().enumerate() {
             if uop.ports & 1 << port != 0 {
-                *need += f64::from(uop.busy.max(1)) / choices;
+                *need += f64::from(uop.busy.max(u32::from(uop.port_cycles)).max(1)) / choices;
             }
         }
     }

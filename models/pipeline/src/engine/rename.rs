@@ -158,7 +158,7 @@ impl<'a> Rename<'a> {
         if !behind.retire.fits(slots) || !behind.schedule.flights_fit(fused.uops) {
             return Some(Hold::ReorderBuffer);
         }
-        let waits = self.params.rename.whole_groups || behind.schedule.fits(fused.uops);
+        let waits = self.params.rename.whole_groups || behind.schedule.takes(fused);
         (!waits).then_some(Hold::Scheduler)
     }
 

@@ -1,8 +1,9 @@
 //! Schedulers: uops wait for their inputs and start, the oldest first.
 
-use crate::block::Block;
+use crate::block::{Block, Fused};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
+use crate::core::pools::POOLS;
 use crate::core::value::PORTS;
 use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
@@ -25,6 +26,9 @@ pub struct Schedule<'a> {
     flights: InFlight,
     /// Uops that wait.
     waiting: u32,
+    /// Ports of each scheduler, and the uops that wait in it.
+    pools: Vec<u32>,
+    waiting_in: [u32; POOLS],
     /// Uops with all inputs known. If rename chose their ports, each port has two queues: of
     /// uops that need its busy unit, and before it of all others.
     ready: Ready,
@@ -71,6 +75,8 @@ impl<'a> Schedule<'a> {
             choice: (!at_dispatch).then(|| PortChoice::new(params)),
             flights,
             waiting: 0,
+            pools: params.pools().unwrap_or_default(),
+            waiting_in: [0; POOLS],
             ready,
             queue_of,
             port_free: [0; PORTS],
@@ -99,12 +105,40 @@ impl<'a> Schedule<'a> {
         self.waiting + uops <= self.params.scheduler.entries
     }
 
+    /// Whether the uops of a fused one can wait, each where those of its ports do.
+    pub fn takes(&self, fused: &Fused) -> bool {
+        if !self.fits(fused.uops) {
+            return false;
+        }
+        if self.pools.is_empty() {
+            return true;
+        }
+        let mut waiting = self.waiting_in;
+        for slot in &self.block.slots[fused.slots.start as usize..fused.slots.end as usize] {
+            for uop in slot.uops.clone() {
+                if let Some(n) = self.pool_of(uop) {
+                    waiting[n] += 1;
+                }
+            }
+        }
+        waiting.iter().all(|count| *count <= self.params.scheduler.pool_entries)
+    }
+
+    /// The scheduler that a uop of the block waits in: the first that has a port of it.
+    fn pool_of(&self, uop: u32) -> Option<usize> {
+        let ports = self.block.uops[uop as usize].ports;
+        self.pools.iter().position(|pool| pool & ports != 0)
+    }
+
     /// A renamed uop enters, by its place in the order of those that choose ports; its number.
     pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) -> u32 {
         if let Some(choice) = &mut self.choice {
             flight.port = choice.choose(self.block.uops[flight.uop as usize].ports, position);
         }
         let pending = flight.pending;
+        if let Some(n) = self.pool_of(flight.uop) {
+            self.waiting_in[n] += 1;
+        }
         let id = self.flights.push(flight);
         self.waiting += 1;
         if pending == 0 {
@@ -228,7 +262,11 @@ impl<'a> Schedule<'a> {
         observer: &mut O,
     ) {
         let block = self.block;
-        let uop = &block.uops[self.flights.get(id).uop as usize];
+        let at = self.flights.get(id).uop;
+        let uop = &block.uops[at as usize];
+        if let Some(n) = self.pool_of(at) {
+            self.waiting_in[n] -= 1;
+        }
         let flight = self
             .flights
             .start(id, now + uop.outputs.first().map_or(1, |o| o.latency as i32));

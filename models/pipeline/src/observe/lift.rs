@@ -108,6 +108,7 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
         }
         Limit::Scheduler => {
             params.scheduler.entries = 4096;
+            params.scheduler.pools.clear();
             params.rename.whole_groups = false;
         }
         _ => lift_front_end(limit, block, params, relief),

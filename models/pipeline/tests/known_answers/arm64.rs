@@ -30,3 +30,57 @@ fn tsv110_shares_its_store_pipe() {
     close(cycles("tsv110", "010040f9020440f9", 0, Unrolled), 1.0);
     close(cycles("tsv110", "010040f9020400f9", 0, Unrolled), 1.0);
 }
+
+#[test]
+fn n1_multiplies_in_one_pipe_that_takes_nothing_else_in_the_meantime() {
+    // mul x0, x1, x2 (3 cycles); umulh x3, x1, x2 (4); add x4, x1, x2, lsl 12 (1); extr of two registers (1).
+    close(cycles("neoverse-n1", "207c029b237cc29b", 0, Unrolled), 7.0);
+    close(cycles("neoverse-n1", "207c029b2430028b", 0, Unrolled), 4.0);
+    close(cycles("neoverse-n1", "237cc29b250cc293", 0, Unrolled), 5.0);
+    // Of one register it is a rotation, which the other pipes take.
+    close(cycles("neoverse-n1", "237cc29b260cc193", 0, Unrolled), 4.0);
+}
+
+#[test]
+fn vector_instructions_share_a_uop_with_the_one_whose_result_they_replace() {
+    // eor v0, v0, v1; eor v0, v0, v2: one uop of two cycles; with another destination two.
+    close(cycles("tsv110", "001c216e001c226e", 0, Unrolled), 2.0);
+    close(cycles("neoverse-n1", "001c216e001c226e", 0, Unrolled), 4.0);
+    close(cycles("tsv110", "031c216e601c226e", 0, Unrolled), 4.0);
+    // aese v0, v1; aesmc v0, v0: on the one pipe of both a pair a cycle in four chains, else two.
+    let pairs = |apart: &str| -> String {
+        [
+            "2048284e0068284e",
+            "2348284e6368284e",
+            "2448284e8468284e",
+            "2548284ea568284e",
+        ]
+        .map(|pair| format!("{}{apart}{}", &pair[..8], &pair[8..]))
+        .concat()
+    };
+    close(cycles("neoverse-n1", &pairs(""), 0, Unrolled), 4.0);
+    close(cycles("neoverse-n1", &pairs("1f2003d5"), 0, Unrolled), 8.0);
+}
+
+#[test]
+fn uops_of_some_ports_wait_in_a_scheduler_of_their_own() {
+    // Chains of vector instructions behind a divider leave the additions and a product alone.
+    let block = "2018621e0328601e6428631e8528641e2100028b2100028b837c059b";
+    let set =
+        |pools: &str| [("scheduler.pool_entries", "4"), ("scheduler.pools", pools)].map(|(n, v)| (n, v.to_string()));
+    let cycles = |pools: &str| {
+        let chosen = set(pools);
+        let core = core_with("neoverse-n1", &chosen.each_ref().map(|(n, v)| (*n, v.as_str()))).unwrap();
+        run(&core, block, 0, Unrolled).unwrap().cycles
+    };
+    assert!(cycles("B STM LKDE VW") < cycles("BSTMLKDEVW"));
+    let wrong = |pools: &str| {
+        core_with("neoverse-n1", &[("scheduler.pools", pools)])
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(wrong("STX").contains("STX is not among"));
+    assert!(wrong("ST TM").contains("a port of TM stands twice"));
+    let pair = core_with("neoverse-n1", &[("macro_fusion.dependent", "eor eor")]).unwrap_err();
+    assert!(pair.to_string().contains("eor must be FIRST+SECOND"));
+}

@@ -32,6 +32,9 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
         Some(mem) => builder.memory(mem, case),
         None => builder.computes(),
     }
+    for uop in builder.uops.iter_mut().filter(|u| u.role == Role::Compute) {
+        uop.port_cycles = uop.port_cycles.max(figures.hold);
+    }
     if figures.busy > 1 {
         if let Some(uop) = builder.uops.iter_mut().min_by_key(|u| u.ports.count_ones()) {
             uop.busy = figures.busy;

@@ -26,6 +26,10 @@ tables! {
     scheduler {
         /// Uops that wait for execution.
         entries: int[1..=4096] = None,
+        /// Ports whose uops wait in a scheduler of their own, one word each: `ABC FG`.
+        pools: text = Some(""),
+        /// Uops that wait in each of those.
+        pool_entries: int[1..=4096] = Some(4096),
         /// Least cycles from rename to start.
         delay: int[0..=100] = Some(5),
         /// Cycles from the least start on in which a last operand is noticed a cycle late.

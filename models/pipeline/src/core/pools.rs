@@ -1,0 +1,31 @@
+//! Schedulers of some ports, as a parameter spells them.
+
+use crate::core::params::Params;
+use crate::error::Error;
+
+/// Most schedulers of a core.
+pub const POOLS: usize = 8;
+
+impl Params {
+    /// Read `scheduler.pools`: the ports of each scheduler, one bit each.
+    ///
+    /// # Errors
+    /// Names the parameter and what it must be.
+    pub fn pools(&self) -> Result<Vec<u32>, Error> {
+        let text = &self.scheduler.pools;
+        let wrong = |must: String| Error::Parameter(format!("scheduler.pools = {text}: {must}"));
+        let mut out: Vec<u32> = Vec::new();
+        for names in text.split_whitespace() {
+            let ports = self.mask(names);
+            let ports = ports.ok_or_else(|| wrong(format!("{names} is not among {}", self.ports.names)))?;
+            if out.iter().any(|pool| pool & ports != 0) {
+                return Err(wrong(format!("a port of {names} stands twice")));
+            }
+            out.push(ports);
+        }
+        if out.len() > POOLS {
+            return Err(wrong(format!("at most {POOLS} words")));
+        }
+        Ok(out)
+    }
+}
