@@ -89,6 +89,7 @@ const ACTS: &[Case] = &[
     ("ports.alu", "1", "skylake", Unrolled, 0, "5058488b0424480fafc3", &[]),
     ("ports.taken_branch", "0", "skylake", Loop, 0, "740066b80100740090740090ffc975ef", &[]),
     ("memory.load_cycles", "3", "skylake", Loop, 0, "480107ffc975f9", &[]),
+    ("memory.miss_cycles", "9", "skylake", Unrolled, 0, "488b00", &[]),
     ("memory.load_vector_cycles", "3", "skylake", Loop, 0, "0f29070f5807ffc975f6", &[]),
     ("memory.load_256_cycles", "3", "skylake", Loop, 0, "c5fc2907c5fc5807ffc975f4", &[]),
     ("memory.pointer_chase_gain", "2", "skylake", Unrolled, 0, "488b00", &[]),

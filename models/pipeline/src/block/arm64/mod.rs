@@ -174,7 +174,8 @@ impl Builder<'_> {
             .first()
             .map_or(usual, |a| a.1)
             .saturating_sub(before)
-            .max(1);
+            .max(1)
+            + m.miss_cycles;
         let mut sources = Sources::from(place);
         if let (Some((store, back)), true) = (case.forwards[0], mem.read) {
             sources.push(Source {

@@ -83,6 +83,8 @@ impl Builder<'_> {
                     extra: 1,
                 });
                 latency = m.forwarded(&case, n, self.vector(), mem.write) - 1;
+            } else {
+                latency += self.params.memory.miss_cycles;
             }
             let port_cycles = self.port_cycles(mem);
             let outputs = smallvec![Output {

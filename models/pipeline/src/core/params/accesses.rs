@@ -4,6 +4,8 @@ tables! {
     memory {
         /// Load latency, general-purpose, where the table lists none from the address; where it does, and the instruction computes too, the part of it that is the load's.
         load_cycles: int[1..=1000] = Some(5),
+        /// Cycles that every load takes more whose data no store forwards: the mean wait for lines beyond the first-level cache.
+        miss_cycles: int[0..=1000] = Some(0),
         /// Cycles of putting what a load of an element loads into its vector, AArch64.
         element_cycles: int[1..=100] = Some(2),
         /// The same of vectors.
