@@ -91,6 +91,17 @@ def test_the_time_of_a_transfer_gives_what_a_line_saves():
     assert [saved[0], saved[-1]] == pytest.approx([7.96, 21.73], abs=0.01)
 
 
+def test_histograms_add_up_to_what_was_counted():
+    calls = [f for f in table() if f.quantity.startswith("calls of ep_try_send_events in 10 s")]
+    whole = [f for f in calls if "sums" in f.condition]
+    parts = [f for f in calls if "sums" not in f.condition]
+    assert len(parts) == 6
+    assert [f.before for f in whole] == [sum(f.before for f in parts)]
+    assert [f.after for f in whole] == [sum(f.after for f in parts)]
+    builds = {f.quantity for f in table() if f.quantity.endswith("in a kernel build")}
+    assert builds == {"calls of memcpy in a kernel build", "calls of memset in a kernel build"}
+
+
 def test_calls_are_predicted_at_their_size(rows):
     copies = rows[rows["microarch"].eq("tsv110") & rows["scope"].eq("call")]
     assert set(copies["kind"]) == {"call"}

@@ -1,6 +1,7 @@
 """Whole calls held to what was measured and to what threads published."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -86,47 +87,88 @@ def test_kept_rows_are_those_of_the_code_that_is_here():
         assert sum(of_today) >= len(of_today) / 2, f"{path.name} is of older code: measure again"
 
 
-def _figure(**more):
-    known = {
-        "kernel": "arm64/copy_user", "variant": "to_user_nopan", "baseline": "to_user_pairs",
-        "core": "tsv110", "size": 1024, "scope": "call", "published": 40.0,
-    }  # fmt: skip
-    return threads.Figure(**(known | more))
+@pytest.fixture(scope="module")
+def module_rows():
+    return threads.module_rows()
+
+
+def _sized(*sizes):
+    return [f for f in threads.module_figures() if f.size_bytes in sizes]
 
 
 def test_cycles_around_calls_bring_speedups_down():
-    plain = threads.speedup(_figure(), threads.NOTHING)
-    around = threads.speedup(_figure(), threads.Around(100, 0, ""))
-    assert 0 < around < plain
+    [figure] = [f for f in _sized(1024) if f.variant == "to_user_nopan"]
+    plain = threads.speedup(figure, threads.Unknowns())
+    assert 0 < threads.speedup(figure, threads.Unknowns(around=100)) < plain
 
 
-def test_a_system_call_clears_page_by_page():
-    figure = _figure(
-        kernel="x86_64/clear_user", variant="aligned16", baseline="immediates", core="zen2",
-        size=10240, scope="system call",
-    )  # fmt: skip
-    free = threads._cost(figure, "aligned16", threads.NOTHING)
-    assert threads._cost(figure, "aligned16", threads.Around(7, 100, "")) == free + 7 + 2 * 100
+def test_lines_from_beyond_the_l1_cache_fill_the_reorder_buffer():
+    near, far = _sized(32768), _sized(131072)
+    assert [threads.far_share(f) for f in near + far] == [0, 0, 0.75, 0.75]
+    given = threads.Unknowns(line="0.6", far=40)
+    to_user, from_user = (threads.speedup(f, given) for f in far)
+    at_l1 = [threads.speedup(f, threads.Unknowns(line="0.6")) for f in far]
+    assert to_user < at_l1[0]
+    assert from_user > at_l1[1] + 20, "half as many loads keep twice the lines in flight"
 
 
-def test_what_is_around_is_found_from_the_figures_given():
-    true = threads.Around(40, 0, "")
+def test_unknowns_are_found_from_the_figures_given():
+    true = threads.Unknowns(40, "0.6", 38)
     known = [
-        _figure(size=n, published=threads.speedup(_figure(size=n), true)) for n in (256, 512, 1024)
+        replace(f, percent=threads.speedup(f, true))
+        for f in _sized(256, 512, 1024, 131072, 262144)
+        if f.variant == "from_user_nopan"
     ]
-    assert threads.best(known) == threads.Around(40, 0, "0")
+    assert threads.best(known) == true
 
 
-def test_no_row_is_asked_what_is_around_itself(monkeypatch):
+def test_no_row_is_predicted_by_what_its_own_routine_shows(monkeypatch):
     asked = []
-    monkeypatch.setattr(threads, "best", lambda known: asked.append(known) or threads.NOTHING)
-    monkeypatch.setattr(threads, "speedup", lambda *_: 0.0)
-    rows = list(threads.rows())
-    every = threads.figures()
-    assert len(rows) == len(every)
-    firsts = iter(asked)
-    for figure in every:
-        others = next(firsts)
-        assert all((o.variant, o.size) != (figure.variant, figure.size) for o in others)
-        if any(o.variant != figure.variant for o in others):
-            assert all(o.variant != figure.variant for o in next(firsts))
+
+    def best(known):
+        asked.append({f.variant for f in known})
+        return threads.Unknowns()
+
+    monkeypatch.setattr(threads, "best", best)
+    threads.module_rows()
+    assert asked == [{"from_user_nopan"}, {"to_user_nopan"}]
+
+
+def test_calls_of_the_test_module_are_predicted_by_the_other_routine(module_rows):
+    assert len(module_rows) == 24
+    assert not any(row.figure.fitted for row in module_rows)
+    misses = [abs(row.miss) for row in module_rows]
+    assert sum(misses) / 24 < 8, misses
+    assert sum(miss <= 10 for miss in misses) >= 20, misses
+
+
+def test_system_calls_are_compared_by_differences():
+    rows = threads.system_calls()
+    assert len(rows) == 12
+    assert {row.figure.microarch for row in rows} == {"zen1"}
+    for row in rows:
+        assert 3.2 < row.clock_ghz < 3.5, row
+        assert row.predicted == pytest.approx(row.figure.percent, abs=1), row
+
+
+def test_the_clock_of_a_row_is_not_its_own(monkeypatch):
+    kept = threads.table()
+    moved = [
+        replace(f, before=2 * f.before) if f.unit == "us" and f.size_bytes == 1024 else f
+        for f in kept
+    ]
+    before = {(r.figure.variant, r.figure.quantity): r for r in threads.system_calls()}
+    monkeypatch.setattr(threads, "table", lambda: moved)
+    for row in threads.system_calls():
+        if row.figure.size_bytes == 1024:
+            old = before[row.figure.variant, row.figure.quantity]
+            assert row.predicted == old.predicted
+            assert row.clock_ghz < old.clock_ghz / 2
+
+
+def test_a_share_says_from_where_on_stac_decides():
+    [pair] = [f for f in threads.workloads() if f.share_before == 5.17]
+    found = threads.needed(pair)
+    assert found.parameter == "serial.stac_clac"
+    assert found.least < found.value < 50 < found.most
+    assert not threads._meets(pair, found.parameter, found.value - 1)

@@ -17,6 +17,7 @@ import host_blocks
 import host_calls
 import host_kept
 import pandas as pd
+import threads
 import whole_loops
 from every_model import MODEL_IDS, predicted
 from inputs import DATA
@@ -27,6 +28,7 @@ import loopwright as lw
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.pipeline import Pipeline
 
 TABLE = ROOT / "models" / FILE
@@ -41,7 +43,7 @@ BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 BHIVE_ORIGIN = "BHive's measurements (Chen et al., IISWC 2019; baselines.csv)"
 UICA_ORIGIN = "cycles of uiCA, commit 6ebeeab ({})"
 LITERATURE_ORIGIN = "Abel and Reineke, uiCA (ICS 2022), table 3 as in uiCA-eval, commit 531be9a"
-THREADS_ORIGIN = "calls that threads measured (validation/published.csv), 4 to 128 KiB"
+THREADS_ORIGIN = "calls that threads measured (validation/threads.md)"
 SPEEDUP_BYTES = (4096, 131072)  # sizes at which a call is mostly its loop, and in the caches
 
 # MAPE in percent and tau of uiCA against its authors' measurements of BHive's suite; the table does
@@ -186,12 +188,29 @@ def instructions_origin(source: checks.Source) -> str:
     return f"{checks.where(source.public)}: {source.name}, where the code is known"
 
 
-def threads() -> Iterator[Row]:
+def published_calls() -> Iterator[Row]:
     """Hold all models to the speed-ups that threads report of calls on a core itself.
 
-    Figures that set a parameter, that were taken back or that another core stands for do not count.
+    The simulator's are of calls, with the unknowns that the other routine's figures show; those of
+    other models are of loops, and count at sizes at which a call is mostly its loop. Figures that
+    set a parameter, that were taken back or that another core stands for do not count.
     """
+    calls = threads.module_rows()
+    found = Accuracy.of(
+        (1 + call.predicted / 100 for call in calls),
+        (1 + call.published / 100 for call in calls),
+    )
+    yield row(
+        threads.MODULE_CORE,
+        SIMULATOR,
+        "speed-ups",
+        MEASUREMENT,
+        found,
+        THREADS_ORIGIN,
+        held_out=True,
+    )
     rows = lw.published("all")
+    rows = rows[rows["model"].ne(SIMULATOR)]
     rows = rows[rows["scope"].eq("call") & rows["fitted"].eq("") & rows["retracted"].eq("")]
     rows = rows[rows["microarch"].eq(rows["predicted_on"])]
     rows = rows[rows["size_bytes"].between(*SPEEDUP_BYTES).fillna(False)]
@@ -213,7 +232,7 @@ def literature() -> Iterator[Row]:
 def sources() -> Iterator[tuple[str, str, Iterator[Row]]]:
     """Yield each source: its origin, the data that it needs ("" for none), and its rows."""
     yield LITERATURE_ORIGIN, "", literature()
-    yield THREADS_ORIGIN, "", threads()
+    yield THREADS_ORIGIN, "", published_calls()
     yield BHIVE_ORIGIN, "baselines.csv", bhive()
     for name in ("uica_loops_public.csv", "uica_blocks_public.csv"):
         yield UICA_ORIGIN.format(name), name, uica(name)

@@ -1,176 +1,385 @@
-"""Hold whole calls to what threads published at a size: validation/threads.md.
+"""Hold the simulator to what threads published of calls and workloads: validation/threads.md.
 
 usage: python validation/threads.py [-o FILE]   (part of make validate)
-A published figure is of more than the call: of what the module or the system call around it adds,
-and of lines that pass the core. These are parameters here, with ranges; none is taken from the row
-that it is compared with, nor from one of the same size and routine: for each row those are taken
-that suit the other rows of its machine best. Rows that no parameter explains stay wrong, and are
-shown.
 """
 
 import argparse
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from statistics import fmean
-
-import pandas as pd
+from statistics import fmean, median
 
 from loopwright import kernels
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.judging import published
-from loopwright.predicting import calls
-from loopwright.predicting.calls import CallQuestion
+from loopwright.judging.published import PublishedFigure, figures, routine_cycles, table
+from loopwright.predicting.calls import CallCost, CallQuestion, of_variants
 
 ROOT = Path(__file__).resolve().parent.parent
-# Bytes that one call moves at most: reading /dev/zero clears a page at a time
-# (read_iter_zero() in drivers/char/mem.c).
-CHUNK = {"call": 1 << 30, "system call": 4096}
-# What is not known of what stands around a call, in cycles: a range of round numbers, from nothing
-# to what a system call may take. And what a line that passes through the core costs a copy on
-# TSV110, where core.toml has a range (memory.stream_line_cycles).
-AROUND = {"call": range(0, 121, 5), "system call": range(0, 1501, 50)}
-EACH = {"call": (0,), "system call": range(0, 601, 25)}
-LINE = {"tsv110": ("0", "0.3", "0.6", "0.8", "1.0", "1.1")}
+NEAR = 10.0  # points of percent that a prediction may be off by
+
+MODULE_CORE = "tsv110"
+# Bytes of the L1 data cache [chips-cheese-kunpeng920]; a copy takes twice its size.
+L1_BYTES = 65536
+# What nobody has measured, as ranges. Cycles of a call's surroundings (the module's loop, checks of
+# copy_to_user()), from nothing to that of a short system call; cycles more for each 64 bytes, the
+# range of core.toml; cycles that a line from beyond the L1 cache takes more than one of it, from
+# L2's 10 - 4 [chips-cheese-kunpeng920] to the same with a TLB miss and a shared cache behind.
+AROUND = range(0, 121, 5)
+LINE = ("0", "0.3", "0.6", "0.8", "1.0", "1.1")
+FAR = range(6, 61, 4)
+
+# The parameter that decides a pair of variants, and nobody has measured.
+DECIDED_BY = {("x86_64/put_event", "write_begin", "put_user_twice"): "serial.stac_clac"}
+BATCH = (8, 0, 0)  # events of a call, and its alignments
+# Base and highest boost clock, by AMD's product pages.
+CLOCKS_GHZ = {"EPYC 7742": (2.25, 3.4)}
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A published speed-up in percent of a variant over another, at a size."""
+class Unknowns:
+    """Cycles around each call, of each 64 bytes, and of a line from beyond the L1 cache."""
 
-    kernel: str
-    variant: str
-    baseline: str
-    core: str
-    size: int
-    scope: str
-    published: float
-
-
-@dataclass(frozen=True)
-class Around:
-    """Cycles around all calls of a figure, with each of them, and of a line that passes."""
-
-    once: int
-    each: int
-    line: str
+    around: int = 0
+    line: str = "0"
+    far: int = 0
 
     def __str__(self) -> str:
-        line = f", {self.line} a line" if self.line else ""
-        each = f", {self.each} with each chunk" if self.each else ""
-        return f"{self.once} cycles{each}{line}"
+        """Return them in words."""
+        return f"{self.around} around a call, {self.line} a line, {self.far} a line beyond L1"
 
 
-NOTHING = Around(0, 0, "")
+def module_figures() -> list[PublishedFigure]:
+    """Return the speed-ups of calls that a test module timed."""
+    every = figures("arm64/copy_user", MODULE_CORE)
+    return [f for f in every if f.scope == "call" and f.microarch == MODULE_CORE]
 
 
-def figures() -> list[Figure]:
-    """Return the published speed-ups that name a size, of cores that are modelled."""
+def far_share(figure: PublishedFigure) -> float:
+    """Return the share of both buffers that does not fit into the L1 cache."""
+    assert figure.size_bytes is not None
+    return max(0.0, 1 - L1_BYTES / (2 * figure.size_bytes))
+
+
+def speedup(figure: PublishedFigure, given: Unknowns) -> float:
+    """Return the predicted speed-up of calls in percent."""
+    overrides = {"memory.stream_line_cycles": given.line} if float(given.line) else {}
+    if miss := round(given.far * far_share(figure)):
+        overrides["memory.miss_cycles"] = str(miss)
+    new, old = (
+        routine_cycles(figure, variant, overrides) + given.around
+        for variant in (figure.variant, figure.baseline)
+    )
+    return 100 * (old / new - 1)
+
+
+def best(known: Sequence[PublishedFigure]) -> Unknowns:
+    """Return the unknowns that suit figures best: the least mean error in points.
+
+    Calls within the L1 cache choose the first two, the others the third.
+    """
+
+    def error(some: Iterable[PublishedFigure], given: Unknowns) -> float:
+        return fmean(abs(speedup(f, given) - _percent(f)) for f in some)
+
+    near = [f for f in known if far_share(f) == 0]
+    choices = (Unknowns(*both) for both in itertools.product(AROUND, LINE))
+    chosen = min(choices, key=lambda u: error(near, u))
+    if far := [f for f in known if far_share(f)]:
+        beyond = (Unknowns(chosen.around, chosen.line, n) for n in FAR)
+        chosen = min(beyond, key=lambda u: error(far, u))
+    return chosen
+
+
+def _percent(figure: PublishedFigure) -> float:
+    assert figure.percent is not None
+    return figure.percent
+
+
+@dataclass(frozen=True)
+class ModuleRow:
+    """A published call: predicted with the unknowns of the other routine's rows, and with none."""
+
+    figure: PublishedFigure
+    unknowns: Unknowns
+    predicted: float
+    alone: float
+
+    @property
+    def published(self) -> float:
+        """Return the published speed-up in percent."""
+        return _percent(self.figure)
+
+    @property
+    def miss(self) -> float:
+        """Return by how many points the prediction is off."""
+        return self.predicted - self.published
+
+
+def module_rows() -> list[ModuleRow]:
+    """Return all calls of the test module, each predicted by what the other routine shows."""
+    every = module_figures()
+    chosen = {
+        variant: best([f for f in every if f.variant != variant])
+        for variant in dict.fromkeys(f.variant for f in every)
+    }
     return [
-        Figure(f.kernel, f.variant, f.baseline, f.predicted_on, f.size_bytes, f.scope, f.percent)
-        for f in published.table()
-        if f.predicted_on and f.variant and f.baseline and f.scope in CHUNK
-        if f.size_bytes is not None and f.percent is not None and not f.retracted
-        if (f.microarch == f.predicted_on and f.scope == "call") or f.chunk_bytes
+        ModuleRow(f, chosen[f.variant], speedup(f, chosen[f.variant]), speedup(f, Unknowns()))
+        for f in every
     ]
 
 
-@cache
-def _cycles(kernel: str, variant: str, core: str, size: int, line: str) -> float:
-    given = {"memory.stream_line_cycles": line} if line else {}
-    chosen = kernels.load(kernel).variants[variant]
-    question = CallQuestion(chosen, microarchs.load(core), [(size, 0, 0)], given, None, True)
-    [[found]] = calls.of_variants([question])
-    if isinstance(found, InputError):
-        raise InputError(f"{kernel}/{variant} on {core}: {found}")
-    return found.cycles
+@dataclass(frozen=True)
+class SystemCall:
+    """A system call timed with two variants: what it saved, and the cycles predicted for that.
+
+    clock_ghz makes both equal; predicted is the speed-up in percent at the clock of rows of other
+    sizes.
+    """
+
+    figure: PublishedFigure
+    saved_us: float
+    cycles: float
+    predicted: float
+
+    @property
+    def clock_ghz(self) -> float:
+        """Return the clock at which the predicted cycles are the time saved."""
+        return self.cycles / self.saved_us / 1000
 
 
-def _cost(figure: Figure, variant: str, around: Around) -> float:
-    """Return cycles of what was timed: calls of whole chunks and of the rest, and around them."""
-    chunk = CHUNK[figure.scope]
-    sizes = [chunk] * (figure.size // chunk) + [figure.size % chunk] * bool(figure.size % chunk)
-    key = (figure.kernel, variant, figure.core)
-    moved = sum(_cycles(*key, size, around.line) for size in sizes)
-    return moved + around.once + around.each * (len(sizes) - 1)
+def system_calls() -> list[SystemCall]:
+    """Return timed system calls as differences, in which the call's own cost cancels."""
+    saved = {
+        f: (
+            f.before - f.after,
+            routine_cycles(f, f.baseline) - routine_cycles(f, f.variant),
+        )
+        for f in table()
+        if f.scope == "system call" and f.unit == "us" and f.baseline
+        if f.before is not None and f.after is not None
+    }
+    out = []
+    for f, (us, cycles) in saved.items():
+        others = [c / u for g, (u, c) in saved.items() if g.size_bytes != f.size_bytes]
+        assert f.after is not None
+        predicted = 100 * (cycles / median(others)) / f.after
+        out.append(SystemCall(f, us, cycles, predicted))
+    return out
 
 
-def speedup(figure: Figure, around: Around) -> float:
-    """Return the speed-up in percent that calls have with so much around them."""
-    fast, slow = (_cost(figure, name, around) for name in (figure.variant, figure.baseline))
-    return 100 * (slow / fast - 1)
+def workloads() -> list[PublishedFigure]:
+    """Return the speed-ups of workloads, which bound those of the routines in them."""
+    return [
+        f
+        for f in table()
+        if f.scope == "workload" and f.baseline and f.variant and f.percent is not None
+    ]
 
 
-def best(known: Sequence[Figure]) -> Around:
-    """Return what around calls suits figures best: the least mean error in points."""
-    scope, core = known[0].scope, known[0].core
-    choices = itertools.product(AROUND[scope], EACH[scope], LINE.get(core, ("",)))
-    return min((Around(*c) for c in choices), key=lambda a: _error(known, a))
+@dataclass(frozen=True)
+class Needed:
+    """The least value of a parameter that gives a routine the speed-up of a lower bound.
+
+    value is None where none in the range, from least to most, does.
+    """
+
+    parameter: str
+    least: int
+    most: int
+    value: int | None
 
 
-def _error(known: Sequence[Figure], around: Around) -> float:
-    return fmean(abs(speedup(f, around) - f.published) for f in known)
+def needed(figure: PublishedFigure) -> Needed | None:
+    """Return which value of the parameter that decides a pair meets a bound; None: none decides."""
+    parameter = DECIDED_BY.get((figure.kernel, figure.variant, figure.baseline))
+    if parameter is None or figure.low_percent is None:
+        return None
+    entry = microarchs.load(figure.predicted_on).entry(parameter)
+    if "low" not in entry:
+        return None
+    low, high = int(entry["low"]), int(entry["high"])
+    values = range(low, high + 1)
+    met = next((value for value in values if _meets(figure, parameter, value)), None)
+    return Needed(parameter, low, high, met)
 
 
-def rows() -> Iterator[Mapping[str, object]]:
-    """Yield each figure beside its calls alone, and with what the other rows say is around them."""
-    every = figures()
-    for figure in every:
-        kin = [
-            f
-            for f in every
-            if (f.kernel, f.core, f.scope) == (figure.kernel, figure.core, figure.scope)
-        ]
-        others = [f for f in kin if (f.variant, f.size) != (figure.variant, figure.size)]
-        apart = [f for f in kin if f.variant != figure.variant]
-        around = best(others) if others else NOTHING
-        yield {
-            "kernel": figure.kernel,
-            "variant": figure.variant,
-            "core": figure.core,
-            "bytes": figure.size,
-            "published": figure.published,
-            "calls alone": speedup(figure, NOTHING),
-            "with what is around": speedup(figure, around),
-            "from the other routine": speedup(figure, best(apart)) if apart else None,
-            "around": str(around),
-        }
+def _meets(figure: PublishedFigure, parameter: str, value: int) -> bool:
+    variants = kernels.load(figure.kernel).variants
+    core = microarchs.load(figure.predicted_on)
+    given = {parameter: str(value)}
+    questions = [
+        CallQuestion(variants[name], core, [BATCH], given)
+        for name in (figure.variant, figure.baseline)
+    ]
+    [[new], [old]] = of_variants(questions)
+    for found in (new, old):
+        if isinstance(found, InputError):
+            raise found
+    assert isinstance(new, CallCost)
+    assert isinstance(old, CallCost)
+    assert figure.low_percent is not None
+    return 100 * (old.cycles / new.cycles - 1) >= figure.low_percent
 
 
 def main() -> None:
-    """Compare, and write the table."""
-    parser = argparse.ArgumentParser(description="Hold whole calls to what threads published.")
+    """Compare, and write the tables."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("-o", type=Path, default=ROOT / "validation" / "threads.md", metavar="FILE")
     path: Path = parser.parse_args().o
-    found = pd.DataFrame(list(rows()))
-    parts = ["# Whole calls beside what threads published, in percent", _about(), _table(found)]
-    for core, mine in found.groupby("core", sort=False):
-        for column in ("calls alone", "with what is around", "from the other routine"):
-            known = mine.dropna(subset=[column])
-            near = ((known[column] - known["published"]).abs() <= 10).sum()
-            if len(known):
-                parts.append(f"- {core}, {column}: {near} of {len(known)} within 10 points.")
-    path.write_text("\n\n".join(parts[:3]) + "\n\n" + "\n".join(parts[3:]) + "\n")
+    path.write_text("\n".join(_page()))
     print(path.read_text())
 
 
-def _about() -> str:
-    return " ".join(str(__doc__).split("make validate)\n")[1].split())
+def _page() -> Iterator[str]:
+    yield "# What threads published, beside predictions\n"
+    yield (
+        "Speed-ups in percent of a variant over its baseline. The figures and their sources are in "
+        "`validation/published.csv`. Nothing is fitted to a row that it is compared with.\n"
+    )
+    yield from _module()
+    yield from _system_calls()
+    yield from _workloads()
 
 
-def _table(found: pd.DataFrame) -> str:
-    lines = [list(found.columns), ["---"] * len(found.columns)]
-    for row in found.itertuples(index=False):
-        lines.append(
+def _module() -> Iterator[str]:
+    rows = module_rows()
+    yield f"## Calls that a test module timed ({rows[0].figure.machine}, {MODULE_CORE})\n"
+    yield (
+        "The module copies between two buffers of 256 KiB, always their first bytes. Three numbers "
+        "of cycles are not known: around each call, for each 64 bytes, and for a line from beyond "
+        "the L1 cache of 64 KiB (the share of lines that come from there is what of both buffers "
+        "does not fit). For each routine they are taken from the rows of the other routine; "
+        "`call alone` takes none.\n"
+    )
+    yield from _table(
+        ["variant", "bytes", "published", "from the other routine", "miss", "call alone"],
+        (
             [
-                "" if v is None or v != v else f"{v:.1f}" if isinstance(v, float) else str(v)
-                for v in row
+                r.figure.variant,
+                str(r.figure.size_bytes),
+                f"{r.figure.percent:+.1f}",
+                f"{r.predicted:+.1f}",
+                f"{r.miss:+.1f}",
+                f"{r.alone:+.1f}",
             ]
+            for r in rows
+        ),
+    )
+    alone = [abs(r.alone - r.published) for r in rows]
+    for name, misses in (
+        ("from the other routine", [abs(r.miss) for r in rows]),
+        ("call alone", alone),
+    ):
+        yield (
+            f"- {name}: mean miss {fmean(misses):.1f} points, "
+            f"{sum(m <= NEAR for m in misses)} of {len(misses)} within {NEAR:.0f} points."
         )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    for variant, unknowns in dict.fromkeys((r.figure.variant, r.unknowns) for r in rows):
+        yield f"- cycles that {variant} is predicted with: {unknowns}."
+    yield ""
+
+
+def _system_calls() -> Iterator[str]:
+    rows = system_calls()
+    first = rows[0].figure
+    yield f"## System calls, by differences ({first.machine}, a {first.microarch})\n"
+    yield (
+        f"The core is not modelled; {first.predicted_on} stands for it. What a system call takes "
+        "besides the routine is the same for both variants, and cancels in the difference. A read "
+        "of /dev/zero clears a page at a time. `clock` makes the predicted cycles the time saved; "
+        "the thread does not name it. `predicted` uses the median clock of the rows of other "
+        "sizes, and the published time of the faster variant.\n"
+    )
+    yield from _table(
+        [
+            "variant",
+            "benchmark",
+            "saved, us",
+            "cycles",
+            "clock, GHz",
+            "published",
+            "predicted",
+            "miss",
+        ],
+        (
+            [
+                r.figure.variant,
+                r.figure.quantity,
+                f"{r.saved_us:.4f}",
+                f"{r.cycles:.0f}",
+                f"{r.clock_ghz:.2f}",
+                f"{r.figure.percent:+.1f}",
+                f"{r.predicted:+.1f}",
+                f"{r.predicted - _percent(r.figure):+.1f}",
+            ]
+            for r in rows
+        ),
+    )
+    misses = [abs(r.predicted - _percent(r.figure)) for r in rows]
+    clocks = [r.clock_ghz for r in rows]
+    yield (
+        f"- mean miss {fmean(misses):.1f} points, at most {max(misses):.1f}; "
+        f"clocks {min(clocks):.2f} to {max(clocks):.2f} GHz.\n"
+    )
+
+
+def _workloads() -> Iterator[str]:
+    rows = workloads()
+    yield "## Workloads: bounds of the routine's own speed-up\n"
+    yield (
+        "A workload contains the routine and more. If all but the routine is the same for both "
+        "variants, the routine gains, or loses, at least as much as the workload. A published "
+        "share of the cycles makes the bound tighter; what that assumes stands below.\n"
+    )
+    yield from _table(
+        ["variant", "baseline", "machine", "quantity", "condition", "published", "routine"],
+        (
+            [
+                f.variant,
+                f.baseline,
+                f.machine,
+                f.quantity,
+                f.condition,
+                f"{f.percent:+.1f}",
+                f.bound,
+            ]
+            for f in rows
+        ),
+    )
+    for f in rows:
+        if f.share_before is not None:
+            yield f"- {f.variant} in {f.quantity}, {f.bound}: if {f.assumption}."
+        if found := needed(f):
+            within = f"it may be {found.least} to {found.most}"
+            met = f"from {found.value} on" if found.value else "at no value of its range"
+            yield (
+                f"- {f.variant} in {f.quantity}: the simulator agrees with the bound where "
+                f"`{found.parameter}` is {met} ({within})."
+            )
+    yield from _saved(rows)
+
+
+def _saved(rows: Iterable[PublishedFigure]) -> Iterator[str]:
+    """Yield what each 64 bytes saved, in time and in cycles of the machine's clocks."""
+    timed = [f for f in rows if f.saved_ns_per_line is not None and f.machine in CLOCKS_GHZ]
+    for name in dict.fromkeys(f.quantity for f in timed):
+        mine = [f for f in timed if f.quantity == name]
+        saved = [f.saved_ns_per_line or 0.0 for f in mine]
+        slow, fast = CLOCKS_GHZ[mine[0].machine]
+        yield (
+            f"- {mine[0].variant}, {name}: {min(saved):.1f} to {max(saved):.1f} ns saved for each "
+            f"64 bytes, {slow * min(saved):.0f} cycles at {slow} GHz to "
+            f"{fast * max(saved):.0f} at {fast} GHz ({mine[0].machine}), if all is the copy's."
+        )
+    yield ""
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    for line in (head, ["---"] * len(head), *rows):
+        yield "| " + " | ".join(line) + " |"
+    yield ""
 
 
 if __name__ == "__main__":

@@ -59,8 +59,10 @@ def published(found: Study, core: str, variant: str, against: str) -> str:
     spans: dict[str, list[float]] = {}
     for f in _figures(found, core):
         if (f.variant, f.baseline) == (variant, against) and f.percent is not None:
+            what = f.quantity if f.scope == "workload" else f.scope
             where = f.machine if f.microarch == core else f"{f.machine}, {f.microarch}"
-            spans.setdefault(f"{f.scope}, {where}", []).append(f.percent)
+            own = f"; the routine's own: {f.bound}" if f.share_before is not None else ""
+            spans.setdefault(f"{what}, {where}{own}", []).append(f.percent)
     said = []
     for where, percents in spans.items():
         ends = dict.fromkeys(f"{end:+.1f}" for end in (min(percents), max(percents)))

@@ -106,6 +106,16 @@ class PublishedFigure:
             return None
         return (self.before - self.after) * 1e9 * LINE_BYTES / self.total_bytes
 
+    @property
+    def bound(self) -> str:
+        """Return in words what the figure says of the routine's own speed-up."""
+        low, high = self.low_percent, self.high_percent
+        if low is not None and high is not None:
+            return f"{low:+.0f} to {high:+.0f} %" if low != high else f"{low:+.0f} %"
+        if low is not None:
+            return f"{low:+.0f} % or more"
+        return "not bounded" if high is None else f"{high:+.0f} % or less"
+
 
 def figures(kernel_id: str, core: str) -> list[PublishedFigure]:
     """Return the published speed-ups of pairs of a kernel's variants on a core.
