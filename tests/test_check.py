@@ -243,8 +243,8 @@ def test_a_missing_feature_is_named(tmp_path, monkeypatch):
     source, described = folder / f"{COPY}.S", folder / "kernel.toml"
     source.write_text(source.read_text().replace(DONE, f"{DONE}\tud2\n"))
     summary = 'summary = "eight bytes an iteration"'
-    needs = f'{summary}\nneeds = ["fast_sums"]'
+    needs = f'{summary}\nneeds = ["xop"]'
     described.write_text(described.read_text().replace(summary, needs))
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
     row = run(kernels.select(f"x86_64/fixture/{COPY}")[1]).iloc[0]
-    assert "this host lacks fast_sums" in row["note"]
+    assert "this host lacks xop" in row["note"]

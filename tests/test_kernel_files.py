@@ -1,12 +1,15 @@
 """Kernels from elsewhere: what is read of their files, and what is wrong with them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loopwright import kernels
 from loopwright.code import assemble
+from loopwright.cores import features, microarchs
 from loopwright.errors import InputError
+from loopwright.kernels import cpu_features
 
 GOOD = """
 summary = "a test"
@@ -66,6 +69,9 @@ def test_kernel_from_elsewhere_assembles(family: Path) -> None:
             "has no variant 'w', its baseline",
         ),
         ('name = "v"', 'name = "v"\nroutine = "g"', "'v' names none of the routines"),
+        ('name = "v"', 'name = "v"\nneeds = ["no_such"]', "unknown CPU feature 'no_such'"),
+        ('name = "v"', 'name = "v"\nneeds = ["nosmap"]', 'switched_off = ["smap"]'),
+        ('name = "v"', 'name = "v"\nswitched_off = ["smapp"]', "unknown CPU feature 'smapp'"),
         ('may_change = ["flags"]', 'may_change = ["flags"', "kernel.toml"),
         ('may_change = ["flags"]', 'may_change = ["xmm0"]', "'xmm0' is no general register"),
         ('name = "v"', 'name = "v"\nmay_change = ["x4"]', "'x4' is no general register of x86_64"),
@@ -142,3 +148,21 @@ def test_a_baseline_that_is_not_named_is_what_linux_merged_last(
     )
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
     assert kernels.load("x86_64/mine").routines["mine"].baseline == baseline
+
+
+def test_a_core_has_no_feature_that_it_does_not_list():
+    """Names that begin with "no" are names as others: nopl, notpr."""
+    zen2, n1 = microarchs.load("zen2"), microarchs.load("neoverse-n1")
+    masked = kernels.load("x86_64/put_event").variants["masked"]
+    assert features.missing(replace(masked, needs=("nopl",)), zen2) == ["nopl"]
+    assert features.missing(replace(masked, needs=("smap",)), zen2) == []
+    nopan = kernels.load("arm64/copy_user").variants["to_user_nopan"]
+    assert features.missing(nopan, n1) == []
+    assert features.conditions(nopan, n1) == ["pan is off"]
+    without = replace(n1, features=n1.features - {"pan"})
+    assert features.conditions(nopan, without) == []
+
+
+def test_every_feature_of_a_core_has_a_name():
+    for core in map(microarchs.load, microarchs.ids()):
+        assert core.features <= cpu_features.NAMES[core.isa]

@@ -54,7 +54,7 @@ def _variants() -> Rows:
         {
             "variant": v.id,
             "routine": v.routine,
-            "needs": " ".join(v.needs),
+            "needs": " ".join((*v.needs, *(f"{name}:off" for name in v.switched_off))),
             "merged": v.merged,
             "summary": v.summary,
         }

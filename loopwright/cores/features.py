@@ -15,6 +15,12 @@ def feature(alternative: str) -> str:
     return alternative.rsplit("FEATURE_", 1)[-1].removeprefix("ARM64_HAS_").lower()
 
 
-def provides(core: Microarch, need: str) -> bool:
-    """Say whether a core has a feature. "noX" is X switched off, which every core can do."""
-    return need in core.features or (need.startswith("no") and need not in core.features)
+def missing(variant: Variant, core: Microarch) -> list[str]:
+    """Return the features that a variant needs and a core lacks."""
+    return [need for need in variant.needs if need not in core.features]
+
+
+def conditions(variant: Variant, core: Microarch) -> list[str]:
+    """Say in words what must hold on a core, as it is not, for a variant to be chosen there."""
+    lacking = [f"there is {need}" for need in missing(variant, core)]
+    return lacking + [f"{name} is off" for name in variant.switched_off if name in core.features]

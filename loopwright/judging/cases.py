@@ -7,7 +7,7 @@ import pandas as pd
 
 from loopwright.checking.check import user_space_note
 from loopwright.cores import microarchs
-from loopwright.cores.features import provides
+from loopwright.cores.features import conditions
 from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
 from loopwright.judging import basis, opinions, simulated, standing
@@ -59,9 +59,8 @@ def cases(
             continue
         case = Case(variant, partial=_partial(found, routine, variant))
         for core in found.targets:
-            unmet = [n for n in variant.needs if not provides(core, n) or n.startswith("no")]
-            if unmet:
-                case.lacking[core.id] = " and ".join(map(_condition, unmet))
+            if unmet := conditions(variant, core):
+                case.lacking[core.id] = " and ".join(unmet)
         for one in there:
             _add_measured(case, one, routine.baseline, asked, sizes)
         for core_id in cores:
@@ -122,11 +121,6 @@ def _partial(found: Study, routine: Routine, variant: Variant) -> str:
     """Say what user space leaves out of a variant or its baseline, or nothing."""
     both = (found.kernel.variants[routine.baseline], variant)
     return next((note for one in both if (note := user_space_note(one))), "")
-
-
-def _condition(need: str) -> str:
-    """Return a need in words: "noX" asks for X to be switched off."""
-    return f"{need[2:]} is off" if need.startswith("no") else f"there is {need}"
 
 
 def _add_measured(

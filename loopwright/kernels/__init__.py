@@ -13,7 +13,7 @@ from typing import Any
 
 from loopwright import paths
 from loopwright.errors import InputError, unknown
-from loopwright.kernels import contracts, registers, upstream
+from loopwright.kernels import contracts, cpu_features, registers, upstream
 from loopwright.kernels.contracts import Contract as Contract
 from loopwright.kernels.upstream import Edit, Requirement, Upstream
 
@@ -39,7 +39,8 @@ class Routine:
 class Variant:
     """One way to fulfil a routine's contract.
 
-    needs lists CPU features without which it cannot run or is not chosen; alternatives the
+    needs lists CPU features without which it cannot run or is not chosen, switched_off those that
+    must be off for it to be chosen (a core may have them); alternatives the
     feature names of ALTERNATIVE() sites that are taken when it is assembled. may_change holds the
     registers that it changes beside those of the contract. unpatchable is empty, or says why no
     patch can be made from it. subject and why are what a patch says of itself;
@@ -63,6 +64,7 @@ class Variant:
     edits: tuple[Edit, ...]
     loop: str | int = ""
     guards: tuple[str, ...] = ()
+    switched_off: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -189,7 +191,7 @@ def _default_baseline(variants: list[Variant]) -> str:
 
     It is the last one merged into Linux that any CPU can run, else the first.
     """
-    merged = [v.name for v in variants if v.merged and not v.needs]
+    merged = [v.name for v in variants if v.merged and not (v.needs or v.switched_off)]
     return [*(v.name for v in variants[:1]), *merged][-1] if variants else ""
 
 
@@ -239,7 +241,10 @@ class _Reader:
             name=name,
             summary=self.get(entry, "summary", str),
             source=self.source(entry, name),
-            needs=tuple(entry.get("needs", ())),
+            needs=cpu_features.check(entry.get("needs", ()), kernel_id.split("/")[0], self.path),
+            switched_off=cpu_features.check(
+                entry.get("switched_off", ()), kernel_id.split("/")[0], self.path
+            ),
             alternatives=tuple(entry.get("alternatives", ())),
             may_change=tuple(entry.get("may_change", ())),
             merged=str(entry.get("merged", "")),

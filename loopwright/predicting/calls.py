@@ -131,7 +131,7 @@ def _routine(question: CallQuestion) -> Routine | str:
     variant, core = question.variant, question.core
     if lacks := Pipeline(question.overrides).lacks(core):
         return lacks
-    if missing := [n for n in variant.needs if not features.provides(core, n)]:
+    if missing := features.missing(variant, core):
         return f"needs {', '.join(missing)}, which {core.id} lacks"
     left = features.alternatives_left(variant, core)
     left |= assemble.PRIVILEGED if question.in_user_space else frozenset()

@@ -84,7 +84,7 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
     code = assemble.variant_code(variant, features.alternatives_left(variant, core))
-    missing = [n for n in variant.needs if not features.provides(core, n)]
+    missing = features.missing(variant, core)
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
         body, start = straight(code.instructions, code.entry), code.entry

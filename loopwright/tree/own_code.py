@@ -72,7 +72,7 @@ def _candidates(kernel: Kernel, routine: Routine) -> list[Variant]:
     first = kernel.variants[routine.baseline]
     every = [first, *(v for v in kernel.of_routine(routine.name) if v != first)]
     # Where Linux keeps a routine does not depend on whether a patch can be made of a variant.
-    return [replace(v, unpatchable="") for v in every if not v.needs]
+    return [replace(v, unpatchable="") for v in every if not (v.needs or v.switched_off)]
 
 
 def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:

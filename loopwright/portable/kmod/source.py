@@ -190,8 +190,7 @@ def _entry(isa: str, part: PlacedSource) -> generated.ListedVariant:
         # What copy_to_user() runs is up to the features of the CPU.
         taken = {a.removeprefix("X86_FEATURE_").lower() for a in v.alternatives}
         lack = set() if "fsrm" in taken else {"fsrm", "erms"} - taken
-    if "nopan" in need:
-        need, lack = need - {"nopan"}, lack | {"pan"}
+    lack |= {*v.switched_off}
     requires = [r for r in v.requires if tuple(map(int, r.since.split("."))) == since(part)]
     return generated.ListedVariant(
         number=part.number,
