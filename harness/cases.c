@@ -19,6 +19,7 @@
 #define SIDE_BYTES 16384
 #define BOTH_FAULT 8  /* pairs of fault positions a size */
 #define MOST_FRONT 64 /* bytes of a destination before the memory that can be accessed */
+#define NAMED 65536   /* most bytes of a size that the code names */
 #define STRIDE 61     /* bytes between the fault positions of large sizes */
 
 /* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
@@ -211,14 +212,15 @@ static void small(int fill)
 	ground_close(&ground);
 }
 
-/* Carries and the like take no more than a few alignments. */
+/* Contents that code may tell from others, and carries, take no more than a few alignments. */
 static void other_values(int fill)
 {
 	struct ground ground = ground_open(SIDE_BYTES, ARENA_GUARD);
+	size_t most = job->effect == EFFECT_STORE_FIELDS ? most_records() : job->max_size;
 
 	ground_fill(&ground, job, fill);
 	attempt_use(&ground);
-	for (size_t count = 0; count <= job->max_size; count++) {
+	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++) {
 		placing_count(count);
 		for (size_t i = 0; i < ALIGNMENTS; i += 1 + count % 3) {
 			for (int side = 0; side < SIDES; side++)
@@ -229,18 +231,52 @@ static void other_values(int fill)
 	ground_close(&ground);
 }
 
+/* The sizes and alignments that the code names, each with each, one of the three beside it. */
+static void named(void)
+{
+	static const int beside[][SIDES + 1] = {{0, 0, 0},  {1, 0, 0}, {-1, 0, 0}, {0, 1, 0},
+						{0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
+	size_t n = job->nvalues, most = job->effect == EFFECT_STORE_FIELDS ? most_records() : NAMED;
+	struct ground ground = ground_open(NAMED + 4 * PAGE, ARENA_GUARD);
+
+	ground_fill(&ground, job, 0);
+	attempt_use(&ground);
+	for (size_t i = 0; i < n * n * n; i++)
+		for (size_t b = 0; b < sizeof(beside) / sizeof(*beside); b++) {
+			size_t count = job->values[i % n] + beside[b][SIDES];
+
+			if (count > most)
+				continue;
+			placing_count(job->in[ROLE_COUNT].bits ? count : 1);
+			for (int side = 0; side < SIDES; side++) {
+				size_t at =
+				    job->values[i / (side ? n * n : n) % n] + beside[b][side];
+
+				placing_put(side, first(side) + PAGE + at % PAGE,
+					    placing.attempt.bytes[side]);
+			}
+			placing_go();
+		}
+	ground_check_all(&ground);
+	ground_close(&ground);
+}
+
 void cases_run(const struct job *of_job)
 {
 	job = of_job;
 	placing_open(job);
 	for (int fill = 0; fill < ground_fills(job); fill++) {
-		if (fill < GROUND_FULL_FILLS)
+		bool sum = job->effect == EFFECT_CHECKSUM;
+
+		if (fill < (sum ? GROUND_FULL_FILLS : 1))
 			small(fill);
 		else
 			other_values(fill);
-		if (!job->gated && job->in[ROLE_COUNT].bits)
+		if (!job->gated && job->in[ROLE_COUNT].bits && (sum || !fill))
 			large_run(job, fill);
 	}
+	if (!job->gated)
+		named();
 	if (!job->gated && job->guards)
 		strays_run(job);
 }

@@ -8,8 +8,8 @@
 #define MOST ((1 << 20) + (1 << 17)) /* bytes of a side that can be accessed */
 
 static const uint8_t zeros[MOST];
-static uint8_t records[MOST];
-static bool written[MOST];
+static _Thread_local uint8_t records[MOST];
+static _Thread_local bool written[MOST];
 
 static struct image records_image(const struct job *job, const struct attempt *a)
 {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define ZONE 128 /* bytes looked at on each side of the destination after each attempt */
 
@@ -64,16 +65,53 @@ static uint8_t sum_byte(int fill, size_t at)
 
 int ground_fills(const struct job *job)
 {
-	return job->effect == EFFECT_CHECKSUM ? 8 : 1;
+	return job->effect == EFFECT_CHECKSUM ? 8 : 6;
+}
+
+/* What is moved: any low bytes, and what code may take for a special case. */
+static uint8_t moved_byte(int fill, size_t at)
+{
+	static const char text[] = "A user wrote this, and GET / HTTP/1.1 follows.\r\n";
+	uint8_t random = mix(at);
+
+	switch (fill) {
+	case 0:
+		return (random >> 1) + (random < 2);
+	case 1:
+		return 0;
+	case 2:
+		return 0xff;
+	case 3: /* one bit of each word of 64 */
+		return at % 8 == at / 8 % 8 ? 1 << at / 64 % 8 : 0;
+	case 4:
+		return text[at % (sizeof(text) - 1)];
+	default:
+		return random;
+	}
+}
+
+/* What a destination holds before: nothing that may be left there, as far as a rule can say so. */
+static uint8_t left_byte(const struct job *job, int fill, size_t at)
+{
+	bool clears = job->effect == EFFECT_CLEAR;
+
+	switch (fill) {
+	case 1:
+		return 0xff;
+	case 2:
+		return clears ? 1 << at % 8 : 0;
+	case 3:
+		return clears ? 0x20 : 0xff;
+	default:
+		return mix(at) | 0x80;
+	}
 }
 
 uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at)
 {
-	uint8_t random = mix(at);
-
 	if (side == SIDE_DST)
-		return random | 0x80;
-	return job->effect == EFFECT_CHECKSUM ? sum_byte(fill, at) : (random >> 1) + (random < 2);
+		return left_byte(job, job->effect == EFFECT_CHECKSUM ? 0 : fill, at);
+	return job->effect == EFFECT_CHECKSUM ? sum_byte(fill, at) : moved_byte(fill, at);
 }
 
 void ground_fill(struct ground *ground, const struct job *job, int fill)
@@ -82,6 +120,11 @@ void ground_fill(struct ground *ground, const struct job *job, int fill)
 		for (size_t i = 0; i < ground->side[s].size; i++)
 			ground->held[s][i] = ground_byte(job, s, fill, i);
 		memcpy(ground->side[s].start, ground->held[s], ground->side[s].size);
+	}
+	/* A store to the source faults, also one of what is there already. */
+	if (mprotect(ground->side[SIDE_SRC].start, ground->side[SIDE_SRC].size, PROT_READ)) {
+		perror("mprotect");
+		exit(2);
 	}
 }
 

@@ -16,12 +16,13 @@ struct ground ground_open(size_t size, size_t behind);
 void ground_close(struct ground *ground);
 
 /*
- * Fill both sides. Source bytes are below 0x80 and what the destination held is above, so that
- * each byte shows where it came from; sums see what ground_fills() patterns there are.
+ * Fill both sides, once, and let the source be read alone. With the first pattern source bytes are
+ * below 0x80 and what the destination held is above, so that each byte shows where it came from;
+ * ground_fills() says how many patterns there are.
  */
 void ground_fill(struct ground *ground, const struct job *job, int fill);
 int ground_fills(const struct job *job);
-#define GROUND_FULL_FILLS 3 /* the patterns that are tried at every size and alignment */
+#define GROUND_FULL_FILLS 3 /* of sums: the patterns that are tried at every size and alignment */
 
 /* The byte at a place of a side, by the same rule. */
 uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at);

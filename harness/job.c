@@ -113,6 +113,17 @@ static bool read_point(struct job *job, char **word)
 	return true;
 }
 
+static bool read_value(struct job *job, const char *text)
+{
+	size_t value;
+
+	if (!job_number(text, &value))
+		return false;
+	job->values = realloc(job->values, (job->nvalues + 1) * sizeof(value));
+	job->values[job->nvalues++] = value;
+	return true;
+}
+
 static bool read_file(struct job *job, const char *name)
 {
 	if (!name)
@@ -192,6 +203,8 @@ static bool read_line(struct job *job, char **word)
 		return read_field(job, word);
 	if (!strcmp(key, "max_size"))
 		return job_number(value, &job->max_size);
+	if (!strcmp(key, "value"))
+		return read_value(job, value);
 	if (!strcmp(key, "point"))
 		return read_point(job, word);
 	if (!strcmp(key, "file"))
@@ -268,6 +281,7 @@ void job_free(struct job *job)
 	free(job->table);
 	free(job->fields);
 	free(job->points);
+	free(job->values);
 	free(job->object);
 	free(job->recorded);
 	free(job->memory);

@@ -82,6 +82,8 @@ struct job {
 	struct field *fields;
 	size_t nfields;
 	size_t max_size;
+	size_t *values; /* that the code names: tried as sizes and as alignments */
+	size_t nvalues;
 	struct point *points;
 	size_t npoints;
 	int counter;		 /* the register that a block's loop counts in, by index, or -1 */

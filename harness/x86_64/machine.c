@@ -10,6 +10,8 @@
 #define EXTENDED 576
 #define DF 0x400u
 #define AC 0x40000u
+#define NT 0x4000u
+#define ID 0x200000u
 #define ARITHMETIC 0x8d5u /* CF PF AF ZF SF OF */
 
 const char machine_isa[] = "x86_64";
@@ -146,6 +148,8 @@ const char *machine_flags_wrong(const struct cpu_state *in, const struct cpu_sta
 		return "the direction flag is left set";
 	if (out->flags & AC)
 		return "the AC flag is left set";
+	if ((in->flags ^ out->flags) & (NT | ID))
+		return "the NT or ID flag changed";
 	if (!may_change && (in->flags ^ out->flags) & ARITHMETIC)
 		return "the flags changed";
 	return NULL;

@@ -1,24 +1,20 @@
-"""Hold variants to their contracts by running them in user space (arm64 under QEMU)."""
+"""Hold variants to their contracts: run in user space (arm64 under QEMU), and emulated."""
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from typing import Any
 
 import pandas as pd
 
-from loopwright import files, harness, kernels, paths
-from loopwright.code import assemble, decode
+from loopwright import harness, kernels
+from loopwright.checking import body, coverage, emulated, kept
+from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.harness import jobs
 from loopwright.kernels import Contract, Variant, contract_of
 from loopwright.machine import hosts
-
-_SYSTEM_CALLS = ("syscall", "sysenter", "int", "svc", "hvc", "smc")
 
 COLUMNS = [
     "kernel",
@@ -29,6 +25,7 @@ COLUMNS = [
     "entries",
     "entries_hit",
     "unhit",
+    "coverage",
     "over_report_bytes",
     "note",
     "seconds",
@@ -40,11 +37,14 @@ _NO_CODE = "not run: it does not assemble"
 def run(variants: Iterable[Variant], progress: Callable[[str], None] | None = None) -> pd.DataFrame:
     """Check variants, in parallel; one row each, in the order given.
 
-    cases counts calls; failure is the first one that broke the contract; entries and entries_hit
-    count exception-table entries, unhit lists the instructions (offsets in the code) of those that
-    no case reached; over_report_bytes is the most that a result said was left beyond what had to
-    be. A variant that passed before with the same code, contract, harness and CPU is not run
-    again: its note says "cached". One that does not assemble has not passed, and failure says why.
+    cases counts calls, of this machine and emulated; failure is the first one that broke the
+    contract; entries and entries_hit count exception-table entries, unhit lists the instructions
+    (offsets in the code) of those that no case used; coverage is "100 %" where calls reached every
+    instruction, both ways of every branch and condition and every entry, under each set of CPU
+    features that the source names, else "not proven" with the places that are left;
+    over_report_bytes is the most that a result said was left beyond what had to be. A variant that
+    passed before with the same code, exception table, contract, cases and CPU is not run again: its
+    note says "cached". One that does not assemble has not passed, and failure says why.
     InputError where none assembles, or a contract asks for what the harness does not know.
     """
     wanted = list(variants)
@@ -95,34 +95,19 @@ def tried(contract: Contract) -> str:
 
 
 def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False) -> dict[str, Any]:
-    """Check code against a contract; what the harness says, from the cache where it passed."""
-    forbidden = _system_call(code)
-    if forbidden:
-        return _unrun(code, forbidden)
-    job = jobs.check("job", code, contract, gated=gated)
-    what = [harness.version(code.isa), *sorted(hosts.features()), job]
-    key = hashlib.sha256("\n".join(what).encode()).hexdigest()
-    path = paths.build_dir() / "check" / f"{key}.json"
-    if path.exists():
-        stored: dict[str, Any] = json.loads(path.read_text())
-        return {**stored, "cached": True}
-    record = next(harness.run(code.isa, jobs.check(job_id, code, contract, gated=gated)))
-    if record["passed"]:
-        with suppress(InputError):  # without the cache it is checked again
-            files.written(path, json.dumps(record))
-    return {**record, "cached": False}
+    """Run code against a contract; what the harness says, from the cache where it passed."""
+    reached = body.of(code)
+    if reached.refused:
+        return _unrun(code, reached.refused)
+    values = emulated.values(reached)
+    job = jobs.check("job", code, contract, values=values, gated=gated)
+    key = kept.key(harness.version(code.isa), *sorted(hosts.features()), job)
 
+    def run() -> dict[str, Any]:
+        given = jobs.check(job_id, code, contract, values=values, gated=gated)
+        return next(harness.run(code.isa, given))
 
-def _system_call(code: Code) -> str:
-    """Return where code calls the system, whether a case runs it or not, or nothing."""
-    try:
-        body = decode.decode(code.isa, code.text)
-    except InputError:  # data among it: what runs is stopped by the harness
-        return ""
-    for ins in body:
-        if ins.mnemonic in _SYSTEM_CALLS:
-            return f"+{ins.address:#x} makes a system call: {' '.join(ins.text.split())}"
-    return ""
+    return kept.passed(key, run)
 
 
 def _unrun(code: Code, failure: str) -> dict[str, Any]:
@@ -142,31 +127,40 @@ def _check(variant: Variant) -> dict[str, Any]:
     contract = contract_of(variant)
     try:
         code, whole = assemble.user_code(variant), assemble.variant_code(variant)
+        forms = coverage.forms(variant)
     except InputError as error:
         return _unassembled(variant, str(error))
     record = verdict(code, contract, variant.id)
+    records = [record]
     if record["passed"] and whole.sha256 != code.sha256:
-        gated = verdict(whole, contract, variant.id, gated=True)
-        record |= {
-            "passed": gated["passed"],
-            "cases": record["cases"] + gated["cases"],
-            "failure": gated["failure"],
-            "seconds": record["seconds"] + gated["seconds"],
-        }
-    unhit = [e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if not n]
+        records.append(verdict(whole, contract, variant.id, gated=True))
+    proof = coverage.of(forms, contract) if all(r["passed"] for r in records) else None
+    hit = {e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if n}
+    failure = next((str(r["failure"]) for r in records if not r["passed"]), "")
+    if proof:
+        hit |= proof.hit
+        failure = proof.failure
+    unhit = [e.insn for e in code.exceptions if e.insn not in hit]
     return {
         "kernel": variant.kernel,
         "variant": variant.name,
-        "passed": bool(record["passed"]),
-        "cases": record["cases"],
-        "failure": record["failure"],
+        "passed": not failure,
+        "cases": sum(r["cases"] for r in records) + (proof.cases if proof else 0),
+        "failure": failure,
         "entries": len(code.exceptions),
         "entries_hit": len(code.exceptions) - len(unhit),
         "unhit": " ".join(f"+{insn:#x}" for insn in unhit),
+        "coverage": proof.said if proof else "",
         "over_report_bytes": record["over_report_bytes"],
-        "note": "; ".join(_notes(variant, code, record)),
-        "seconds": record["seconds"],
+        "note": "; ".join(_notes(variant, code, failure, _cached(records, proof))),
+        "seconds": sum(r["seconds"] for r in records) + (proof.seconds if proof else 0.0),
     }
+
+
+def _cached(records: Iterable[dict[str, Any]], proof: coverage.Proof | None) -> str:
+    """Say whether the answer, or a part of it, comes from the cache."""
+    parts = [bool(r["cached"]) for r in records] + ([proof.cached] if proof else [])
+    return "cached" if all(parts) else "partly cached" if any(parts) else ""
 
 
 def _unassembled(variant: Variant, why: str) -> dict[str, Any]:
@@ -179,16 +173,15 @@ def _unassembled(variant: Variant, why: str) -> dict[str, Any]:
         "entries": 0,
         "entries_hit": 0,
         "unhit": "",
+        "coverage": "",
         "over_report_bytes": None,
         "note": _NO_CODE,
         "seconds": 0.0,
     }
 
 
-def _notes(variant: Variant, code: Code, record: dict[str, Any]) -> list[str]:
-    notes = []
-    if record["cached"]:
-        notes.append("cached")
+def _notes(variant: Variant, code: Code, failure: str, cached: str) -> list[str]:
+    notes = [cached] if cached else []
     left_out = user_space_note(variant)
     if left_out:
         notes.append(left_out)
@@ -196,7 +189,7 @@ def _notes(variant: Variant, code: Code, record: dict[str, Any]) -> list[str]:
     if emulator:
         notes.append(f"run under {emulator}")
     missing = hosts.lacks(code.isa, variant.needs)
-    if missing and "illegal instruction" in record["failure"]:
+    if missing and "illegal instruction" in failure:
         notes.append(f"this host lacks {', '.join(missing)}")
     return notes
 

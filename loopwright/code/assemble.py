@@ -44,21 +44,44 @@ _ISA_FLAGS = {
     "arm64": ["-mgeneral-regs-only", "-mcmodel=small"],
 }
 _EX_ENTRY_BYTES = 12  # both ISAs: two self-relative 32-bit offsets and 32 bits of type and data
+# The last 32 bits as harness/include writes them. Those of arm64 hold the two registers that the
+# handler sets: wzr, so that none changes.
+_EX_TYPES = {
+    "x86_64": {1: "EX_TYPE_DEFAULT", 3: "EX_TYPE_UACCESS"},
+    "arm64": {2 | (31 << 5 | 31) << 16: "EX_TYPE_UACCESS_ERR_ZERO"},
+}
 
 
 # Alternatives whose instructions user space may not execute.
 PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
 
 
-def variant_code(variant: Variant, without: frozenset[str] = frozenset()) -> Code:
-    """Assemble a variant, leaving out some of its alternatives (feature names).
+def variant_code(
+    variant: Variant, without: frozenset[str] = frozenset(), *, with_: frozenset[str] | None = None
+) -> Code:
+    """Assemble a variant, leaving out some of its alternatives, or with others (feature names).
 
     InputError with the assembler's message, file and line.
     """
     kernel = kernels.load(variant.kernel)
     symbol = kernel.routines[variant.routine].contract.symbol
     taken = tuple(name for name in variant.alternatives if name not in without)
+    if with_ is not None:
+        taken = tuple(sorted(with_))
     return source_code(kernel.isa, kernel.folder, variant.source, symbol, taken)
+
+
+def features(variant: Variant) -> tuple[str, ...]:
+    """Return the features that a variant's source, or what it includes, has alternatives for."""
+    kernel = kernels.load(variant.kernel)
+    include = paths.HARNESS / "include" / kernel.isa / "asm"
+    texts = [variant.source.read_text()]
+    texts += [p.read_text() for p in kernel.folder.iterdir() if p.name in texts[0]]
+    if variant.source.suffix == ".c":
+        texts += [p.read_text() for p in include.glob("*.h")]
+    used = set(re.findall(r"\b(?:X86_FEATURE|ARM64_HAS)_\w+", "\n".join(texts)))
+    known = "\n".join(p.read_text() for p in include.glob("cpu*.h"))
+    return tuple(name for name in re.findall(r"ifdef LW_TAKE_(\w+)", known) if name in used)
 
 
 def user_code(variant: Variant) -> Code:
@@ -199,7 +222,7 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
         if text is None or symbol not in symbols:
             raise InputError(f"{source}: it defines no {symbol}")
         data: bytes = text.data()
-        exceptions = _exceptions(table.data(), table["sh_addr"]) if table else ()
+        exceptions = _exceptions(isa, table.data(), table["sh_addr"]) if table else ()
     start, size = symbols[symbol], sizes[symbol]
     if not size:
         raise InputError(f"{source}: {symbol} has no size; end it with SYM_FUNC_END({symbol})")
@@ -217,12 +240,13 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
     )
 
 
-def _exceptions(table: bytes, address: int) -> tuple[ExceptionEntry, ...]:
+def _exceptions(isa: str, table: bytes, address: int) -> tuple[ExceptionEntry, ...]:
     out = []
     for at in range(0, len(table), _EX_ENTRY_BYTES):
         insn, fixup = (
             address + at + n + int.from_bytes(table[at + n : at + n + 4], "little", signed=True)
             for n in (0, 4)
         )
-        out.append(ExceptionEntry(insn, fixup))
+        kind = int.from_bytes(table[at + 8 : at + 12], "little")
+        out.append(ExceptionEntry(insn, fixup, _EX_TYPES[isa].get(kind, f"type {kind:#x}")))
     return tuple(out)

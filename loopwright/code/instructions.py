@@ -1,7 +1,7 @@
 """Machine code as the rest of loopwright sees it."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -82,10 +82,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class ExceptionEntry:
-    """One entry of an exception table: a fault at insn goes on at fixup (addresses)."""
+    """One entry of an exception table: a fault at insn goes on at fixup (addresses).
+
+    type is the kernel's name of how it handles the fault ("EX_TYPE_UACCESS"). It is no part of
+    what is executed, and so of no hash that measurements are kept by.
+    """
 
     insn: int
     fixup: int
+    type: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

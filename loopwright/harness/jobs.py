@@ -29,12 +29,21 @@ class Point:
         return cls(answer["count"], answer["dst_align"], answer["src_align"], answer["skew"], cold)
 
 
-def check(job_id: str, code: Code, contract: Contract, *, gated: bool = False) -> str:
+def check(
+    job_id: str,
+    code: Code,
+    contract: Contract,
+    *,
+    values: Sequence[int] = (),
+    gated: bool = False,
+) -> str:
     """Return the job that holds code to its contract.
 
+    values are tried as sizes and as both alignments, each with each and with their neighbours.
     gated code contains stac and clac: they are emulated, slowly, so that only small calls are made.
     """
     lines = ["job check", *_lines(job_id, code, contract)]
+    lines += [f"value {value}" for value in values]
     if gated:
         lines += ["gated", f"max_size {4 if contract.effect == 'store_fields' else 64}"]
     return "\n".join([*lines, "end", ""])

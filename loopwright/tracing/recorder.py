@@ -1,20 +1,16 @@
 """Write down what an emulated core does, by hooks in C: a call takes thousands of steps."""
 
 import ctypes
-import hashlib
-import subprocess
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import unicorn
 from numpy.typing import NDArray
 from unicorn.unicorn import Uc, UcError
-from unicorn.unicorn_py3 import unicorn as binding
 
-from loopwright import files, paths, toolchain
-from loopwright.errors import InputError
+from loopwright import paths
+from loopwright.tracing import native
 
 MOST_STEPS = 4_000_000
 
@@ -30,7 +26,6 @@ STEP = np.dtype(
 Steps = NDArray[np.void]
 
 _SOURCE = paths.HARNESS / "tracing" / "recorder.c"
-_FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 _ACCESSES = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
 _EVERYWHERE = (ctypes.c_uint64(1), ctypes.c_uint64(0))  # begin above end
 
@@ -52,7 +47,7 @@ class Recorder:
 
     def __init__(self, core: Uc) -> None:
         """Listen to a core; InputError where the hooks cannot be built."""
-        library = ctypes.CDLL(binding.uclib._name)
+        library = ctypes.CDLL(str(native.unicorn_library()))
         self._room = np.empty(MOST_STEPS, dtype=STEP)  # pages that no step reaches are never there
         stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p)
         self._recording = _Recording(self._room.ctypes.data, MOST_STEPS, 0, stop, 0)
@@ -87,16 +82,4 @@ class Recorder:
 @cache
 def _hooks() -> ctypes.CDLL:
     """Return the hooks, compiled now if they are not there yet."""
-    gcc = toolchain.find(toolchain.host_isa()).gcc
-    key = hashlib.sha256(repr((gcc, _FLAGS)).encode() + _SOURCE.read_bytes()).hexdigest()[:16]
-    library = paths.build_dir() / "tracing" / f"recorder-{key}.so"
-
-    def compile_to(path: Path) -> None:
-        command = [gcc, *_FLAGS, str(_SOURCE), "-o", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line]
-            lines.append(f"{gcc} ended with exit code {done.returncode}")
-            raise InputError(f"{_SOURCE.name} does not compile: {lines[0].strip()}")
-
-    return ctypes.CDLL(str(files.made_once(library, compile_to, paths.BUILD_FIX)))
+    return native.library([_SOURCE])

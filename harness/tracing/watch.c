@@ -1,0 +1,747 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "watch.h"
+
+#include "../attempt.h"
+#include "../common/checksum.h"
+#include "../effect.h"
+#include "../mix.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unicorn/unicorn.h>
+
+#define SHOWN __attribute__((visibility("default")))
+#define PAGE 4096
+#define MOST_FAULTS 8192
+#define MOST_STORE 64
+#define MOST_ENTRIES 4096
+
+enum { EXECUTED = 1, TAKEN = 2, NOT_TAKEN = 4, TRUE = 8, FALSE = 16 };
+
+struct watch {
+	struct watch_setup s;
+	uc_engine *uc;
+	struct job job;
+	uint8_t *seen;
+	uint32_t hits[MOST_ENTRIES];
+	uint64_t over_report;
+	char failure[WATCH_MESSAGE];
+	uint8_t fixed_before[WATCH_FIXED][WATCH_WIDTH], fixed_now[WATCH_FIXED][WATCH_WIDTH];
+	void *fixed_pointers[WATCH_FIXED];
+	uint8_t *stored;       /* bytes of the destination that were stored to */
+	uint8_t *stack_stored; /* bytes of the stack, by their place in it */
+	/* the call under way */
+	const struct watch_case *c;
+	struct attempt attempt;
+	struct image image;
+	uint64_t bytes[SIDES];
+	uint64_t entry_sp, lowest, steps, cases;
+	uint64_t pc; /* offset of the instruction under way, or NOWHERE */
+	bool begun;  /* it accessed memory */
+	bool armed;  /* the instruction under way is to fail */
+	uint64_t armed_gpr[WATCH_GPRS], armed_flags;
+	bool broken, injected, faulted, news;
+	uint32_t to_inject;
+	uint8_t *cut; /* where a store that faults was cut off, and what was there */
+	uint64_t cut_size;
+	uint8_t cut_held[MOST_STORE], stored_before[MOST_STORE];
+	bool probed;
+	uint64_t probe_gpr[WATCH_GPRS], probe_flags;
+};
+
+#define NOWHERE (~0ull)
+
+static const char *const names[] = {"dst", "src"};
+
+static void fail(struct watch *w, const char *format, ...)
+{
+	const struct watch_case *c = w->c;
+	va_list values;
+	int used;
+
+	if (w->broken)
+		return;
+	w->broken = true;
+	va_start(values, format);
+	used = vsnprintf(w->failure, sizeof(w->failure), format, values);
+	va_end(values);
+	used += snprintf(w->failure + used, sizeof(w->failure) - used, " (%s %llu",
+			 w->job.effect == EFFECT_STORE_FIELDS ? "records" : "size",
+			 (unsigned long long)c->count);
+	for (int side = 0; side < SIDES && used < (int)sizeof(w->failure); side++) {
+		if (!w->job.in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits)
+			continue;
+		used += snprintf(w->failure + used, sizeof(w->failure) - used, ", %s +%llu",
+				 names[side], (unsigned long long)c->at[side] % PAGE);
+		if (used < (int)sizeof(w->failure) && c->limit[side] < w->bytes[side])
+			used += snprintf(w->failure + used, sizeof(w->failure) - used,
+					 ", %s faults at byte %llu", names[side],
+					 (unsigned long long)c->limit[side]);
+	}
+	if (used < (int)sizeof(w->failure))
+		snprintf(w->failure + used, sizeof(w->failure) - used, ", emulated)");
+	uc_emu_stop(w->uc);
+}
+
+static void see(struct watch *w, uint64_t at, uint8_t what)
+{
+	if (w->seen[at] & what)
+		return;
+	w->seen[at] |= what;
+	w->news = true;
+}
+
+static uint64_t flags_of(struct watch *w)
+{
+	uint64_t flags = 0;
+
+	uc_reg_read(w->uc, w->s.flags, &flags);
+	return flags;
+}
+
+static bool holds_x86(uint32_t condition, uint64_t f)
+{
+	bool c = f & 1, p = f >> 2 & 1, z = f >> 6 & 1, s = f >> 7 & 1, o = f >> 11 & 1, r;
+
+	switch (condition / 2) {
+	case 0:
+		r = o;
+		break;
+	case 1:
+		r = c;
+		break;
+	case 2:
+		r = z;
+		break;
+	case 3:
+		r = c || z;
+		break;
+	case 4:
+		r = s;
+		break;
+	case 5:
+		r = p;
+		break;
+	case 6:
+		r = s != o;
+		break;
+	default:
+		r = z || s != o;
+	}
+	return r != (condition & 1);
+}
+
+static bool holds_arm64(uint32_t condition, uint64_t f)
+{
+	bool n = f >> 31 & 1, z = f >> 30 & 1, c = f >> 29 & 1, v = f >> 28 & 1, r;
+
+	switch (condition / 2) {
+	case 0:
+		r = z;
+		break;
+	case 1:
+		r = c;
+		break;
+	case 2:
+		r = n;
+		break;
+	case 3:
+		r = v;
+		break;
+	case 4:
+		r = c && !z;
+		break;
+	case 5:
+		r = n == v;
+		break;
+	case 6:
+		r = n == v && !z;
+		break;
+	default:
+		return true;
+	}
+	return r != (condition & 1);
+}
+
+static bool holds(struct watch *w, uint32_t condition)
+{
+	bool x86 = w->s.link == w->s.gprs;
+
+	return (x86 ? holds_x86 : holds_arm64)(condition, flags_of(w));
+}
+
+static void read_gprs(struct watch *w, uint64_t *into)
+{
+	void *to[WATCH_GPRS];
+
+	for (uint32_t i = 0; i < w->s.gprs; i++)
+		to[i] = &into[i];
+	uc_reg_read_batch(w->uc, w->s.gpr, to, w->s.gprs);
+}
+
+static void on_code(uc_engine *uc, uint64_t address, uint32_t size, void *data)
+{
+	struct watch *w = data;
+	uint64_t at = address - w->s.base;
+	const struct watch_fact *f;
+
+	(void)size;
+	if (w->broken || address == w->s.returns_to)
+		return;
+	if (at >= w->s.text) {
+		fail(w, "it runs at %#llx, outside its code", (unsigned long long)address);
+		return;
+	}
+	f = &w->s.facts[at];
+	if (at == w->pc && f->kind & WATCH_STRING && w->begun)
+		return;
+	if (w->pc != NOWHERE && w->s.facts[w->pc].kind & WATCH_BRANCH) {
+		bool next = at == w->pc + w->s.facts[w->pc].size;
+
+		see(w, w->pc, next ? NOT_TAKEN : TAKEN);
+	}
+	w->armed = w->c->inject && at == w->c->inject - 1 && w->to_inject && !--w->to_inject;
+	if (w->armed) {
+		read_gprs(w, w->armed_gpr);
+		w->armed_flags = flags_of(w);
+	}
+	w->pc = at;
+	w->begun = false;
+	see(w, at, EXECUTED);
+	if (f->kind & WATCH_CONDITION)
+		see(w, at, holds(w, f->condition) ? TRUE : FALSE);
+	if (w->c->probe && at == w->c->probe - 1 && !w->probed) {
+		w->probed = true;
+		read_gprs(w, w->probe_gpr);
+		w->probe_flags = flags_of(w);
+	}
+	if (++w->steps > w->s.most_steps)
+		fail(w, "it does not return in %llu steps", (unsigned long long)w->s.most_steps);
+}
+
+static unsigned long long where(const struct watch *w)
+{
+	return w->pc == NOWHERE ? 0 : w->pc;
+}
+
+static void on_stack(struct watch *w, const struct watch_fact *f, bool store, uint64_t address,
+		     uint32_t size)
+{
+	uint64_t sp = 0, from = address - w->s.stack;
+
+	uc_reg_read(w->uc, w->s.gpr[w->s.stack_pointer], &sp);
+	if (address + size > w->entry_sp) {
+		if (!store && f->kind & WATCH_RETURN && address == w->entry_sp)
+			return;
+		fail(w, "+%#llx %s its caller's frame, %lld bytes above its own", where(w),
+		     store ? "stores to" : "reads", (long long)(address - w->entry_sp));
+		return;
+	}
+	if (address < sp && !(store && address >= sp - f->below)) {
+		fail(w, "+%#llx %s %lld bytes below the stack pointer, where interrupts write",
+		     where(w), store ? "stores" : "reads", (long long)(sp - address));
+		return;
+	}
+	if (store) {
+		memset(w->stack_stored + from, 1, size);
+		if (address < w->lowest)
+			w->lowest = address;
+		return;
+	}
+	for (uint32_t i = 0; i < size; i++)
+		if (!w->stack_stored[from + i]) {
+			fail(w, "+%#llx reads stack that it has not stored to", where(w));
+			return;
+		}
+}
+
+/* Whether an access to memory that may fault has what the contract asks of it. */
+static bool is_a_user_access(struct watch *w, const struct watch_fact *f, enum side side)
+{
+	if (!w->job.faulting[side]) {
+		if (f->kind & WATCH_UNPRIVILEGED)
+			fail(w,
+			     "+%#llx accesses %s, the kernel's memory, with a user's permissions",
+			     where(w), names[side]);
+		return !w->broken;
+	}
+	if (!f->entry)
+		fail(w, "+%#llx accesses %s and has no exception-table entry", where(w),
+		     names[side]);
+	else if (!(f->kind & WATCH_USER))
+		fail(w, "+%#llx accesses %s, and its exception-table entry is of another type",
+		     where(w), names[side]);
+	else if (w->s.unprivileged && !(f->kind & WATCH_UNPRIVILEGED))
+		fail(w, "+%#llx accesses %s with the kernel's permissions", where(w), names[side]);
+	else if (w->s.access_flag && !(flags_of(w) & w->s.access_flag))
+		fail(w, "+%#llx accesses %s, but not between stac and clac", where(w), names[side]);
+	return !w->broken;
+}
+
+static void on_store(struct watch *w, const struct watch_fact *f, uint64_t from, uint32_t size,
+		     uint64_t value)
+{
+	uint8_t *host = w->attempt.at[SIDE_DST];
+	uint64_t limit = w->attempt.limit[SIDE_DST];
+
+	if (from >= w->bytes[SIDE_DST] || from + size > w->bytes[SIDE_DST]) {
+		fail(w, "+%#llx stores %u bytes at dst byte %lld of %llu: outside of it", where(w),
+		     size, (long long)from, (unsigned long long)w->bytes[SIDE_DST]);
+		return;
+	}
+	if (!is_a_user_access(w, f, SIDE_DST))
+		return;
+	if (from + size > limit) { /* it faults, and stores nothing */
+		if (from < limit && limit - from <= MOST_STORE) {
+			w->cut = host + from;
+			w->cut_size = limit - from;
+			memcpy(w->cut_held, w->cut, w->cut_size);
+		}
+		return;
+	}
+	for (uint32_t i = 0; i < size; i++) {
+		uint64_t n = from + i;
+		uint8_t byte = value >> 8 * (i % 8);
+
+		if (n >= w->image.known) {
+			fail(w, "+%#llx stores dst byte %llu, whose source cannot be read",
+			     where(w), (unsigned long long)n);
+			return;
+		}
+		if (w->image.covered && !w->image.covered[n]) {
+			fail(w, "+%#llx stores dst byte %llu, which is in no field", where(w),
+			     (unsigned long long)n);
+			return;
+		}
+		if (byte != w->image.bytes[n]) {
+			fail(w, "+%#llx stores %#x to dst byte %llu, not %#x", where(w), byte,
+			     (unsigned long long)n, w->image.bytes[n]);
+			return;
+		}
+	}
+	memcpy(w->stored_before, w->stored + from, size);
+	memset(w->stored + from, 1, size);
+}
+
+static void on_load(struct watch *w, const struct watch_fact *f, uint64_t from, uint32_t size)
+{
+	uint64_t room = w->bytes[SIDE_SRC] + (f->entry ? w->s.overread : 0);
+	uint64_t last = from + size - 1;
+
+	/* What a fixup makes of an overread: the aligned word that holds the last bytes. */
+	if (w->faulted && w->s.overread && size <= w->s.overread + 1 &&
+	    !((w->c->at[SIDE_SRC] + from) % size) &&
+	    (from < w->bytes[SIDE_SRC] || last < w->bytes[SIDE_SRC]))
+		return;
+	if (from >= room || from + size > room)
+		fail(w, "+%#llx reads %u bytes at src byte %lld of %llu: outside of it", where(w),
+		     size, (long long)from, (unsigned long long)w->bytes[SIDE_SRC]);
+	else
+		is_a_user_access(w, f, SIDE_SRC);
+}
+
+static bool is_near(const struct watch *w, enum side side, uint64_t address)
+{
+	uint64_t start = w->c->at[side];
+
+	return w->job.in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits &&
+	       address - (start - PAGE) < w->bytes[side] + 2 * PAGE;
+}
+
+/* Let the access under way fail, if it may: all of it is undone where the core stops. */
+static void inject(struct watch *w, bool store, uint64_t address, uint32_t size)
+{
+	enum side side = store ? SIDE_DST : SIDE_SRC;
+
+	w->armed = false;
+	if (w->broken || w->c->stray || !w->job.faulting[side] || !is_near(w, side, address))
+		return;
+	w->injected = true;
+	if (store && !w->cut) {
+		w->cut = w->attempt.at[side] + (address - w->c->at[side]);
+		w->cut_size = size;
+		memcpy(w->cut_held, w->cut, size);
+		memcpy(w->stored + (address - w->c->at[side]), w->stored_before, size);
+	}
+	uc_emu_stop(w->uc);
+}
+
+static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int size, int64_t value,
+		      void *data)
+{
+	struct watch *w = data;
+	bool store = type == UC_MEM_WRITE;
+	const struct watch_fact *f = &w->s.facts[where(w)];
+
+	(void)uc;
+	w->begun = true;
+	if (w->broken)
+		return;
+	if (address - w->s.stack < w->s.stack_size) {
+		on_stack(w, f, store, address, size);
+	} else if (w->c->stray && !is_near(w, SIDE_SRC, address)) {
+		/* The page behind a user's memory is nobody's: an access there faults. */
+		if (address - w->s.user_end >= PAGE)
+			fail(w, "+%#llx accesses %#llx, which is no user's", where(w),
+			     (unsigned long long)address);
+		else
+			is_a_user_access(w, f, SIDE_DST);
+	} else if (is_near(w, SIDE_DST, address)) {
+		if (store)
+			on_store(w, f, address - w->c->at[SIDE_DST], size, value);
+		else
+			fail(w, "+%#llx reads the destination, byte %lld", where(w),
+			     (long long)(address - w->c->at[SIDE_DST]));
+	} else if (is_near(w, SIDE_SRC, address)) {
+		if (store)
+			fail(w, "+%#llx stores to the source, byte %lld", where(w),
+			     (long long)(address - w->c->at[SIDE_SRC]));
+		else
+			on_load(w, f, address - w->c->at[SIDE_SRC], size);
+	} else {
+		fail(w, "+%#llx accesses %#llx, in neither buffer", where(w),
+		     (unsigned long long)address);
+	}
+	if (w->armed)
+		inject(w, store, address, size);
+}
+
+static void fixed_read(struct watch *w, uint8_t into[][WATCH_WIDTH])
+{
+	int ids[WATCH_FIXED];
+
+	memset(into, 0, sizeof(w->fixed_now));
+	for (uint32_t i = 0; i < w->s.fixed; i++) {
+		ids[i] = w->s.fixed_id[i];
+		w->fixed_pointers[i] = into[i];
+	}
+	uc_reg_read_batch(w->uc, ids, w->fixed_pointers, w->s.fixed);
+}
+
+SHOWN struct watch *watch_open(const struct watch_setup *setup)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	struct job *job = &w->job;
+	uc_hook hook;
+
+	w->s = *setup;
+	w->uc = setup->core;
+	w->seen = calloc(setup->text, 1);
+	w->stored = calloc(setup->pattern_size, 1);
+	w->stack_stored = calloc(setup->stack_size, 1);
+	job->effect = setup->effect;
+	job->exact = setup->exact;
+	job->fields = setup->fields;
+	job->nfields = setup->nfields;
+	memcpy(job->in, setup->in, sizeof(job->in));
+	memcpy(job->out, setup->out, sizeof(job->out));
+	for (int side = 0; side < SIDES; side++) {
+		job->faulting[side] = setup->faulting[side];
+		job->record[side] = setup->record[side];
+	}
+	w->lowest = setup->stack + setup->stack_size;
+	uc_hook_add(w->uc, &hook, UC_HOOK_CODE, (void *)on_code, w, 1, 0);
+	uc_hook_add(w->uc, &hook, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, (void *)on_access, w, 1, 0);
+	fixed_read(w, w->fixed_before);
+	return w;
+}
+
+SHOWN void watch_close(struct watch *w)
+{
+	free(w->seen);
+	free(w->stored);
+	free(w->stack_stored);
+	free(w);
+}
+
+static uint64_t anything(const struct watch *w, uint32_t i)
+{
+	switch (w->cases % 8) {
+	case 3:
+		return 0;
+	case 6:
+		return ~0ull;
+	default:
+		return mix(w->cases * WATCH_GPRS + i);
+	}
+}
+
+static void give(struct watch *w, uint64_t *gpr, enum role role, uint64_t value)
+{
+	const struct operand *op = &w->job.in[role];
+
+	if (op->bits == 64)
+		gpr[op->index] = value;
+	else if (op->bits == 32)
+		gpr[op->index] = (gpr[op->index] & ~0xffffffffull) | (uint32_t)value;
+}
+
+static uint64_t take(const struct watch *w, const uint64_t *gpr, enum role role)
+{
+	const struct operand *op = &w->job.out[role];
+
+	return op->bits == 64 ? gpr[op->index] : (uint32_t)gpr[op->index];
+}
+
+/* Put both sides' bytes into memory, as far as they can be accessed. */
+static void place(struct watch *w)
+{
+	const struct watch_case *c = w->c;
+	bool records = w->job.effect == EFFECT_STORE_FIELDS;
+	uint64_t there[SIDES];
+
+	for (int side = 0; side < SIDES; side++) {
+		const struct watch_area *area = &w->s.area[side][c->area[side]];
+		bool used = w->job.in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits;
+
+		w->bytes[side] = records ? c->count * w->job.record[side] : used ? c->count : 0;
+		w->attempt.bytes[side] = w->bytes[side];
+		w->attempt.limit[side] = used ? c->limit[side] : 0;
+		w->attempt.at[side] = used ? area->host + (c->at[side] - area->address) : NULL;
+		there[side] = w->bytes[side] < c->limit[side] ? w->bytes[side] : c->limit[side];
+	}
+	w->attempt.count = c->count;
+	w->attempt.sum = c->sum;
+	if (w->attempt.at[SIDE_SRC]) {
+		const uint8_t *from = w->s.patterns + c->pattern * w->s.pattern_size + c->shift;
+		uint64_t more = there[SIDE_SRC] + w->s.overread, at = c->at[SIDE_SRC];
+		const struct watch_area *area = &w->s.area[SIDE_SRC][c->area[SIDE_SRC]];
+
+		if (at + more > area->address + area->size)
+			more = there[SIDE_SRC];
+		memcpy(w->attempt.at[SIDE_SRC], from, more);
+	}
+	if (c->stray)
+		w->attempt.limit[SIDE_DST] = 0;
+	w->image = effect_image(&w->job, &w->attempt);
+	if (w->attempt.at[SIDE_DST] && !c->stray) {
+		memset(w->stored, 0, there[SIDE_DST]);
+		for (uint64_t i = 0; i < there[SIDE_DST]; i++)
+			w->attempt.at[SIDE_DST][i] =
+			    i < w->image.known ? w->image.bytes[i] ^ (c->alike ? 0 : 0xff) : 0x5a;
+	}
+}
+
+static void prepare(struct watch *w, uint64_t *gpr, uint64_t *flags)
+{
+	const void *from[WATCH_GPRS];
+
+	w->entry_sp = w->s.stack + w->s.stack_size - PAGE / 8 - w->cases % 32 * 16;
+	if (w->lowest < w->entry_sp)
+		memset(w->stack_stored + (w->lowest - w->s.stack), 0,
+		       w->s.stack + w->s.stack_size - w->lowest);
+	w->lowest = w->entry_sp;
+	for (uint32_t i = 0; i < w->s.gprs; i++) {
+		gpr[i] = w->s.zeroed >> i & 1 ? 0 : anything(w, i);
+		from[i] = &gpr[i];
+	}
+	gpr[w->s.stack_pointer] = w->entry_sp;
+	give(w, gpr, ROLE_DST, w->c->at[SIDE_DST]);
+	give(w, gpr, ROLE_SRC, w->c->at[SIDE_SRC]);
+	give(w, gpr, ROLE_COUNT, w->c->count);
+	give(w, gpr, ROLE_SUM, w->c->sum);
+	if (w->s.link < w->s.gprs)
+		gpr[w->s.link] = w->s.returns_to;
+	else
+		memcpy(w->s.stack_host + (w->entry_sp - w->s.stack), &w->s.returns_to, 8);
+	*flags =
+	    (w->cases & 1 ? w->s.arithmetic : 0) | (w->s.access_at_entry ? w->s.access_flag : 0);
+	uc_reg_write_batch(w->uc, w->s.gpr, (void *const *)from, w->s.gprs);
+	uc_reg_write(w->uc, w->s.flags, flags);
+	*flags = flags_of(w);
+}
+
+/* Undo what an instruction did to registers after all: it is to have failed. */
+static void give_back(struct watch *w)
+{
+	const void *from[WATCH_GPRS];
+
+	for (uint32_t i = 0; i < w->s.gprs; i++)
+		from[i] = &w->armed_gpr[i];
+	uc_reg_write_batch(w->uc, w->s.gpr, (void *const *)from, w->s.gprs);
+	uc_reg_write(w->uc, w->s.flags, &w->armed_flags);
+}
+
+/* Run from the entry to the return, through fixups. */
+static void follow(struct watch *w)
+{
+	uint64_t at = w->s.entry;
+
+	w->pc = NOWHERE;
+	for (uint32_t faults = 0; !w->broken; faults++) {
+		uc_err error = uc_emu_start(w->uc, w->s.base + at, w->s.returns_to, 0, 0);
+		const struct watch_fact *f = &w->s.facts[where(w)];
+		uint64_t counter = 0;
+
+		if (w->broken)
+			return;
+		uc_reg_read(w->uc, w->s.counter, &counter);
+		if (!error && !w->injected) {
+			if (counter != w->s.returns_to)
+				fail(w, "it ends at %#llx", (unsigned long long)counter);
+			else if (w->pc == NOWHERE || !(w->s.facts[w->pc].kind & WATCH_RETURN))
+				fail(w, "it leaves by +%#llx, which is no return", where(w));
+			return;
+		}
+		if (error && error != UC_ERR_READ_UNMAPPED && error != UC_ERR_WRITE_UNMAPPED) {
+			fail(w, "+%#llx: %s", where(w), uc_strerror(error));
+			return;
+		}
+		if (!f->entry) {
+			fail(w, "fault at +%#llx, which has no exception-table entry", where(w));
+			return;
+		}
+		if (faults > MOST_FAULTS) {
+			fail(w, "faults without end, last at +%#llx", where(w));
+			return;
+		}
+		if (w->cut)
+			memcpy(w->cut, w->cut_held, w->cut_size);
+		w->cut = NULL;
+		if (w->injected)
+			give_back(w);
+		w->injected = false;
+		w->faulted = true;
+		if (!w->hits[f->entry - 1]++)
+			w->news = true;
+		at = f->fixup;
+		w->pc = NOWHERE;
+	}
+}
+
+static void check_registers(struct watch *w, const uint64_t *in, const uint64_t *out,
+			    uint64_t flags)
+{
+	uint64_t changed = (flags ^ flags_of(w)) & w->s.compared;
+
+	for (uint32_t i = 0; i < w->s.gprs; i++) {
+		if (in[i] == out[i])
+			continue;
+		/* A call takes its return address off the stack. */
+		if (i == w->s.stack_pointer) {
+			uint64_t want = in[i] + (w->s.link == w->s.gprs ? 8 : 0);
+
+			if (out[i] != want)
+				fail(w, "the stack pointer is off by %lld",
+				     (long long)(out[i] - want));
+		} else if (!(w->s.may_change >> i & 1)) {
+			fail(w, "register %s changed", w->s.gpr_name[i]);
+		}
+	}
+	if (w->s.flags_may_change)
+		changed &= ~w->s.arithmetic;
+	if (changed)
+		fail(w, "flags %#llx changed", (unsigned long long)changed);
+	fixed_read(w, w->fixed_now);
+	for (uint32_t i = 0; i < w->s.fixed; i++)
+		if (memcmp(w->fixed_now[i], w->fixed_before[i], WATCH_WIDTH))
+			fail(w, "register %s changed", w->s.fixed_name[i]);
+}
+
+/* Hold a count of what is not done, or is; returns the bytes that must have been stored. */
+static uint64_t check_count(struct watch *w, const uint64_t *out)
+{
+	bool records = w->job.effect == EFFECT_STORE_FIELDS;
+	enum role role = records ? ROLE_STORED : ROLE_UNCOPIED;
+	uint64_t possible = w->c->stray ? 0 : effect_possible(&w->job, &w->attempt), done, given;
+	uint64_t size = records ? w->job.record[SIDE_DST] : 1;
+
+	if (!w->job.out[role].bits)
+		return w->bytes[SIDE_DST];
+	given = take(w, out, role);
+	done = records ? given : w->c->count - given;
+	if (given > w->c->count || done > possible)
+		fail(w, "%lld %s, %llu of %llu can be done", (long long)given,
+		     records ? "said to be stored" : "said to be left",
+		     (unsigned long long)possible, (unsigned long long)w->c->count);
+	else if (w->c->inject) /* how much is possible is not known then */
+		return done * size;
+	else if (w->job.exact && done != possible)
+		fail(w, "%lld %s, though %llu of %llu can be done", (long long)given,
+		     records ? "said to be stored" : "said to be left",
+		     (unsigned long long)possible, (unsigned long long)w->c->count);
+	else if (!records && possible && !done)
+		fail(w, "no progress, though %llu bytes can be accessed",
+		     (unsigned long long)possible);
+	if ((possible - done) * size > w->over_report && !w->broken)
+		w->over_report = (possible - done) * size;
+	return done * size;
+}
+
+static void check_result(struct watch *w, const uint64_t *out)
+{
+	uint64_t done;
+
+	if (w->job.effect == EFFECT_CHECKSUM) {
+		uint32_t want = effect_sum(w->attempt.at[SIDE_SRC], w->c->count, w->c->sum);
+		uint32_t given = checksum_fold(take(w, out, ROLE_SUM));
+
+		if (given != want)
+			fail(w, "the sum folds to %#x, not %#x", given, want);
+		return;
+	}
+	done = check_count(w, out);
+	for (uint64_t i = 0; i < done && !w->broken; i++)
+		if (!w->stored[i] && !(w->image.covered && !w->image.covered[i]))
+			fail(w, "dst byte %llu is said to be done and was not stored to",
+			     (unsigned long long)i);
+}
+
+static bool one(struct watch *w, struct watch_case *c)
+{
+	uint64_t in[WATCH_GPRS], out[WATCH_GPRS], flags;
+
+	w->c = c;
+	w->broken = w->armed = w->injected = w->faulted = w->news = w->probed = false;
+	w->to_inject = c->nth;
+	w->steps = 0;
+	w->cut = NULL;
+	place(w);
+	prepare(w, in, &flags);
+	follow(w);
+	c->news = w->news;
+	w->cases++;
+	if (!w->broken) {
+		read_gprs(w, out);
+		check_registers(w, in, out, flags);
+	}
+	if (!w->broken)
+		check_result(w, out);
+	return !w->broken;
+}
+
+SHOWN uint64_t watch_run(struct watch *w, struct watch_case *cases, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (!one(w, &cases[i]))
+			return i;
+	return count;
+}
+
+SHOWN const char *watch_failure(const struct watch *w)
+{
+	return w->failure;
+}
+
+SHOWN const uint8_t *watch_seen(const struct watch *w)
+{
+	return w->seen;
+}
+
+SHOWN const uint32_t *watch_hits(const struct watch *w)
+{
+	return w->hits;
+}
+
+SHOWN uint64_t watch_over_report(const struct watch *w)
+{
+	return w->over_report;
+}
+
+SHOWN int watch_probed(const struct watch *w, uint64_t *gprs, uint64_t *flags)
+{
+	memcpy(gprs, w->probe_gpr, sizeof(w->probe_gpr));
+	*flags = w->probe_flags;
+	return w->probed;
+}

@@ -1,0 +1,262 @@
+"""The instructions that control can reach in a routine, and what each may do.
+
+What a routine may use is a list: direct branches and calls inside of its code, and a plain return.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import iced_x86 as iced
+
+from loopwright.code import decode
+from loopwright.code.instructions import Code, Flow
+from loopwright.errors import InputError
+
+if TYPE_CHECKING:
+    import capstone
+
+# What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
+# types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
+USER_TYPES = {
+    "x86_64": ("EX_TYPE_UACCESS", "EX_TYPE_COPY", "EX_TYPE_UCOPY_LEN"),
+    "arm64": ("EX_TYPE_UACCESS_ERR_ZERO",),
+}
+
+_M = iced.Mnemonic
+_GATES = (_M.STAC, _M.CLAC)
+# What differs from call to call, or changes what no caller expects to change.
+_X86_REFUSED = {
+    _M.RDTSC: "reads the time", _M.RDTSCP: "reads the time", _M.RDPMC: "reads a counter",
+    _M.RDRAND: "draws a random number", _M.RDSEED: "draws a random number",
+    _M.CPUID: "asks the CPU what it is", _M.RDPID: "asks for the CPU it is on",
+    _M.XGETBV: "reads a control register", _M.POPFQ: "sets all flags", _M.POPF: "sets all flags",
+    _M.WRFSBASE: "sets a segment's base", _M.WRGSBASE: "sets a segment's base",
+    _M.ENTER: "makes a frame by enter",
+    _M.XABORT: "ends a transaction", _M.XBEGIN: "begins one",
+    _M.LSL: "reads a segment", _M.LAR: "reads a segment",
+}  # fmt: skip
+_SEGMENTS = {
+    getattr(iced.Register, name): name.lower() for name in ("ES", "CS", "SS", "DS", "FS", "GS")
+}
+_CARRY, _OVERFLOW = 2, 0  # conditions in the encoding of x86 that are the flag alone
+_BY_CARRY = (_M.ADC, _M.SBB, _M.RCL, _M.RCR, _M.ADCX)
+_ARM64_REFUSED = {
+    "eret": "returns from an exception",
+    "msr": "sets a system register", "ic": "maintains caches", "tlbi": "maintains translations",
+    "at": "translates an address", "sys": "does what only a system does", "sysl": "does so, too",
+    "wfe": "waits", "wfi": "waits", "yield": "waits",
+}  # fmt: skip
+_ARM64_READABLE = ("dczid_el0", "ctr_el0")  # what says how memory is zeroed and cached
+
+
+_TRAPS = (_M.UD0, _M.UD1, _M.UD2)
+_SYSTEM_CALLS = ("syscall", "sysenter", "int", "svc", "hvc", "smc")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction that control can reach.
+
+    size is in bytes. condition is the number, in the ISA's encoding, of the condition of an
+    instruction that depends on flags and is no branch; else None. below is how many bytes below
+    the stack pointer it stores. accesses says that it has an operand in memory, which a push or a
+    return has not. constants are its immediates and displacements.
+    """
+
+    address: int
+    size: int
+    flow: Flow
+    target: int | None
+    text: str
+    string: bool = False
+    condition: int | None = None
+    below: int = 0
+    accesses: bool = False
+    unprivileged: bool = False
+    gate: bool = False
+    constants: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Body:
+    """What control can reach from a routine's entry and its fixups, by address.
+
+    refused says of the first instruction that is not allowed what it does; "" where all are.
+    """
+
+    steps: dict[int, Step]
+    refused: str
+
+
+def of(code: Code) -> Body:
+    """Return what control can reach in code: helpers that it calls in its own text, too."""
+    found: dict[int, Step] = {}
+    if refused := _system_call(code):
+        return Body(found, refused)
+    entries: dict[int, list[int]] = {}
+    for e in code.exceptions:
+        entries.setdefault(e.insn, []).append(e.fixup)
+    waiting = [code.entry]
+    while waiting:
+        at = waiting.pop()
+        if at in found:
+            continue
+        if not 0 <= at < len(code.text):
+            return Body(found, f"control leaves the code for {at:#x}")
+        try:
+            step = _step(code, at)
+        except _Refusal as why:
+            return Body(found, f"+{at:#x} {why}")
+        found[at] = step
+        if step.target is not None:
+            waiting.append(step.target)
+        if step.flow not in (Flow.JUMP, Flow.RETURN):
+            waiting.append(at + step.size)
+        if step.accesses:
+            waiting += entries.get(at, [])
+    ends = sorted(found.values(), key=lambda s: s.address)
+    for one, after in itertools.pairwise(ends):
+        if after.address < one.address + one.size:
+            return Body(found, f"+{after.address:#x} lies inside of the instruction before it")
+    return Body(found, "")
+
+
+def _system_call(code: Code) -> str:
+    """Return where code calls the system, whether control reaches it or not, or nothing."""
+    try:
+        whole = decode.decode(code.isa, code.text)
+    except InputError:  # data among it, which nothing reaches
+        return ""
+    for ins in whole:
+        if ins.mnemonic in _SYSTEM_CALLS:
+            return f"+{ins.address:#x} makes a system call: {' '.join(ins.text.split())}"
+    return ""
+
+
+class _Refusal(Exception):  # noqa: N818 (of a variant, not of ours)
+    pass
+
+
+def _step(code: Code, at: int) -> Step:
+    if code.isa == "x86_64":
+        return _x86(next(iter(iced.Decoder(64, code.text[at : at + 15], ip=at))))
+    return _arm64(code.text[at : at + 4], at)
+
+
+def _x86(ins: iced.Instruction) -> Step:
+    if ins.is_invalid:
+        raise _Refusal("is no whole instruction")
+    text = " ".join(f"{ins}".split())
+    if ins.mnemonic in _X86_REFUSED:
+        raise _Refusal(f"{_X86_REFUSED[ins.mnemonic]}: {text}")
+    if ins.is_privileged and ins.mnemonic not in _GATES:
+        raise _Refusal(f"is privileged: {text}")
+    if ins.op_count and ins.op0_register in _SEGMENTS and ins.mnemonic != _M.PUSH:
+        raise _Refusal(f"sets register {_SEGMENTS[ins.op0_register]}: {text}")
+    if ins.segment_prefix in (iced.Register.FS, iced.Register.GS):
+        raise _Refusal(f"accesses memory of the CPU or the task: {text}")
+    flow = decode.X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
+    if ins.mnemonic in _TRAPS:
+        return Step(ins.ip, ins.len, Flow.RETURN, None, text)
+    target = decode.near_target(ins) if flow is not Flow.NEXT else None
+    plain = ins.code == iced.Code.RETNQ
+    if flow is Flow.INDIRECT or (flow is Flow.RETURN and not plain):
+        raise _Refusal(f"is no branch that is allowed (direct ones, and a plain ret): {text}")
+    if flow in (Flow.JUMP, Flow.BRANCH, Flow.CALL) and target is None:
+        raise _Refusal(f"goes where a register or memory says: {text}")
+    pushes = ins.mnemonic in (_M.PUSH, _M.PUSHFQ) or flow is Flow.CALL
+    kinds = [ins.op_kind(n) for n in range(ins.op_count)]
+    moves = any(iced.OpKind.MEMORY_SEG_SI <= kind <= iced.OpKind.MEMORY for kind in kinds)
+    return Step(
+        ins.ip, ins.len, flow, target, text,
+        string=decode.repeats(ins),
+        condition=_x86_condition(ins, flow),
+        below=8 if pushes else 0,
+        accesses=moves and ins.mnemonic != _M.LEA,
+        gate=ins.mnemonic in _GATES,
+        constants=tuple(_x86_constants(ins)),
+    )  # fmt: skip
+
+
+def _x86_condition(ins: iced.Instruction, flow: Flow) -> int | None:
+    if flow is not Flow.NEXT:
+        return None
+    if ins.condition_code != iced.ConditionCode.NONE:
+        return int(ins.condition_code) - 1
+    if ins.mnemonic in _BY_CARRY:
+        return _CARRY
+    return _OVERFLOW if ins.mnemonic == _M.ADOX else None
+
+
+def _x86_constants(ins: iced.Instruction) -> Iterator[int]:
+    for n in range(ins.op_count):
+        kind = ins.op_kind(n)
+        if iced.OpKind.IMMEDIATE8 <= kind <= iced.OpKind.IMMEDIATE32TO64:
+            yield ins.immediate(n) & (1 << 64) - 1
+        elif kind == iced.OpKind.MEMORY:
+            yield ins.memory_displacement & (1 << 64) - 1
+
+
+def _arm64(code: bytes, at: int) -> Step:
+    import capstone
+    from capstone import arm64_const
+
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    disassembler.detail = True
+    found = list(disassembler.disasm(code, at))
+    if not found:
+        raise _Refusal("is no instruction")
+    [ins] = found
+    [known] = decode.decode("arm64", code, at)
+    name, text = ins.mnemonic, f"{ins.mnemonic} {ins.op_str}".strip()
+    if name in _ARM64_REFUSED:
+        raise _Refusal(f"{_ARM64_REFUSED[name]}: {text}")
+    if name == "mrs" and not ins.op_str.endswith(_ARM64_READABLE):
+        raise _Refusal(f"reads a system register: {text}")
+    if name == "dc" and not ins.op_str.startswith(("zva", "gzva")):
+        raise _Refusal(f"maintains caches: {text}")
+    if known.flow is Flow.INDIRECT or name == "blr":
+        raise _Refusal(f"goes where a register says: {text}")
+    if known.flow is Flow.RETURN and text not in ("ret", "ret x30", "ret lr"):
+        raise _Refusal(f"is no plain return: {text}")
+    moved = any(
+        o.type == arm64_const.ARM64_OP_MEM and o.mem.base == arm64_const.ARM64_REG_SP
+        for o in ins.operands
+    )
+    condition = None
+    if known.flow is Flow.NEXT and ins.cc not in (0, arm64_const.ARM64_CC_AL):
+        condition = ins.cc - 1
+    elif name.startswith(("adc", "sbc", "ngc")):
+        condition = 2
+    return Step(
+        at, 4, known.flow, known.target, text,
+        condition=condition,
+        below=_arm64_below(ins) if moved and "]!" in ins.op_str else 0,
+        accesses=bool(known.read_bytes or known.written_bytes),
+        unprivileged=name.startswith(("ldtr", "sttr")),
+        constants=tuple(_arm64_constants(ins, known.flow)),
+    )  # fmt: skip
+
+
+def _arm64_below(ins: "capstone.CsInsn") -> int:
+    from capstone import arm64_const
+
+    below = [-o.mem.disp for o in ins.operands if o.type == arm64_const.ARM64_OP_MEM]
+    return max(0, *map(int, below))
+
+
+def _arm64_constants(ins: "capstone.CsInsn", flow: Flow) -> Iterator[int]:
+    from capstone import arm64_const
+
+    for operand in ins.operands:
+        if operand.type == arm64_const.ARM64_OP_IMM and flow is not Flow.JUMP:
+            value = int(operand.imm)
+            if ins.mnemonic in ("tbz", "tbnz"):
+                value = 1 << value if value < 64 else 0
+            elif flow is Flow.BRANCH:
+                continue
+            yield (value << operand.shift.value) & (1 << 64) - 1
+        elif operand.type == arm64_const.ARM64_OP_MEM:
+            yield operand.mem.disp & (1 << 64) - 1

@@ -1,0 +1,150 @@
+"""Which parts of a routine calls have reached, under each set of CPU features that it may meet."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from loopwright import toolchain
+from loopwright.checking import emulated, kept
+from loopwright.code import assemble, decode
+from loopwright.code.instructions import Code
+from loopwright.kernels import Contract, Variant
+from loopwright.tracing import watch
+from loopwright.tracing.watch import Access
+
+_PAN = "ARM64_HAS_PAN"
+_MOST_SHOWN = 6  # places that a note names
+
+
+@dataclass(frozen=True)
+class Form:
+    """A routine's code as one set of CPU features has it, by a name, and how it accesses a user's
+    memory."""
+
+    name: str
+    code: Code
+    access: Access
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What emulated calls of all forms found.
+
+    said is "100 %", or "not proven" with the places that no call reached. hit are the addresses of
+    the exception-table entries that were used.
+    """
+
+    failure: str
+    cases: int
+    said: str
+    hit: frozenset[int]
+    over_report: int
+    seconds: float
+    cached: bool
+
+
+def forms(variant: Variant) -> list[Form]:
+    """Return a variant's code, then as it is where each single feature is there or is not."""
+    own = frozenset(variant.alternatives)
+    sets = [own, *(own ^ {name} for name in assemble.features(variant))]
+    codes = [assemble.variant_code(variant, with_=taken) for taken in sets]
+    switches_pan = any(_PAN in taken ^ own and code.text != codes[0].text
+                       for taken, code in zip(sets, codes, strict=True))  # fmt: skip
+    found: dict[str, Form] = {}
+    for taken, code in zip(sets, codes, strict=True):
+        name = f"with {', '.join(sorted(taken))}" if taken else "with no feature"
+        found.setdefault(code.sha256, Form(name, code, access(code, taken, own, switches_pan)))
+    return list(found.values())
+
+
+def access(code: Code, taken: frozenset[str], meant: frozenset[str], switches_pan: bool) -> Access:
+    """Return how a form has to access a user's memory.
+
+    taken are its features, meant those of the variant itself: one that opens the access by itself
+    does so wherever it may. switches_pan says that the code is other code where PAN is off.
+    """
+    if code.isa == "arm64":
+        return Access(unprivileged=not switches_pan or _PAN in taken)
+    return Access(gated=bool(taken & meant & assemble.PRIVILEGED))
+
+
+def of(given: Sequence[Form], contract: Contract) -> Proof:
+    """Hold all forms of a routine to its contract, and say what no call reached."""
+    records = [_record(form, contract) for form in given]
+    failure = ""
+    for form, record in zip(given, records, strict=True):
+        if record["failure"] and not failure:
+            failure = record["failure"] + (f" {form.name}" if form is not given[0] else "")
+    return Proof(
+        failure=failure,
+        cases=sum(r["cases"] for r in records),
+        said=_said(given, records),
+        hit=frozenset(at for r in records for at in r["hit"]),
+        over_report=max(r["over_report"] for r in records),
+        seconds=sum(r["seconds"] for r in records),
+        cached=all(r["cached"] for r in records),
+    )
+
+
+def _record(form: Form, contract: Contract) -> dict[str, Any]:
+    code = form.code
+    table = [(e.insn, e.fixup, e.type) for e in code.exceptions]
+    name = kept.key(_version(), code.isa, code.text.hex(), repr((code.entry, table)),
+                    repr(contract), repr(form.access))  # fmt: skip
+
+    def run() -> dict[str, Any]:
+        began = time.monotonic()
+        found = emulated.run(code, contract, form.access)
+        return {
+            "passed": not found.failure,
+            "failure": found.failure,
+            "cases": found.cases,
+            "missing": found.missing,
+            "steps": {str(at): step.text for at, step in found.body.steps.items()},
+            "hit": sorted(found.hit),
+            "over_report": found.over_report,
+            "unknown": found.unknown,
+            "seconds": time.monotonic() - began,
+        }
+
+    return kept.passed(name, run)
+
+
+def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
+    """Return what is left: no form reached it in which it is the same instruction."""
+    unknown = next((str(r["unknown"]) for r in records if r["unknown"]), "")
+    if unknown:
+        return f"not proven: {unknown}"
+    places = []
+    for n, record in enumerate(records):
+        for at, what in record["missing"]:
+            text = record["steps"][str(at)]
+            others = [
+                r for m, r in enumerate(records) if m != n and r["steps"].get(str(at)) == text
+            ]
+            if all([at, what] in [list(x) for x in r["missing"]] for r in others):
+                places.append(f"+{at:#x} {what}")
+    hit = {at for r in records for at in r["hit"]}
+    reached = {int(at) for r in records for at in r["steps"]}
+    entries = dict.fromkeys(e.insn for e in given[0].code.exceptions)
+    places += [f"+{at:#x} entry never used" for at in entries if at not in hit and at in reached]
+    places += [f"+{at:#x} entry of what is never reached" for at in entries if at not in reached]
+    places = list(dict.fromkeys(places))
+    if not places:
+        return "100 %"
+    more = f" and {len(places) - _MOST_SHOWN} more" if len(places) > _MOST_SHOWN else ""
+    return f"not proven: {', '.join(places[:_MOST_SHOWN])}{more}"
+
+
+@cache
+def _version() -> str:
+    """Return a hash of what chooses, runs and judges emulated calls."""
+    own = sorted(Path(__file__).parent.glob("*.py"))
+    also = (Path(watch.__file__), Path(decode.__file__), *watch.SOURCES, *watch.HEADERS)
+    gcc = toolchain.find(toolchain.host_isa()).gcc
+    texts = [path.read_text() for path in (*own, *also)]
+    return kept.key(version("unicorn"), gcc, *texts)

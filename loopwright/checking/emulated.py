@@ -1,0 +1,382 @@
+"""Hold code to its contract in an emulated core, where every access is seen by address and width.
+
+Cases are sizes, alignments, positions of faults and contents by rule, then what the code's own
+constants suggest, then a search for what was not reached: the values that a comparison saw say how
+to change an input so that its branch goes the other way.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopwright.checking import body, comparisons, constants
+from loopwright.checking.body import Body
+from loopwright.code.instructions import Code, Flow
+from loopwright.kernels import Contract
+from loopwright.tracing import watch
+from loopwright.tracing.memory import PAGE
+from loopwright.tracing.watch import AREA, SIDES, Access
+
+_SMALL = 160  # sizes up to here are all tried
+_FULL_FAULTS = 72  # sizes up to here with every position of a fault
+_LARGE = (191, 192, 255, 256, 257, 511, 512, 513, 777, 1024, 2049, 4095, 4096, 4097)
+_MOST_RECORD_BYTES = 1024
+_ROUNDS = 8
+_SEEDS = 48  # calls that one search starts from
+_MOST_TRIED = 60_000  # calls of all searches
+_INJECTED = 40  # calls in which each access is made to fail
+_BATCH = 2048
+_TRIED_BY_THREE = 12
+_SUMS = (0, 1, 0xFFFF, 0xFFFFFFFE, 0xFFFFFFFF, 0x8000ABCD)
+_STRAYS = {
+    "x86_64": (
+        0x7FFF_FFFF_F000, 0x7FFF_FFFF_FFF8, 1 << 47, (1 << 47) + 0x1234567, 1 << 56,
+        0x4141414141414141, (1 << 63) - 1, 1 << 63, 0xFF00 << 48, 0xFFFF7FFFFFFFFFF8,
+        0xFFFF_8000 << 32, 0xFFFF888000001000, 0xFFFFFFFF81000000, 0xFFFFFFFFFFFFF000,
+    ),
+    "arm64": (1 << 48, 1 << 55, 0xFFFF << 48, 0xFFFF_FFFF_FFFF_F000),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call to try. A side's place is an alignment, or where it ends or begins (see _Place)."""
+
+    count: int
+    dst: "int | _Place" = 0
+    src: "int | _Place" = 0
+    pattern: int = 0
+    shift: int = 0
+    alike: bool = False
+    areas: tuple[int, int] = (0, 0)
+    sum: int = 0
+    stray: int = 0
+    inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and the time when it does
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A side of which reach bytes lie before a page end; if negative, so many before a start."""
+
+    reach: int
+
+
+@dataclass
+class Found:
+    """What an emulated core found: failure is the first call that was wrong.
+
+    missing are the parts of the code that no call covered: (address, what). unknown says what the
+    emulator cannot execute, "" where it can all of it.
+    """
+
+    body: Body
+    failure: str = ""
+    cases: int = 0
+    missing: list[tuple[int, str]] = field(default_factory=list)
+    hit: set[int] = field(default_factory=set)
+    over_report: int = 0
+    unknown: str = ""
+
+
+def run(code: Code, contract: Contract, access: Access) -> Found:
+    """Return what emulated calls of code found."""
+    reached = body.of(code)
+    found = Found(reached, reached.refused)
+    if found.failure:
+        return found
+    trial = _Trial(code, contract, access, reached)
+    try:
+        trial.search()
+        found.failure, found.cases = trial.failure, trial.cases
+        if "invalid instruction" in found.failure.lower():
+            found.unknown, found.failure = found.failure, ""
+        found.hit, found.missing = trial.hit(), trial.missing()
+        found.over_report = trial.over_report
+    finally:
+        trial.close()
+    return found
+
+
+class _Trial:
+    """Calls of one code, and what they have covered so far."""
+
+    def __init__(self, code: Code, contract: Contract, access: Access, reached: Body) -> None:
+        self._code, self._contract, self._body = code, contract, reached
+        self._values = constants.of(reached)
+        self._patterns = constants.contents(reached, AREA + watch.SHIFTS)
+        self._watch = watch.Watch(code, contract, _facts(code, reached), self._patterns, access)
+        self._seeds: list[Call] = []
+        self._units = {
+            "dst": contract.dst_record or int("dst" in contract.inputs),
+            "src": contract.src_record or int("src" in contract.inputs),
+        }
+        self.failure, self.cases = "", 0
+
+    def close(self) -> None:
+        self._watch.close()
+
+    @property
+    def over_report(self) -> int:
+        return self._watch.over_report
+
+    def hit(self) -> set[int]:
+        """Return the addresses whose entries of the exception table were used."""
+        pairs = zip(self._code.exceptions, self._watch.hits, strict=True)
+        return {entry.insn for entry, times in pairs if times}
+
+    def missing(self) -> list[tuple[int, str]]:
+        """Return what no call has covered."""
+        out, hit = [], self.hit()
+        entries = {e.insn for e in self._code.exceptions}
+        for at, step in sorted(self._body.steps.items()):
+            seen = int(self._watch.seen[at])
+            if not seen & watch.EXECUTED:
+                out.append((at, "never executed"))
+                continue
+            if step.flow is Flow.BRANCH and step.target != at + step.size:
+                out += [
+                    (at, f"branch never {'taken' if bit == watch.TAKEN else 'passed'}")
+                    for bit in (watch.TAKEN, watch.NOT_TAKEN)
+                    if not seen & bit
+                ]
+            if step.condition is not None:
+                out += [
+                    (at, f"condition never {'true' if bit == watch.TRUE else 'false'}")
+                    for bit in (watch.TRUE, watch.FALSE)
+                    if not seen & bit
+                ]
+            if at in entries and step.accesses and at not in hit:
+                out.append((at, "entry never used"))
+        return out
+
+    def search(self) -> None:
+        """Try calls by rule, then look for what they left out."""
+        for calls in (self._by_rule(), self._by_contents(), self._by_constants()):
+            if not self._try(calls):
+                return
+        for _ in range(_ROUNDS):
+            before = len(self.missing())
+            if not before or self.cases > _MOST_TRIED:
+                break
+            if not self._look() or not self._inject():
+                return
+            if len(self.missing()) == before:
+                break
+        self._inject()
+
+    def _try(self, calls: Iterable[Call]) -> bool:
+        """Run calls; False where one was wrong."""
+        waiting = iter(calls)
+        while given := list(itertools.islice(waiting, _BATCH)):
+            rows = [(call, row) for call in given if (row := self._row(call)) is not None]
+            cases = np.zeros(len(rows), dtype=watch.CASE)
+            for n, (_, row) in enumerate(rows):
+                cases[n] = row
+            self.failure = self._watch.run(cases)
+            self.cases += len(rows)
+            if self.failure:
+                return False
+            self._seeds += [rows[n][0] for n in np.flatnonzero(cases["news"])]
+        return True
+
+    def _row(self, call: Call) -> tuple[object, ...] | None:
+        """Return a call as the library takes it, None where the contract does not allow it."""
+        at, limit = [0, 0], [0, 0]
+        if call.count * max(self._units.values()) > AREA:  # other areas lie too close together
+            call = replace(call, areas=(0, 0))
+        for n, side in enumerate(SIDES):
+            unit, given = self._units[side], (call.dst, call.src)[n]
+            if side not in self._contract.inputs:
+                continue
+            size, start = call.count * unit, self._watch.areas[side][call.areas[n]]
+            user = side in self._contract.faulting
+            if isinstance(given, int) and size > AREA - 2 * PAGE:
+                given = _Place(PAGE + given % PAGE)
+            if isinstance(given, int):
+                fits = given + size <= AREA - 2 * PAGE
+                at[n], limit[n] = start + PAGE + (given if fits else given % PAGE), size
+            elif given.reach < 0:
+                at[n], limit[n] = start + given.reach, 0
+            elif given.reach >= size:
+                at[n], limit[n] = start + AREA - size, size
+            else:
+                at[n], limit[n] = start + AREA - given.reach, given.reach
+            if (limit[n] < size and not user) or at[n] % self._contract.align:
+                return None
+        if call.stray:
+            at[0], limit[0] = call.stray, 0
+        if call.count * max(self._units.values()) >= 1 << 33 or call.count < 0:
+            return None
+        return (
+            call.count, at, limit, call.sum, call.areas, call.pattern % len(self._patterns),
+            call.shift % watch.SHIFTS, call.alike, bool(call.stray), call.inject[0] + 1,
+            call.inject[1], 0, 0,
+        )  # fmt: skip
+
+    def _most(self) -> int:
+        """Return the largest count of which all sizes are tried."""
+        if not self._contract.counted:
+            return 1
+        record = max(self._contract.dst_record, self._contract.src_record)
+        return max(1, _MOST_RECORD_BYTES // 2 // record) if record else _SMALL
+
+    def _counts(self) -> list[int]:
+        if not self._contract.counted:
+            return [1]
+        large = () if self._contract.dst_record else _LARGE
+        return [*range(self._most() + 1), *large]
+
+    def _by_rule(self) -> Iterator[Call]:
+        """Yield sizes at alignments, at all places of memory, and with faults."""
+        step = self._contract.align
+        turn = itertools.count()
+        for count in self._counts():
+            for a, b in ((0, 0), (1, 0), (0, 1), (8, 3), (5, 8), (15, 15), (33, 47), (60, 62)):
+                n = next(turn)
+                yield Call(
+                    count, a * step, b * step, pattern=n, shift=n,
+                    areas=(n // 3 % watch.AREAS, n // 5 % watch.AREAS), sum=_SUMS[n % len(_SUMS)],
+                )  # fmt: skip
+            yield Call(count, _Place(AREA), _Place(AREA), pattern=next(turn))  # both at page ends
+            yield from self._faults(count, turn)
+        for count in (1, 8, 16, 40, 64, 128, 200) if self._contract.counted else (1,):
+            for before in (1, 3, 7, 8, 9, 16, 31, 63, 64, 100):
+                # Across a multiple of 4 GiB, where more than the lower half of an address moves on.
+                across = AREA // 2 - PAGE - before * step
+                yield Call(count, across, next(turn) % 16, areas=(2, 0))
+                yield Call(count, next(turn) % 16, across, areas=(0, 2))
+        if self._contract.guards:
+            for stray, count in itertools.product(_STRAYS[self._code.isa], (1, 2, 3)):
+                yield Call(count if self._contract.counted else 1, stray=stray)
+
+    def _faults(self, count: int, turn: "itertools.count[int]") -> Iterator[Call]:
+        for side in self._contract.faulting:
+            size = count * self._units[side]
+            limits: Sequence[int] = range(size)
+            if size > max(_FULL_FAULTS, self._units[side] * 3):
+                few = {*range(18), *range(size - 18, size), size // 2, size // 2 + 1, size // 3}
+                limits = sorted(limit for limit in few if 0 <= limit < size)
+            for limit in limits:
+                t = next(turn)
+                here, beside, area = _Place(limit), t % 16, t // 7 % watch.AREAS
+                dst, src = (here, beside) if side == "dst" else (beside, here)
+                areas = (area, 0) if side == "dst" else (0, area)
+                yield Call(count, dst, src, pattern=t, shift=t, areas=areas)
+            for front in (1, 5, 8, 40):
+                if side == "dst" and front < size:
+                    yield Call(count, _Place(-front), next(turn) % 16)
+
+    def _by_contents(self) -> Iterator[Call]:
+        """Yield calls with every content, also of a destination that holds it already."""
+        counts = [1, 2, 3, 4, 7, 8, 9, 15, 16, 24, 40, 63, 64, 65, 80, 96, 128, 200, 320]
+        for count in counts if self._contract.counted else [1]:
+            for pattern in range(len(self._patterns)):
+                for shift in (0, 1, 4, 8, 21):
+                    yield Call(
+                        count, shift, 0, pattern=pattern, shift=shift, alike=bool(shift % 3),
+                        sum=_SUMS[(pattern + shift) % len(_SUMS)],
+                    )  # fmt: skip
+
+    def _by_constants(self) -> Iterator[Call]:
+        """Yield the code's own constants and their neighbours as sizes and as alignments."""
+        near = [v + d for v in self._values for d in (-1, 0, 1) if v + d >= 0]
+        counts = list(dict.fromkeys(near)) if self._contract.counted else [1]
+        if self._contract.dst_record:
+            counts = [c for c in counts if c <= AREA // 512]
+        aligned = list(dict.fromkeys(v % PAGE for v in near))[:96]
+        for n, count in enumerate(counts):
+            yield Call(count, n % 16, n // 2 % 16, pattern=n)
+            for k in range(3 if count <= _LARGE[-1] else 0):
+                yield Call(
+                    count, aligned[(n + k) % len(aligned)], aligned[(3 * n + k) % len(aligned)]
+                )
+        for n, at in enumerate(aligned):
+            for count in (1, 7, 8, 40, 64, 100):
+                wanted = count if self._contract.counted else 1
+                yield Call(wanted, at, n % 16)
+                yield Call(wanted, n % 16, at)
+
+    def _inject(self) -> bool:
+        """Let each access with an entry fail once, as where another thread unmaps its page."""
+        calls = []
+        some = self._sampled(_INJECTED)
+        for entry in self._code.exceptions:
+            step = self._body.steps.get(entry.insn)
+            if step is None or not step.accesses or not self._contract.faulting:
+                continue
+            calls += [replace(call, inject=(entry.insn, nth)) for call in some for nth in (1, 2, 5)]
+        return self._try(calls)
+
+    def _sampled(self, most: int) -> list[Call]:
+        plain = [call for call in self._seeds if call.inject[0] < 0]
+        step = max(1, len(plain) // most)
+        return [*plain[::step][:most], *plain[-most:]]
+
+    def _look(self) -> bool:
+        """Search for each branch and condition that went one way alone; False for a wrong call."""
+        for at, what in self.missing():
+            if what == "entry never used":
+                continue
+            for source in comparisons.before(self._body, at, what):
+                if not self._try(self._turned(source)):
+                    return False
+        return True
+
+    def _turned(self, source: comparisons.Comparison) -> list[Call]:
+        """Return calls that are changed by what a comparison lacked for its other result."""
+        out: dict[Call, None] = {}
+        for call in self._sampled(_SEEDS):
+            if call.stray or (row := self._row(call)) is None:
+                continue
+            case = np.zeros(1, dtype=watch.CASE)
+            case[0] = row
+            case["probe"] = source.at + 1
+            self._watch.run(case)
+            registers = self._watch.probed()
+            if registers is None:
+                continue
+            for lacking in source.lacking(registers[0]):
+                out.update(dict.fromkeys(_changed(call, lacking, self._contract)))
+            if len(out) > _MOST_TRIED // 20:
+                break
+        return list(out)
+
+
+def _changed(call: Call, lacking: int, contract: Contract) -> Iterator[Call]:
+    """Yield a call with each input more, or less, by a difference and its multiples."""
+    for scale in range(8):
+        for d in {lacking << scale, lacking >> scale}:
+            for sign in (d, -d):
+                if contract.counted and 0 <= call.count + sign < 1 << 33:
+                    yield replace(call, count=call.count + sign, inject=(-1, 0))
+                if isinstance(call.dst, int) and scale == 0:
+                    yield replace(call, dst=(call.dst + sign) % PAGE, inject=(-1, 0))
+                if isinstance(call.src, int) and scale == 0:
+                    yield replace(call, src=(call.src + sign) % PAGE, inject=(-1, 0))
+                if "sum" in contract.inputs:
+                    yield replace(call, sum=(call.sum + sign) % (1 << 32), inject=(-1, 0))
+
+
+def _facts(code: Code, reached: Body) -> NDArray[np.void]:
+    facts = np.zeros(len(code.text) + 1, dtype=watch.FACT)
+    for at, step in reached.steps.items():
+        kind = watch.BRANCH if step.flow is Flow.BRANCH else 0
+        kind |= watch.CONDITION if step.condition is not None else 0
+        kind |= watch.STRING if step.string else 0
+        kind |= watch.RETURN if step.flow is Flow.RETURN else 0
+        kind |= watch.UNPRIVILEGED if step.unprivileged else 0
+        facts[at] = (kind, step.condition or 0, step.size, step.below, 0, 0)
+    for n, entry in enumerate(code.exceptions, 1):
+        if 0 <= entry.insn < len(code.text) and not facts[entry.insn]["entry"]:
+            facts[entry.insn]["entry"], facts[entry.insn]["fixup"] = n, entry.fixup
+            if entry.type in body.USER_TYPES[code.isa]:
+                facts[entry.insn]["kind"] |= watch.USER
+    return facts
+
+
+def values(reached: Body) -> list[int]:
+    """Return the constants of code that the harness is to try by all three of its inputs."""
+    return constants.of(reached)[:_TRIED_BY_THREE]

@@ -1,0 +1,337 @@
+"""Calls in an emulated core with every instruction and every access held to a contract, in C.
+
+harness/tracing/watch.c says what is looked at; the structures here are those of its header.
+"""
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import unicorn
+from numpy.typing import NDArray
+from unicorn import arm64_const, x86_const
+from unicorn.unicorn import Uc
+
+from loopwright import paths
+from loopwright.code.instructions import Code
+from loopwright.kernels.contracts import EFFECTS, Contract
+from loopwright.tracing import native
+from loopwright.tracing.memory import PAGE
+
+AREA = 1 << 18  # bytes of each area that can be accessed: what a call may move
+AREAS = 4  # of each side
+SIDES = ("dst", "src")
+MOST_STEPS = 1 << 22
+# Where user space ends, with four-level page tables and 48 bits.
+USER_END = {"x86_64": 0x7FFF_FFFF_F000, "arm64": 1 << 48}
+BOUNDARY = 5 << 32  # the third area of each side goes across a multiple of 4 GiB, from here
+_CODE, _RETURN = 0x40_0040, 0x50_0000
+_STACK, _STACK_BYTES = 0x7000_0000, 16 * PAGE
+_ROLES = ("dst", "src", "count", "sum", "uncopied", "stored")
+_MOST_GPRS, _MOST_FIXED = 32, 96
+_X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
+_ARM64 = (*(f"x{n}" for n in range(31)), "sp")
+_X86_FIXED = (
+    "cs", "ds", "es", "fs", "gs", "ss", "fs_base", "gs_base", "mxcsr", "fpcw", "fpsw", "fptag",
+    *(f"st{n}" for n in range(8)), *(f"xmm{n}" for n in range(16)),
+)  # fmt: skip
+_ARM64_FIXED = ("fpcr", "fpsr", "tpidr_el0", "tpidr_el1", *(f"v{n}" for n in range(32)))
+_ARITHMETIC = {"x86_64": 0x8D5, "arm64": 0xF000_0000}
+# Of x86's flags all but RF, which says of single steps; of AArch64's those that NZCV holds.
+_COMPARED = {"x86_64": 0x37_FFFF & ~0x1_0000 & ~2, "arm64": 0xF000_0000}
+_AC = 0x4_0000
+
+BRANCH, CONDITION, STRING, RETURN, USER, UNPRIVILEGED = 1, 2, 4, 8, 16, 32
+EXECUTED, TAKEN, NOT_TAKEN, TRUE, FALSE = 1, 2, 4, 8, 16
+
+FACT = np.dtype(
+    [(name, "<u4") for name in ("kind", "condition", "size", "below", "entry", "fixup")]
+)
+CASE = np.dtype(
+    [
+        ("count", "<u8"), ("at", "<u8", 2), ("limit", "<u8", 2), ("sum", "<u8"),
+        ("area", "<u4", 2), ("pattern", "<u4"), ("shift", "<u4"), ("alike", "<u4"),
+        ("stray", "<u4"), ("inject", "<u4"), ("nth", "<u4"), ("probe", "<u4"), ("news", "<u4"),
+    ]
+)  # fmt: skip
+SHIFTS = 64  # by so many bytes less one a pattern may be shifted
+SOURCES = tuple(
+    paths.HARNESS / name for name in ("tracing/watch.c", "effect.c", "common/checksum.c")
+)
+HEADERS = tuple(
+    paths.HARNESS / name
+    for name in (
+        "tracing/watch.h", "job.h", "attempt.h", "effect.h", "mix.h", "common/checksum.h",
+        "common/integers.h",
+    )
+)  # fmt: skip
+
+
+class _Area(ctypes.Structure):
+    _fields_ = (
+        ("address", ctypes.c_uint64), ("host", ctypes.c_void_p), ("size", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class _Operand(ctypes.Structure):
+    _fields_ = (("index", ctypes.c_int), ("bits", ctypes.c_int))
+
+
+class _Field(ctypes.Structure):
+    _fields_ = (
+        ("dst", ctypes.c_size_t), ("src", ctypes.c_size_t), ("size", ctypes.c_size_t),
+        ("zero", ctypes.c_bool),
+    )  # fmt: skip
+
+
+class _Setup(ctypes.Structure):
+    """struct watch_setup."""
+
+    _fields_ = (
+        ("core", ctypes.c_void_p),
+        ("base", ctypes.c_uint64), ("text", ctypes.c_uint64), ("entry", ctypes.c_uint64),
+        ("facts", ctypes.c_void_p),
+        ("returns_to", ctypes.c_uint64),
+        ("stack", ctypes.c_uint64), ("stack_size", ctypes.c_uint64),
+        ("stack_host", ctypes.c_void_p),
+        ("area", _Area * AREAS * 2),
+        ("patterns", ctypes.c_void_p), ("pattern_size", ctypes.c_uint64),
+        ("user_end", ctypes.c_uint64),
+        ("gprs", ctypes.c_uint32), ("stack_pointer", ctypes.c_uint32), ("link", ctypes.c_uint32),
+        ("gpr", ctypes.c_int32 * _MOST_GPRS), ("gpr_name", ctypes.c_char_p * _MOST_GPRS),
+        ("flags", ctypes.c_int32), ("counter", ctypes.c_int32),
+        ("arithmetic", ctypes.c_uint64), ("compared", ctypes.c_uint64),
+        ("access_flag", ctypes.c_uint64), ("access_at_entry", ctypes.c_uint32),
+        ("unprivileged", ctypes.c_uint32),
+        ("fixed", ctypes.c_uint32), ("fixed_id", ctypes.c_int32 * _MOST_FIXED),
+        ("fixed_name", ctypes.c_char_p * _MOST_FIXED),
+        ("effect", ctypes.c_uint32), ("exact", ctypes.c_uint32),
+        ("flags_may_change", ctypes.c_uint32),
+        ("faulting", ctypes.c_uint32 * 2),
+        ("zeroed", ctypes.c_uint64), ("may_change", ctypes.c_uint64),
+        ("overread", ctypes.c_uint64),
+        ("record", ctypes.c_uint64 * 2),
+        ("into", _Operand * len(_ROLES)), ("out", _Operand * len(_ROLES)),
+        ("fields", ctypes.c_void_p), ("nfields", ctypes.c_uint64),
+        ("most_steps", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Access:
+    """How user memory is accessed: by stac and clac in the code, by a caller's, or with PAN.
+
+    gated says that the code opens and closes the access itself (x86-64); unprivileged that it has
+    to use loads and stores with a user's permissions (arm64).
+    """
+
+    gated: bool = False
+    unprivileged: bool = False
+
+
+class Watch:
+    """An emulated core with code in it, and calls of it, each held to the contract."""
+
+    def __init__(
+        self,
+        code: Code,
+        contract: Contract,
+        facts: NDArray[np.void],
+        patterns: NDArray[np.uint8],
+        access: Access,
+    ) -> None:
+        """Take code; facts (FACT) has a row a byte of it, patterns what a source may hold.
+
+        InputError where the hooks cannot be compiled or the contract names an unknown register.
+        """
+        self._isa = code.isa
+        self._core = _core(code.isa)
+        self._kept: list[object] = [facts, patterns]  # what the library points at
+        self._library = _library()
+        base = _CODE
+        first, last = base // PAGE * PAGE, -(-(base + len(code.text) + 1) // PAGE) * PAGE
+        self._core.mem_map(first, last - first)
+        self._core.mem_write(first, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first))
+        self._core.mem_write(base, code.text)
+        self._core.mem_map(_RETURN, PAGE)
+        setup = self._setup(code, contract, facts, patterns, access)
+        self.areas = {
+            side: tuple(setup.area[n][a].address for a in range(AREAS))
+            for n, side in enumerate(SIDES)
+        }
+        for n in range(32 if code.isa == "arm64" else 16):
+            name = f"q{n}" if code.isa == "arm64" else f"xmm{n}"
+            self._core.reg_write(_number(code.isa, name), (n + 1) * 0x0123_4567_89AB_CDEF_1357)
+        self._watch = self._library.watch_open(ctypes.byref(setup))
+        self._text, self._entries = len(code.text), len(code.exceptions)
+
+    def close(self) -> None:
+        """Give the core back."""
+        self._library.watch_close(self._watch)
+        del self._core
+
+    def run(self, cases: NDArray[np.void]) -> str:
+        """Run calls (CASE); "" where all were right, else how the first that was not failed."""
+        done = self._library.watch_run(self._watch, cases.ctypes.data, len(cases))
+        if done == len(cases):
+            return ""
+        return str(self._library.watch_failure(self._watch).decode())
+
+    @property
+    def seen(self) -> NDArray[np.uint8]:
+        """Return what was seen at each offset of the code: EXECUTED, TAKEN and so on."""
+        pointer = self._library.watch_seen(self._watch)
+        return np.ctypeslib.as_array(pointer, (self._text,))
+
+    @property
+    def hits(self) -> list[int]:
+        """Return how often each entry of the exception table was used."""
+        pointer = self._library.watch_hits(self._watch)
+        return [pointer[n] for n in range(self._entries)]
+
+    @property
+    def over_report(self) -> int:
+        """Return the most bytes beyond what had to be that a result said were not done."""
+        return int(self._library.watch_over_report(self._watch))
+
+    def probed(self) -> tuple[dict[str, int], int] | None:
+        """Return registers and flags at the last case's probe, None where it did not get there."""
+        gprs, flags = (ctypes.c_uint64 * _MOST_GPRS)(), ctypes.c_uint64()
+        if not self._library.watch_probed(self._watch, gprs, ctypes.byref(flags)):
+            return None
+        names = _X86 if self._isa == "x86_64" else _ARM64
+        return dict(zip(names, gprs, strict=False)), flags.value
+
+    def _map(self, address: int, size: int) -> int:
+        """Let memory be accessed; return where it lies here."""
+        memory = np.zeros(size + PAGE, dtype=np.uint8)
+        self._kept.append(memory)
+        host = -(-memory.ctypes.data // PAGE) * PAGE
+        self._core.mem_map_ptr(address, size, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE, host)
+        return host
+
+    def _setup(
+        self,
+        code: Code,
+        contract: Contract,
+        facts: NDArray[np.void],
+        patterns: NDArray[np.uint8],
+        access: Access,
+    ) -> _Setup:
+        x86 = code.isa == "x86_64"
+        names = _X86 if x86 else _ARM64
+        fixed = _X86_FIXED if x86 else _ARM64_FIXED
+        setup = _Setup()
+        assert self._core._uch is not None
+        setup.core = self._core._uch.value
+        setup.base, setup.text, setup.entry = _CODE, len(code.text), code.entry
+        setup.facts, setup.returns_to = facts.ctypes.data, _RETURN
+        setup.stack, setup.stack_size = _STACK, _STACK_BYTES
+        setup.stack_host = self._map(_STACK, _STACK_BYTES)
+        for n, side in enumerate(SIDES):
+            for a, address in enumerate(_areas(code.isa, side, side in contract.faulting)):
+                setup.area[n][a] = _Area(address, self._map(address, AREA), AREA)
+        setup.patterns, setup.pattern_size = patterns.ctypes.data, patterns.shape[1]
+        setup.user_end = USER_END[code.isa]
+        setup.gprs, setup.stack_pointer = len(names), names.index("rsp" if x86 else "sp")
+        setup.link = len(names) if x86 else names.index("x30")
+        for n, name in enumerate(names):
+            setup.gpr[n], setup.gpr_name[n] = _number(code.isa, name), name.encode()
+        setup.flags = x86_const.UC_X86_REG_EFLAGS if x86 else arm64_const.UC_ARM64_REG_NZCV
+        setup.counter = x86_const.UC_X86_REG_RIP if x86 else arm64_const.UC_ARM64_REG_PC
+        setup.arithmetic, setup.compared = _ARITHMETIC[code.isa], _COMPARED[code.isa]
+        setup.access_flag = _AC if x86 else 0
+        setup.access_at_entry = not access.gated
+        setup.unprivileged = access.unprivileged
+        setup.fixed = len(fixed)
+        for n, name in enumerate(fixed):
+            setup.fixed_id[n], setup.fixed_name[n] = _number(code.isa, name), name.encode()
+        _take_contract(setup, contract, names)
+        fields = _fields(contract)
+        self._kept.append(fields)
+        setup.fields, setup.nfields = ctypes.addressof(fields), len(contract.fields)
+        setup.most_steps = MOST_STEPS
+        return setup
+
+
+def _take_contract(setup: _Setup, contract: Contract, names: tuple[str, ...]) -> None:
+    may_change = 0
+    setup.effect = EFFECTS.index(contract.effect)
+    setup.exact = contract.uncopied == "exact"
+    setup.flags_may_change = "flags" in contract.may_change
+    setup.faulting[:] = [side in contract.faulting for side in SIDES]
+    setup.zeroed = sum(1 << _index(names, name) for name in set(contract.zeroed))
+    setup.overread = contract.overread
+    setup.record[:] = [contract.dst_record, contract.src_record]
+    for roles, operands in ((contract.inputs, setup.into), (contract.returns, setup.out)):
+        for role, name in roles.items():
+            bits = 32 if name[0] in "ew" or name.endswith("d") else 64
+            operands[_ROLES.index(role)] = _Operand(_index(names, name), bits)
+            may_change |= 1 << _index(names, name)
+    for name in contract.may_change:
+        may_change |= 1 << _index(names, name) if name != "flags" else 0
+    if "x30" in names:
+        may_change |= 1 << names.index("x30")
+    setup.may_change = may_change
+
+
+def _index(names: tuple[str, ...], name: str) -> int:
+    """Return the number of a register, by the name of all of it or of its lower half."""
+    wide = {"e": "r", "w": "x"}.get(name[0], name[0]) + name[1:].removesuffix("d")
+    return names.index(name if name in names else wide)
+
+
+def _fields(contract: Contract) -> ctypes.Array[_Field]:
+    return (_Field * max(1, len(contract.fields)))(
+        *(_Field(f.dst, f.src or 0, f.size, f.src is None) for f in contract.fields)
+    )
+
+
+def _areas(isa: str, side: str, user: bool) -> tuple[int, ...]:
+    """Return where the memory of a side lies: usual places, low ones, across 4 GiB, at the top."""
+    dst = side == "dst"
+    top = USER_END[isa] - AREA - (0 if dst else 4 * AREA)
+    if isa == "arm64" and not user:
+        top = (0xFFFF_0000 if dst else 0xFFFF_8000) << 32  # the kernel's own memory
+    boundary = BOUNDARY + (0 if dst else 1 << 34) - AREA // 2
+    return (
+        0x7F10_1000_0000 if dst else 0x7F20_2000_0000,
+        0x20_0000 if dst else 0x80_0000,
+        boundary,
+        top,
+    )
+
+
+def _core(isa: str) -> Uc:
+    if isa == "arm64":
+        return Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+    core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
+    core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)  # has stac, clac, adcx and adox
+    return core
+
+
+def _number(isa: str, name: str) -> int:
+    known: Mapping[str, int] = vars(x86_const if isa == "x86_64" else arm64_const)
+    return known[f"UC_{'X86' if isa == 'x86_64' else 'ARM64'}_REG_{name.upper()}"]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = native.library(SOURCES, HEADERS)
+    library.watch_open.argtypes = (ctypes.c_void_p,)
+    library.watch_open.restype = ctypes.c_void_p
+    library.watch_close.argtypes = (ctypes.c_void_p,)
+    library.watch_run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
+    library.watch_run.restype = ctypes.c_uint64
+    library.watch_failure.argtypes = (ctypes.c_void_p,)
+    library.watch_failure.restype = ctypes.c_char_p
+    library.watch_seen.argtypes = (ctypes.c_void_p,)
+    library.watch_seen.restype = ctypes.POINTER(ctypes.c_uint8)
+    library.watch_hits.argtypes = (ctypes.c_void_p,)
+    library.watch_hits.restype = ctypes.POINTER(ctypes.c_uint32)
+    library.watch_over_report.argtypes = (ctypes.c_void_p,)
+    library.watch_over_report.restype = ctypes.c_uint64
+    library.watch_probed.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    return library

@@ -1,0 +1,202 @@
+"""What is held by address and width in an emulated core, and how far it has reached."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from loopwright import kernels, paths
+from loopwright.checking import body, coverage, emulated
+from loopwright.code import assemble
+from loopwright.tracing.watch import Access
+
+LOOP = "x86_64/copy_user/loop32"
+
+
+@pytest.fixture
+def changed(tmp_path, monkeypatch):
+    """Return a function that gives the proof of a variant with text of its source replaced."""
+
+    def proof(spec, old, new):
+        root = tmp_path / "kernels"
+        shutil.copytree(paths.kernels_root(), root)
+        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(root))
+        variant = kernels.select(spec)[1][0]
+        text = variant.source.read_text()
+        assert text.count(old) == 1
+        variant.source.write_text(text.replace(old, new))
+        return coverage.of(coverage.forms(variant), kernels.contract_of(variant))
+
+    return proof
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["x86_64/copy_user/overlapped", "x86_64/csum/adc1", "x86_64/put_event/masked",
+     "x86_64/clear_user/immediates", "arm64/copy_user/from_user_nopan"],
+)  # fmt: skip
+def test_every_branch_condition_and_entry_of_a_right_variant_is_reached(spec):
+    variant = kernels.select(spec)[1][0]
+    found = coverage.of(coverage.forms(variant), kernels.contract_of(variant))
+    assert found.failure == ""
+    assert found.said == "100 %"
+    assert found.hit >= {e.insn for e in assemble.variant_code(variant).exceptions}
+
+
+TAIL = "0:	movb (%rsi),%al\n"
+LARGE = ".Llarge_words:\n"
+WORD = "10:	movq (%rsi),%rax\n"
+WRONG = {
+    "stored back beyond the end": (
+        ".Lexit:\n", ".Lexit:\n	movb (%rdi),%al\n	movb %al,(%rdi)\n", "reads the destination"),
+    "a byte stored beyond the end": (
+        ".Lexit:\n", ".Lexit:\n	movb %al,(%rdi)\n", "outside of it"),
+    "overread inside of a page": (TAIL, "0:	movl (%rsi),%eax\n", "reads 4 bytes at src byte"),
+    "red zone": (LARGE, LARGE + "	movq %rbx,-8(%rsp)\n", "8 bytes below the stack pointer"),
+    "stack of others": (LARGE, LARGE + "	movq 8(%rsp),%rax\n", "its caller's frame"),
+    "stack that holds nothing": (
+        LARGE, LARGE + "	subq $8,%rsp\n	movq (%rsp),%rax\n	addq $8,%rsp\n", "not stored to"),
+    "type of an entry": (
+        "	_ASM_EXTABLE_UA(11b, .Lf", "	_ASM_EXTABLE(11b, .Lf", "of another type"),
+    "wrong for a moment": (
+        WORD, "	movb $1,(%rdi)\n	_ASM_EXTABLE_UA(.Lfour_words, .Lfour_words_fault)\n" + WORD,
+        "stores 0x1 to dst byte"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_values_do_not_show_is_seen(changed, name):
+    old, new, said = WRONG[name]
+    found = changed(LOOP, old, new)
+    assert said in found.failure
+
+
+def test_what_only_one_content_decides_is_reached(changed):
+    store = f"{WORD}11:	movq %rax,(%rdi)\n"
+    found = changed(
+        LOOP, store, store.replace("11:", "	cmpl $0x20746547,%eax\n	je 9f\n11:") + "9:\n"
+    )
+    assert "was not stored to" in found.failure
+
+
+def test_a_rare_point_is_found_by_what_comparisons_saw(changed):
+    """The size of 12345 bytes stands nowhere in the code."""
+    scaled = "	leaq (%rcx,%rcx,2),%rax\n	subq $37034,%rax\n	decq %rax\n"
+    found = changed(LOOP, LARGE, f"{LARGE}{scaled}	jne 9f\n	decq %rcx\n9:\n")
+    assert "size 12345" in found.failure or "branch never passed" in found.said
+
+
+def test_an_entry_that_nothing_can_use_is_not_proven(changed):
+    entry = "	.p2align 4\n.Lword:\n"
+    found = changed(LOOP, entry, f"	_ASM_EXTABLE_UA(.Lexit, .Lexit)\n{entry}")
+    assert found.failure == ""
+    assert "entry never used" in found.said
+
+
+def test_a_branch_that_never_goes_one_way_is_not_proven(changed):
+    always = "	xorl %eax,%eax\n	jne .Lexit\n"
+    found = changed(LOOP, LARGE, LARGE + always)
+    assert found.failure == ""
+    assert found.said.startswith("not proven: +0x")
+    assert "branch never taken" in found.said
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ("	popq %rax\n	jmp *%rax\n", "no branch that is allowed"),
+        ("	ret $0\n", "no branch that is allowed"),
+        ("	movl %ds,%eax\n	movl %eax,%es\n	ret\n", "sets register es"),
+        ("	rdtsc\n	ret\n", "reads the time"),
+        ("	wrgsbase %rsi\n	ret\n", "sets a segment's base"),
+        ("	popfq\n	ret\n", "sets all flags"),
+        ("	movq %gs:0,%rax\n	ret\n", "memory of the CPU or the task"),
+        ("	callq *%rax\n	ret\n", "no branch that is allowed"),
+    ],
+)
+def test_what_a_routine_may_use_is_a_list(changed, new, said):
+    assert said in changed(LOOP, ".Lexit:\n	RET\n", f".Lexit:\n{new}").failure
+
+
+@pytest.mark.parametrize(
+    "spec", ["arm64/copy_user/from_user_pairs", "arm64/copy_user/from_user_nopan"]
+)
+def test_loads_of_user_memory_have_a_users_permissions(changed, spec):
+    old = "	user_ldst 9998f, ldtrb, "
+    assert "kernel's permissions" in changed(spec, old, old.replace("ldtrb", "ldrb")).failure
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ("	msr	fpcr, xzr\n	mov	x0, #0\n	ret\n", "sets a system register"),
+        ("	mov	x7, x30\n	mov	x0, #0\n	ret	x7\n", "no plain return"),
+        (
+            "	str	x3, [sp, #-16]\n	mov	x0, #0\n	ret\n",
+            "16 bytes below the stack pointer",
+        ),
+        ("	mrs	x3, cntvct_el0\n	mov	x0, #0\n	ret\n", "reads a system register"),
+    ],
+)
+def test_arm64_state_is_held_too(changed, new, said):
+    old = "	mov	x0, #0\n	ret\n"
+    assert said in changed("arm64/copy_user/from_user_pairs", old, new).failure
+
+
+def test_access_of_a_users_memory_is_between_stac_and_clac():
+    variant = kernels.select("x86_64/put_event/masked")[1][0]
+    [form, *_] = coverage.forms(variant)
+    assert form.access.gated
+    bare = form.code.text.replace(bytes.fromhex("0f01cb"), bytes.fromhex("0f1f00"))
+    found = emulated.run(replace(form.code, text=bare), kernels.contract_of(variant), form.access)
+    assert "not between stac and clac" in found.failure
+
+
+KEYS = {
+    "contract": lambda f, c: (f, replace(c, uncopied="at_least")),
+    "entry types": lambda f, c: (_with(f, type="EX_TYPE_DEFAULT"), c),
+    "fixups": lambda f, c: (_with(f, fixup=f.code.exceptions[-1].fixup), c),
+    "permissions": lambda f, c: (replace(f, access=Access(gated=True)), c),
+    "code": lambda f, c: (replace(f, code=replace(f.code, text=f.code.text + b"\x90")), c),
+}
+
+
+def _with(form, **change):
+    first, *rest = form.code.exceptions
+    return replace(form, code=replace(form.code, exceptions=(replace(first, **change), *rest)))
+
+
+@pytest.mark.parametrize("what", KEYS)
+def test_the_cache_is_asked_by_all_that_decides(what, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path))
+    variant = kernels.select("x86_64/clear_user/plain")[1][0]
+    contract, [form] = kernels.contract_of(variant), coverage.forms(variant)
+    assert not coverage.of([form], contract).cached
+    assert coverage.of([form], contract).cached
+    assert not coverage.of([KEYS[what](form, contract)[0]], KEYS[what](form, contract)[1]).cached
+
+
+def test_the_cache_is_asked_by_who_chooses_the_cases(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_BUILD", str(tmp_path))
+    variant = kernels.select("x86_64/clear_user/plain")[1][0]
+    contract, forms = kernels.contract_of(variant), coverage.forms(variant)
+    assert not coverage.of(forms, contract).cached
+    monkeypatch.setattr(coverage, "_version", lambda: "another")
+    assert not coverage.of(forms, contract).cached
+
+
+def test_code_that_no_emulator_knows_is_not_proven():
+    variant = kernels.select("x86_64/clear_user/plain")[1][0]
+    code = assemble.variant_code(variant)
+    vector = bytes.fromhex("c5f9efc0")  # vpxor %xmm0,%xmm0,%xmm0
+    moved = tuple(replace(e, insn=e.insn + 4, fixup=e.fixup + 4) for e in code.exceptions)
+    other = replace(code, text=vector + code.text, exceptions=moved, size=code.size + 4)
+    found = coverage.of([coverage.Form("", other, Access())], kernels.contract_of(variant))
+    assert "not proven" in found.said
+
+
+def test_a_body_is_what_control_reaches():
+    code = assemble.variant_code(kernels.select("x86_64/copy_user/movsb")[1][0])
+    reached = body.of(code)
+    assert reached.refused == ""
+    assert max(reached.steps) < max(i.address for i in code.instructions)
