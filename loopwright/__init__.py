@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from loopwright.code.snippet import read_assembly
     from loopwright.inventory import doctor
     from loopwright.judging.compare import compare
+    from loopwright.judging.estimate import estimate
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
     from loopwright.machine.tune import tune
@@ -50,6 +51,7 @@ _VERBS = {
     "compare_builds": "scanning.builds",
     "core": "reporting.core_sheet",
     "doctor": "inventory",
+    "estimate": "judging.estimate",
     "import_calibration": "calibrating.brought",
     "import_results": "store.importing",
     "kit": "portable.kit",
@@ -80,6 +82,7 @@ __all__ = [
     "compare_builds",
     "core",
     "doctor",
+    "estimate",
     "import_calibration",
     "import_results",
     "kit",

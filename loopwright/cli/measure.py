@@ -46,6 +46,16 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 @click.option(
     "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
 )
+@click.option(
+    "--estimate",
+    metavar="NAME",
+    help="An unmeasured parameter of this core: print the value that the calls tell.",
+)
+@click.option(
+    "--stored",
+    is_flag=True,
+    help="With --estimate: take what the results store has, and measure nothing.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the run that was interrupted.")
 @click.option("--raw", is_flag=True, help="Print the samples, too, as JSON or CSV.")
 @options.blocks
@@ -72,6 +82,8 @@ def measure(
     skew: str | None,
     cache: str | None,
     against: str | None,
+    estimate: str | None,
+    stored: bool,
     resume: bool,
     raw: bool,
     blocks: Path | None,
@@ -94,6 +106,7 @@ def measure(
     loopwright measure x86_64/copy_user --sizes 4096 --skew 0,8,2048
     loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
     loopwright measure x86_64/clear_user/immediates --against plain
+    loopwright measure x86_64/clear_user/rep_stosq --estimate string.stos_odd_line_cycles
     loopwright measure --blocks blocks.csv --notion all --csv
     loopwright measure x86_64/copy_user --sizes 64,4096 --fleet 10.0.0.7:8786
     """
@@ -104,8 +117,8 @@ def measure(
     if blocks is not None:
         if spec is not None:
             raise InputError("KERNEL and --blocks exclude each other")
-        others = (sizes, align, skew, cache, against, fleet)
-        if resume or raw or any(x is not None for x in others):
+        others = (sizes, align, skew, cache, against, fleet, estimate)
+        if resume or raw or stored or any(x is not None for x in others):
             raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
         with output.progress("measuring") as step:
             found = lw.measure_blocks(
@@ -124,6 +137,13 @@ def measure(
         raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
     if fleet is not None and resume:
         raise InputError("--resume goes on with a run of this machine; leave it or --fleet out")
+    if stored and estimate is None:
+        raise InputError("--stored goes with --estimate NAME")
+    if estimate is not None and (fleet, offset, skew, cache) != (None,) * 4:
+        raise InputError("--estimate takes --sizes, --align and --against only")
+    if estimate is not None and stored:
+        output.emit(lw.estimate(spec, estimate), as_json=as_json, as_csv=as_csv)
+        return 0
     how = (
         partial(lw.measure, spec, resume=resume)
         if fleet is None
@@ -133,7 +153,7 @@ def measure(
         rows = how(
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
-            alignments=None if align is None else options.alignments(align),
+            alignments=_alignments(align, estimate),
             skews=None if skew is None else _numbers("--skew", skew, "0,64,2048"),
             caches=CACHES if cache == "all" else (cache or "hot",),
             against=against,
@@ -141,11 +161,24 @@ def measure(
         )
     for line in rows.attrs.get("left_out", ()):
         print(f"loopwright: {line}", file=sys.stderr)
-    if as_json or as_csv:
+    if estimate is not None and rows["cycles"].notna().any():
+        output.emit(lw.estimate(spec, estimate, rows), as_json=as_json, as_csv=as_csv)
+    elif as_json or as_csv:
         output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
     else:
         measured.show(rows)
     return _verdict(rows)
+
+
+def _alignments(align: str | None, estimated: str | None) -> list[tuple[int, int]] | None:
+    """Return the alignments asked for, or those that tell a parameter."""
+    if align is not None:
+        return options.alignments(align)
+    if estimated is None:
+        return None
+    from loopwright.judging.estimate import alignments
+
+    return [*alignments(estimated)]
 
 
 @contextmanager

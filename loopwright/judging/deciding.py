@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from loopwright.histogram import Histogram
-from loopwright.judging import break_even
+from loopwright.judging import break_even, estimate
 from loopwright.judging.break_even import BreakEven
 from loopwright.judging.cases import Simulations
 from loopwright.judging.published import PublishedFigure, figures
@@ -76,7 +76,8 @@ def in_words(found: Study, known: Sequence[BreakEven]) -> str:
     for one in known:
         pair = one.simulated
         said = published(found, pair.margins.core.id, pair.variant, pair.against)
-        out.append("; ".join(part for part in (break_even.described(one), said) if part))
+        parts = (break_even.described(one), said, pair.alignment)
+        out.append("; ".join(part for part in parts if part))
     return ". ".join(out)
 
 
@@ -97,7 +98,7 @@ def decided(found: Study, calls: Simulations, sizes: Histogram | None) -> str:
 
 
 def first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:
-    """Say which parameter to measure first on which core, and by which command."""
+    """Say which parameter to measure first on which core, and the commands that print its value."""
     out = []
     for core, name, moves in break_even.first(known):
         who = next(
@@ -107,12 +108,13 @@ def first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> st
             for v in (one.simulated.variant, one.simulated.against)
             if name in one.simulated.margins.rests[v]
         )
-        partial = any(case.partial for case in cases)
-        spec = f"{found.kernel.id}/{who}"
-        how = (
-            f"loopwright kmod source {spec} -o kmod"
-            if partial
-            else f"loopwright measure {spec} --align 0:0,1:0"
-        )
+        told = f"--estimate {name}"
+        pairs = ",".join(f"{dst}:{src}" for dst, src in estimate.alignments(name))
+        how = f"loopwright measure {found.kernel.id}/{who} --align {pairs} {told}"
+        if any(case.partial for case in cases):
+            how = (
+                f"loopwright kmod source {found.kernel.id} -o kmod, then with what its run wrote "
+                f"loopwright import FILE and loopwright measure {found.kernel.id} {told} --stored"
+            )
         out.append(f"{name} on {core} (moves the speed by up to {moves:.0f} %): {how}")
     return "; ".join(out)

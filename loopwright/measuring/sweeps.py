@@ -12,7 +12,7 @@ from loopwright.kernels import Contract, Variant
 
 SIZES = (0, 1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)
-ALIGNMENTS = ((0, 0), (1, 0), (0, 1))  # destination and source, bytes from a page start
+ALIGNMENTS = ((0, 0), (8, 0), (1, 0), (0, 1))  # destination and source, bytes from a page start
 CACHES = ("hot", "cold")
 MOST_BYTES = 1 << 20
 _PAGE = 4096

@@ -15,6 +15,7 @@ from loopwright import files, harness, kernels, paths
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
+from loopwright.measuring import sweeps
 from loopwright.portable.kmod import generated
 from loopwright.version import VERSION
 
@@ -42,6 +43,8 @@ def write(
 ) -> list[PlacedSource]:
     """Write the module's sources to folder: all variants of an ISA, or those of specs.
 
+    With a variant goes the baseline of its routine.
+
     offsets are where behind a 64-byte boundary each one's code starts. A folder that holds
     anything but such sources is left alone: InputError.
     """
@@ -66,6 +69,9 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
         kernel, found = kernels.select(spec)
         if kernel.isa != isa:
             raise InputError(f"{spec} is of {kernel.isa}, and the module is for {isa}")
+        # A verdict on a variant needs its baseline, measured in the same run.
+        bases = {kernel.routines[v.routine].baseline for v in found}
+        found = [v for v in kernel.variants.values() if v in found or v.name in bases]
         chosen += [v for v in found if v not in chosen]
     if not chosen:
         raise InputError(f"there are no kernels of {isa}")
@@ -96,6 +102,9 @@ def _fill(folder: Path, isa: str, parts: Sequence[PlacedSource]) -> None:
         "@PROTOCOL@": str(harness.protocol()),
         "@VERSION@": VERSION,
         "@SOURCES@": _digest(parts),
+        "@SIZES@": " ".join(str(size) for size in sweeps.SIZES if size),
+        "@RECORDS@": " ".join(str(count) for count in sweeps.RECORDS if count),
+        "@ALIGNMENTS@": " ".join(f"{dst}:{src}" for dst, src in sweeps.ALIGNMENTS),
     }.items():
         script = folder / "run"
         script.write_text(script.read_text().replace(place, value))

@@ -1,0 +1,252 @@
+"""The value of an unmeasured parameter of a core, from measured calls that depend on it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from loopwright import harness, kernels
+from loopwright.code import assemble
+from loopwright.code.assemble import PRIVILEGED
+from loopwright.cores import microarchs
+from loopwright.cores.microarchs import Microarch
+from loopwright.cores.ranges import Range
+from loopwright.errors import InputError, unknown
+from loopwright.kernels import Variant
+from loopwright.machine import hosts
+from loopwright.predicting.calls import CallCost, CallQuestion, of_variants
+from loopwright.store.runs import Run, Store
+
+COLUMNS = [
+    "kernel", "microarch", "parameter", "value", "low", "high", "calls", "outside",
+    "error_percent", "machine", "set",
+]  # fmt: skip
+_SAMPLES = 17  # of a range of numbers
+_MOVES = 0.005  # of a call's cycles: one that a parameter moves by less tells nothing of it
+_ALIGNMENTS = (  # by the end of a parameter's name: calls whose difference it is
+    ("_odd_line_cycles", ((8, 0), (1, 0))),
+    ("_rate_unaligned", ((0, 0), (8, 0))),
+    ("odd_side", ((0, 8), (0, 1))),
+    ("_startup", ((0, 0),)),
+    ("", ((0, 0), (8, 0), (1, 0))),
+)
+
+
+def alignments(parameter: str) -> tuple[tuple[int, int], ...]:
+    """Return the alignments of calls that tell a parameter: destination and source, in bytes."""
+    return next(pairs for end, pairs in _ALIGNMENTS if parameter.endswith(end))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A measured call: its variant, where it ran, its size in bytes or records, its cycles."""
+
+    variant: Variant
+    in_kernel: bool
+    size: int
+    dst: int
+    src: int
+    cycles: float
+
+    @property
+    def alike(self) -> tuple[str, int]:
+        return self.variant.id, self.size
+
+
+def estimate(spec: str, parameter: str, rows: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return the value of a parameter at which simulated calls cost what was measured.
+
+    spec is KERNEL or KERNEL/VARIANT. rows are those of measure on this machine; where left out,
+    what the results store has of any machine, runs of the kernel module with it. There is a row for
+    each core (microarch). value is the median over calls that depend on the parameter, low to high
+    the middle half of them. outside says how many calls lie beyond its range, error_percent how
+    far the simulated calls are off with the value, set the option by which other verbs take it. A
+    call is compared with one of its size that does not depend on the parameter, where there is one:
+    an error of the simulator in both then cancels. InputError where no call tells the parameter.
+    """
+    _, variants = kernels.select(spec)
+    measured = _measured(variants, rows) if rows is not None else _stored(variants)
+    if not measured:
+        raise InputError(f"{spec}: no measured calls are known; measure them first")
+    out = [_row(spec, parameter, *where, calls) for where, calls in measured.items()]
+    return pd.DataFrame(out, columns=COLUMNS)
+
+
+def _measured(
+    variants: Sequence[Variant], rows: pd.DataFrame
+) -> Mapping[tuple[str, str], list[_Call]]:
+    core = hosts.microarch()
+    if core is None:
+        raise InputError("no core.toml describes this machine; `loopwright calibrate` makes one")
+    by_name = {v.name: v for v in variants}
+    mine = rows[(rows["quantity"] == "call") & (rows["cache"] == "hot") & (rows["cycles"] > 0)]
+    calls = [
+        _Call(
+            variant,
+            False,
+            int(row["size_bytes"]) // kernels.contract_of(variant).count_bytes,
+            int(row["dst_align"]),
+            int(row["src_align"]),
+            float(row["cycles"]),
+        )
+        for row in mine.to_dict("records")
+        if (variant := by_name.get(row["variant"]))
+    ]
+    return {(core, hosts.machine()): calls} if calls else {}
+
+
+def _stored(variants: Sequence[Variant]) -> Mapping[tuple[str, str], list[_Call]]:
+    found: dict[tuple[str, str], list[_Call]] = {}
+    with closing(Store.open()) as store:
+        for run in store.runs():
+            try:
+                facts, host = hosts.of_banner(run.banner)
+            except ValueError:  # listed, and used for nothing
+                continue
+            if host.core and run.protocol == harness.protocol():
+                calls = [c for v in variants for c in _recorded(store, run, v)]
+                if calls:
+                    found.setdefault((host.core, hosts.machine(facts)), []).extend(calls)
+    return found
+
+
+def _recorded(store: Store, run: Run, variant: Variant) -> Iterator[_Call]:
+    code = assemble.code_hash(variant)
+    own_gate = not kernels.contract_of(variant).faulting or PRIVILEGED & {*variant.alternatives}
+    for record in store.records(run, variant.kernel):
+        answer = record.answer
+        if record.variant != variant.name or answer["refused"] or not answer["cycles"]:
+            continue
+        # Where its caller has stac and clac, a figure of the kernel holds what is not simulated.
+        if record.object == code or (record.object == f"kernel:{code}" and own_gate):
+            yield _Call(
+                variant,
+                record.object != code,
+                answer["count"],
+                answer["dst_align"],
+                answer["src_align"],
+                answer["cycles"],
+            )
+
+
+def _row(
+    spec: str, parameter: str, core_id: str, machine: str, calls: Sequence[_Call]
+) -> list[object]:
+    core = microarchs.load(core_id)
+    one = _range(core, parameter)
+    texts = [*dict.fromkeys(one.text(n / (_SAMPLES - 1)) for n in range(_SAMPLES))]
+    if not one.numeric:
+        texts = [*one.values]
+    found = [_simulated(core, {parameter: text}, calls) for text in texts]
+    costs = np.array(
+        [[c.cycles if isinstance(c, CallCost) else np.nan for c in of] for of in found]
+    )
+    cycles = np.array([call.cycles for call in calls])
+    known = ~np.isnan(costs).any(axis=0)
+    moves = known & (np.ptp(costs, axis=0) > _MOVES * cycles)
+    if not known.any():
+        raise InputError(next(str(c) for of in found for c in of if isinstance(c, InputError)))
+    if not moves.any():
+        raise InputError(
+            f"{spec}: no measured call depends on {parameter} of {core_id}; "
+            "measure a variant and alignments that do"
+        )
+    excess = _excess(calls, costs, cycles, known & ~moves)[:, moves]
+    error = np.abs(excess) / cycles[moves]
+    if one.numeric and len(texts) == _SAMPLES:
+        places, outside = _places(excess)
+        low, value, high = (
+            float(f"{one.at(float(np.quantile(places, share))):.4g}") for share in (0.25, 0.5, 0.75)
+        )
+        low, high = sorted((low, high))
+        text = f"{value:.4g}"
+        shown: tuple[object, ...] = (value, low, high)
+        at = float(np.median(places)) * (_SAMPLES - 1)
+        off = _between(error, at)
+    else:
+        best = int(error.mean(axis=1).argmin())
+        text = texts[best]
+        shown, outside, off = (text, text, text), 0, float(error[best].mean())
+    return [
+        spec, core_id, parameter, *shown, int(moves.sum()), outside, 100 * off, machine,
+        f"--set {parameter}={text}",
+    ]  # fmt: skip
+
+
+def _between(error: NDArray[np.float64], at: float) -> float:
+    """Return the mean error at a place between samples."""
+    mean = error.mean(axis=1)
+    return float(np.interp(at, range(len(mean)), mean))
+
+
+def _range(core: Microarch, parameter: str) -> Range:
+    known = {one.name: one for one in core.ranges if one.varied}
+    if parameter not in known:
+        if core.entry(parameter):
+            raise InputError(
+                f"{parameter} of {core.id} has no range in its core.toml: it is not unmeasured"
+            )
+        raise unknown("parameter", parameter, known)
+    return known[parameter]
+
+
+def _simulated(
+    core: Microarch, given: Mapping[str, str], calls: Sequence[_Call]
+) -> list[CallCost | InputError]:
+    """Return simulated costs of calls, or why there is none."""
+    rest = {
+        one.name: one.text(0.0)
+        for one in core.ranges
+        if one.varied and one.likely is None and one.name not in given
+    }
+    of_code: dict[tuple[str, bool], list[int]] = {}
+    for n, call in enumerate(calls):
+        of_code.setdefault((call.variant.id, call.in_kernel), []).append(n)
+    questions = [
+        CallQuestion(
+            calls[some[0]].variant,
+            core,
+            [(calls[n].size, calls[n].dst, calls[n].src) for n in some],
+            {**rest, **given},
+            in_user_space=not calls[some[0]].in_kernel,
+        )
+        for some in of_code.values()
+    ]
+    out: dict[int, CallCost | InputError] = {}
+    for some, answers in zip(of_code.values(), of_variants(questions), strict=True):
+        out |= zip(some, answers, strict=True)
+    return [out[n] for n in range(len(calls))]
+
+
+def _excess(
+    calls: Sequence[_Call],
+    costs: NDArray[np.float64],
+    cycles: NDArray[np.float64],
+    steady: NDArray[np.bool_],
+) -> NDArray[np.float64]:
+    """Return simulated less measured cycles, by sample and call, beside those of a steady call."""
+    excess: NDArray[np.float64] = costs - cycles
+    out = excess.copy()
+    for n, call in enumerate(calls):
+        beside = [m for m, other in enumerate(calls) if steady[m] and other.alike == call.alike]
+        if beside and not steady[n]:
+            out[:, n] -= excess[:, beside].mean(axis=1)
+    return out
+
+
+def _places(excess: NDArray[np.float64]) -> tuple[list[float], int]:
+    """Return where each call's excess is 0, from 0 to 1, and how many are not within the range."""
+    places, outside = [], 0
+    last = len(excess) - 1
+    for of_call in excess.T:
+        turns = np.flatnonzero((of_call[:-1] > 0) != (of_call[1:] > 0))
+        if len(turns):
+            n = int(turns[0])
+            places.append(float((n + of_call[n] / (of_call[n] - of_call[n + 1])) / last))
+        else:
+            outside += 1
+            places.append(float(np.abs(of_call).argmin() / last))
+    return places, outside
