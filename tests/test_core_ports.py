@@ -51,19 +51,24 @@ def test_a_core_without_figures_has_no_picture(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("core", microarchs.ids())
-def test_each_core_is_headed_by_its_ports_once(core, capsys, tmp_path):
+def test_each_core_has_a_legend_of_its_ports_once(core, capsys, tmp_path):
     code = STORE[microarchs.load(core).isa]
     blocks = tmp_path / "blocks.csv"
     blocks.write_text(f"id,hex\none,{code}\ntwo,{code}\n")
     assert run_cli(["predict", "--blocks", str(blocks), "--microarch", core, "--ports"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    heads = [n for n, line in enumerate(lines) if line.endswith(": what runs on which port")]
-    assert len(heads) == 1
-    names = lines[heads[0] + 1]
-    assert names.split() == list(core_ports.names(microarchs.load(core)))
-    assert len(names) <= 80
-    picture = lines[heads[0] + 3 : lines.index("", heads[0])]
-    for use, line in zip(core_ports.uses(microarchs.load(core)), picture, strict=True):
-        assert line.startswith(use.kind)
-        marked = "".join(names[n] for n, mark in enumerate(line) if mark == "\N{BLACK CIRCLE}")
-        assert marked == use.ports
+    out = capsys.readouterr().out
+    about = microarchs.load(core)
+    head = f"ports of {about.name}: "
+    assert out.count(head) == 1
+    legend = " ".join(out[out.index(head) + len(head) :].split())
+    called = core_ports.called(about)
+    assert len(set(called.values())) == len(called)
+    for use in core_ports.uses(about):
+        assert f"{use.kind} {' '.join(called[letter] for letter in use.ports)}" in legend
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_port_without_a_name_of_its_vendor_has_that_of_uops_info():
+    called = core_ports.called(microarchs.load("skylake"))
+    assert called == {letter: f"p{letter}" for letter in "01234567"}
+    assert core_ports.called(microarchs.load("zen2"))["4"] == "AGU0"

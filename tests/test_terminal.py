@@ -15,7 +15,10 @@ import click
 import pytest
 from click.shell_completion import BashComplete
 
+import loopwright as lw
+from loopwright import toolchain
 from loopwright.cli import cli
+from loopwright.machine import hosts
 
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 TABLE = ("predict", "x86_64/clear_user")
@@ -27,6 +30,7 @@ def on_terminal(width: int, *arguments: str, **environment: str) -> str:
     if process == 0:
         size = struct.pack("HHHH", 40, width, 0, 0)
         fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # bars
         inherited = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
         os.execve(
             LOOPWRIGHT, [LOOPWRIGHT, *arguments], {**inherited, "TERM": "xterm"} | environment
@@ -64,18 +68,106 @@ def test_every_verb_shows_an_example(verb):
         assert re.search(rf"^ +loopwright {verb}\b", text, re.M), one.name
 
 
-@pytest.mark.parametrize("width", [60, 90])
-def test_a_table_fits_the_window_and_loses_no_figure(width):
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", on_terminal(width, *TABLE))
-    assert max(map(len, text.splitlines())) <= width
-    for whole in ("48", "59", "port", "0"):
-        assert whole in text
-    joined = "".join(text.split())
-    assert "startup" in joined or "star" in joined
+WIDTHS = (80, 100, 120, 200)
+LOOP = """\
+.Lsum:
+	addq (%rdi,%rax), %rdx
+	movq %rdx, (%rsi,%rax)
+	addq $8, %rax
+	cmpq %rcx, %rax
+	jne .Lsum
+"""
+CORES = "sandybridge,zen2,zen3"
+
+
+def shown(width: int, *arguments: str) -> str:
+    """Return what a terminal shows, without colours and bars."""
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", on_terminal(width, *arguments))
+    assert max(map(len, text.splitlines())) <= width, text
+    return text
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory):
+    path = tmp_path_factory.mktemp("terminal") / "loop.s"
+    path.write_text(LOOP)
+    return str(path)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
+    one = shown(width, "predict", "--asm", loop, "--microarch", "zen2")
+    head = next(line for line in one.splitlines() if "microarch" in line)
+    assert re.search(r"microarch +cycles +bottleneck", head)
+    row = next(line for line in one.splitlines() if line.startswith(".Lsum"))
+    assert row.split()[:3] == [".Lsum", "zen2", "1.00"]
+    assert "loop-carried dependency: addq $8, %rax" in " ".join(one.split())
+    for limit, figure in (("ports", "1.00"), ("dispatch", "0.80"), ("branches", "1.00")):
+        assert re.search(rf"^{limit} +{figure}$", one, re.M), one
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_sweep_is_a_line_and_a_strip_of_64_offsets(loop, width):
+    text = shown(width, "predict", "--asm", loop, "--microarch", CORES, "--offset", "all")
+    rows = lw.predict(asm=LOOP, microarch="zen2", offset="all")
+    slow = rows.loc[rows["cycles"] > rows["cycles"].min(), "offset"]
+    joined = " ".join(text.split())
+    assert 0 < len(slow) < 64
+    assert "zen2, zen3" in joined  # they say the same
+    [strip] = {line[-64:] for line in text.splitlines() if "\N{FULL BLOCK}" in line[-64:]
+               and "fastest" not in line}  # fmt: skip
+    assert [n for n, mark in enumerate(strip) if mark != "\N{MIDDLE DOT}"] == list(slow)
+    if width >= 100:
+        assert re.search(rf"1\.00 at [\d -]+, 2\.00 at {slow.min()}-{slow.max()}\b", text), text
+    assert len(text.splitlines()) < 20
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_this_machine_is_in_the_default_table(loop, width):
+    if toolchain.host_isa() != "x86_64" or hosts.microarch() is None:
+        pytest.skip("no core.toml describes this machine")
+    text = " ".join(shown(width, "predict", "--asm", loop).split())
+    assert f"{hosts.microarch()} (this machine)" in text
+    named = " ".join(shown(width, "predict", "--asm", loop, "--microarch", "host").split())
+    assert "(this machine)" in named
+
+
+# What a user of each verb asks, and the heads of the columns that answer it.
+ANSWERS = {
+    "several models": (("predict", "LOOP", "--model", "all"), ("pipeline", "llvm-mca")),
+    "a kernel": (("predict", "x86_64/clear_user", "--microarch", CORES), ("variant", "cycles")),
+    "whole calls": (
+        ("predict", "x86_64/clear_user/plain", "--sizes", "64", "--microarch", "zen2"),
+        ("size", "cycles"),
+    ),
+    "a listing": (
+        ("predict", "LOOP", "--microarch", "zen2", "--ports", "--offset", "60"),
+        ("AGU0", "STD", "end of a line"),
+    ),
+    "sources": (("predict", "LOOP", "--microarch", "zen2", "--sources"), ("uops-info",)),
+    "a timeline": (("predict", "LOOP", "--microarch", "zen2", "--timeline", "2"), ("1.2",)),
+    "trace": (("trace", "x86_64/clear_user/plain", "--size", "16"), ("text", "store")),
+    "list": (("list",), ("kernel", "variants")),
+    "list of cores": (("list", "microarchs"), ("role", "zen2")),
+    "core": (("core", "zen2"), ("figure", "value", "confidence")),
+    "doctor": (("doctor",), ("part", "state", "mend")),
+    "check": (("check", "x86_64/put_event/masked"), ("passed",)),
+    "compare": (("compare", "x86_64/put_event", "--no-measure"), ("pipeline",)),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("what", ANSWERS)
+def test_each_verb_shows_its_answer(what, width, loop):
+    arguments, heads = ANSWERS[what]
+    given = [x for a in arguments for x in (("--asm", loop) if a == "LOOP" else (a,))]
+    text = shown(width, *given)
+    for head in heads:
+        assert head in text, text
 
 
 def test_a_terminal_has_colour_unless_it_is_not_wanted():
-    assert "\x1b[2m" in on_terminal(80, *TABLE)
+    assert "\x1b[1m" in on_terminal(80, *TABLE)
     plain = on_terminal(80, *TABLE, NO_COLOR="1")
     assert not re.search(r"\x1b\[(3[0-9]|4[0-9]|9[0-9])", plain)
 
@@ -86,6 +178,7 @@ def test_in_a_pipe_a_row_is_a_line_whatever_the_window():
     assert "\x1b" not in narrow
     rows = [line for line in narrow.splitlines() if "sandybridge" in line or "zen2" in line]
     assert len(rows) == 14
+    assert "(this machine)" not in narrow
     assert all("pipeline" in row for row in rows)
 
 

@@ -39,8 +39,9 @@ def parse_hex(text: str) -> bytes:
         if code := bytes.fromhex(text):
             return code
     except ValueError:
-        pass  # it may begin with 0x; else it is said below what is wrong
-    digits = re.sub(r"\s+", "", text).lower().removeprefix("0x")
+        pass  # it may be written otherwise; else it is said below what is wrong
+    # As listings, debuggers and C have it, too: 0x48, 48:83, \x48.
+    digits = re.sub(r"(?:^|(?<=[\s,:;]))0x|\\x|[\s,:;]+", "", text.strip(), flags=re.I).lower()
     if not digits:
         raise InputError("the hex string is empty; give the bytes of at least one instruction")
     wrong = re.search(r"[^0-9a-f]", digits)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopwright import toolchain
-from loopwright.code import decode, elf, lines, objects
+from loopwright.code import decode, elf, lines, objects, pasted
 from loopwright.code.elf import Section, Symbol
+from loopwright.code.pasted import Pasted
 from loopwright.code.pieces import Piece, moved, of_loops, undisturbed
 from loopwright.errors import InputError, unknown
 from loopwright.rows import Rows
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 ISAS = ("x86_64", "arm64")
 _ERROR = re.compile(r":(?P<line>\d+): Error: (?P<what>.*)")
-# A register without the percent sign that AT&T syntax gives it.
-_INTEL = re.compile(r"(?<![%\w])(?:[re][abcd]x|[re][sd]i|[re][sb]p|r\d+[dwb]?|[xyz]mm\d+)\b")
 _LABEL = re.compile(r"^\s*([\w.$]+):")
 _OF_COMPILER = re.compile(r"\.L(?:F[BE]|LF|VL|B[BE]|BI|M|text|etext|debug|ASF|S?FDE|E?CIE)[\w.]*")
 
@@ -130,15 +129,20 @@ def _whole(section: Section, name: str) -> Piece:
 
 
 def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assembled:
-    """Assemble text for an ISA, or for the one that takes it; InputError that names the line."""
+    """Assemble text for an ISA, or for the one that takes it; InputError that names the line.
+
+    The text is what pasted.read takes.
+    """
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
+    given = pasted.read(text)
+    isa = isa or given.isa
     if isa is not None:
-        return _assemble(text, isa, name)
+        return _assemble(given, isa, name)
     refused: list[_RefusedError] = []
     for candidate in _assemblers():
         try:
-            return _assemble(text, candidate, name)
+            return _assemble(given, candidate, name)
         except _RefusedError as error:
             refused.append(error)
     nearest = min(refused, key=lambda error: error.count)
@@ -167,33 +171,33 @@ def _assemblers() -> list[str]:
     return there
 
 
-def _assemble(text: str, isa: str, name: str) -> Assembled:
+def _assemble(given: Pasted, isa: str, name: str) -> Assembled:
+    text = given.text
+    syntax = ["-Wa,-msyntax=intel,-mnaked-reg"] if given.intel and isa == "x86_64" else []
     tools = toolchain.find(isa)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
         source, obj = (Path(scratch, f"text.{end}") for end in ("s", "o"))
         source.write_text(text if text.endswith("\n") else text + "\n")
         done = subprocess.run(
             # With the names of local labels and with lines, which loops are called by.
-            [tools.gcc, "-g", "-Wa,--keep-locals", "-c", str(source), "-o", str(obj)],
+            [tools.gcc, "-g", "-Wa,--keep-locals", *syntax, "-c", str(source), "-o", str(obj)],
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
         )
         if done.returncode:
-            raise _refusal(done.stderr, text, isa, name)
+            raise _refusal(done.stderr, isa, name)
         sections, table = elf.read(obj), lines.read(obj)
     if not sections:
         raise InputError(f"{name} holds no instruction; give the text of a loop")
     return Assembled(tuple(text.splitlines()), tuple(sections), table)
 
 
-def _refusal(stderr: str, text: str, isa: str, name: str) -> _RefusedError:
+def _refusal(stderr: str, isa: str, name: str) -> _RefusedError:
     """Return the error for what the assembler said, with the line of the text."""
     found = list(_ERROR.finditer(stderr))
     if not found:
         return _RefusedError(f"{name} does not assemble: {stderr.strip().splitlines()[0]}", isa, 1)
     line, what = int(found[0].group("line")), found[0].group("what")
-    if isa == "x86_64" and _INTEL.search(text.splitlines()[line - 1]):
-        what += "; for Intel syntax put `.intel_syntax noprefix` in the first line"
     return _RefusedError(f"{name} line {line}: {what}", isa, len(found))

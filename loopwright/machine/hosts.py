@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from loopwright import harness, paths, toolchain
+from loopwright.cores import microarchs
+from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.machine.facts import Facts
 from loopwright.machine.recognise import Recognition, recognise
 
+HOST = "host"  # stands for this machine's core in a list of cores
 PMU = "perf-rdpmc"  # the clock that counts core cycles
 
 
@@ -42,6 +45,27 @@ def lacks(isa: str, needs: Iterable[str]) -> list[str]:
 def microarch() -> str | None:
     """Return the id of the core that this host is, or None where no core.toml describes it."""
     return recognise(here()).core
+
+
+def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
+    """Resolve "ID[,ID]", "all" or None to cores of the given ISA; "host" is this machine's core.
+
+    None are the targets and this machine's core. InputError where a named core is unknown or of
+    another ISA, and for host where no core.toml describes this machine.
+    """
+    own = microarch()
+    if spec is None:
+        chosen = microarchs.select(None, isa)
+        mine = [microarchs.load(own)] if own else []
+        return chosen + [c for c in mine if c not in chosen and isa in (None, c.isa)]
+    names = [name.strip() for name in spec.split(",")]
+    if HOST in names and own is None:
+        raise InputError(
+            f"no core.toml describes this machine ({machine()}): name a core, "
+            "or make one of it with `loopwright calibrate`"
+        )
+    resolved = [own if own and name == HOST else name for name in names]
+    return microarchs.select(",".join(dict.fromkeys(resolved)), isa)
 
 
 def machine(facts: Facts | None = None) -> str:

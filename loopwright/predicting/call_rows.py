@@ -7,10 +7,11 @@ from typing import Any
 from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.code.placement import Placement
-from loopwright.cores import features, microarchs
+from loopwright.cores import features
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.machine import hosts
 from loopwright.predicting import calls, ranges
 from loopwright.predicting.call_cache import Place
 from loopwright.predicting.call_sizes import Calls
@@ -95,10 +96,10 @@ def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microar
     """Yield each variant with each core that it is to be predicted for."""
     if spec == "all":
         found = [v for kernel in kernels.every() for v in kernel.variants.values()]
-        cores = microarchs.select(microarch)
+        cores = hosts.cores(microarch)
     else:
         kernel, found = kernels.select(spec)
-        cores = microarchs.select(microarch, kernel.isa)
+        cores = hosts.cores(microarch, kernel.isa)
     for variant in found:
         for core in cores:
             if core.isa == kernels.load(variant.kernel).isa:

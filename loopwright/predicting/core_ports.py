@@ -46,3 +46,9 @@ def uses(core: Microarch) -> list[Use]:
         if ports:
             found.append(Use(kind, ports))
     return found
+
+
+def called(core: Microarch) -> dict[str, str]:
+    """Return what the vendor calls each port, by its letter; p and the letter where unnamed."""
+    given = core.parameters.get("port_names", {})
+    return {letter: str(given.get(letter, f"p{letter}")) for letter in names(core)}

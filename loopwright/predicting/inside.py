@@ -18,7 +18,7 @@ _WHERE = ("microarch", "model", "notion", "offset")
 _CYCLES = tuple(f"{step}_cycle" for step in STEPS)
 _TIMELINE = ("iteration", "instruction", "text", "uop", "role", "how", "port")
 _NEVER_NONE = ("role", "port")
-_PORTS = ("instruction", "text", "form", "port", "uops_per_iteration")
+_PORTS = ("instruction", "text", "form", "port", "uops_per_iteration", "address", "bytes", "chain")
 
 Row = dict[str, Any]
 
@@ -77,12 +77,20 @@ def answer_ports(asked: Question) -> Rows:
     """Return how many uops an iteration each instruction runs on each port, by the simulator.
 
     The arguments are those of predict. One row for each instruction and port of the core:
-    instruction (from 0), text, form (its row in instructions.csv), port and uops_per_iteration.
-    A block without an answer has one row with the error. InputError as timeline.
+    instruction (from 0), text, form (its row in instructions.csv), port, uops_per_iteration,
+    address (of its first byte, from the start of the 64-byte line that the block begins in), bytes,
+    and chain: whether it is on the longest chain of dependencies from one iteration to the next. A
+    block without an answer has one row with the error. InputError as timeline.
     """
     simulator = _simulator(asked, "the use of ports")
 
     def rows(block: Block, found: Row) -> Iterator[Row]:
+        chain = {
+            n
+            for one in found["limits"]
+            if one["limit"] == "dependencies"
+            for n in one["instructions"]
+        }
         for n, (ins, uses) in enumerate(zip(block.instructions, found["ports"], strict=True)):
             for port, count in zip(found["port_names"], uses, strict=True):
                 yield {
@@ -91,6 +99,9 @@ def answer_ports(asked: Question) -> Rows:
                     "form": found["forms"][n],
                     "port": port,
                     "uops_per_iteration": round(count, 3),
+                    "address": block.offset + ins.address,
+                    "bytes": len(ins.code),
+                    "chain": n in chain,
                 }
 
     return _gather(
@@ -98,7 +109,11 @@ def answer_ports(asked: Question) -> Rows:
         (*_WHERE, *_PORTS, "error"),
         lambda block, core: simulator.inside([block], core)[0],
         rows,
-        {"instruction": "Int64", "uops_per_iteration": "float64"},
+        {
+            **dict.fromkeys(("instruction", "address", "bytes"), "Int64"),
+            "uops_per_iteration": "float64",
+            "chain": "boolean",
+        },
     )
 
 

@@ -46,7 +46,8 @@ class Answer:
 
     startup is what comes once before the first (of a string instruction), in cycles; None where it
     is not known. low and high are what the cycles are between where they rest on a parameter that
-    nobody has measured, else None. note says what of the block the model leaves out.
+    nobody has measured, else None. note says what of the block the model leaves out. limits are all
+    that the model sees of what limits the block, each with its figure.
     """
 
     cycles: float | None
@@ -56,6 +57,7 @@ class Answer:
     low: float | None = None
     high: float | None = None
     note: str = ""
+    limits: str = ""
 
     @classmethod
     def none(cls, why: str) -> "Answer":

@@ -12,7 +12,7 @@ from loopwright.code.loops import STRING_BYTES
 from loopwright.code.outline import Outline, outlines
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
-from loopwright.predicting import ranges
+from loopwright.predicting import limits, ranges
 from loopwright.predicting.forms import TABLE
 from loopwright.predicting.model import Answer, Block, unfit
 
@@ -98,13 +98,13 @@ class Pipeline:
             pairs = [(blocks[n].code, blocks[n].offset) for n in chosen]
             found = machine.predict(pairs, notion=notion, bottleneck=named)
             for n, row in zip(chosen, found, strict=True):
-                answers[n] = _answer(row)
+                answers[n] = _answer(row, blocks[n], core)
         return [answers[n] for n in range(len(blocks))]
 
     def inside(
         self, blocks: Sequence[Block], core: Microarch, *, iterations: int = 0
     ) -> list[dict[str, Any]]:
-        """Say for each block what its uops do: "ports" and "port_names", or an "error".
+        """Say for each block what its uops do: "ports", "port_names" and "limits", or an "error".
 
         With iterations, "timeline" holds that many; models/pipeline/README.md names its keys.
         """
@@ -120,7 +120,7 @@ class Pipeline:
             (row,) = machine.predict(
                 [(block.code, block.offset)],
                 notion=block.notion,
-                bottleneck=False,
+                bottleneck=not iterations,
                 ports=not iterations,
                 timeline=iterations,
             )
@@ -217,10 +217,14 @@ def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
     return Answer.none(unfit(block))
 
 
-def _answer(row: dict[str, Any]) -> Answer:
+def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if row["cycles"] is None:
         return Answer.none(row["error"])
-    return Answer(round(row["cycles"], 3), row["bottleneck"] or "", note=row["note"])
+    cycles, known, note = round(row["cycles"], 3), limits.of_row(row), row["note"]
+    if not known:
+        return Answer(cycles, row["bottleneck"] or "", note=note)
+    said = limits.words(known, row["cycles"], block, core)
+    return Answer(cycles, said, note=note, limits=limits.figures(known))
 
 
 def _rate_alone(block: Block) -> str:
@@ -244,7 +248,7 @@ def _rate(machine: "Core", block: Block, core: Microarch) -> Answer:
         blocks = [(block.code, block.offset)]
         (row,) = machine.predict(blocks, notion="unrolled", bottleneck=False, count=size // element)
         if row["cycles"] is None:
-            return _answer(row)
+            return Answer.none(row["error"])
         ends.append(row["cycles"])
     slope = (ends[1] - ends[0]) * STRING_BYTES / (_LONG - _SHORT)
     startup = max(round(ends[0] - slope * _SHORT / STRING_BYTES, 3), 0.0)

@@ -26,6 +26,7 @@ COLUMNS = (
     "low",
     "high",
     "note",
+    "limits",
 )
 _TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles", "low", "high"), "float64")
 
@@ -49,7 +50,9 @@ def answer(asked: Question) -> Rows:
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
     and startup_cycles (once, before the first iteration of a string instruction); low and high, in
     cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
-    of the block the model leaves out, in sentences after "; ".
+    of the block the model leaves out, in sentences after "; "; limits gives each limit that the
+    simulator sees with its own figure, cycles an iteration as if the core had no other, those that
+    bind first.
 
     With sizes, rows are of whole calls (notion call): sizes in bytes (records of a routine that
     stores records) as numbers, "64,256", or FILE[:MAP] with a bpftrace histogram; align where
@@ -123,4 +126,5 @@ def _ask(
             answer.low,
             answer.high,
             answer.note,
+            answer.limits,
         )

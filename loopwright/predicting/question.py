@@ -5,9 +5,9 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
+from loopwright.machine import hosts
 from loopwright.predicting import subjects
 from loopwright.predicting.call_sizes import Alignments, Calls, Sizes
 from loopwright.predicting.subjects import Subject
@@ -115,13 +115,13 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
     from loopwright import kernels
 
     if spec == EVERY:
-        for core in microarchs.select(microarch):
+        for core in hosts.cores(microarch):
             chosen = [k for k in kernels.every() if k.isa == core.isa]
             variants = [v for kernel in chosen for v in kernel.variants.values()]
             yield core, subjects.of_variants(variants, core, notion)
         return
     kernel, variants = kernels.select(spec)
-    for core in microarchs.select(microarch, kernel.isa):
+    for core in hosts.cores(microarch, kernel.isa):
         yield core, subjects.of_variants(variants, core, notion)
 
 
@@ -142,7 +142,7 @@ def _of_blocks(path: Path, microarch: str | None, notion: str | None) -> Selecte
 
 def _of_rows(rows: list[subjects.BlockRow], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
-    cores = microarchs.select(microarch, isa)
+    cores = hosts.cores(microarch, isa)
     found = {one: subjects.of_rows(rows, one, notion) for one in {core.isa for core in cores}}
     for core in cores:
         yield core, found[core.isa]
@@ -152,7 +152,7 @@ def _of_assembly(text: str, isa: str | None, microarch: str | None, notion: str 
     from loopwright.code import snippet
 
     if isa is None and microarch not in (None, EVERY):
-        isa = microarchs.select(microarch)[0].isa
+        isa = hosts.cores(microarch)[0].isa
     yield from _of_pieces(snippet.pieces(text, isa), microarch, notion)
 
 
@@ -163,5 +163,5 @@ def _of_object(spec: str, microarch: str | None, notion: str | None) -> Selected
 
 
 def _of_pieces(found: Sequence["Piece"], microarch: str | None, notion: str | None) -> Selected:
-    for core in microarchs.select(microarch, found[0].isa):
+    for core in hosts.cores(microarch, found[0].isa):
         yield core, [subjects.of_piece(piece, core, notion) for piece in found]

@@ -1,6 +1,7 @@
 """Terminal views of what happens inside a core: a chart of the timeline, a table of ports."""
 
 from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from loopwright.cli.views import table
@@ -20,6 +21,11 @@ LEGEND = (
     "X dispatched to the port, E executed, R retired"
 )
 _WIDE_ENOUGH_FOR_REASONS = 120
+_LINE = 64
+_CELL = 4  # columns of a figure
+_LEAST_UOPS = 0.005  # that are shown
+_LEAST_TEXT = 16
+_BEFORE = "  at     "
 _WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
 
 Row = dict[str, Any]
@@ -39,44 +45,67 @@ def timeline(rows: Rows) -> None:
 
 
 def ports(rows: Rows) -> None:
-    """Print a table of uops an iteration: a line an instruction, a column a port that is used.
+    """Print an annotated listing of each block, and beneath the last of a core what its ports do.
 
-    Each core is headed by a picture of its ports.
+    A line an instruction: where it lies, its text, whether it is on the longest chain of
+    dependencies, and its uops an iteration by port. A rule stands where a 64-byte line ends.
     """
-    console = table.console()
-    drawn = ""
-    for title, part in _by_block(rows):
-        if part[0]["microarch"] != drawn:
-            if drawn:
-                console.print()
-            drawn = part[0]["microarch"]
-            _core(console, microarchs.load(drawn))
-        console.print(f"{title}: uops an iteration by port", style="bold")
-        names = dict.fromkeys(row["port"] for row in part)
-        all_uops = dict.fromkeys(names, 0.0)
-        lines = []
-        for instruction, uses in groupby(part, key=lambda row: row["instruction"]):
-            of_one = list(uses)
-            lines.append({"instruction": instruction, "text": of_one[0]["text"]})
-            for row in of_one:
-                uops = row["uops_per_iteration"]
-                lines[-1][row["port"]] = uops or None
-                all_uops[row["port"]] += uops
-        used = {port: uops or None for port, uops in all_uops.items()}
-        table.draw(Rows.of([*lines, {"instruction": None, "text": "all", **used}]))
+    parts = _by_block(rows)
+    for n, (title, part) in enumerate(parts):
+        core = microarchs.load(part[0]["microarch"])
+        table.console().print(f"{title}: uops an iteration by port", style="bold")
+        _listing(part, core)
+        if n + 1 == len(parts) or parts[n + 1][1][0]["microarch"] != core.id:
+            _legend(core)
+        print()
 
 
-def _core(console: "Console", core: Microarch) -> None:
-    """Print a core's ports side by side, and below each what runs there."""
-    names, used = core_ports.names(core), core_ports.uses(core)
-    width = max(len(use.kind) for use in used)
-    console.print(f"{core.name}: what runs on which port", style="bold")
-    console.print(f"{'':<{width}}  {'  '.join(names)}", highlight=False)
-    console.print("\u2500" * (width + 3 * len(names)))
-    for use in used:
-        marks = "  ".join("\u25cf" if name in use.ports else " " for name in names)
-        console.print(f"{use.kind:<{width}}  {marks.rstrip()}")
-    console.print()
+def _listing(rows: list[Row], core: Microarch) -> None:
+    called = core_ports.called(core)
+    used = [p for p in dict.fromkeys(r["port"] for r in rows) if _uops(rows, p)]
+    lines = [list(of_one) for _, of_one in groupby(rows, key=lambda row: row["instruction"])]
+    text = max(len(str(line[0]["text"])) for line in lines)
+    cells = {p: max(_CELL, len(called[p])) for p in used}
+    room = table.console().width - sum(cells.values()) - len(cells) - len(_BEFORE)
+    text = max(min(text, room), _LEAST_TEXT)
+    heads = " ".join(called[p].rjust(cells[p]) for p in used)
+    print(f"{_BEFORE}{'instruction':<{text}} {heads}")
+    width = len(_BEFORE) + text + 1 + len(heads)
+    print("\u2500" * width)
+    for line in lines:
+        first = line[0]
+        uses = {row["port"]: row["uops_per_iteration"] for row in line}
+        counts = " ".join(_cell(uses.get(p, 0)).rjust(cells[p]) for p in used)
+        shown = " ".join(str(first["text"]).split())
+        mark = "\u25cf" if first["chain"] else " "
+        print(f"{first['address']:>4}  {mark}  {shown[:text]:<{text}} {counts}".rstrip())
+        end = first["address"] + first["bytes"]
+        over = end % _LINE
+        if over < first["bytes"] and line is not lines[-1]:
+            cut = f"; {over} bytes of the instruction above lie behind it" if over else ""
+            print(f"{'':>4}  -- end of a line of {_LINE} bytes{cut} --")
+    total = " ".join(f"{_uops(rows, p):.2f}".rjust(cells[p]) for p in used)
+    print(f"{'':<{len(_BEFORE)}}{'all':<{text}} {total}")
+
+
+def _uops(rows: list[Row], port: str) -> float:
+    return float(sum(r["uops_per_iteration"] for r in rows if r["port"] == port))
+
+
+def _cell(uops: float) -> str:
+    return f"{uops:.2f}" if uops >= _LEAST_UOPS else ""
+
+
+def _legend(core: Microarch) -> None:
+    """Print what the marks mean and what runs on which port of a core."""
+    called = core_ports.called(core)
+    print("\u25cf on the longest dependency chain from one iteration to the next")
+    uses = (
+        f"{use.kind} {' '.join(called[letter] for letter in use.ports)}"
+        for use in core_ports.uses(core)
+    )
+    for line in wrap(f"ports of {core.name}: {'; '.join(uses)}", min(table.console().width, 100)):
+        print(line)
 
 
 def sources(rows: Rows) -> None:

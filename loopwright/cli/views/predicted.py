@@ -1,22 +1,43 @@
-"""Terminal view of predictions: a line a block; of several models, a column each."""
+"""Views of predictions: rows as they are in a pipe, what they say on a terminal."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from loopwright.cli.views import table
 from loopwright.cli.views.table import Figure
+from loopwright.machine import hosts
+from loopwright.predicting.limits import ALIKE, BALANCED
+from loopwright.predicting.models import MODELS
 from loopwright.rows import Rows
 
 _HIDDEN = ("kernel", "routine")
-_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note")
+_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note", "limits")
+_ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # of several models, on a terminal
+_LINE = 64  # code offsets
+_FEW = 6  # lines up to which limits are told in full
+_ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
+_LEAST_SHARE = 0.4  # of the cycles, that a limit must have to be shown
+_FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
+_SHADES = "\u2591\u2592\u2593\u2588"
+
+Row = dict[str, Any]
 
 
 def show(rows: Rows) -> None:
     """Print predictions; where several models were asked, side by side."""
     models = list(dict.fromkeys(rows.column("model")))
-    if len(models) < 2:
+    if len(models) > 1:
+        _side_by_side(rows, models)
+    elif table.on_terminal():
+        _for_people(rows)
+    else:
         table.show(rows, _HIDDEN)
-        return
+
+
+def _side_by_side(rows: Rows, models: list[str]) -> None:
+    """Print a column a model, and below it who has no answer and why."""
     shared = [c for c in rows.columns if c not in _OF_A_MODEL]
     lines: dict[tuple[Any, ...], dict[str, Any]] = {}
     missing: dict[str, list[tuple[str, str, str]]] = {}
@@ -31,11 +52,15 @@ def show(rows: Rows) -> None:
         else:
             line[row["model"]] = _cell(row)
     found = Rows.of(lines.values())
+    if table.on_terminal():
+        said = _heading(rows.records(), sweep=False)
+        table.say(said.replace(f" by {models[0]}", " by each model"), "dim")
+        found = _narrow(found, models)
     table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
     if any("+" in str(line[m]) for line in lines.values() for m in models):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
-        print(f"note: {model}: {note}")
+        table.say(f"note: {model}: {note}")
     every = len(set(rows.column(subject)))
     for error, cells in missing.items():
         asked: dict[str, dict[str, None]] = {}
@@ -44,7 +69,218 @@ def show(rows: Rows) -> None:
         who = (f"{_models(list(mine), models)} on {core}" for core, mine in asked.items())
         what = dict.fromkeys(name for *_, name in cells)
         of = "" if len(what) == every else f" ({', '.join(what)})"
-        print(f"- {'; '.join(who)}{of}: {error}")
+        table.say(f"- {'; '.join(who)}{of}: {error}")
+
+
+def _narrow(found: Rows, models: Sequence[str]) -> Rows:
+    """Return the columns for a terminal: models by their short names, those that have answers."""
+    short = {model.id: model.short for model in MODELS}
+    lines = found.records()
+    mute = {m for m in models if all(line[m] == "-" for line in lines)}
+    alike = {"offset"} if len(set(found.column("offset"))) == 1 else set()
+    out = []
+    for line in lines:
+        kept = {c: v for c, v in line.items() if c not in {*_ASIDE, *mute, *alike}}
+        kept["microarch"] = _marked(kept["microarch"])
+        out.append({short.get(c, c): v for c, v in kept.items()})
+    return Rows.of(out)
+
+
+def _for_people(rows: Rows) -> None:
+    """Print what one model says: offsets and cores that say the same are one line."""
+    subject = "variant" if "variant" in rows.columns else "id"
+    found = rows.records()
+    sweep = len({row["offset"] for row in found}) > 1 and _is_sweep(found, subject)
+    table.say(_heading(found, sweep=sweep), "dim")
+    order = list(dict.fromkeys(row[subject] for row in found))
+    found.sort(key=lambda row: order.index(row[subject]))
+    full = len(found) <= _FEW
+    lines = _sweeps(found, subject) if sweep else [_line(r, subject, full=full) for r in found]
+    _draw(_folded(lines))
+    if sweep:
+        _strips(found, subject)
+    else:
+        _limits(found, subject)
+    for note in dict.fromkeys(row["note"] for row in found if row["note"]):
+        table.say(f"note: {note}")
+
+
+def _is_sweep(rows: Sequence[Row], subject: str) -> bool:
+    """Say whether each subject was asked about at several offsets."""
+    places: dict[Any, set[int]] = {}
+    for row in rows:
+        places.setdefault((row[subject], row["microarch"]), set()).add(row["offset"])
+    return all(len(some) > 1 for some in places.values())
+
+
+def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
+    """Return what the figures are: of what, by which model, at which offset."""
+    kinds = {row["notion"] for row in rows}
+    per = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
+    kind = per[kinds.pop()] if len(kinds) == 1 else "an iteration, or a copy"
+    offsets = {row["offset"] for row in rows}
+    where = "" if sweep or len(offsets) > 1 else f", code offset {offsets.pop()}"
+    kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows if row.get("kernel")))
+    of = f"{kernels}: " if kernels else ""
+    return f"{of}cycles {kind}, predicted by {rows[0]['model']}, data in the L1 cache{where}"
+
+
+def _line(row: Row, subject: str, *, full: bool) -> Row:
+    moved = row["bytes_per_iteration"]
+    shown: Row = {subject: row[subject], "microarch": row["microarch"], "offset": row["offset"]}
+    shown |= {"cycles": Figure("-" if row["cycles"] is None else f"{row['cycles']:.2f}")}
+    if row["low"] is not None:
+        shown["cycles"] = Figure(f"{row['cycles']:.2f} ({row['low']:.2f} to {row['high']:.2f})")
+    if row["cycles"] is not None and row["startup_cycles"] != 0:
+        start = row["startup_cycles"]
+        shown["cycles"] = Figure(f"{shown['cycles']} +{'?' if start is None else f'{start:.0f}'}")
+    said = row["bottleneck"] if full else _brief(row)
+    return shown | {"B/iter": moved, "bottleneck": said or row["error"]}
+
+
+def _brief(row: Row) -> str:
+    """Return what limits a row: of several limits that are balanced, their names alone."""
+    if not row["bottleneck"].startswith(BALANCED):
+        return str(row["bottleneck"])
+    named = [
+        name for name, cycles in _parsed(row["limits"]).items() if cycles * ALIKE >= row["cycles"]
+    ]
+    return f"{BALANCED} {', '.join(named)}"
+
+
+def _sweeps(rows: Sequence[Row], subject: str) -> list[Row]:
+    """Return a line for each subject and core: which cycles at which offsets."""
+    out = []
+    for (name, core), mine in _by_core(rows, subject):
+        worst = max(mine, key=lambda row: row["cycles"] or 0)
+        out.append(
+            {
+                subject: name,
+                "microarch": core,
+                "cycles": _by_offset(mine),
+                "bottleneck where slowest": worst["bottleneck"] or worst["error"],
+            }
+        )
+    return out
+
+
+def _by_core(rows: Sequence[Row], subject: str) -> list[tuple[tuple[str, str], list[Row]]]:
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row[subject], row["microarch"]), []).append(row)
+    return list(found.items())
+
+
+def _by_offset(rows: Sequence[Row]) -> str:
+    """Return "1.00 at 0-36, 2.00 at 37-63"; offsets without an answer are left out."""
+    places: dict[str, list[int]] = {}
+    for row in rows:
+        if row["cycles"] is not None:
+            places.setdefault(f"{row['cycles']:.2f}", []).append(row["offset"])
+    ordered = sorted(places.items(), key=lambda item: float(item[0]))
+    return ", ".join(f"{cycles} at {_ranges(offsets)}" for cycles, offsets in ordered) or "-"
+
+
+def _ranges(offsets: Sequence[int]) -> str:
+    parts = []
+    for _, run in groupby(enumerate(sorted(offsets)), key=lambda pair: pair[1] - pair[0]):
+        some = [offset for _, offset in run]
+        parts.append(str(some[0]) if len(some) == 1 else f"{some[0]}-{some[-1]}")
+    return " ".join(parts)
+
+
+def _strips(rows: Sequence[Row], subject: str) -> None:
+    """Print a character for each code offset of each subject and core that depends on it."""
+    console = table.console()
+    found: dict[tuple[str, str], list[str]] = {}
+    for (name, core), mine in _by_core(rows, subject):
+        known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
+        if len(set(known.values())) > 1:
+            found.setdefault((name, _strip(known)), []).append(_marked(core))
+    drawn = [(f"{name} on {', '.join(cores)}", strip) for (name, strip), cores in found.items()]
+    if not drawn:
+        return
+    print()
+    ruler = "".join(f"{offset:<8}" for offset in range(0, _LINE, 8))
+    beside = max(len(title) for title, _ in drawn) + 2 + _LINE <= console.width
+    indent = max(len(title) for title, _ in drawn) + 2 if beside else 0
+    console.print(f"{'':<{indent}}{ruler}".rstrip(), style="dim", highlight=False)
+    for title, strip in drawn:
+        if beside:
+            print(f"{title:<{indent}}{strip}")
+        else:
+            print(f"{strip}\n  {title}")
+    console.print(
+        "\u00b7 fastest, \u2588 slowest offset of the loop's first byte, mod 64", style="dim"
+    )
+
+
+def _strip(known: Mapping[int, float]) -> str:
+    """Return a character for each offset, the darker the slower."""
+    least, most = min(known.values()), max(known.values())
+    dark = {at: (cycles - least) / (most - least) for at, cycles in known.items()}
+    return "".join(
+        " " if at not in dark else "\u00b7" if dark[at] == 0 else _SHADES[round(3 * dark[at])]
+        for at in range(_LINE)
+    )
+
+
+def _folded(lines: Sequence[Row]) -> list[Row]:
+    """Return the lines with cores that say the same in one."""
+    found: dict[tuple[Any, ...], Row] = {}
+    for line in lines:
+        said = tuple(value for key, value in line.items() if key != "microarch")
+        core = _marked(line["microarch"])
+        if said in found:
+            found[said]["microarch"] += f", {core}"
+        else:
+            found[said] = line | {"microarch": core}
+    return list(found.values())
+
+
+def _marked(core: str) -> str:
+    """Return a core's id, marked where it is this machine's."""
+    return f"{core} (this machine)" if core == hosts.microarch() else core
+
+
+def _draw(lines: Sequence[Row]) -> None:
+    found = Rows.of(lines)
+    alike = [
+        column
+        for column in ("offset", "B/iter")
+        if column in found.columns and len(set(found.column(column))) == 1
+    ]
+    table.draw(found.only(c for c in found.columns if c not in alike))
+    if any("+" in str(line["cycles"]) for line in lines):
+        print("+N: cycles once, to start a string instruction; +? where that is not known")
+
+
+def _limits(rows: Sequence[Row], subject: str) -> None:
+    """Print each limit with its own figure, where the rows are few."""
+    told = [row for row in rows if row["limits"]]
+    if not told or len(told) > _FEW:
+        return
+    parsed = [_parsed(row["limits"]) for row in told]
+    names = [
+        name
+        for name in dict.fromkeys(n for one in parsed for n in one)
+        if any(one.get(name, 0) >= _LEAST_SHARE * row["cycles"]
+               for one, row in zip(parsed, told, strict=True))
+    ]  # fmt: skip
+    several = len({row[subject] for row in told}) > 1
+    names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+    lines: list[Row] = [{"cycles by this limit alone": name} for name in names]
+    for row, one in zip(told, parsed, strict=True):
+        of = f"{row[subject]} {_marked(row['microarch'])}" if several else _marked(row["microarch"])
+        for line, name in zip(lines, names, strict=True):
+            line[of] = Figure(f"{one[name]:.2f}" if name in one else "-")
+    print()
+    table.draw(Rows.of(lines))
+
+
+def _parsed(figures: str) -> dict[str, float]:
+    """Return the figures of a row's limits by name."""
+    return {name: float(figure) for name, figure in _FIGURE.findall(figures)}
 
 
 def calls(rows: Rows) -> None:
@@ -52,7 +288,7 @@ def calls(rows: Rows) -> None:
     known = [c for c in rows.columns if any(not table.blank(v) for v in rows.column(c))]
     table.show(rows.only(known), (*_HIDDEN, "notion"))
     for line in _means(rows.records()):
-        print(line)
+        table.say(line)
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:

@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNBROKEN = 10_000  # columns
-_LEAST_TEXTS = (14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+_LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+
+# Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
+_CONTEXT = frozenset(
+    {"kernel", "routine", "model", "notion", "unit", "clock", "machine", "isa", "processes"}
+)
 
 
 class Figure(str):
@@ -33,13 +38,12 @@ def console() -> "Console":
 def draw(rows: Rows) -> None:
     """Print rows as a table, without the columns that say nothing.
 
-    In a window that it does not fit, columns that are the same in all rows stand above it, and the
-    rest is broken.
+    In a window that it does not fit, columns that only say of what it is stand above it where all
+    rows agree, and the rest is broken; where even that does not fit, each row is a paragraph.
     """
     shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
     head, *body = _lines(shown)
-    # Colour is forced where a program shows it to somebody, e.g. a pager.
-    if not (sys.stdout.isatty() or os.environ.get("FORCE_COLOR")):
+    if not on_terminal():
         sys.stdout.writelines(f"{line}\n" for line in (head, *body))
         return
     where = console()
@@ -50,12 +54,23 @@ def draw(rows: Rows) -> None:
     sys.stdout.writelines(f"{line}\n" for line in body)
 
 
+def on_terminal() -> bool:
+    """Say whether somebody looks at standard output."""
+    # Colour is forced where a program shows it to somebody, e.g. a pager.
+    return bool(sys.stdout.isatty() or os.environ.get("FORCE_COLOR"))
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a sentence, broken as a terminal needs it."""
+    console().print(text, style=style, markup=False, highlight=False)
+
+
 def show(rows: Rows, hide: tuple[str, ...] = ()) -> None:
     """Print rows as a table without the columns named by hide, and below it each note once."""
     draw(rows.only(c for c in rows.columns if c not in (*hide, "note")))
     notes = rows.column("note") if "note" in rows.columns else []
     for note in dict.fromkeys(n for n in notes if not blank(n)):
-        print(f"note: {note}")
+        say(f"note: {note}")
 
 
 def blank(value: object) -> bool:
@@ -93,14 +108,27 @@ def _broken(rows: Rows, where: "Console") -> None:
 
     several = len(rows.values) > 1
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
-    same = [c for c in rows.columns if several and len(set(cells[c])) == 1]
+    same = [c for c in rows.columns if several and c in _CONTEXT and len(set(cells[c])) == 1]
     if same:
         where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
-    where.print(_narrow(rows.only(c for c in rows.columns if c not in same), where.width))
+    left = rows.only(c for c in rows.columns if c not in same)
+    narrow = _narrow(left, where.width)
+    if narrow is not None:
+        where.print(narrow)
+        return
+    for row in left.records():
+        shown = {key: text(value) for key, value in row.items() if not blank(value)}
+        width = max(map(len, shown), default=0)
+        for key, value in shown.items():
+            where.print(f"{key:<{width}}  {value}", markup=False)
+        where.print()
 
 
-def _narrow(rows: Rows, width: int) -> "Table":
-    """Return rows as a table for a narrow window: heads and texts broken, numbers whole."""
+def _narrow(rows: Rows, width: int) -> "Table | None":
+    """Return rows as a table for a narrow window: heads and texts broken, numbers whole.
+
+    None where its columns do not fit side by side.
+    """
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -113,11 +141,13 @@ def _narrow(rows: Rows, width: int) -> "Table":
         least = {
             c: max(widest[c], min(most, max(map(len, heads[c].split()))))
             if numeric[c]
-            else min(widest[c], most)
+            else min(max(widest[c], len("microarch") if c == "microarch" else 0), most)
             for c in rows.columns
         }
         if sum(least.values()) + len(least) <= width:
             break
+    else:
+        return None
     grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for column, head in heads.items():
         if numeric[column]:
