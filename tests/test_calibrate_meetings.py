@@ -61,7 +61,7 @@ def test_rules_of_memory_are_those_of_the_core(learned):
     known = {
         "zen4": {
             "commit_bytes": 32,
-            "commit_middle": True,
+            "commit_middle": False,
             "commit_narrow_cycles": 3,
             "split_load_bytes": 64,
             "split_load_cycles": 1,

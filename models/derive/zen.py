@@ -23,6 +23,8 @@ from zen_kinds import Kind
 from zen_ports import Plain, integer_ports, vector_ports
 
 MOST_UOPS = 400
+# Uops of a fastpath double; instructions of more come from microcode.
+PAIR = 2
 # Results that are put into the rest of a register, and what converting an integer takes.
 SCALAR = re.compile(r"(round|cvts[ids]2?|cvtsi2s|rcps|rsqrts|sqrts|movl?)(s|sd|ss|ps|pd)$")
 CONVERSION = 3
@@ -120,19 +122,31 @@ def _row(c: Core, kind: Kind, plain: Plain | None, bare: dict[str, Summary]) -> 
     if c.zeroes(kind):
         same = f"1:1:{c.zeroed_on(kind, ports_text(ports))}|*:0"
     latency = _latencies(c, kind, bare)
-    micro = uops if uops > 2 else 0
+    micro = uops if uops > PAIR else 0
+    front = 1 if c.whole_pairs and uops == PAIR else uops
     return Row(
         uops,
-        0 if micro else uops,
+        0 if micro else front,
         micro,
         "",
         ports_text(ports),
         text(latency, kind.mnemonic),
         " ".join(flags),
-        "",
+        f"{PAIR}:1:{ports_text(ports)}" if c.whole_pairs and _needs_pair(c, kind, ports) else "",
         same,
         c.source,
     )
+
+
+def _needs_pair(c: Core, kind: Kind, ports: dict[str, int]) -> bool:
+    """Say whether one uop becomes two where the address has a base and an index.
+
+    Stores of general-purpose registers and constants, and loads with an ALU, do on a Zen 4 guest;
+    plain loads and vector instructions do not.
+    """
+    one = max(kind.uops, 1) == 1 and kind.memory and not kind.vector
+    computes = any(set(names) <= set(c.alu) for names in ports)
+    return one and (kind.writes or (kind.reads and computes))
 
 
 def _ports(c: Core, kind: Kind, uops: int, plain: Plain | None) -> tuple[dict[str, int], int, int]:

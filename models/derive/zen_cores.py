@@ -60,6 +60,9 @@ class Core:
     to_vector: int = 4
     to_general: int = 2
     load_cycles: int = 4
+    # Instructions of two uops are dispatched whole, and a base with an index makes two of one
+    # that stores or changes a general-purpose register by an ALU.
+    whole_pairs: bool = False
     no_port: frozenset[str] = frozenset({"nop", "prefetchw", "vzeroupper", "clc"})
     loads_plainly: frozenset[str] = frozenset()
 
@@ -115,6 +118,7 @@ ZEN3 = Core(
     vector=LATER,
     vector_divide="ab",
     fuses=COMPARES | ARITHMETIC,
+    whole_pairs=True,
     eliminated_lea=True,
 )
 ZEN4 = Core(
@@ -132,6 +136,7 @@ ZEN4 = Core(
     vector=LATER,
     vector_divide="ab",
     fuses=COMPARES | ARITHMETIC,
+    whole_pairs=True,
     eliminated_lea=True,
     to_vector=5,
 )

@@ -66,7 +66,8 @@ pub fn run_all(core: &Core, requests: &[Request], threads: usize) -> Vec<Result<
 fn cost(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<CallCost, Error> {
     check(code, steps)?;
     let mut steps = steps.to_vec();
-    mark(code, &mut steps, core.params.mispredict.history)?;
+    let (history, turns) = (core.params.mispredict.history, core.params.taken_branch.exit_turns);
+    mark(code, &mut steps, history, turns)?;
     let times = |steps: &[Step]| times(core, code, offset, steps);
     let Some(plan) = Plan::new(&steps) else {
         return times(&steps).map(|found| found.of(steps.len()));

@@ -69,6 +69,7 @@ const ACTS: &[Case] = &[
     ("rename.move_slots_vec", "0", "skylake", Loop, 0, "0f28c80f28d10f28da0f28c3ffc975f0", &[]),
     ("rename.immediate_add_limit", "2", "skylake", Unrolled, 0, "4883c001", &[]),
     ("rename.whole_groups", "false", "skylake", Unrolled, 0, "4801c84801ca4801cb", &[]),
+    ("rename.index_alone", "true", "zen4", Loop, 0, "89f089f34189f3488934cd001000004889f749ffcf75e9", &[]),
     ("rename.stack_sync", "false", "skylake", Unrolled, 0, "504889e14889e24889e6", &[]),
     ("scheduler.entries", "4", "skylake", Unrolled, 0, "415c", &[]),
     ("scheduler.pools", "BSTMLKDEVW", "neoverse-n1", Unrolled, 0, "2018621e0328601e6428631e8528641e2100028b2100028b837c059b", &[("scheduler.pool_entries", "4")]),
@@ -110,7 +111,8 @@ const ACTS: &[Case] = &[
     ("memory.forward_part_cycles", "30", "zen4", Unrolled, 0, "48890f8b4f04", &[]),
     ("memory.forward_vector_cycles", "30", "zen4", Unrolled, 0, "0f29070f2807", &[]),
     ("memory.commit_bytes", "0", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
-    ("memory.commit_middle", "false", "zen4", Unrolled, 0, "0f11470848894718", &[]),
+    ("memory.commit_middle", "true", "zen4", Unrolled, 0, "0f11470848894718", &[]),
+    ("memory.commit_parts", "false", "zen4", Loop, 0, "488947144889471c4889472449ffcf75ef", &[]),
     ("memory.commit_narrow_cycles", "9", "zen4", Unrolled, 0, "888f800000008807", &[]),
     ("memory.store_queue", "2", "zen4", Unrolled, 0, "48890f48898f80000000", &[]),
     ("memory.stream_line_cycles", "1", "skylake", Loop, 0, "4889074883c70848ffc975f4", &[]),
@@ -154,6 +156,9 @@ const ACTS: &[Case] = &[
     ("string.stosq_odd_cycles", "[[1,77,78]]", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
     ("string.alignment", "1", "skylake", Unrolled, 0, "f3a4", &[("string.destination", "16"), ("string.movs_rate_unaligned", "2")]),
     ("string.aligned_at", "end", "skylake", Unrolled, 0, "f3a4", &[("string.destination", "48"), ("string.count", "80"), ("string.movs_rate_unaligned", "2")]),
+    ("string.whole_elements", "true", "skylake", Unrolled, 0, "f348ab", &[("string.destination", "3"), ("string.stos_rate_unaligned", "8")]),
+    ("string.movs_end_cycles", "9", "zen4", Unrolled, 0, "f3a4", &[("string.count", "500")]),
+    ("string.stos_end_cycles", "9", "zen4", Unrolled, 0, "f348ab", &[("string.count", "501")]),
     ("string.count", "1", "skylake", Unrolled, 0, "f3a4", &[]),
     ("string.destination", "1", "skylake", Unrolled, 0, "f3a4", &[]),
     ("serial.stac_clac", "30", "zen2", Unrolled, 0, "0f01cb", &[("serial.stac_clac", "10")]),
@@ -165,8 +170,11 @@ const ACTS: &[Case] = &[
 fn every_parameter_acts() {
     for name in Params::names() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
-        const ELSEWHERE: [&str; 5] = [
+        const ELSEWHERE: [&str; 8] = [
             "ports.names",
+            "string.holds_rename",
+            "taken_branch.exit_turns",
+            "taken_branch.return_bubble",
             "mispredict.cycles",
             "mispredict.history",
             "taken_branch.exit_bubble",

@@ -148,6 +148,7 @@ impl Builder<'_> {
                     inst: index,
                     inserted: false,
                     serial: None,
+                    holds: 0,
                     last: false,
                     store: None,
                 });
@@ -161,6 +162,7 @@ impl Builder<'_> {
                 alu: 0,
                 branch: false,
                 serial: None,
+                holds: 0,
                 stores: 0,
             });
         }

@@ -83,6 +83,8 @@ pub struct Slot {
     pub inserted: bool,
     /// Serialises; cycles.
     pub serial: Option<u32>,
+    /// Cycles for which rename stands still behind it.
+    pub holds: u32,
     /// Last slot of its instruction.
     pub last: bool,
     /// Store that it makes.
@@ -106,6 +108,8 @@ pub struct Fused {
     pub branch: bool,
     /// Waits until everything before it has retired, then takes that many cycles.
     pub serial: Option<u32>,
+    /// Cycles for which rename stands still behind it.
+    pub holds: u32,
     /// Stores in its slots.
     pub stores: u32,
 }
@@ -139,6 +143,8 @@ pub struct Inst {
     pub branch: bool,
     /// Is a branch that neither calls nor returns, or fused with one.
     pub jump: bool,
+    /// Is a return that a taken branch goes to.
+    pub returns: bool,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
     /// A branch that leaves a loop, which a quick predictor does not expect.

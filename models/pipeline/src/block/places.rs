@@ -98,8 +98,19 @@ impl Place {
 
     /// Whether it and another access, each in an iteration, lie in the same aligned bytes.
     pub fn meets(&self, iteration: u32, other: &Place, then: u32, within: u32) -> bool {
-        let block = |place: &Place, i| place.address(i).div_euclid(i64::from(within));
-        self.comparable(iteration, other, then) && block(self, iteration) == block(other, then)
+        self.meets_part(iteration, 0, other, then, within)
+    }
+
+    /// The same of what it accesses so many bytes behind its first one.
+    pub fn meets_part(&self, iteration: u32, behind: i64, other: &Place, then: u32, within: u32) -> bool {
+        let block = |place: &Place, i, behind| (place.address(i).wrapping_add(behind)).div_euclid(i64::from(within));
+        self.comparable(iteration, other, then) && block(self, iteration, behind) == block(other, then, 0)
+    }
+
+    /// The aligned bytes, so many each, that it touches in an iteration.
+    pub fn parts(&self, iteration: u32, within: u32) -> u32 {
+        let first = self.address(iteration).rem_euclid(i64::from(within)) as u32;
+        (first + u32::from(self.bytes.max(1))).div_ceil(within)
     }
 
     /// The banks of so many bytes that it touches in lines of so many, both powers of two; one bit each.

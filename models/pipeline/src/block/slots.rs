@@ -17,6 +17,7 @@ impl Builder<'_> {
             Special::Serialise(kind) => Some(serial(kind, self.params).1),
             _ => None,
         };
+        let held = self.params.string.holds_rename && matches!(d.special, Special::RepMovs(_) | Special::RepStos(_));
         let offset = d.effects.iter().find_map(|e| match *e {
             Effect::Offset { to, from, add } => Some((to, from, add)),
             Effect::Zero { .. } => None,
@@ -26,6 +27,7 @@ impl Builder<'_> {
             return;
         };
         slot.serial = serial;
+        slot.holds = if held { row.busy } else { 0 };
         if row.eliminated && !d.same {
             let from = d
                 .reads
@@ -98,6 +100,7 @@ impl Builder<'_> {
             inst,
             inserted: true,
             serial: None,
+            holds: 0,
             last: false,
             store: None,
         });

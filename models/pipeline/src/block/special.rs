@@ -46,6 +46,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
                 } else {
                     s.movs_startup
                 },
+                end: s.movs_end_cycles,
                 aligned: s.movs_rate,
                 unaligned: s.movs_rate_unaligned,
             };
@@ -65,6 +66,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
                     0.0
                 },
                 startup: s.stos_startup,
+                end: s.stos_end_cycles,
                 aligned: s.stos_rate,
                 unaligned: s.stos_rate_unaligned,
             };
@@ -100,6 +102,8 @@ struct Rates<'a> {
     /// Cycles more for each 64 bytes.
     odd_line: f64,
     startup: f64,
+    /// Cycles more of what ends misaligned, by points.
+    end: f64,
     aligned: f64,
     unaligned: f64,
 }
@@ -122,8 +126,18 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
         Ends::Start => 0,
         Ends::End => written,
     };
-    let aligned = (u64::from(destination) + at) % u64::from(params.string.alignment.max(1)) == 0;
+    let element = if params.string.whole_elements {
+        u64::from(bytes)
+    } else {
+        1
+    };
+    let lies_aligned = |behind: u64| {
+        let place = u64::from(destination) + behind;
+        (place - place % element) % u64::from(params.string.alignment.max(1)) == 0
+    };
+    let aligned = lies_aligned(at);
     let cycles = match between(rates.points, size, if aligned { 1 } else { 2 }) {
+        Some(cycles) if size > flat(rates.points) && !lies_aligned(written) => cycles + rates.end,
         Some(cycles) => cycles,
         None => at_rate(d, rates, size, aligned)?,
     };
@@ -171,6 +185,12 @@ fn at_rate(d: &Decoded, rates: &Rates<'_>, size: f64, aligned: bool) -> Result<f
         ));
     }
     Ok(rates.startup + size / rate + size / 64.0 * rates.odd_line)
+}
+
+/// Bytes up to which all takes what the first of the measured points does.
+fn flat(points: &[[u32; 3]]) -> f64 {
+    let same = points.iter().take_while(|p| p[1..] == points[0][1..]);
+    same.last().map_or(0.0, |p| f64::from(p[0]))
 }
 
 /// Cycles for so many bytes from measured points: on the line between its neighbours, beyond the

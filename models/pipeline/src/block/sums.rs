@@ -52,6 +52,7 @@ impl Builder<'_> {
                 fused.stores += u32::from(slot.store.is_some());
                 fused.uops += slot.uops.len() as u32;
                 fused.serial = fused.serial.or(slot.serial);
+                fused.holds = fused.holds.max(slot.holds);
                 if slot.kind == SlotKind::Normal {
                     let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
                     fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;

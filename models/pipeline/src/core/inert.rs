@@ -13,10 +13,7 @@ impl Params {
         self.inert_by_isa(table, key)
             .or_else(|| self.inert_front_end(table, key))
             .or_else(|| match (table, key) {
-                (
-                    "ports",
-                    "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age" | "load_turns",
-                ) => because(
+                ("ports", "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age") => because(
                     self.ports.assign != Assign::IssueSlots,
                     "ports.assign is not issue_slots",
                 ),
@@ -38,6 +35,7 @@ impl Params {
                     "memory.split_load_cycles and memory.split_store_cycles are 0",
                 ),
                 ("memory", _) => self.inert_memory(key),
+                ("string", _) => self.inert_string(key),
                 ("taken_branch", _) => self.inert_taken_branch(key),
                 _ => None,
             })
@@ -50,7 +48,7 @@ impl Params {
                 | ("predecode", "lcp_cycles")
                 | ("decode", "pop_r12" | "microcode_cycles" | "microcode_width")
                 | ("uop_cache", "wide_ends" | "microcode_stall")
-                | ("rename", "stack_sync" | "immediate_add_limit")
+                | ("rename", "stack_sync" | "immediate_add_limit" | "index_alone")
                 | (
                     "memory",
                     "pointer_chase_gain"
@@ -121,8 +119,24 @@ impl Params {
                 "memory.bank_loads is unlimited and memory.stream_line_cycles is 0"
             }
             "bank_bytes" if p.bank_loads == UNLIMITED => "memory.bank_loads is unlimited",
-            "store_queue" | "commit_middle" | "commit_narrow_cycles" if p.commit_bytes == 0 => {
+            "store_queue" | "commit_middle" | "commit_parts" | "commit_narrow_cycles" if p.commit_bytes == 0 => {
                 "memory.commit_bytes is 0"
+            }
+            _ => return None,
+        };
+        Some(why.to_string())
+    }
+
+    fn inert_string(&self, key: &str) -> Option<String> {
+        let p = &self.string;
+        let why = match key {
+            "movs_end_cycles"
+                if p.movsb_cycles.is_empty() && p.movsq_cycles.is_empty() && p.movsq_odd_cycles.is_empty() =>
+            {
+                "copies have no measured points"
+            }
+            "stos_end_cycles" if p.stosq_cycles.is_empty() && p.stosq_odd_cycles.is_empty() => {
+                "fills have no measured points"
             }
             _ => return None,
         };
@@ -135,6 +149,7 @@ impl Params {
             "level" if p.second_bubble + p.third_bubble + p.dense_bubble == 0 => {
                 "all target buffers are as fast (taken_branch.second_bubble, third_bubble and dense_bubble are 0)"
             }
+            "exit_turns" if p.exit_bubble == 0 => "taken_branch.exit_bubble is 0",
             "second_bubble" if p.level != 1 => "taken_branch.level is not 1",
             "third_bubble" if p.level != 2 => "taken_branch.level is not 2",
             "dense_bytes" | "dense_level" if p.dense_bubble == 0 => "taken_branch.dense_bubble is 0",

@@ -1,6 +1,7 @@
 //! Stores in flight: what loads take from them, and their way into the cache: in order, after
 //! retirement, two that lie together in a cycle.
 
+use crate::block::places::Place;
 use crate::block::Block;
 use crate::core::params::{memory, Params};
 use crate::engine::entry::Entry;
@@ -43,6 +44,10 @@ pub struct Memory<'a> {
     taken: u32,
     /// First cycle at which the cache takes the next one.
     free: i32,
+    /// Parts of the oldest one that are in the cache (`memory.commit_parts`).
+    begun: u32,
+    /// The store written last (`memory.commit_parts`).
+    last: Option<Entry>,
     narrow: Narrow,
 }
 
@@ -61,6 +66,8 @@ impl<'a> Memory<'a> {
             awaited: VecDeque::new(),
             taken: 0,
             free: 0,
+            begun: 0,
+            last: None,
             narrow: Narrow::default(),
         }
     }
@@ -119,6 +126,10 @@ impl<'a> Memory<'a> {
             }
             return;
         }
+        if self.p.commit_parts {
+            self.write_parts(now, &mut written);
+            return;
+        }
         if self.free > now {
             return;
         }
@@ -149,6 +160,50 @@ impl<'a> Memory<'a> {
         }
     }
 
+    /// Write two stores, of which one begins other aligned bytes than the store before it; what crosses such bytes is
+    /// written alone, and in two cycles where it begins in others than the last one ended in.
+    fn write_parts(&mut self, now: i32, written: &mut impl FnMut(u32)) {
+        let mut others = false;
+        for n in 0..2 {
+            let Some(&store) = self.retired.front() else {
+                return;
+            };
+            if self.begun == 0 && self.narrow.waits(self.p, &self.block.places, store, now) {
+                return;
+            }
+            let place = &self.block.places[usize::from(store.store)];
+            let parts = place.parts(store.iteration, self.p.commit_bytes);
+            let middle = self.p.commit_middle && place.crosses(store.iteration, self.p.commit_bytes / 2);
+            let alone = parts > 1 || middle;
+            let goes_on = self.begun == 0 && self.continues(place, store.iteration);
+            if n > 0 && (alone || others && !goes_on) {
+                return;
+            }
+            others |= !goes_on;
+            self.begun += 1 + u32::from(goes_on && parts > 1);
+            if self.begun >= parts {
+                self.begun = 0;
+                self.last = Some(store);
+                self.retired.pop_front();
+                self.narrow.written(self.p, &self.block.places, store, now);
+                self.commit(written);
+            }
+            if alone {
+                return;
+            }
+        }
+    }
+
+    /// Whether a store begins in the aligned bytes that the last one ended in.
+    fn continues(&self, place: &Place, iteration: u32) -> bool {
+        let within = self.p.commit_bytes;
+        self.last.is_some_and(|last| {
+            let before = &self.block.places[usize::from(last.store)];
+            let end = i64::from((before.parts(last.iteration, within) - 1) * within);
+            before.meets_part(last.iteration, end, place, iteration, within)
+        })
+    }
+
     /// The oldest store is in the cache.
     fn commit(&mut self, written: &mut impl FnMut(u32)) {
         self.taken = self.taken.saturating_sub(1);
@@ -164,6 +219,10 @@ impl<'a> Memory<'a> {
         }
         if self.p.commit_bytes != 0 {
             into.add(u64::from(self.taken) << 32 | into.until(self.free));
+            into.add(u64::from(self.begun));
+            if let Some(last) = self.last {
+                last.fingerprint(into);
+            }
             for entry in &self.retired {
                 entry.fingerprint(into);
             }

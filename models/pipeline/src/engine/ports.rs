@@ -26,6 +26,45 @@ pub fn order(block: &Block, ports: usize) -> Vec<u8> {
     order
 }
 
+/// Two of the ports that load, which uops for those two take in turn.
+#[derive(Debug)]
+pub struct Turns {
+    /// Ports that load; none where loads take no turns.
+    loads: u32,
+    /// The lower of the two is next.
+    low: bool,
+}
+
+impl Turns {
+    /// The lower port is first.
+    pub fn new(params: &Params) -> Turns {
+        let loads = params.mask(&params.ports.load).unwrap_or(0);
+        Turns {
+            loads: if params.ports.load_turns { loads } else { 0 },
+            low: true,
+        }
+    }
+
+    /// Whether a uop for these ports takes its turn.
+    pub fn applies(&self, ports: u32) -> bool {
+        ports & !self.loads == 0 && ports.count_ones() == 2
+    }
+
+    /// The port of the next such uop.
+    pub fn next(&mut self, ports: u32) -> u8 {
+        let lowest = ports.trailing_zeros() as u8;
+        let highest = 31 - ports.leading_zeros() as u8;
+        let port = if self.low { lowest } else { highest };
+        self.low = !self.low;
+        port
+    }
+
+    /// Tell what the future depends on.
+    pub fn fingerprint(&self, into: &mut Fingerprint) {
+        into.add_ports(u64::from(self.low));
+    }
+}
+
 /// How rename gives uops their ports, by what it knows of those that wait.
 #[derive(Debug)]
 pub struct PortChoice<'a> {
@@ -36,14 +75,11 @@ pub struct PortChoice<'a> {
     seen: [u32; PORTS],
     /// Uops that started on each port in the last cycle.
     started: [u32; PORTS],
-    /// Ports that load.
-    load_mask: u32,
     /// Choice that each issue slot takes, among more than two ports and among two.
     choices: [[Choice; 4]; 2],
     /// Ties go to the highest port.
     high: bool,
-    /// Which of two load ports is next.
-    turn: bool,
+    turns: Turns,
 }
 
 impl<'a> PortChoice<'a> {
@@ -55,20 +91,27 @@ impl<'a> PortChoice<'a> {
             load: [0; PORTS],
             seen: [0; PORTS],
             started: [0; PORTS],
-            load_mask: params.mask(&p.load).unwrap_or(0),
             choices: [&p.slots, &p.slots_of_two]
                 .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
             high: p.tie == Tie::High,
-            turn: false,
+            turns: Turns::new(params),
         }
+    }
+
+    /// Whether a uop for these ports gets one of them at rename.
+    pub fn binds(&self, ports: u32) -> bool {
+        self.p.assign != Assign::AtDispatch || self.turns.applies(ports)
     }
 
     /// Give a uop its port, or leave the choice to dispatch.
     pub fn choose(&mut self, ports: u32, position: u32) -> u8 {
+        if !self.binds(ports) {
+            return NO_PORT;
+        }
         let port = match self.p.assign {
-            Assign::AtDispatch => return NO_PORT,
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
-            Assign::LeastLoaded => self.least(ports),
+            _ if self.turns.applies(ports) => self.turns.next(ports),
+            Assign::LeastLoaded | Assign::AtDispatch => self.least(ports),
             Assign::IssueSlots => self.by_issue_slot(ports, position),
         };
         self.load[usize::from(port)] += 1;
@@ -109,12 +152,6 @@ impl<'a> PortChoice<'a> {
     }
 
     fn by_issue_slot(&mut self, ports: u32, position: u32) -> u8 {
-        if self.p.load_turns && ports & !self.load_mask == 0 && ports.count_ones() == 2 {
-            self.turn = !self.turn;
-            let low = ports.trailing_zeros() as u8;
-            let high = 31 - ports.leading_zeros() as u8;
-            return if self.turn { low } else { high };
-        }
         // Keys order ports by load, then by the rule for ties.
         let mut order = [u32::MAX; PORTS];
         let mut count = 0;
@@ -161,6 +198,6 @@ impl<'a> PortChoice<'a> {
         for (load, started) in self.load.iter().zip(&self.started).take(ports) {
             into.add_ports(u64::from(*load) << 32 | u64::from(*started));
         }
-        into.add_ports(u64::from(self.turn));
+        self.turns.fingerprint(into);
     }
 }

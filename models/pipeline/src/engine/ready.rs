@@ -85,9 +85,9 @@ impl Ready {
         self.queues.truncate(count);
     }
 
-    /// Forget all uops and make a queue for each kind of uop of a block, by ports and units; the queue
-    /// of each uop.
-    pub fn reset_by_kind(&mut self, uops: &[Uop]) -> Vec<u16> {
+    /// Forget all uops and make a queue for each kind of uop of a block, by ports and units, and two for each
+    /// of the ports that some are `bound` to; the queue of each uop.
+    pub fn reset_by_kind(&mut self, uops: &[Uop], bound: u32) -> Vec<u16> {
         let mut kinds: Vec<(u32, bool)> = Vec::new();
         let mut queue_of = Vec::with_capacity(uops.len());
         for uop in uops {
@@ -95,6 +95,12 @@ impl Ready {
             let known = kinds.iter().position(|k| *k == kind);
             queue_of.push(known.unwrap_or(kinds.len()) as u16);
             if known.is_none() {
+                kinds.push(kind);
+            }
+        }
+        let ports = (0..u32::BITS).map(|n| 1 << n).filter(|port| bound & port != 0);
+        for kind in ports.flat_map(|port| [(port, false), (port, true)]) {
+            if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
         }

@@ -137,6 +137,9 @@ impl<'a> Rename<'a> {
                 used += 1;
             }
             queue.pop_front();
+            if fused.holds > 0 {
+                (self.stall, self.why) = (fused.holds - 1, Hold::Serial);
+            }
             if self.stall > 0 {
                 return Hold::Serial;
             }

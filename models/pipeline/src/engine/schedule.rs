@@ -10,7 +10,7 @@ use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::in_flight::{Flight, InFlight};
 use crate::engine::lines::Lines;
-use crate::engine::ports::{order, PortChoice};
+use crate::engine::ports::{order, PortChoice, NO_PORT};
 use crate::engine::ready::Ready;
 use crate::engine::relief::Relief;
 use crate::engine::results::Results;
@@ -21,8 +21,10 @@ use crate::engine::retire::Retire;
 pub struct Schedule<'a> {
     block: &'a Block,
     params: &'a Params,
-    /// The choice of a port at rename; `None` if dispatch chooses.
-    choice: Option<PortChoice<'a>>,
+    /// The choice of ports at rename.
+    choice: PortChoice<'a>,
+    /// Dispatch chooses the ports that rename leaves open.
+    at_dispatch: bool,
     flights: InFlight,
     /// Uops that wait.
     waiting: u32,
@@ -34,6 +36,8 @@ pub struct Schedule<'a> {
     ready: Ready,
     /// If dispatch chooses the ports: the queue of each uop of the block.
     queue_of: Vec<u16>,
+    /// The queues of uops that are bound to one port all the same, by port: others, and those that need its busy unit.
+    queues_of_port: [[u16; 2]; PORTS],
     /// First cycle at which a port is free.
     port_free: [i32; PORTS],
     /// First cycle at which the slow unit of a port is free.
@@ -62,8 +66,19 @@ impl<'a> Schedule<'a> {
     ) -> Schedule<'a> {
         let ports = params.ports.names.chars().count();
         let at_dispatch = params.ports.assign == Assign::AtDispatch;
+        let choice = PortChoice::new(params);
+        let mut queues_of_port = [[0; 2]; PORTS];
         let queue_of = if at_dispatch {
-            ready.reset_by_kind(&block.uops)
+            let some = block.uops.iter().map(|u| u.ports);
+            let bound = some.filter(|p| choice.binds(*p)).fold(0, |all, p| all | p);
+            let of_uops = ready.reset_by_kind(&block.uops, bound);
+            for (n, queue) in ready.queues.iter().enumerate() {
+                if queue.ports.count_ones() == 1 {
+                    let port = queue.ports.trailing_zeros() as usize;
+                    queues_of_port[port][usize::from(queue.slow)] = n as u16;
+                }
+            }
+            of_uops
         } else {
             ready.reset((0..2 * ports as u32).map(|n| (1 << (n / 2), n % 2 == 1)));
             Vec::new()
@@ -72,13 +87,15 @@ impl<'a> Schedule<'a> {
         Schedule {
             block,
             params,
-            choice: (!at_dispatch).then(|| PortChoice::new(params)),
+            choice,
+            at_dispatch,
             flights,
             waiting: 0,
             pools: params.pools().unwrap_or_default(),
             waiting_in: [0; POOLS],
             ready,
             queue_of,
+            queues_of_port,
             port_free: [0; PORTS],
             unit_free: [0; PORTS],
             ports,
@@ -132,9 +149,7 @@ impl<'a> Schedule<'a> {
 
     /// A renamed uop enters, by its place in the order of those that choose ports; its number.
     pub fn enter(&mut self, now: i32, mut flight: Flight, position: u32) -> u32 {
-        if let Some(choice) = &mut self.choice {
-            flight.port = choice.choose(self.block.uops[flight.uop as usize].ports, position);
-        }
+        flight.port = self.choice.choose(self.block.uops[flight.uop as usize].ports, position);
         let pending = flight.pending;
         if let Some(n) = self.pool_of(flight.uop) {
             self.waiting_in[n] += 1;
@@ -160,7 +175,11 @@ impl<'a> Schedule<'a> {
             flight.ready = flight.operand + 1;
         }
         let queue = match self.queue_of.get(flight.uop as usize) {
-            Some(&queue) => queue,
+            Some(&queue) if flight.port == NO_PORT => queue,
+            Some(_) => {
+                self.queues_of_port[usize::from(flight.port)]
+                    [usize::from(self.block.uops[flight.uop as usize].busy > 1)]
+            }
             None => 2 * u16::from(flight.port) + u16::from(self.block.uops[flight.uop as usize].busy > 1),
         };
         let at = flight.ready;
@@ -187,10 +206,10 @@ impl<'a> Schedule<'a> {
     /// Start uops for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         self.ready.arrive(now);
-        if self.choice.is_some() {
-            self.dispatch_chosen(now, results, retire, observer);
-        } else {
+        if self.at_dispatch {
             self.dispatch_any(now, results, retire, observer);
+        } else {
+            self.dispatch_chosen(now, results, retire, observer);
         }
         if let Some(banks) = &mut self.banks {
             banks.release(&mut self.ready);
@@ -202,7 +221,7 @@ impl<'a> Schedule<'a> {
         if let Some(banks) = &mut self.banks {
             banks.arbitrate(now, &self.port_free[..self.ports], &mut self.ready, &self.flights);
         }
-        self.choice.as_mut().into_iter().for_each(PortChoice::before_dispatch);
+        self.choice.before_dispatch();
         for port in 0..self.ports {
             while let Some(queue) = self.next_queue(now, port) {
                 let id = self.ready.queues[queue].oldest();
@@ -210,7 +229,7 @@ impl<'a> Schedule<'a> {
                 self.start(now, id, port, results, retire, observer);
             }
         }
-        self.choice.as_mut().into_iter().for_each(PortChoice::after_dispatch);
+        self.choice.after_dispatch();
     }
 
     /// The queue that a port takes its next uop from in this cycle.
@@ -270,8 +289,8 @@ impl<'a> Schedule<'a> {
         let flight = self
             .flights
             .start(id, now + uop.outputs.first().map_or(1, |o| o.latency as i32));
-        if let Some(choice) = &mut self.choice {
-            choice.start(port);
+        if flight.port != NO_PORT {
+            self.choice.start(port);
         }
         self.waiting -= 1;
         let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
@@ -317,9 +336,7 @@ impl<'a> Schedule<'a> {
         for (port, unit) in self.port_free.iter().zip(&self.unit_free).take(self.ports) {
             into.add(into.until(*port) << 20 | into.until(*unit));
         }
-        if let Some(choice) = &self.choice {
-            choice.fingerprint(self.ports, into);
-        }
+        self.choice.fingerprint(self.ports, into);
         self.lines.fingerprint(into);
     }
 

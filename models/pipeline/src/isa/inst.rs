@@ -142,8 +142,10 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Whether a memory operand has an index register.
-    pub fn indexed(&self) -> bool {
-        self.mems.iter().any(|m| m.index != NO_REG)
+    /// Whether a memory operand has an index register, and a base register unless the index may be `alone`.
+    pub fn indexed(&self, alone: bool) -> bool {
+        self.mems
+            .iter()
+            .any(|m| m.index != NO_REG && (alone || m.base != NO_REG))
     }
 }

@@ -52,6 +52,31 @@ fn leaving_a_loop_costs_the_bubble_of_the_core() {
 }
 
 #[test]
+fn leaving_a_loop_is_free_below_the_turns_of_the_core() {
+    let cycles = |bubble: &str, turned: usize| {
+        let core = core_with("zen4", &[("taken_branch.exit_bubble", bubble)]).expect("a core");
+        let (code, steps) = turns(Isa::X86, "48ffc975fb", turned);
+        ask(&core, &code, 0, steps).expect("a prediction").cycles
+    };
+    close(cycles("7", 24), cycles("2", 24));
+    close(cycles("7", 25) - cycles("2", 25), 5.0);
+}
+
+#[test]
+fn a_return_that_a_branch_goes_to_costs_the_bubble_of_the_core() {
+    // call +2; jmp back; then jmp +1 and int3, or a nop, before the return.
+    let cycles = |bubble: &str, body: &str, middle: &[u32]| {
+        let core = core_with("zen4", &[("taken_branch.return_bubble", bubble)]).expect("a core");
+        let code = bytes(&format!("e802000000ebf9{body}c3"));
+        let places = [&[0][..], middle, &[5]].concat();
+        let steps: Vec<u8> = places.iter().flat_map(|at| step(*at, 1, -1, -1)).collect();
+        ask(&core, &code, 0, steps).expect("a prediction").cycles
+    };
+    close(cycles("9", "eb01cc", &[7, 10]) - cycles("0", "eb01cc", &[7, 10]), 9.0);
+    close(cycles("9", "90", &[7, 8]), cycles("0", "90", &[7, 8]));
+}
+
+#[test]
 fn delivery_goes_on_behind_other_branches_than_a_loops_own() {
     // Eight lines of 9 nops and a jump to the next: measured 13.5 with a counter, at 81 uops.
     let jump = |line: u32| if line < 7 { "e932000000" } else { "e932feffff" };

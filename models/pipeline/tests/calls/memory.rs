@@ -87,6 +87,37 @@ fn strings_take_their_own_count_and_alignment() {
 }
 
 #[test]
+fn strings_hold_what_follows_them_where_the_core_says_so() {
+    // rep movsq, 24 dependent additions and a jump back.
+    let code = format!("f348a5{}eb9b", "4883c001".repeat(24));
+    let cycles = |holds: &str| {
+        let core = core_with("zen4", &[("string.holds_rename", holds)]).expect("a core");
+        let places = (0..25).map(|n| 3 + 4 * n);
+        let behind: Vec<u8> = places.flat_map(|at| step(at, 1, -1, -1)).collect();
+        let steps = [step(0, 64, 0x1000, 0x2000), behind].concat();
+        ask(&core, &bytes(&code), 0, steps).expect("a prediction").cycles
+    };
+    assert!(cycles("true") >= cycles("false") + 3.0);
+}
+
+#[test]
+fn zen4_fills_and_copies_by_where_they_start_and_end() {
+    let zen4 = core("zen4");
+    let cycles = |code: &str, repeats: u32, store: i64| {
+        let steps = [step(0, repeats, 0x1000, store), step(3, 1, -1, -1)].concat();
+        ask(&zen4, &bytes(code), 0, steps).expect("a prediction").cycles
+    };
+    let words = |bytes: u32, store: i64| cycles("f348a5ebfb", bytes / 8, store);
+    // 512 bytes measured as calls: 44 cycles to multiples of 32 and up to 7 bytes beyond, else 52.
+    close(words(512, 0x2007), words(512, 0x2000));
+    close(words(512, 0x2008) - words(512, 0x2000), 8.0);
+    close(words(512, 0x201f), words(512, 0x2008));
+    // 264 bytes 41, 256 bytes 38; what is short takes the same anywhere.
+    assert!(words(264, 0x2000) > words(256, 0x2000) + 2.0);
+    close(words(64, 0x2009), words(200, 0x2000));
+}
+
+#[test]
 fn a_side_at_no_multiple_of_the_element_costs_more_than_one_off_the_line() {
     let copy = |side: &str, load: i64, store: i64| {
         let set = [("string.movs_odd_line_cycles", "10"), ("string.odd_side", side)];

@@ -12,6 +12,7 @@ use crate::block::{Block, Notion, SlotKind, StringUse};
 use crate::core::figures::{FigureTable, Figures};
 use crate::core::params::Params;
 use crate::error::Error;
+use crate::isa::inst::Branch;
 use crate::isa::Isa;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -136,6 +137,8 @@ impl Builder<'_> {
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = jumps;
+            let returns = d.branch != Branch::No && d.stack > 0;
+            self.block.insts[head].returns = returns && taken[(at + steps.len() - 1) % steps.len()];
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;

@@ -10,8 +10,6 @@ use crate::error::Error;
 use crate::isa::inst::Branch;
 use std::collections::HashMap;
 
-/// Times that a branch goes the same way before a quick predictor takes it for granted.
-const USUAL: u32 = 2;
 /// Odd, so that no power of it vanishes mod 2^64.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -59,11 +57,12 @@ struct Question {
     taken: bool,
 }
 
-/// Mark the steps that are branches which a memory of so many taken branches does not know.
+/// Mark the steps that are branches which a memory of so many taken branches does not know, and those that leave
+/// loops of so many turns and more.
 ///
 /// # Errors
 /// A step is at no instruction.
-pub fn mark(code: &Code<'_>, steps: &mut [Step], length: u32) -> Result<(), Error> {
+pub fn mark(code: &Code<'_>, steps: &mut [Step], length: u32, turns: u32) -> Result<(), Error> {
     let mut asked: Vec<Question> = Vec::with_capacity(steps.len());
     let mut jumps: Vec<u64> = Vec::new();
     // Which way each branch went last, and how often in a row.
@@ -79,7 +78,7 @@ pub fn mark(code: &Code<'_>, steps: &mut [Step], length: u32) -> Result<(), Erro
             taken,
         });
         let (way, times) = before.entry(step.at).or_default();
-        steps[n].late = taken != *way && *times >= USUAL;
+        steps[n].late = taken != *way && *times + 1 >= turns;
         *times = if taken == *way { *times + 1 } else { 1 };
         *way = taken;
         if taken {

@@ -14,7 +14,7 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
     let same = d.same && figures.same.is_some();
     let shape = match (&figures.same, &figures.indexed) {
         (Some(shape), _) if same => shape,
-        (_, Some(shape)) if d.indexed() => shape,
+        (_, Some(shape)) if d.indexed(params.rename.index_alone) => shape,
         _ => &figures.shape,
     };
     let drop_sources = same && figures.same_latency == Some(0);

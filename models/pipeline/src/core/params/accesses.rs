@@ -50,6 +50,8 @@ tables! {
         commit_bytes: int[0..=4096] = Some(0),
         /// Whether a store that crosses the middle of those bytes is written alone.
         commit_middle: flag = Some(true),
+        /// Whether one of the two may begin other such bytes than the store before it, and a store across them is written alone, in two cycles where it begins in others.
+        commit_parts: flag = Some(false),
         /// Cycles from a store of less than 4 bytes until another such is written to those bytes, unless it follows at once.
         commit_narrow_cycles: int[0..=100] = Some(0),
         /// Stores from rename until they are in the cache, if those cycles are modelled.

@@ -20,6 +20,8 @@ tables! {
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.
         whole_groups: flag = Some(false),
+        /// Whether an instruction is `indexed` (`instructions.csv`) by an index register without a base.
+        index_alone: flag = Some(true),
         /// Whether an explicit use of the stack pointer after push or pop costs a uop.
         stack_sync: flag = Some(false),
     }

@@ -22,6 +22,10 @@ tables! {
         third_bubble: int[0..=100] = Some(0),
         /// Cycles lost where a branch leaves a loop of several iterations, though that is predicted; notion `call` alone.
         exit_bubble: int[0..=100] = Some(0),
+        /// Turns of a loop from which on that is so.
+        exit_turns: int[3..=100_000] = Some(3),
+        /// Cycles lost behind a return that a taken branch goes to; notion `call` alone.
+        return_bubble: int[0..=100] = Some(0),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),
         /// Target buffer from which on a second branch in those bytes costs cycles.

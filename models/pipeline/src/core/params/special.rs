@@ -36,6 +36,14 @@ tables! {
         alignment: int[1..=64] = Some(32),
         /// Where the destination needs it: at its `start`, or at its `end`, behind the last byte.
         aligned_at: word[Ends] = Some(Ends::Start),
+        /// Whether alignments are those of the element that an address lies in.
+        whole_elements: flag = Some(false),
+        /// Copy by measured points, longer than those that take what the first one does: cycles more where it ends at no multiple of `alignment`.
+        movs_end_cycles: real[0.0..=1000.0] = Some(0.0),
+        /// The same of fills.
+        stos_end_cycles: real[0.0..=1000.0] = Some(0.0),
+        /// Whether what follows a string instruction is renamed no earlier than that many cycles behind it.
+        holds_rename: flag = Some(false),
         /// Repetitions assumed where the call gives none.
         count: int[0..=u32::MAX] = Some(64),
         /// Destination address mod 64 assumed where the call gives none.

@@ -21,6 +21,8 @@ pub struct UopCache<'a> {
     p: &'a uop_cache,
     /// Cycles that a taken branch loses.
     bubble: u32,
+    /// Cycles that a return loses besides.
+    return_bubble: u32,
     targets: Targets<'a>,
     /// Uops that the loop buffer keeps ready.
     ahead: usize,
@@ -51,6 +53,7 @@ impl<'a> UopCache<'a> {
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1)
                 + if relief.taken_branch { 0 } else { stream.cut.bubble },
+            return_bubble: params.taken_branch.return_bubble,
             targets: Targets::new(stream.cut, params),
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: relief.uop_cache,
@@ -265,7 +268,8 @@ impl<'a> UopCache<'a> {
     fn ends(&mut self, inst: usize) -> bool {
         let branch = &self.stream.block.insts[inst];
         let (lost, goes_on) = self.targets.pass(inst, branch);
-        self.stall = lost + if branch.taken { self.bubble } else { 0 };
+        self.stall =
+            lost + if branch.taken { self.bubble } else { 0 } + if branch.returns { self.return_bubble } else { 0 };
         !goes_on
     }
 
