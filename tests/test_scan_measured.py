@@ -22,7 +22,7 @@ def _loop(code, path=(), isa="x86_64", exits=()):
         section=".text",
         isa=isa,
         address=0x81000035,
-        code=code,
+        text=code,
         path=path or ((0, len(code)),),
         function="find",
         into=5,

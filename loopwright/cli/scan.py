@@ -45,6 +45,11 @@ _SHOWN = 20  # rows of the table where --top is left out
     help=f"How many rows; {_SHOWN} of the table where left out, and all of --csv and --json.",
 )
 @click.option(
+    "--hurt/--lost",
+    default=True,
+    help="Rank the loops that their place hurts first (where left out), or all by lost cycles.",
+)
+@click.option(
     "--fail-over",
     type=click.FloatRange(0),
     metavar="PERCENT",
@@ -95,6 +100,7 @@ def scan(
     features: str | None,
     profile: Path | None,
     top: str | None,
+    hurt: bool,
     fail_over: float | None,
     function: str | None,
     tree: str | None,
@@ -109,9 +115,10 @@ def scan(
     """Find all loops of a binary, and say which of them their place hurts.
 
     FILE is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or archive, a library
-    or a program, also packed. Rows are ranked by the cycles that an iteration loses where the loop
-    lies. What was found and left out is said below the table, with --csv and --json on stderr. Of a
-    folder, all files with code below it are scanned into the table that -o names.
+    or a program, also packed. Loops that their place hurts come first, ranked by the cycles that an
+    iteration loses; below the table stands how the first ones are fixed. What was found and left
+    out is said below it, with --csv and --json on stderr. Of a folder, all files with code below it
+    are scanned into the table that -o names.
 
     With FILE_B, another build, it says what got hurt between them, and what was mended. With
     --patch it makes a kernel patch of the mends of a function, once its object was built with them
@@ -162,7 +169,9 @@ def scan(
             for one in (file, file_b)
         )
         return _compare(a, b, fail_over, rows, html, as_json=as_json, as_csv=as_csv)
-    asked = Question(file, microarch=microarch, symbols=symbols, features=features, profile=profile)
+    asked = Question(
+        file, microarch=microarch, symbols=symbols, features=features, profile=profile, hurt=hurt
+    )
     with output.progress("predicting") as step:
         found: Scan = scanned(replace(asked, progress=step))
     if function and tree and out:
@@ -172,7 +181,7 @@ def scan(
     if as_json or as_csv:
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
-        view.show(found.rows(rows), at_length=rows == 1)
+        view.show(found.rows(rows))
     said = sys.stderr if as_json or as_csv else sys.stdout
     print(*found.summary(), sep="\n", file=said)
     if html is not None:

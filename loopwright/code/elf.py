@@ -163,6 +163,14 @@ def _edited(code: bytes, edits: Sequence[tuple[int, bytes]]) -> bytes:
     return bytes(out)
 
 
+def stripped(content: bytes) -> bool:
+    """Say whether an ELF file has the names of its dynamic symbols alone."""
+    return (
+        content.startswith(b"\x7fELF")
+        and ELFFile(BytesIO(content)).get_section_by_name(".symtab") is None
+    )
+
+
 def _symbols(image: ELFFile) -> dict[int, list[Symbol]]:
     """Return the symbols of each section, of the dynamic table where there is no other."""
     table = image.get_section_by_name(".symtab") or image.get_section_by_name(".dynsym")

@@ -68,10 +68,10 @@ def _crossed(
 ) -> tuple[str, int | None]:
     code = list(_instructions(loop))
     inside = {x % size for i in code for x in range(i.address, i.end) if x}
-    here = [x for x in range(len(loop.code) + 1) if (loop.offset + x) % size == 0]
+    here = [x for x in range(-loop.offset % size, loop.length + 1, size) if _executed(loop, x)]
     group = _branch(code)
     before = {x for x in inside if x < group.start}
-    if len(loop.code) <= size and before and not harmless & before and before & set(here):
+    if loop.length <= size and before and not harmless & before and before & set(here):
         return "loop", min(before & set(here))
     run = _run(hurts, -loop.offset % size, size)
     for x in here:
@@ -83,13 +83,19 @@ def _crossed(
                 return f"{i.mnemonic}+{i.address:#x}", x
     if here == [0]:
         return "start", 0
-    return _stretch(here, run, len(loop.code), size)
+    return _stretch(here, run, loop.length, size)
+
+
+def _executed(loop: ScannedLoop, at: int) -> bool:
+    """Say whether a place of a loop lies in or at the end of what an iteration executes."""
+    return any(start <= at <= end for start, end in loop.path)
 
 
 def _instructions(loop: ScannedLoop) -> Iterator[Instruction]:
     """Yield the instructions of the path, addresses counted from the loop's first byte."""
+    code = loop.code
     for start, end in loop.path:
-        yield from decode(loop.isa, loop.code[start:end], start)
+        yield from decode(loop.isa, code[start:end], start)
 
 
 def _branch(code: Sequence[Instruction]) -> range:

@@ -1,6 +1,6 @@
 """What loops cost on each core: where they lie, and at every other place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +15,7 @@ HURT = 1.3  # times the best place, from which on the place of a loop hurts it
 INDIFFERENT = 1.05  # of the worst place to the best, below which no place matters
 
 _AT_ONCE = 2048  # loops between two words of how far it has got
+_BYTES_AT_ONCE = 1 << 25  # of loops whose parts lie far apart
 
 Progress = Callable[[int, int], None]
 
@@ -82,16 +83,31 @@ def cost(
                 missing = lacking(core.isa, loop.executed, outline.needs, core.features)
                 errors[n] = f"{missing}, which {core.id} lacks"
         # Loops alike in code are simulated once where they come in one call.
-        able.sort(key=lambda n: loops[n].code)
-        for at in range(0, len(able), _AT_ONCE):
-            some = able[at : at + _AT_ONCE]
+        able.sort(key=lambda n: (loops[n].executed, loops[n].path))
+        done = number * len(loops)
+        for some in _batches(able, loops):
             rows, why = places([(loops[n].code, loops[n].path) for n in some], core)
             table[some] = rows
             errors |= {some[n]: said for n, said in why.items()}
+            done += len(some)
             if progress:
-                progress(number * len(loops) + at + len(some), len(cores) * len(loops))
+                progress(done, len(cores) * len(loops))
         out.append(CoreCosts(core, table, errors, offsets))
     return out
+
+
+def _batches(numbers: Sequence[int], loops: Sequence[ScannedLoop]) -> Iterator[list[int]]:
+    """Yield some loops after the other, as many as one call takes."""
+    some: list[int] = []
+    size = 0
+    for n in numbers:
+        some.append(n)
+        size += loops[n].length
+        if len(some) == _AT_ONCE or size > _BYTES_AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _of_rows(choose: np.ufunc, table: np.ndarray) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from loopwright.code import binding
+from loopwright.code import binding, decode
 from loopwright.code.elf import Section
+from loopwright.errors import InputError
 from loopwright.scanning.found import Found, ScannedLoop
 from loopwright.scanning.images import Image
 
@@ -14,6 +15,9 @@ _REFUSED = {
     "elsewhere": "its likely path does not come back to where it was entered",
     "doubtful": "it lies among bytes that are no instructions",
 }
+_PAUSE = b"\xf3\x90"
+_HINTS = (0xD503203F, 0xD503205F, 0xD503207F)  # yield, wfe, wfi
+_WAITS = "it waits for another CPU (pause, yield, wfe): its cycles are the wait's"
 
 
 def find(image: Image, progress: Callable[[int, int], None] | None = None) -> Found:
@@ -49,8 +53,10 @@ def _search(found: Found, section: Section) -> None:
             found.calling += 1
         elif refused:
             found.refused[_REFUSED[refused]] += 1
+        elif waits(section.isa, loop := _loop(section, path, exits)):
+            found.refused[_WAITS] += 1
         else:
-            found.loops.append(_loop(section, path, exits))
+            found.loops.append(loop)
 
 
 def _starts(section: Section) -> Iterator[int]:
@@ -102,10 +108,25 @@ def _loop(section: Section, path: list[tuple[int, int]], exits: list[int]) -> Sc
         section=section.name,
         isa=section.isa,
         address=address,
-        code=section.code[first : max(end for _, end in path)],
+        text=section.code,
         path=tuple((start - first, end - first) for start, end in path),
         function=routine.name if routine else "",
         into=address - routine.address if routine else 0,
         exits=tuple(section.address + at for at in exits),
         kind="path" if len(path) > 1 else "exits" if exits else "block",
+        first=first,
     )
+
+
+def waits(isa: str, loop: ScannedLoop) -> bool:
+    """Say whether a loop spins until another CPU has done something."""
+    code = loop.executed
+    if isa == "arm64":
+        words = (int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4))
+        return any(word in _HINTS for word in words)
+    if _PAUSE not in code:
+        return False
+    try:
+        return any(ins.mnemonic == "pause" for ins in decode.decode(isa, code))
+    except InputError:  # bytes that are no instruction: no core has figures for the loop
+        return False

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 # Such names may come and go with any change of the source.
 _ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
 
+_APART = 1 << 16  # bytes: no routine as compilers lay them out is as long
+
 
 @dataclass(frozen=True, slots=True)
 class ScannedLoop:
     """A loop that holds no other, as its likely path runs.
 
     file is the member of an archive, else "". address is that of its first byte, the lowest of its
-    path; code all bytes from there to the end of the path's last stretch in memory. path are the
+    path, which lies at the offset first of text: bytes that many loops share. path are the
     stretches that an iteration executes, in order, as (start, end) in code: the first begins at 0,
     the last ends in the branch that goes back there; a loop without jumps in it has one, all of
     code. function is the routine that it lies in ("" where none is known) and into how many bytes
@@ -27,13 +29,29 @@ class ScannedLoop:
     section: str
     isa: str
     address: int
-    code: bytes
+    text: bytes = field(repr=False)
     path: tuple[tuple[int, int], ...]
     function: str = ""
     into: int = 0
     line: str = ""
     exits: tuple[int, ...] = ()
     kind: str = "block"
+    first: int = 0
+
+    @property
+    def length(self) -> int:
+        """Return its bytes from the first to the end of the path's last stretch in memory."""
+        return max(end for _, end in self.path)
+
+    @property
+    def code(self) -> bytes:
+        """Return all of these bytes."""
+        return self.text[self.first : self.first + self.length]
+
+    @property
+    def split(self) -> bool:
+        """Say whether its parts lie in regions of the binary that a linker places on their own."""
+        return self.length > _APART
 
     @property
     def offset(self) -> int:
@@ -46,12 +64,13 @@ class ScannedLoop:
 
         Branches in it keep their distances: of several stretches it shows what runs, not where.
         """
-        return b"".join(self.code[start:end] for start, end in self.path)
+        at = self.first
+        return b"".join(self.text[at + start : at + end] for start, end in self.path)
 
     @property
     def end(self) -> int:
         """Return the address behind its last byte."""
-        return self.address + len(self.code)
+        return self.address + self.length
 
     @property
     def written(self) -> str:

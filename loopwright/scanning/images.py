@@ -82,6 +82,8 @@ def _named(
     if symbols is not None:
         return Names.read(symbols).given(sections, str(symbols)), str(symbols)
     if any(section.symbols for section in sections):
+        if elf.stripped(content):
+            return sections, "its dynamic symbols alone (the file is stripped)"
         return sections, "the file"
     if own := kallsyms.symbols(content):
         try:

@@ -25,9 +25,10 @@ def listing(loop: ScannedLoop) -> list[Line]:
     Branches go to addresses; InputError where bytes are no instruction.
     """
     lines = []
+    code = loop.code
     for start, end in loop.path:
         at = start
-        for ins in decode(loop.isa, loop.code[start:end], loop.address + start):
+        for ins in decode(loop.isa, code[start:end], loop.address + start):
             lines.append(Line(at, len(ins.code), ins.text))
             at += len(ins.code)
     return lines

@@ -60,4 +60,7 @@ def _block(number: int, loop: ScannedLoop, place: int) -> Block:
     if loop.isa != host:
         why = f"it is code of {loop.isa}, and this machine runs {host}"
         return Block(str(number), "loop", place, loop.code, refused=why)
+    if loop.split:
+        why = "its parts lie more than 64 KiB apart"
+        return Block(str(number), "loop", place, b"", refused=why)
     return block.of_code(str(number), loop.code, place, loop.isa, "loop", loop.path)

@@ -68,6 +68,8 @@ def costs_more(after: float, before: float) -> bool:
     return after > LOSS * before + _NEAR
 
 
+_SPLIT = "its parts lie more than 64 KiB apart, and a linker places each on its own"
+
 # By core, the cycles at each place.
 _Table = Mapping[str, np.ndarray]
 
@@ -102,6 +104,9 @@ def mends(
     out = [Mend(NEVER_MIND if answered else "") for answered in known]
     encoded = _encoded(bad, costs, starts) if of_code else [[] for _ in bad]
     for n, loop, own in zip(numbers, bad, encoded, strict=True):
+        if loop.split:
+            out[n] = Mend(NONE, note=_SPLIT)
+            continue
         table = {one.core.id: one.table[n] for one in costs if not np.isnan(one.cycles[n])}
         aligned = alignment(loop, starts)
         moves = [(one, table) for one in candidates.moves(loop, aligned)]
@@ -118,7 +123,7 @@ def _encoded(
     found = [
         (n, candidates.encoded(loop, alignment(loop, starts), one))
         for n, loop in enumerate(loops)
-        if candidates.by_hand(loop) and loop.isa == "x86_64"
+        if candidates.by_hand(loop) and loop.isa == "x86_64" and not loop.split
         for one in encodings(loop.code, loop.path)
     ]
     shapes = [(c.encoded.code, c.encoded.path) for _, c in found if c.encoded]

@@ -58,7 +58,7 @@ def _why(work: Work, number: int, label: str, mend: Mend, nops: str, scanned: st
     hurt = [effect for effect in mend.effects.values() if effect.hurt]
     cores = [microarchs.load(core).name for core, e in mend.effects.items() if e.hurt]
     return (
-        f"The loop of {work.function}() at {label} ({len(loop.code)} bytes) lies at code offset "
+        f"The loop of {work.function}() at {label} ({loop.length} bytes) lies at code offset "
         f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
         f"{spread([e.now for e in hurt])} cycles an iteration on {', '.join(cores)}; at its best "
         f"place {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, after "

@@ -52,11 +52,14 @@ class Place:
     core: int
 
 
-def ranked(costs: Sequence[CoreCosts], weights: Weights | None = None) -> list[Place]:
+def ranked(
+    costs: Sequence[CoreCosts], weights: Weights | None = None, *, hurt_first: bool = True
+) -> list[Place]:
     """Return all loops on all cores, those first that lose most cycles an iteration.
 
-    With weights, those whose best place would save most of all cycles, then those that take most.
-    Of those that lose as much, the ones that lose the larger share; what has no figure is last.
+    With hurt_first those that their place hurts go before all others. With weights, the order is by
+    what the best place would save of all cycles, then by share. Of those that lose as much, the
+    ones that lose the larger share are first; loops without a figure are last.
     """
     places = []
     for number, core in enumerate(costs):
@@ -64,7 +67,8 @@ def ranked(costs: Sequence[CoreCosts], weights: Weights | None = None) -> list[P
         for n in range(len(lost)):
             share = weights.shares[n] if weights else 0.0
             saved = share * lost[n] / cycles[n]
-            places.append((-saved, -share, -lost[n], -lost[n] / best[n], n, number))
+            after = hurt_first and not weights and not core.hurt[n]
+            places.append((after, -saved, -share, -lost[n], -lost[n] / best[n], n, number))
     key = [tuple(np.inf if np.isnan(v) else v for v in place) for place in places]
     order = sorted(range(len(places)), key=lambda at: key[at])
     return [Place(*places[at][-2:]) for at in order]
@@ -117,7 +121,7 @@ def rows(
                 found.size if found else None,
                 found.crossed if found else "",
                 *mend(place.loop),
-                len(loop.code),
+                loop.length,
                 " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
                 " ".join(f"{at:#x}" for at in loop.exits),
                 core.errors.get(place.loop, ""),

@@ -31,6 +31,7 @@ class Question:
     features: str | None = None
     profile: Path | str | None = None
     top: int | None = None
+    hurt: bool = True
     progress: Progress | None = None
 
 
@@ -42,12 +43,13 @@ class Scan:
     found: Found
     costs: list[CoreCosts]
     weights: Weights | None = None
+    hurt_first: bool = True
     _mends: dict[int, Mend] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def places(self) -> list[rank.Place]:
         """Return each loop on each core, ranked."""
-        return rank.ranked(self.costs, self.weights)
+        return rank.ranked(self.costs, self.weights, hurt_first=self.hurt_first)
 
     @cached_property
     def source(self) -> SourceLines:
@@ -161,7 +163,7 @@ def scanned(asked: Question) -> Scan:
     cores = microarchs.select(asked.microarch, image.isa)
     found = find(image)
     weights = read(Path(asked.profile), image, found.loops) if asked.profile is not None else None
-    return Scan(image, found, cost(found.loops, cores, asked.progress), weights)
+    return Scan(image, found, cost(found.loops, cores, asked.progress), weights, asked.hurt)
 
 
 def answer(asked: Question) -> Rows:
@@ -174,7 +176,7 @@ def answer(asked: Question) -> Rows:
     "ID[,ID]" or "all"; left out, the targets of the code's ISA. profile is what perf script, perf
     report --sort symbol,srcline or bpftrace print of this build, or a perf.data: rows are then
     ranked by the share of all cycles that the best place would save. top is how many rows; left
-    out, all.
+    out, all. hurt puts loops that their place hurts first, else the order is by lost cycles alone.
 
     Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
     an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod

@@ -6,10 +6,13 @@ from loopwright.rows import Rows
 _SHOWN = ("file", "function", "line", "offset", "microarch", "cycles", "best", "worst", "lost")
 
 
-def show(rows: Rows, *, at_length: bool) -> None:
+_AT_LENGTH = 3  # rows of which the fix is said at length
+
+
+def show(rows: Rows) -> None:
     """Print rows: where each loop is in one column, what hurts it in another.
 
-    at_length has what is to be done about them said below the table.
+    Below the table stands at length how the first loops are fixed.
     """
     records = [
         {
@@ -30,9 +33,13 @@ def show(rows: Rows, *, at_length: bool) -> None:
     if records:
         table.draw(Rows.of(records))
         print()
-    for how in rows.column("how") if at_length else []:
-        if how:
-            print(f"{how}\n")
+    said = dict.fromkeys(
+        (row["address"], _where(row["function"], row["into"]), row["how"])
+        for row in rows.records()
+        if row["how"]
+    )
+    for address, where, how in list(said)[:_AT_LENGTH]:
+        print(f"{where or address}: {how}\n")
 
 
 def _where(function: str, into: int) -> str:

@@ -66,14 +66,14 @@ def _packed(
 
 
 def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
-    """Return the code of a loop, its instructions as (place, length, text), and its mend."""
+    """Return the bytes of an iteration, its instructions (place, length, text), and its mend."""
     loop = scan.found.loops[number]
     try:
         lines = inside.listing(loop)
     except InputError:  # then no core has figures for it either, which is said
         lines = []
     return {
-        "code": loop.code.hex(),
+        "code": loop.executed.hex(),
         "path": [list(stretch) for stretch in loop.path],
         "exits": [at - loop.address for at in loop.exits],
         "lines": [[line.at, line.length, words.number(line.text)] for line in lines],

@@ -25,9 +25,9 @@ const code = (() => {
     return element("tr", { class: one.hurts.length ? "edge hurts" : "edge" }, element("td", { colspan: "4" }, said));
   }
 
-  function instruction(side, n, of, at, length, text, last, cuts) {
+  function instruction(side, n, of, executed, at, length, text, last, cuts) {
     const address = side.address(n) + BigInt(at);
-    const bytes = of.code.slice(2 * at, 2 * (at + length)).match(/../g);
+    const bytes = of.code.slice(2 * executed, 2 * (executed + length)).match(/../g);
     const shown = bytes.map((byte, k) => (cuts.some((cut) => cut.x === at + k) ? `\u2502${byte}` : byte)).join(" ");
     const remarks = cuts.map((cut) => `cut by a ${cut.size}-byte boundary${hurting(cut)}`);
     if (of.exits.includes(at)) remarks.push("may leave the loop");
@@ -45,6 +45,7 @@ const code = (() => {
     const body = element("tbody");
     const edges = boundaries(side, n);
     let behind = 0;
+    let executed = 0;
     of.lines.forEach(([at, length, word], k) => {
       if (at !== behind) {
         const skipped = at > behind ? `, ${view.counted(at - behind, "byte")} further on` : "";
@@ -53,8 +54,9 @@ const code = (() => {
       for (const one of edges.filter((e) => e.x === at)) body.append(edge(side, n, one));
       const cuts = edges.filter((e) => at < e.x && e.x < at + length);
       const last = k === of.lines.length - 1;
-      body.append(instruction(side, n, of, at, length, words[word], last, cuts));
+      body.append(instruction(side, n, of, executed, at, length, words[word], last, cuts));
       behind = at + length;
+      executed += length;
     });
     for (const one of edges.filter((e) => e.x === behind)) body.append(edge(side, n, one));
     const caption = `An iteration of ${side.where(n)}: instructions on its likely path, with boundaries of 64 bytes and those that hurt`;

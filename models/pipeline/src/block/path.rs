@@ -6,7 +6,7 @@ use crate::isa::flow::Next;
 use crate::isa::inst::{Branch, Decoded};
 use crate::isa::{self, Isa};
 
-/// Bytes of code at most.
+/// Bytes of code at most that are executed in a row.
 const MOST: usize = 1 << 16;
 
 /// Bytes of code from the first to one past the last, that are executed in a row.
@@ -39,7 +39,7 @@ impl Path {
     /// # Errors
     /// The bytes do not decode, or a loop does not end in a branch.
     pub fn whole(isa: Isa, bytes: &[u8], notion: Notion) -> Result<Path, Error> {
-        fits(bytes)?;
+        fits(bytes.len())?;
         let code = isa::decode(isa, bytes)?;
         let mut jumps = vec![false; code.len()];
         if notion == Notion::Loop {
@@ -56,7 +56,12 @@ impl Path {
     /// # Errors
     /// A stretch is not of whole instructions of the code, or control cannot go from one to the next.
     pub fn of(isa: Isa, bytes: &[u8], stretches: &[Stretch]) -> Result<Path, Error> {
-        fits(bytes)?;
+        fits(
+            stretches
+                .iter()
+                .map(|&(start, end)| end.saturating_sub(start) as usize)
+                .sum(),
+        )?;
         let (mut code, mut next) = (Vec::new(), Vec::new());
         for &(start, end) in stretches {
             if start >= end || end as usize > bytes.len() {
@@ -80,8 +85,8 @@ impl Path {
     }
 }
 
-fn fits(bytes: &[u8]) -> Result<(), Error> {
-    match bytes.len() {
+fn fits(executed: usize) -> Result<(), Error> {
+    match executed {
         0 => Err(Error::Block("no code".into())),
         len if len > MOST => Err(Error::Block("more than 64 KiB of code".into())),
         _ => Ok(()),
