@@ -80,6 +80,7 @@ def test_a_loop_across_two_lines_depends_on_how_many_entries_zen_2_reads_a_cycle
     assert "uop_cache.reads" in found.between("aligned16", "immediates")
     speed = found.over("aligned16", "immediates", None)
     assert speed.low < 1.05 < 1.5 < speed.high
+    assert found.teller("aligned16", "immediates", "uop_cache.reads") == "immediates"
     two = margins(("immediates", "aligned16"), given={"uop_cache.reads": "2"})
     set_by_hand = two.over("aligned16", "immediates", None)
     assert set_by_hand.high < 1.05

@@ -67,7 +67,7 @@ class BreakEven:
 def of(one: Simulated) -> list[BreakEven]:
     """Return how each unmeasured parameter moves the speed, the one that moves it most first."""
     out = []
-    for name in one.unknown:
+    for name in one.margins.between(one.variant, one.against):
         both = [
             tuple(
                 one.margins.course(

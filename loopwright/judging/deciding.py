@@ -101,13 +101,12 @@ def first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> st
     """Say which parameter to measure first on which core, and the commands that print its value."""
     out = []
     for core, name, moves in break_even.first(known):
-        who = next(
-            v
+        pair = next(
+            one.simulated
             for one in known
             if one.simulated.margins.core.id == core and one.unknown.name == name
-            for v in (one.simulated.variant, one.simulated.against)
-            if name in one.simulated.margins.rests[v]
         )
+        who = pair.margins.teller(pair.variant, pair.against, name)
         told = f"--estimate {name}"
         pairs = ",".join(f"{dst}:{src}" for dst, src in estimate.alignments(name))
         how = f"loopwright measure {found.kernel.id}/{who} --align {pairs} {told}"

@@ -221,6 +221,32 @@ class Margins:
         both = {*self.rests[name], *self.rests[against]}
         return [one for one in self.unknown if one in both]
 
+    def moves(self, name: str, against: str, sizes: Histogram | None) -> dict[str, float]:
+        """Return by how much each of these parameters alone moves the speed, as a logarithm.
+
+        The one that moves it most comes first.
+        """
+        found = {}
+        for one in self.between(name, against):
+            ends = [
+                self._ends(name, against, {one: value}, sizes) for value in self.unknown[one].values
+            ]
+            low, high = (
+                [float(np.log(side[-1])) for side in sides]
+                for sides in ([e.low for e in ends], [e.high for e in ends])
+            )
+            found[one] = max(max(low) - min(low), max(high) - min(high))
+        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+    def teller(self, name: str, against: str, one: str) -> str:
+        """Return which of two variants costs the more different with a parameter."""
+
+        def spread(of: str) -> float:
+            costs = [self.cost(of, {one: value}).mean(axis=0) for value in self.unknown[one].values]
+            return float(np.ptp(np.log(costs), axis=0).max())
+
+        return max((name, against), key=spread)
+
     # Speeds
 
     def _mean(self, cost: NDArray[np.float64], sizes: Histogram | None) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from loopwright.predicting import forms
 from loopwright.predicting.models import SIMULATOR
 
 _COMPILERS = ("llvm-19",)  # sources that are models, not measurements
+_HARDLY = 0.005  # of a speed
 _LISTED = 16  # code offsets that are named one by one, at most
 
 
@@ -79,8 +80,12 @@ class Simulated:
 
     @property
     def unknown(self) -> list[str]:
-        """Return the unmeasured parameters that the speed rests on."""
-        return self.margins.between(self.variant, self.against)
+        """Return the unmeasured parameters that the speed depends on, the first moves it most.
+
+        Those that hardly move it are left out, unless there are no others.
+        """
+        moves = self.margins.moves(self.variant, self.against, self.sizes)
+        return [name for name, moved in moves.items() if moved > _HARDLY] or [*moves]
 
     @property
     def varied(self) -> list[str]:
