@@ -8,7 +8,7 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.judging import basis, standing
+from loopwright.judging import basis, call_costs, standing
 from loopwright.judging.study import Study
 from loopwright.judging.whole_calls import Calls
 
@@ -68,7 +68,7 @@ def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
     return pd.DataFrame(rows).astype({"cycles": "float64"})
 
 
-def calls(cycles_by_variant, core, alignments=basis.ALIGNMENTS):
+def calls(cycles_by_variant, core, alignments=call_costs.ALIGNMENTS):
     """Measured calls: {variant: {size: cycles}}, or a number of cycles for every size."""
     rows = [
         {

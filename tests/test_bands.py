@@ -51,7 +51,7 @@ def test_the_figure_of_a_strip_names_every_core_and_variant():
     _, judgement = concluded(("sandybridge", "zen2"))
     figure = plots.strip(judgement.bands, "x86_64/copy_user")
     [axes] = figure.axes
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["sandybridge", "zen2", "all targets"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["sandybridge", "zen2", "every core"]
     [legend] = figure.legends
     assert "movsq_aligned (baseline)" in [t.get_text() for t in legend.get_texts()]
 

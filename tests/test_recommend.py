@@ -21,9 +21,9 @@ def row(*arguments, **more):
 def test_the_variant_that_moves_most_a_cycle_wins_whatever_its_stride():
     # 8 B in 2 cycles against 32 B in 4 and 64 B in 10: 4, 8 and 6.4 bytes a cycle.
     found = row(predictions({"movsq_aligned": 2.0, "loop32": 4.0, "unrolled64": 10.0}))
-    assert found["winner"] == "loop32"
+    assert (found["answer"], found["winner"]) == ("winner", "loop32")
     assert found["margin_percent"] == pytest.approx(100)
-    assert found["confidence"] == "models agree"
+    assert found["confidence"] == "models of the main loop on sandybridge and zen2"
     assert found["slower_on"] == ""
 
 
@@ -39,12 +39,12 @@ def test_models_that_differ_in_direction_disagree_and_name_the_core():
             }
         )
     )
-    assert found["winner"] == ""
+    assert (found["answer"], found["winner"]) == ("split", "")
     assert found["confidence"] == "models disagree: measure on zen2"
-    assert "models differ on whether loop32 is faster than movsq_aligned on zen2" in found["reason"]
+    assert "zen2: open, -11.1 % to +100.0 %" in found["reason"]
 
 
-def test_a_core_on_which_the_winner_is_slower_is_named():
+def test_a_variant_that_is_slower_on_a_core_never_wins_and_the_core_is_named():
     found = row(
         predictions(
             {
@@ -56,8 +56,8 @@ def test_a_core_on_which_the_winner_is_slower_is_named():
             }
         )
     )
-    assert found["winner"] == "loop32"
-    assert found["slower_on"] == "sandybridge (-20.0 %, models)"
+    assert (found["answer"], found["winner"]) == ("split", "")
+    assert found["slower_on"] == "sandybridge (-20.0 %, models of the main loop)"
 
 
 def test_a_difference_inside_the_threshold_is_no_winner():
@@ -69,7 +69,8 @@ def test_a_difference_inside_the_threshold_is_no_winner():
 def test_no_figure_for_the_baseline_is_no_winner():
     found = row(predictions({"loop32": 4.0}))
     assert found["winner"] == ""
-    assert found["confidence"] == "no model answers on sandybridge and zen2: measure there"
+    assert found["answer"] == "nothing known"
+    assert "no model has a figure for both movsq_aligned and another" in found["said"]
 
 
 def test_a_variant_that_breaks_its_contract_never_wins():
@@ -80,7 +81,7 @@ def test_a_variant_that_breaks_its_contract_never_wins():
 def test_a_variant_that_needs_a_feature_the_targets_lack_is_named_apart():
     found = row(predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
     assert found["winner"] == ""
-    assert found["only_where"] == "movsb +150.0 % where there is erms"
+    assert found["only_where"] == ("movsb where there is erms: sandybridge +150.0 %, zen2 +150.0 %")
 
 
 def test_a_figure_below_what_the_core_can_do_counts_for_nothing():
@@ -100,9 +101,11 @@ def test_a_measurement_on_a_target_core_goes_before_models():
     measured = calls({"movsq_aligned": 20, "loop32": 25, **REST}, "zen2")
     measured = pd.concat([measured, calls({"overlapped": 50}, "zen2")])
     found = row(predictions({"movsq_aligned": 2.0, "loop32": 4.0}), measured, "zen2")
-    assert found["winner"] == "loop32"
-    assert found["slower_on"] == "zen2 (-20.0 %, measured)"
-    assert found["confidence"] == "measured on zen2, models agree"
+    assert (found["answer"], found["winner"]) == ("split", "")
+    assert found["slower_on"] == "zen2, this machine (-20.0 %, measured)"
+    assert found["confidence"] == (
+        "measured on zen2, this machine, models of the main loop on sandybridge"
+    )
 
 
 @pytest.mark.parametrize(("low", "high", "winner"), [(0, 16, "loop32"), (4000, 4096, "overlapped")])
@@ -129,4 +132,5 @@ def test_a_target_of_which_nothing_is_known_leaves_no_winner():
     found = row(predictions({"movsq_aligned": 2.0, "loop32": 4.0}, cores=("zen2",)))
     assert found["winner"] == ""
     assert found["confidence"] == "no model answers on sandybridge: measure there"
-    assert "loop32 leads (zen2: +100.0 %" in found["reason"]
+    assert found["said"].startswith("nothing is known of any variant on sandybridge")
+    assert "loop32 leads elsewhere (zen2: +100.0 %" in found["said"]

@@ -75,7 +75,7 @@ def measured():
 
 def test_a_zen2_machine_lands_in_the_zen2_column():
     add()
-    rows = compare(KERNEL, quick=True)
+    rows = compare(KERNEL, quick=True, stored=True)
     loops = rows[(rows["source"] == MEASURED) & (rows["microarch"] == "zen2")].set_index("variant")
     assert loops.loc["loop32", "cycles"] == pytest.approx(32 / 8)
     assert loops.loc[FAST, "cycles"] == pytest.approx(loops.loc[FAST, "bytes_per_iteration"] / 32)

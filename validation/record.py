@@ -25,6 +25,8 @@ from inputs import REPO as ROOT
 from singles import answers
 
 import loopwright as lw
+from loopwright import kernels
+from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
 from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
@@ -137,15 +139,19 @@ def loops_origin(core: str) -> str:
 
 
 def whole_calls(path: Path) -> Iterator[Row]:
-    """Hold the simulator to whole calls that were measured on a host.
+    """Hold the simulator to whole calls that were measured on a host: all, and those of strings.
 
     In cycles of a call, all branches predicted. Calls like them set parameters of its core.
     """
     core = path.stem
     rows = host_calls.compare(pd.read_csv(path), core)
-    found = Accuracy.of(rows["predicted_cycles"], rows["measured_cycles"])
-    origin = calls_origin(path)
-    yield row(core, "pipeline", "calls", MEASUREMENT, found, origin, held_out=False)
+    strings = [
+        assemble.moves_by_string(kernels.load(str(kernel)).variants[str(name)])
+        for kernel, name in zip(rows["kernel"], rows["variant"], strict=True)
+    ]
+    for what, mine in (("calls", rows), ("strings", rows[strings])):
+        found = Accuracy.of(mine["predicted_cycles"], mine["measured_cycles"])
+        yield row(core, "pipeline", what, MEASUREMENT, found, calls_origin(path), held_out=False)
 
 
 def calls_origin(path: Path) -> str:

@@ -32,8 +32,9 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 @click.command()
 @options.spec("KERNEL", name="kernel")
 @options.no_measure
+@options.stored
 @output.formats
-def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
+def compare(kernel: str, no_measure: bool, stored: bool, as_json: bool, as_csv: bool) -> int:
     """Put predictions and this host's measurement side by side, with errors and spread.
 
     Exit code 1 where nothing has a number.
@@ -45,7 +46,7 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
     from loopwright.reporting.sides import by_core
 
     with output.progress("measuring") as step:
-        rows = lw.compare(kernel, quick=no_measure, progress=step)
+        rows = lw.compare(kernel, quick=no_measure, stored=stored, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
@@ -61,7 +62,14 @@ def compare(kernel: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
 @click.option(
     "--against", metavar="VARIANT", help="What to compare with; the baseline if not said."
 )
+@click.option(
+    "--align",
+    metavar="D:S=WEIGHT[,...]",
+    help="Weights of alignments: bytes of destination and source behind a page start. Left out: "
+    "0:0=6,8:0=3,1:0=1, an assumption.",
+)
 @options.no_measure
+@options.stored
 @output.formats
 def recommend(
     kernel: str,
@@ -69,11 +77,15 @@ def recommend(
     microarch: str | None,
     settings: tuple[str, ...],
     against: str | None,
+    align: str | None,
     no_measure: bool,
+    stored: bool,
     as_json: bool,
     as_csv: bool,
 ) -> None:
     """Name the variant to ship for each routine of a kernel, or say why there is none.
+
+    A winner is slower on no core that is asked for or was measured, and at no size.
 
     \b
     loopwright recommend arm64/copy_user
@@ -81,6 +93,7 @@ def recommend(
     loopwright recommend x86_64/copy_user --against movsq --no-measure
     loopwright recommend x86_64/put_event --microarch zen2 --set serial.stac_clac=20
     """
+    from loopwright.judging import call_costs
     from loopwright.judging.recommend import concluded
     from loopwright.reporting import strips
 
@@ -92,6 +105,8 @@ def recommend(
             microarch=microarch,
             parameters=options.parameters(settings),
             against=against,
+            alignments=options.weights(align) if align else call_costs.ALIGNMENTS,
+            stored=stored,
             progress=step,
         )
     if as_json or as_csv:

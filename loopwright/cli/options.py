@@ -30,7 +30,10 @@ settings = click.option(
     help="A parameter of the simulator, e.g. serial.stac_clac=20: it is unknown no more.",
 )
 no_measure = click.option(
-    "--no-measure", is_flag=True, help="Measure nothing now; use what is stored."
+    "--no-measure", is_flag=True, help="Measure nothing and use no stored run: models alone."
+)
+stored = click.option(
+    "--stored", is_flag=True, help="With --no-measure: use the runs in the results store."
 )
 
 
@@ -75,6 +78,27 @@ def parameters(settings: tuple[str, ...]) -> dict[str, str]:
         if not (name and equals and value):
             raise InputError(f"--set {setting!r} is not NAME=VALUE, e.g. front_end=ideal")
         out[name.strip()] = value.strip()
+    return out
+
+
+def weights(text: str) -> dict[tuple[int, int], float]:
+    """Return what --align D:S=WEIGHT[,...] lists; InputError where it is no list of these."""
+    out: dict[tuple[int, int], float] = {}
+    for part in text.split(","):
+        pair, equals, weight = part.partition("=")
+        try:
+            value = float(weight)
+        except ValueError:
+            value = -1.0
+        if not equals or not 0 <= value < float("inf"):
+            raise InputError(
+                f"--align {part.strip()!r} is not destination:source=weight; give e.g. "
+                "0:0=6,8:0=3,1:0=1"
+            )
+        [found] = alignments(pair)
+        out[found] = value
+    if not any(out.values()):
+        raise InputError(f"--align {text!r} gives no alignment a weight")
     return out
 
 

@@ -22,6 +22,7 @@ def _said(line: str) -> None:
 @options.microarch("Cores that it has to win on; the targets of the kernel's ISA where left out.")
 @options.settings
 @options.no_measure
+@options.stored
 @click.option(
     "--verify",
     "tier",
@@ -37,6 +38,7 @@ def patch(
     microarch: str | None,
     settings: tuple[str, ...],
     no_measure: bool,
+    stored: bool,
     tier: str | None,
     as_json: bool,
     as_csv: bool,
@@ -61,6 +63,7 @@ def patch(
         out,
         sizes=sizes,
         quick=no_measure,
+        stored=stored,
         microarch=microarch,
         parameters=options.parameters(settings),
         tier=tier,
@@ -160,8 +163,7 @@ def report(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
         return
     for row in rows.to_dict("records"):
-        winner = f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else "no winner"
-        print(f"{row['kernel']} {row['routine']}: {winner} ({row['confidence'] or row['reason']})")
+        print(f"{row['kernel']} {row['routine']}: {row['said']}")
 
 
 VERBS = (patch, baseline, report)

@@ -99,6 +99,11 @@ def main_loop(variant: Variant, code: Code) -> Loop:
     return chosen_loop(variant, code).loop
 
 
+def moves_by_string(variant: Variant) -> bool:
+    """Say whether one of a variant's loops is a string instruction."""
+    return any(loop.kind == "string" for loop in variant_code(variant).loops)
+
+
 def chosen_loop(variant: Variant, code: Code) -> Choice:
     """Return the main loop with why it is that one; InputError where there is none."""
     contract = kernels.contract_of(variant)

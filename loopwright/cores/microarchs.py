@@ -31,9 +31,9 @@ class Microarch:
     ranges: tuple[Range, ...] = ()
 
     @property
-    def kin(self) -> tuple[str, ...]:
-        """Return the cores of the same family, the most alike first."""
-        return tuple(self.parameters.get("kin", ()))
+    def related(self) -> tuple[str, ...]:
+        """Return the related cores, the most alike first."""
+        return tuple(self.parameters.get("related", ()))
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Return what core.toml says of each parameter: its dotted name and its entry."""

@@ -1,4 +1,4 @@
-"""Which variant is best from which size to which, on each core and over all of them."""
+"""Bands of sizes: which variant is best from which size to which, on each core and on all."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,27 +6,25 @@ from itertools import pairwise
 
 import numpy as np
 
-from loopwright.judging import basis
 from loopwright.judging.margins import Speed
-from loopwright.judging.measured import Measured
 from loopwright.judging.opinions import LEAST
 from loopwright.judging.ranks import Rank
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import THRESHOLD, Case
+from loopwright.judging.verdicts import THRESHOLD, Case, Status, judged
 from loopwright.kernels import Routine
 
-EVERY = "all targets"
-WINS, KEEPS, OPEN = "wins", "keeps", "open"
+EVERY = "every core"
+WINS, KEEPS, OPEN, CONTESTED = "wins", "keeps", "open", "contested"
 
 
 @dataclass(frozen=True)
 class Band:
-    """A stretch of sizes, in bytes, over which the same is best on a core.
+    """A range of sizes, in bytes, over which the same variant is best on a core.
 
-    status is WINS where a variant beats the baseline whatever is not known, by more than the
-    evidence may be off by; OPEN where one may (variant names the likeliest); KEEPS where none does:
-    variant is the baseline. speed is that of the variant against the baseline over the band.
-    condition is what the variant needs that the core as it is has not, or nothing.
+    status is WINS where a variant is faster than the baseline; OPEN where one may be (variant names
+    the likeliest); CONTESTED where one is predicted to be and a published figure of the pair has
+    the other sign; KEEPS where none is: variant is the baseline. speed is that of the variant
+    against the baseline over the band. condition is what the variant needs and the core lacks.
     """
 
     core: str
@@ -39,142 +37,125 @@ class Band:
     rank: Rank | None
 
 
-@dataclass(frozen=True)
-class AtSizes:
-    """The speeds of variants against their baseline by size, and from what on one is a gain.
-
-    floor is the ratio that a gain has to be above with its low end; likely the one that its ratio
-    has to be above besides.
-    """
-
-    speeds: Mapping[str, Mapping[int, Speed]]
-    floor: float
-    likely: float
-    rank: Rank | None
-
-    def best(self, size: int, baseline: str, last: str) -> tuple[str, str]:
-        """Return the best at a size and its status; last is the one that was best below."""
-        here = {name: of[size] for name, of in self.speeds.items() if size in of}
-        won = {n: s for n, s in here.items() if s.low > self.floor and s.ratio > self.likely}
-        if won:
-            top = max(won.values(), key=lambda s: s.ratio).ratio
-            if last in won and won[last].ratio > top * (1 - THRESHOLD):
-                return last, WINS
-            return next(n for n, s in won.items() if s.ratio == top), WINS
-        may = {n: s for n, s in here.items() if s.high > max(self.floor, self.likely)}
-        if may:
-            likeliest = max(may, key=lambda n: may[n].ratio)
-            if last in may and may[last].ratio > may[likeliest].ratio * (1 - THRESHOLD):
-                likeliest = last
-            return likeliest, OPEN
-        return baseline, KEEPS
+_Sizes = Mapping[int, tuple[Status, Speed]]
+"""Status and speed of a variant by size in bytes."""
 
 
-def of(
-    found: Study, routine: Routine, cases: Sequence[Case], there: Sequence[Measured]
-) -> list[Band]:
-    """Return the bands of each target core, then those over all of them, ascending.
+def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
+    """Return the bands of each judged core, then those that hold on every core, ascending.
 
-    there is what was measured.
-
-    Conditions come apart: with what a variant needs that the cores as they are have not.
+    Variants that need what a core lacks have bands of their own, under that condition. A core on
+    which points of a measurement are missing has none.
     """
     out: list[Band] = []
+    asked = [core.id for core in found.targets]
+    cores = judged(found.judged_ids, cases)
     conditions = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
     for condition in conditions:
         mine = [c for c in cases if not c.lacking or condition in c.lacking.values()]
-        of_core = {core.id: at_sizes(routine, mine, core.id, there) for core in found.targets}
-        known = {core: at for core, at in of_core.items() if at.speeds}
+        known = {core: speeds for core in cores if (speeds := _on(core, mine))}
         if condition and not any(
-            case.variant.name in at.speeds for at in known.values() for case in mine if case.lacking
+            c.variant.name in speeds for c in mine if c.lacking for speeds in known.values()
         ):
             continue
-        for core, at in known.items():
-            out += _stretches(at, routine.baseline, core, condition)
-        if len(known) == len(found.targets) > 1:
-            out += _stretches(_together([*known.values()]), routine.baseline, EVERY, condition)
+        for core, speeds in known.items():
+            rank = min(c.verdicts[core].rank for c in mine if core in c.verdicts)
+            out += _stretches(speeds, routine.baseline, core, condition, rank)
+        if len(known) > 1 and all(core in known for core in asked):
+            every = _every(known, asked)
+            out += _stretches(every, routine.baseline, EVERY, condition, None)
     return out
 
 
-def at_sizes(
-    routine: Routine, cases: Sequence[Case], core: str, there: Sequence[Measured]
-) -> AtSizes:
-    """Return what is known by size on a core, by evidence of the first rank that has it."""
-    baseline = routine.baseline
-    whole = [c for c in cases if not c.partial]
-    for one in there if whole else ():
-        if one.core == core:
-            asked = basis.places(routine.contract, None)
-            known = {c.variant.name: one.at_sizes(baseline, c.variant.name, asked) for c in whole}
-            shown = {name: speeds for name, speeds in known.items() if speeds}
-            # What was to be measured there is not replaced by what is not.
-            if not shown or len(shown) < len(known):
-                return AtSizes({}, 1, 1 + THRESHOLD, Rank.MEASURED)
-            shared = set.intersection(*map(set, shown.values()))
-            every = {name: {s: of[s] for s in of if s in shared} for name, of in shown.items()}
-            return AtSizes(every, 1, 1 + THRESHOLD, Rank.MEASURED)
-    calls = {c.variant.name: c.simulated[core] for c in cases if core in c.simulated}
-    if not calls:
-        return AtSizes({}, 1, 1, None)
-    trust = next(iter(calls.values())).trust
-    speeds = {name: one.margins.at_sizes(name, baseline) for name, one in calls.items()}
-    return AtSizes(speeds, 1 + trust.doubt, 1 + trust.doubt, trust.rank)
+def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
+    """Return what is known by size of the variants on a core."""
+    if any(case.unmeasured([core]) for case in cases):
+        return {}
+    verdicts = {c.variant.name: v for c in cases if (v := c.verdicts.get(core)) and v.sizes}
+    shared = set.intersection(*(set(v.sizes) for v in verdicts.values())) if verdicts else set()
+    return {
+        name: {size: (verdict.at(size), verdict.sizes[size]) for size in sorted(shared)}
+        for name, verdict in verdicts.items()
+    }
 
 
-def _together(of_cores: Sequence[AtSizes]) -> AtSizes:
-    """Return the geometric mean over cores by size; a speed that is no gain or loss counts as 1."""
-    sizes = set.intersection(*({s for of in at.speeds.values() for s in of} for at in of_cores))
-    names = set.intersection(*(set(at.speeds) for at in of_cores))
-    order = [name for name in next(iter(of_cores)).speeds if name in names]
-    speeds: dict[str, dict[int, Speed]] = {}
-    for name in order:
-        for size in sorted(sizes):
-            settled = [_settled(at, at.speeds[name][size]) for at in of_cores]
-            ends = [float(np.exp(np.mean(np.log(column)))) for column in zip(*settled, strict=True)]
-            speeds.setdefault(name, {})[size] = Speed(*ends)
-    return AtSizes(speeds, 1, 1 + THRESHOLD, None)
+def _every(known: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]) -> dict[str, _Sizes]:
+    """Return by size the worst over cores: faster where it is on one and slower on none.
+
+    The speed spans those of all cores; none is a mean over cores. A variant that a core asked for
+    does not know is left out.
+    """
+    of_asked = [known[core] for core in known if core in asked] or [*known.values()]
+    names = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
+    there = {n: [speeds[n] for speeds in known.values() if n in speeds] for n in names}
+    every = [set(of) for speeds in there.values() for of in speeds]
+    sizes = sorted(set.intersection(*every)) if every else []
+    return {
+        name: {size: _worst([of[size] for of in speeds]) for size in sizes}
+        for name, speeds in there.items()
+    }
 
 
-def _settled(at: AtSizes, speed: Speed) -> tuple[float, float, float]:
-    """Return a speed as it counts over cores: a gain or a loss its ratio, open ones their ends."""
-    if speed.low > at.floor and speed.ratio > at.likely:
-        return (speed.ratio if at.rank is Rank.MEASURED else speed.low,) * 3
-    if speed.high <= 1 + LEAST:
-        value = speed.ratio if speed.low < 1 - LEAST else 1.0
-        return (value,) * 3
-    return min(speed.low, 1.0), 1.0, speed.high if speed.high > at.floor else 1.0
+def _worst(of_cores: Sequence[tuple[Status, Speed]]) -> tuple[Status, Speed]:
+    known = {status for status, _ in of_cores}
+    speed = Speed.of([end for _, s in of_cores for end in (s.low, s.high)])
+    for status in (Status.SLOWER, Status.CONTESTED):
+        if status in known:
+            return status, speed
+    if Status.FASTER in known and all(
+        status is not Status.OPEN or s.low >= 1 - LEAST for status, s in of_cores
+    ):
+        return Status.FASTER, speed
+    return (Status.OPEN if known - {Status.ALIKE} else Status.ALIKE), speed
 
 
-def _stretches(at: AtSizes, baseline: str, core: str, condition: str) -> list[Band]:
-    """Join sizes at which the same is best."""
-    sizes = sorted({size for of in at.speeds.values() for size in of})
+def _best(speeds: Mapping[str, _Sizes], size: int, baseline: str, last: str) -> tuple[str, str]:
+    """Return the best variant at a size and its status; last is the best at the size below."""
+    here = {name: of[size] for name, of in speeds.items() if size in of}
+    for wanted, status in (
+        (Status.FASTER, WINS),
+        (Status.CONTESTED, CONTESTED),
+        (Status.OPEN, OPEN),
+    ):
+        ratios = {name: s.ratio for name, (found, s) in here.items() if found is wanted}
+        if ratios:
+            first = max(ratios, key=lambda name: ratios[name])
+            if last in ratios and ratios[last] > ratios[first] * (1 - THRESHOLD):
+                first = last
+            return first, status
+    return baseline, KEEPS
+
+
+def _stretches(
+    speeds: Mapping[str, _Sizes], baseline: str, core: str, condition: str, rank: Rank | None
+) -> list[Band]:
+    """Join neighbouring sizes at which the same is best."""
     out: list[Band] = []
     last = baseline
-    for size in sizes:
-        name, status = at.best(size, baseline, last)
-        speed = at.speeds[name][size] if name != baseline else Speed(1, 1, 1)
+    for size in sorted({size for of in speeds.values() for size in of}):
+        name, status = _best(speeds, size, baseline, last)
+        speed = speeds[name][size][1] if name != baseline else Speed(1, 1, 1)
         previous = out[-1] if out else None
         if previous and (previous.variant, previous.status) == (name, status):
             out[-1] = replace(previous, high=size, speed=_hull(previous.speed, speed))
         else:
-            out.append(Band(core, condition, size, size, name, status, speed, at.rank))
+            out.append(Band(core, condition, size, size, name, status, speed, rank))
         last = name
-    return _joined(at, out)
+    return _joined(speeds, out)
 
 
 def _hull(one: Speed, two: Speed) -> Speed:
-    ratio = float(np.sqrt(min(one.low, two.low) * max(one.high, two.high)))
-    return Speed(min(one.low, two.low), ratio, max(one.high, two.high))
+    return Speed.of([one.low, two.low, one.high, two.high])
 
 
-def _joined(at: AtSizes, bands: list[Band]) -> list[Band]:
-    """Let bands meet: where two that win cost the same by straight lines, else at the larger."""
+def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
+    """Let bands meet: where two winners cost the same by interpolation, else at the larger size."""
     out = list(bands)
     for n, (below, above) in enumerate(pairwise(bands)):
         edge = above.low
         if below.status == above.status == WINS:
             gaps = [
-                float(np.log(at.speeds[above.variant][s].ratio / at.speeds[below.variant][s].ratio))
+                float(np.log(speeds[above.variant][s][1].ratio / speeds[below.variant][s][1].ratio))
                 for s in (below.high, above.low)
             ]
             if gaps[0] < 0 < gaps[1]:
@@ -183,3 +164,8 @@ def _joined(at: AtSizes, bands: list[Band]) -> list[Band]:
         out[n] = replace(out[n], high=edge)
         out[n + 1] = replace(out[n + 1], low=edge)
     return out
+
+
+def won(bands: Sequence[Band]) -> list[Band]:
+    """Return the bands in which a variant wins on a core."""
+    return [b for b in bands if b.status == WINS and b.core != EVERY]

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 import pandas as pd
 
 from loopwright.histogram import Histogram
-from loopwright.judging.call_costs import UNWEIGHTED, Place, Row, weights
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Place, Row, weights
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 
-# Sizes of calls in bytes and alignments (destination, source) that a judgement rests on.
+# Sizes of calls in bytes that a judgement rests on.
 SIZES = (0, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096)
 LARGE = 8192  # one more, where a histogram reaches beyond them
-ALIGNMENTS = ((0, 0), (1, 0))
 _LISTED = 8  # places named one by one, at most
 
 
@@ -31,18 +30,20 @@ def wanted(contract: Contract, sizes: Histogram | None) -> list[int] | None:
     return [*SIZES, *((LARGE,) if top > SIZES[-1] else ())]
 
 
-def places(contract: Contract, sizes: Histogram | None) -> tuple[Place, ...]:
-    """Return the places that a judgement of a routine rests on: those whose cost has a weight.
+def places(
+    contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
+) -> tuple[Place, ...]:
+    """Return the calls that a judgement of a routine rests on.
 
-    Without a histogram that are the sizes in UNWEIGHTED, or all where none lies there.
+    Those of all sizes but 0, at which a winner may not be slower; with a histogram those that have
+    a weight in it.
     """
     every = sorted(set(sweeps.call_bytes(contract, wanted(contract, sizes))))
     if sizes:
         used = [s for s, weight in zip(every, weights(every, sizes), strict=True) if weight]
     else:
-        low, high = UNWEIGHTED
-        used = [s for s in every if low <= s <= high] or every
-    where = Sweep(alignments=ALIGNMENTS).places(contract)
+        used = [s for s in every if s] or every
+    where = Sweep(alignments=[*alignments]).places(contract)
     return tuple(Place(size, dst, src) for size in used for dst, src, _ in where)
 
 

@@ -1,31 +1,53 @@
-"""What is known of each variant of a routine: evidence of all ranks put together, core by core."""
+"""Collect the evidence on each variant of a routine, core by core, best rank first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from loopwright.checking.check import user_space_note
-from loopwright.cores import microarchs
+from loopwright.code import assemble
 from loopwright.cores.features import conditions
 from loopwright.cores.microarchs import Microarch
+from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.judging import basis, opinions, simulated, standing
-from loopwright.judging.call_costs import Place
-from loopwright.judging.margins import SIZES, Margins
+from loopwright.judging import basis, opinions, published, simulated, standing
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Place
+from loopwright.judging.compare import MEASURED
+from loopwright.judging.margins import SIZES, Margins, Speed
 from loopwright.judging.measured import Measured
-from loopwright.judging.opinions import UNVALIDATED, Opinion
+from loopwright.judging.opinions import LEAST, Opinion
+from loopwright.judging.published import PublishedFigure
 from loopwright.judging.ranks import Rank
 from loopwright.judging.simulated import Simulated
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import Case, Verdict
+from loopwright.judging.verdicts import THRESHOLD, Case, Status, Verdict
 from loopwright.kernels import Routine, Variant
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 
-Simulations = Mapping[str, tuple[Margins, simulated.Trust]]
-"""Simulated calls of a routine by core, with the trust in them."""
+# A published change below this is no difference.
+_NO_CHANGE_PERCENT = 1.0
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """Simulated calls of a routine's sound variants by core."""
+
+    found: Study
+    of_core: Mapping[str, Margins]
+    sizes: Histogram | None
+
+    def pair(self, core: str, variant: str, against: str) -> Simulated | None:
+        """Return the calls of a variant against another; None where the simulator has no answer."""
+        margins = self.of_core.get(core)
+        if margins is None or not margins.answers(variant, against):
+            return None
+        both = self.found.kernel.variants[variant], self.found.kernel.variants[against]
+        trust = simulated.trust(margins.core, standing.records(), strings=_strings(both))
+        return Simulated(margins, trust, variant, against, self.sizes) if trust else None
 
 
 def sound(found: Study, variant: str) -> bool:
@@ -41,18 +63,15 @@ def cases(
     there: Sequence[Measured],
     calls: Simulations,
 ) -> list[Case]:
-    """Return the candidates of a routine with what is known of each.
+    """Return the candidates of a routine with the evidence on each.
 
-    rows is the comparison table, there what was measured, calls what was simulated.
-
-    On each core evidence of the first rank that there is counts. Where that is the simulator's with
-    a bound alone, or with what nobody knows, and it tells neither a gain nor a loss, models that
-    were right there and then what was measured on a kin core may tell one instead.
+    rows is the comparison table, there what was measured, calls what was simulated. On each core
+    the evidence of the first rank counts: whole calls measured on that core, whole calls simulated,
+    models of the main loop. A run in the store counts with all of its points or not at all. A core
+    that was to be measured now and lacks points has no verdict by models.
     """
     panel = opinions.Panel.of(rows, routine, sizes)
-    asked = basis.places(routine.contract, sizes)
-    cores = [core.id for core in found.targets]
-    cores += [c for c in map(str, rows["microarch"].unique()) if c not in cores]
+    asked = basis.places(routine.contract, sizes, found.alignments)
     out = []
     for variant in found.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(found, variant.name):
@@ -62,59 +81,51 @@ def cases(
             if unmet := conditions(variant, core):
                 case.lacking[core.id] = " and ".join(unmet)
         for one in there:
-            _add_measured(case, one, routine.baseline, asked, sizes)
-        for core_id in cores:
-            whole = _simulated(calls.get(core_id), variant.name, routine.baseline, sizes)
-            if whole:
-                case.simulated[core_id] = whole
-            # What was to be measured and is not there is no reason to ask models instead.
-            if core_id in case.verdicts or (core_id in case.short and not case.partial):
+            _add_measured(
+                case, one, routine.baseline, asked, sizes, now=found.measured_now(one.core)
+            )
+        for core in found.judged:
+            if pair := calls.pair(core.id, variant.name, routine.baseline):
+                case.simulated[core.id] = pair
+            if core.id in case.verdicts or core.id in case.unmeasured([core.id]):
                 continue
-            verdict = _best(case, core_id, panel.opinion(variant.name, core_id))
+            verdict = _predicted(case, core, panel.opinion(variant.name, core.id))
             if verdict:
-                case.verdicts[core_id] = verdict
+                case.verdicts[core.id] = _held_to(found, routine, variant, verdict)
         out.append(case)
     return out
 
 
 def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simulations:
-    """Return the simulated calls of a routine's sound variants, by core, with the trust in them."""
+    """Return the simulated calls of a routine's sound variants on each judged core."""
     if found.calls is None:
-        return {}
+        return Simulations(found, {}, sizes)
     variants = [v for v in found.kernel.of_routine(routine.name) if sound(found, v.name)]
-    places = simulated_places(routine.contract, sizes)
+    places = simulated_places(routine.contract, sizes, found.alignments)
     known = standing.records()
     record = routine.contract.count_bytes
-    out = {}
-    for core in found.targets:
-        if trust := simulated.trust(core, known):
-            out[core.id] = Margins(found.calls, core, variants, places, record), trust
-    return out
+    of_core = {
+        core.id: Margins(found.calls, core, variants, places, record, found.alignments)
+        for core in found.judged
+        if simulated.trust(core, known)
+    }
+    return Simulations(found, of_core, sizes)
 
 
-def simulated_places(contract: Contract, sizes: Histogram | None) -> tuple[Place, ...]:
-    """Return the calls that are simulated: sizes that bands are drawn at, each at all alignments.
+def simulated_places(
+    contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
+) -> tuple[Place, ...]:
+    """Return the calls that are simulated: the sizes of the bands, each at all alignments.
 
-    A histogram that reaches beyond them adds one more size, from which on costs go on in a line.
+    A histogram that reaches beyond them adds one more size, from which on costs are linear.
     """
     wanted = None if contract.fields else [*SIZES]
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
     if wanted and top > wanted[-1]:
         wanted.append(basis.LARGE)
     every = [size for size in sweeps.call_bytes(contract, wanted) if size]
-    where = Sweep(alignments=basis.ALIGNMENTS).places(contract)
+    where = Sweep(alignments=[*alignments]).places(contract)
     return tuple(Place(size, dst, src) for size in every for dst, src, _ in where)
-
-
-def _simulated(
-    calls: tuple[Margins, simulated.Trust] | None,
-    variant: str,
-    against: str,
-    sizes: Histogram | None,
-) -> Simulated | None:
-    if calls is None or not calls[0].answers(variant, against):
-        return None
-    return Simulated(*calls, variant, against, sizes)
 
 
 def _partial(found: Study, routine: Routine, variant: Variant) -> str:
@@ -123,89 +134,124 @@ def _partial(found: Study, routine: Routine, variant: Variant) -> str:
     return next((note for one in both if (note := user_space_note(one))), "")
 
 
+def _strings(pair: Sequence[Variant]) -> bool:
+    """Say whether one of the variants moves its data by a string instruction."""
+    for variant in pair:
+        with suppress(InputError):  # its verdict says why it does not assemble
+            if assemble.moves_by_string(variant):
+                return True
+    return False
+
+
 def _add_measured(
-    case: Case, one: Measured, baseline: str, asked: Sequence[Place], sizes: Histogram | None
+    case: Case,
+    one: Measured,
+    baseline: str,
+    asked: Sequence[Place],
+    sizes: Histogram | None,
+    *,
+    now: bool,
 ) -> None:
     """Fill in the verdict of calls that were measured on a core, or what is missing for one.
 
-    Where user space leaves something out a measurement says nothing of the routine, whole or not.
+    Where user space leaves something out a measurement says nothing of the routine.
     """
-    found = one.verdict(baseline, case.variant.name, asked, sizes)
-    if isinstance(found, Verdict):
-        (case.aside if case.partial else case.verdicts)[one.core] = found
+    speed = one.speed(baseline, case.variant.name, asked, sizes)
+    if isinstance(speed, Speed):
+        of_size = one.at_sizes(baseline, case.variant.name, asked)
+        verdict = Verdict(one.core, Rank.MEASURED, speed, THRESHOLD, (MEASURED,), of_size)
+        (case.aside if case.partial else case.verdicts)[one.core] = verdict
     else:
-        case.short[one.core] = found
+        (case.short if now else case.stale)[one.core] = speed
 
 
-def _best(case: Case, core_id: str, opinion: Opinion | None) -> Verdict | None:
-    """Return the verdict of the first rank that has one, apart from measurements there."""
-    calls = case.simulated.get(core_id)
-    by_calls = _of_calls(core_id, calls) if calls else None
+def _predicted(case: Case, core: Microarch, opinion: Opinion | None) -> Verdict | None:
+    """Return the verdict of the first rank of models that settles it, else of the first."""
+    calls = case.simulated.get(core.id)
+    by_calls = _of_calls(core.id, calls) if calls else None
     by_models = _of_models(opinion) if opinion else None
-    if by_calls and (by_calls.rank is Rank.SIMULATED and not by_calls.contested):
-        return by_calls
-    if by_calls and by_calls.settled_either_way:
-        return by_calls
-    if by_models and opinion and opinion.validated and by_models.settled_either_way:
+    settled = (Status.FASTER, Status.SLOWER)
+    validated = by_models is not None and opinion is not None and opinion.validated
+    if (
+        by_calls
+        and by_calls.rank is Rank.BOUNDED
+        and by_calls.status not in settled
+        and validated
+        and by_models
+        and by_models.status in settled
+    ):
         return by_models
-    kin = _of_kin(case, microarchs.load(core_id)) if core_id in microarchs.ids() else None
-    if core_id in case.short and not case.partial:
-        return None
-    if kin and kin.settled_either_way:
-        return kin
     return by_calls or by_models
 
 
-def _of_kin(case: Case, core: Microarch) -> Verdict | None:
-    """Return what was measured on the first kin core, as far as it tells something of this one.
-
-    Points that are missing there are missing here: they leave no verdict, of whatever rank below.
-    """
-    for kin in core.kin:
-        if case.partial:
-            return None
-        if kin in case.short:
-            case.short[core.id] = case.short[kin]
-            return None
-        if there := case.verdicts.get(kin):
-            if not there.measured:
-                continue
-            return replace(
-                there,
-                core=core.id,
-                sources=(f"measured on {kin}",),
-                gain=there.gain and there.ratio > 1 + UNVALIDATED,
-                rank=Rank.KIN,
-            )
-    return None
-
-
 def _of_calls(core: str, calls: Simulated) -> Verdict:
-    speed = calls.speed
     return Verdict(
         core=core,
-        ratio=speed.ratio,
-        low=speed.low,
-        high=speed.high,
-        sources=("simulated calls",),
-        gain=calls.gain,
-        loss=calls.loss,
-        contested=calls.open,
         rank=calls.trust.rank,
+        speed=calls.speed,
+        doubt=calls.trust.doubt,
+        sources=("simulated calls",),
+        sizes=calls.margins.at_sizes(calls.variant, calls.against),
         simulated=calls,
     )
 
 
 def _of_models(opinion: Opinion) -> Verdict:
+    ends = opinion.ratios.values()
+    doubts = [opinion.doubt(model) for model in opinion.ratios]
     return Verdict(
         core=opinion.core,
-        ratio=opinion.ratio,
-        low=min(opinion.ratios.values()),
-        high=max(opinion.ratios.values()),
-        sources=tuple(opinion.ratios),
-        gain=opinion.gain,
-        loss=opinion.loss,
-        contested=opinion.contested,
-        opinion=opinion,
         rank=Rank.MODELS,
+        speed=Speed(min(ends), opinion.ratio, max(ends)),
+        doubt=max(LEAST, *doubts),
+        sources=tuple(opinion.ratios),
+        opinion=opinion,
     )
+
+
+def _held_to(found: Study, routine: Routine, variant: Variant, verdict: Verdict) -> Verdict:
+    """Return a verdict of models with the published figures that contradict it.
+
+    A figure of a size that the verdict knows is held to that size, others to all sizes together.
+    """
+    pair = (variant.name, routine.baseline)
+    against: list[PublishedFigure] = []
+    against_at: dict[int, tuple[PublishedFigure, ...]] = {}
+    for figure in published.figures(found.kernel.id, verdict.core):
+        if (
+            figure.retracted
+            or figure.percent is None
+            or {figure.variant, figure.baseline} != {*pair}
+        ):
+            continue
+        turned = (figure.variant, figure.baseline) != pair
+        percent = 100 * (1 / (1 + figure.percent / 100) - 1) if turned else figure.percent
+        size = _nearest(verdict, figure.chunk_bytes or figure.size_bytes)
+        if _contradicts(percent, verdict, size):
+            if size is None:
+                against.append(figure)
+            else:
+                against_at[size] = (*against_at.get(size, ()), figure)
+    return replace(verdict, against=tuple(against), against_at=against_at)
+
+
+def _nearest(verdict: Verdict, size: int | None) -> int | None:
+    """Return the size of a verdict that a size is nearest to; None where it is out of its range."""
+    if size is None or not verdict.sizes or not min(verdict.sizes) <= size <= max(verdict.sizes):
+        return None
+    return min(verdict.sizes, key=lambda known: abs(known - size))
+
+
+def _contradicts(percent: float, verdict: Verdict, size: int | None) -> bool:
+    """Say whether a published change of speed has another sign than a verdict.
+
+    size is that of the figure, None for all sizes together. No change contradicts a difference
+    beyond the doubt of the models. A slow-down without a size contradicts a gain at any size.
+    """
+    speed = verdict.speed if size is None else verdict.sizes[size]
+    found = verdict.uncontested if size is None else verdict.at(size)
+    somewhere = [verdict.at(s) for s in verdict.sizes] if size is None else []
+    faster = Status.FASTER in (found, *somewhere)
+    if abs(percent) < _NO_CHANGE_PERCENT:
+        return faster or speed.high < 1 - verdict.doubt
+    return faster if percent < 0 else found is Status.SLOWER

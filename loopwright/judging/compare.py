@@ -10,11 +10,10 @@ from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
 from loopwright.cores import bounds
 from loopwright.errors import InputError
-from loopwright.judging.study import Study, gather
+from loopwright.judging.study import HERE, Study, gather
 from loopwright.kernels import Variant
 
 MEASURED = "measured"
-HERE = "this host"  # a core that no core.toml describes
 COLUMNS = [
     "kernel",
     "routine",
@@ -52,10 +51,14 @@ def compare(
     kernel_id: str,
     *,
     quick: bool = False,
+    stored: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Gather a kernel's evidence and return it as one tidy table (see table)."""
-    return table(gather(kernel_id, quick=quick, progress=progress))
+    """Gather a kernel's evidence and return it as one tidy table (see table).
+
+    quick measures nothing now; stored uses runs of the store all the same.
+    """
+    return table(gather(kernel_id, quick=quick, stored=stored, progress=progress))
 
 
 def table(found: Study) -> pd.DataFrame:

@@ -2,25 +2,23 @@
 
 from collections.abc import Sequence
 
-from loopwright.histogram import Histogram
 from loopwright.judging import break_even, estimate
+from loopwright.judging import published as publications
 from loopwright.judging.break_even import BreakEven
 from loopwright.judging.cases import Simulations
-from loopwright.judging.published import PublishedFigure, figures
-from loopwright.judging.reasons import percent
-from loopwright.judging.simulated import Simulated
+from loopwright.judging.opinions import LEAST
+from loopwright.judging.percent import percent
+from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import Case
+from loopwright.judging.verdicts import Case, Status
 
 _OPEN = 2  # pairs with the baseline that are followed on a core, those that may gain most
 
 
-def numbers(
-    found: Study, cases: Sequence[Case], calls: Simulations, sizes: Histogram | None
-) -> list[BreakEven]:
+def numbers(found: Study, cases: Sequence[Case], calls: Simulations) -> list[BreakEven]:
     """Return the break-evens of a routine: of the pairs that were published, then of open ones."""
     out: list[BreakEven] = []
-    for core, (margins, trust) in calls.items():
+    for core, margins in calls.of_core.items():
         pairs = [p for p in _published(found, core) if margins.answers(*p)]
         open_ = [
             c.simulated[core]
@@ -33,31 +31,33 @@ def numbers(
         for variant, against in pairs:
             if frozenset((variant, against)) not in seen and margins.between(variant, against):
                 seen.add(frozenset((variant, against)))
-                of_pair = Simulated(margins, trust, variant, against, sizes)
-                out += break_even.of(of_pair)[:1]
+                if of_pair := calls.pair(core, variant, against):
+                    out += break_even.of(of_pair)[:1]
     return out
 
 
 def _worth(case: Case, core: str) -> bool:
     """Say whether it may gain, and what is not known decides whether it does."""
     one, verdict = case.simulated[core], case.verdicts.get(core)
-    decided = verdict is not None and verdict.settled_either_way
-    return not decided and bool(one.unknown) and one.speed.high > 1 + one.trust.doubt
+    settled = (Status.FASTER, Status.SLOWER)
+    decided = verdict is not None and verdict.uncontested in settled
+    return not decided and bool(one.unknown) and one.speed.high > 1 + LEAST
 
 
 def _published(found: Study, core: str) -> list[tuple[str, str]]:
     """Return the pairs of variants that somebody published a speed-up of on a core."""
-    return list(dict.fromkeys((f.variant, f.baseline) for f in _figures(found, core)))
+    return list(dict.fromkeys((f.variant, f.baseline) for f in pair_figures(found, core)))
 
 
-def _figures(found: Study, core: str) -> list[PublishedFigure]:
-    return [f for f in figures(found.kernel.id, core) if not f.retracted]
+def pair_figures(found: Study, core: str) -> list[PublishedFigure]:
+    """Return the published speed-ups of a kernel's pairs on a core, but for retracted ones."""
+    return [f for f in publications.figures(found.kernel.id, core) if not f.retracted]
 
 
 def published(found: Study, core: str, variant: str, against: str) -> str:
     """Say what was published of the speed of a variant against another on a core, or nothing."""
     spans: dict[str, list[float]] = {}
-    for f in _figures(found, core):
+    for f in pair_figures(found, core):
         if (f.variant, f.baseline) == (variant, against) and f.percent is not None:
             what = f.quantity if f.scope == "workload" else f.scope
             where = f.machine if f.microarch == core else f"{f.machine}, {f.microarch}"
@@ -81,13 +81,13 @@ def in_words(found: Study, known: Sequence[BreakEven]) -> str:
     return ". ".join(out)
 
 
-def decided(found: Study, calls: Simulations, sizes: Histogram | None) -> str:
+def decided(found: Study, calls: Simulations) -> str:
     """Say what is answered of the published pairs that depend on no unmeasured parameter."""
     out = []
-    for core, (margins, trust) in calls.items():
+    for core, margins in calls.of_core.items():
         for variant, against in _published(found, core):
-            if margins.answers(variant, against) and not margins.between(variant, against):
-                of_pair = Simulated(margins, trust, variant, against, sizes)
+            of_pair = calls.pair(core, variant, against)
+            if of_pair and not margins.between(variant, against):
                 ends = (percent(of_pair.speed.low), percent(of_pair.speed.high))
                 said = published(found, core, variant, against)
                 out.append(

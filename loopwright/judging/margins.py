@@ -11,7 +11,7 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.cores.ranges import Range
 from loopwright.histogram import Histogram
 from loopwright.judging import unknowns
-from loopwright.judging.call_costs import OCTAVES, Place, weights
+from loopwright.judging.call_costs import ALIGNMENTS, OCTAVES, Alignments, Place, mean, weights
 from loopwright.judging.unknowns import Course, Unmeasured
 from loopwright.judging.whole_calls import Asked, Calls, Costs, Setting, code_offsets
 from loopwright.kernels import Variant
@@ -55,9 +55,14 @@ class Margins:
         variants: Sequence[Variant],
         places: tuple[Place, ...],
         record: int = 1,
+        alignments: Alignments = ALIGNMENTS,
     ) -> None:
-        """Take what answers, the core, its variants, and the calls to compare them by."""
+        """Take what answers, the core, its variants, and the calls to compare them by.
+
+        alignments weighs the calls of a size.
+        """
         self.calls, self.core, self.places, self.record = calls, core, places, record
+        self.alignments = alignments
         self.variants = {v.name: v for v in variants}
         self.unmeasured = Unmeasured.of(core, calls.given)
         self.unknown = {one.name: one for one in self.unmeasured.varied}
@@ -203,7 +208,9 @@ class Margins:
 
     def _by_size(self, found: Costs) -> list[list[float]]:
         """Return the mean over alignments by size, of calls with exits predicted and not."""
-        return [[*mean(of).values()] for of in (found.predicted, found.mispredicted)]
+        return [
+            [*mean(of, self.alignments).values()] for of in (found.predicted, found.mispredicted)
+        ]
 
     def cost(self, name: str, at: Values) -> NDArray[np.float64]:
         """Return the cycles of a variant's calls."""
@@ -389,11 +396,3 @@ class _Ends:
     low: NDArray[np.float64]
     likely: NDArray[np.float64]
     high: NDArray[np.float64]
-
-
-def mean(costs: Mapping[Place, float]) -> dict[int, float]:
-    """Return the mean cost over alignments by size, ascending."""
-    of_size: dict[int, list[float]] = {}
-    for place, cycles in costs.items():
-        of_size.setdefault(place.size, []).append(cycles)
-    return {size: sum(of) / len(of) for size, of in sorted(of_size.items())}

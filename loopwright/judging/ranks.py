@@ -1,4 +1,4 @@
-"""How good evidence about a core is: its rank, from what was measured there down to guesses."""
+"""Rank of evidence: a measurement goes before a simulation, a validated model before others."""
 
 from enum import IntEnum
 
@@ -6,23 +6,21 @@ from enum import IntEnum
 class Rank(IntEnum):
     """Where a verdict on a core comes from; a lower number goes before a higher one.
 
-    MEASURED: whole calls, on that core. SIMULATED: whole calls by the simulator, which was held to
-    loops of that core and was right. BOUNDED: the same where it was held to single instructions of
-    the core alone, with the largest error that is known of it. KIN: measured on a core of the same
-    family. MODELS: main loops, by the models that have been right there.
+    MEASURED: whole calls, measured on that core. SIMULATED: whole calls by the simulator, validated
+    on loops of that core. BOUNDED: whole calls by the simulator, validated on single instructions
+    of the core alone; the error is the largest one known. MODELS: main loops, by the models that
+    have been right on that core.
     """
 
     MEASURED = 1
     SIMULATED = 2
     BOUNDED = 3
-    KIN = 4
-    MODELS = 5
+    MODELS = 4
 
 
 WORDS = {
     Rank.MEASURED: "measured",
     Rank.SIMULATED: "simulated",
     Rank.BOUNDED: "simulated",
-    Rank.KIN: "measured on kin",
     Rank.MODELS: "models of the main loop",
 }

@@ -1,39 +1,57 @@
-"""Judge a kernel's variants: a winner for each routine, or none and why."""
+"""Recommendation for each routine of a kernel: a winner, a split, or the reason for neither."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram, read
-from loopwright.judging import band_words, bands, deciding, measured, reasons
+from loopwright.judging import bands, call_costs, deciding, measured, wording
 from loopwright.judging.bands import Band
 from loopwright.judging.cases import Simulations, cases, simulations, sound
 from loopwright.judging.compare import table
+from loopwright.judging.percent import percent
 from loopwright.judging.study import Study, gather
-from loopwright.judging.verdicts import THRESHOLD, Case
+from loopwright.judging.verdicts import Case, Status, judged
 from loopwright.kernels import Routine
 
 COLUMNS = [
     "kernel",
     "routine",
     "baseline",
+    "answer",
     "winner",
     "margin_percent",
+    "said",
     "confidence",
     "slower_on",
     "only_where",
+    "without_patch",
     "basis",
+    "stored",
     "models",
     "reason",
     "bands",
     "evidence",
+    "published",
     "break_even",
     "measure_first",
 ]
+
+
+class Kind(StrEnum):
+    """Kind of an answer."""
+
+    WINNER = "winner"
+    SPLIT = "split"
+    OPEN = "open"
+    CONTESTED = "contested"
+    BASELINE = "baseline"
+    SHORT = wording.NOT_ENOUGH
+    SILENT = "nothing known"
 
 
 def recommend(
@@ -41,39 +59,112 @@ def recommend(
     *,
     sizes: str | None = None,
     quick: bool = False,
+    stored: bool = False,
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
     against: str | None = None,
+    alignments: Mapping[tuple[int, int], float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Gather a kernel's evidence and recommend a variant for each of its routines.
 
-    sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the costs of calls.
-    quick leaves this host's measurement out. microarch ("ID[,ID]" or "all") names the cores to
-    judge for; left out, they are the targets. parameters set the simulator's, by dotted name: what
-    is set is no longer unknown. against names a variant to compare the others of its routine with,
-    in place of the baseline.
+    sizes names a file with a bpftrace histogram (FILE or FILE:MAP) that weighs the costs of calls;
+    alignments weighs those of a size by (destination, source), bytes behind a page start. quick
+    measures nothing and uses no stored run, stored uses those. microarch ("ID[,ID]" or "all") names
+    the cores to judge for; left out, they are the targets, and this machine's core may not be
+    harmed. parameters set the simulator's, by dotted name: such a one is no longer unknown. against
+    names a variant to compare the others of its routine with, in place of the baseline.
     """
     return concluded(
         kernel_id,
         sizes=sizes,
         quick=quick,
+        stored=stored,
         microarch=microarch,
         parameters=parameters,
         against=against,
+        alignments=alignments or call_costs.ALIGNMENTS,
         progress=progress,
     ).rows
 
 
 @dataclass(frozen=True)
+class Answer:
+    """The judgement on one routine, with the evidence that every output is made from.
+
+    winner is None unless kind is WINNER. candidate is the winner, or else the variant that comes
+    nearest to one. drawn are the bands of sizes, cases the evidence by variant.
+    """
+
+    found: Study
+    routine: Routine
+    kind: Kind
+    cases: tuple[Case, ...]
+    drawn: tuple[Band, ...]
+    winner: Case | None = None
+    candidate: Case | None = None
+    reason: str = ""
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def asked(self) -> list[str]:
+        """Return the cores that the answer is for."""
+        return [core.id for core in self.found.targets]
+
+    @property
+    def judged(self) -> list[str]:
+        """Return the cores that a winner may not harm."""
+        return judged(self.found.judged_ids, self.cases)
+
+    @property
+    def margin(self) -> float:
+        """Return the winner's least gain over the cores on which it is faster, as a ratio."""
+        if self.winner is None:
+            return np.nan
+        gains = self.winner.with_status(self.asked, Status.FASTER)
+        return min(self.winner.verdicts[core].proven for core in gains)
+
+    @property
+    def said(self) -> str:
+        """Return the answer in a sentence."""
+        if self.winner:
+            faster = self.winner.with_status(self.asked, Status.FASTER)
+            return (
+                f"{self.winner.variant.name}: at least {percent(self.margin)} on "
+                f"{wording.names(faster)}; slower on no judged core and at no size"
+            )
+        if self.kind is Kind.SPLIT:
+            parts: dict[str, list[str]] = {}
+            for band in bands.won(self.drawn):
+                where = f"{band.core} where {band.condition}" if band.condition else band.core
+                parts.setdefault(where, []).append(wording.band(band))
+            for case in self.cases if not parts else ():
+                for core in case.with_status(self.judged, Status.FASTER):
+                    speed = wording.speed(case.verdicts[core].speed)
+                    where = f"{core} where {case.condition}" if case.condition else core
+                    parts.setdefault(where, []).append(f"{case.variant.name} {speed}")
+            every = [f"{where}: {', '.join(said)}" for where, said in parts.items()]
+            return f"no one variant for all cores and sizes; {'; '.join(every)}"
+        return self.reason
+
+
+def slower(answer: Answer, case: Case) -> list[str]:
+    """Name where a variant of an answer is slower than the baseline."""
+    harm = case.harm(answer.asked, answer.judged, answer.sizes)
+    return wording.slower(harm, answer.found)
+
+
+@dataclass(frozen=True)
 class Judgement:
-    """What is concluded of a kernel: rows has one for each routine (see judge), bands one for each
-    stretch of sizes on each core (see band_words.rows), cases by routine what is known of variants.
+    """The answers on all routines of a kernel.
+
+    rows has one for each routine (see judge), bands one for each range of sizes on each core (see
+    wording.band_rows), cases by routine the evidence on each variant.
     """
 
     rows: pd.DataFrame
     bands: pd.DataFrame
-    cases: Mapping[str, list[Case]]
+    answers: Mapping[str, Answer] = field(default_factory=dict)
 
 
 def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judgement:
@@ -85,162 +176,247 @@ def concluded(kernel_id: str, *, sizes: str | None = None, **asked: Any) -> Judg
 def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
     """Return one row a routine.
 
-    winner is empty where there is none. margin_percent is the winner's speed over the baseline's
-    (geometric mean over the target cores). confidence is "measured", "models agree", "models
-    disagree: measure on X", "no model answers on X: measure there" or "not enough measured on X".
-    slower_on names cores on which the winner would be slower, only_where variants that win under a
-    condition alone. basis says what sizes the judgement is about, models which models count, and
-    how right they have been. bands says which variant is best from which size to which, evidence
-    what counts on each core, break_even the numbers that would decide what is open, measure_first
-    which of them moves most and what measures it.
-
-    A variant wins where nothing that is missing could change it: every point that was to be
-    measured on a target core is there, of all that can win; it is better over the whole of what is
-    not known of the core; models that count agree on whether there is a gain, and show more than
-    they are off by.
+    answer is the kind: "winner", "split" (by core, feature or size), "open", "contested",
+    "baseline", "not enough measured" or "nothing known"; said is the answer in a sentence. winner
+    is empty unless there is one that is faster on a core asked for, slower on none that was asked
+    for or measured, at no size, and that a patch can be made of. margin_percent is its least gain.
+    slower_on names where the winner, or else the variant nearest to one, is slower; only_where
+    variants that win where a core has a feature; without_patch faster ones that no patch can be
+    made of. basis says which calls the judgement is about, stored which runs it used, models which
+    models of the main loop count. bands says which variant is best from which size to which,
+    evidence what counts on each core, published what others measured of the same pairs, break_even
+    the numbers that would decide what is open, measure_first which of them moves most and what
+    measures it.
     """
     return conclude(found, sizes).rows
 
 
 def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
-    rows, judged, drawn = table(found), [], []
+    rows, judged_rows, drawn = table(found), [], []
     there = measured.of_cores(found)
-    of_routines: dict[str, list[Case]] = {}
+    answers = {}
     for routine in found.kernel.routines.values():
         calls = simulations(found, routine, sizes)
-        known = of_routines[routine.name] = cases(found, routine, rows, sizes, there, calls)
-        of_routine = bands.of(found, routine, known, there)
-        judged.append(_routine(found, routine, known, of_routine, calls, sizes))
-        drawn.append(band_words.rows(found.kernel.id, routine.name, of_routine))
+        known = cases(found, routine, rows, sizes, there, calls)
+        of_routine = bands.of(found, routine, known)
+        answer = _answer(found, routine, known, of_routine, sizes)
+        answers[routine.name] = answer
+        judged_rows.append(_row(answer, calls, sizes))
+        drawn.append(wording.band_rows(found.kernel.id, routine.name, of_routine))
     return Judgement(
-        pd.DataFrame(judged, columns=COLUMNS),
+        pd.DataFrame(judged_rows, columns=COLUMNS),
         pd.concat([d for d in drawn if len(d)] or drawn[:1], ignore_index=True),
-        of_routines,
+        answers,
     )
 
 
-def _routine(
-    found: Study, routine: Routine, known: list[Case], of_routine: list[Band],
-    calls: Simulations, sizes: Histogram | None,
-) -> dict[str, object]:  # fmt: skip
-    targets = found.targets
-    numbers = deciding.numbers(found, known, calls, sizes)
-    answer: dict[str, object] = {
+def _answer(
+    found: Study,
+    routine: Routine,
+    known: Sequence[Case],
+    drawn: Sequence[Band],
+    sizes: Histogram | None,
+) -> Answer:
+    """Judge one routine by the rule of no harm."""
+    weighed = _weighed(known, sizes)
+
+    def answer(kind: Kind, reason: str = "", candidate: Case | None = None) -> Answer:
+        won = candidate if kind is Kind.WINNER else None
+        every = tuple(known), tuple(drawn)
+        return Answer(found, routine, kind, *every, won, candidate, reason, weighed)
+
+    if not sound(found, routine.baseline):
+        failure = str(found.checks.set_index("variant").loc[routine.baseline, "failure"])
+        return answer(
+            Kind.SILENT, f"the baseline {routine.baseline} breaks its contract: {failure}"
+        )
+    asked = [core.id for core in found.targets]
+    every = judged(found.judged_ids, known)
+    general = [c for c in known if not c.lacking]
+    short = [c for c in general if c.unmeasured(every)]
+    if short:
+        return answer(Kind.SHORT, wording.missing_points(short, every, found))
+    order = sorted(
+        (c for c in general if c.gain(asked)),
+        key=lambda c: (c.gain(asked), c.with_status(asked, Status.OPEN) != []),
+        reverse=True,
+    )
+    shippable = [c for c in order if not c.variant.unpatchable]
+    overruled: list[tuple[Case, str]] = []
+    for case in shippable:
+        settled = not case.silent(asked) and not case.with_status(asked, Status.CONTESTED)
+        harmless = not any(case.harm(asked, every, weighed))
+        if settled and harmless and case.with_status(asked, Status.FASTER):
+            if against := _slower_than_others(case, shippable, found):
+                overruled.append((case, against))
+                continue
+            return answer(Kind.WINNER, wording.verdicts(case, found), case)
+    nearest = max(
+        shippable or order,
+        key=lambda c: (bool(c.with_status(every, Status.FASTER)), c.gain(asked)),
+        default=None,
+    )
+    if overruled:
+        return answer(Kind.CONTESTED, "; ".join(said for _, said in overruled), overruled[0][0])
+    if not order:
+        where = wording.names(asked)
+        return answer(
+            Kind.SILENT,
+            f"no model has a figure for both {routine.baseline} and another variant on {where}",
+        )
+    dark = [core for core in asked if all(core in c.silent(asked) for c in order)]
+    if dark and nearest:
+        where = wording.names(dark)
+        return answer(
+            Kind.SILENT,
+            f"nothing is known of any variant on {where}; {nearest.variant.name} leads elsewhere "
+            f"({wording.verdicts(nearest, found)})",
+            nearest,
+        )
+    if bands.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
+        return answer(Kind.SPLIT, _split(nearest, found), nearest)
+    for kind, status in ((Kind.CONTESTED, Status.CONTESTED), (Kind.OPEN, Status.OPEN)):
+        unsettled = [c for c in order if c.with_status(asked, status)]
+        if unsettled:
+            best = max(unsettled, key=lambda c: max(c.verdicts[a].speed.high for a in asked
+                                                    if a in c.verdicts))  # fmt: skip
+            return answer(kind, _unsettled(kind, best, routine, found), best)
+    best = order[0]
+    return answer(
+        Kind.BASELINE,
+        f"none is faster than {routine.baseline}: the best, {best.variant.name}, is at "
+        f"{wording.verdicts(best, found)}",
+        best,
+    )
+
+
+def _slower_than_others(case: Case, others: Sequence[Case], found: Study) -> str:
+    """Return what was published of another variant that beats this one on a core asked for.
+
+    A model's order of the two does not go above that figure. Measured cores are not asked.
+    """
+    mine, names = case.variant.name, {c.variant.name for c in others}
+    for core in found.targets:
+        if (verdict := case.verdicts.get(core.id)) and verdict.measured:
+            continue
+        for figure in deciding.pair_figures(found, core.id):
+            pair = {figure.variant, figure.baseline}
+            other = pair - {mine}
+            loses = figure.sign < 0 if figure.variant == mine else figure.sign > 0
+            if mine in pair and other <= names and loses:
+                return (
+                    f"{mine} is predicted to be the fastest ({wording.verdicts(case, found)}), "
+                    f"contested by {wording.figure(figure)}"
+                )
+    return ""
+
+
+def _weighed(known: Sequence[Case], sizes: Histogram | None) -> tuple[int, ...]:
+    """Return the sizes at which a winner may not be slower: all of them, or those with a weight."""
+    every = sorted({s for case in known for v in case.verdicts.values() for s in v.sizes})
+    if sizes is None or not every:
+        return tuple(every)
+    shares = call_costs.weights(every, sizes)
+    return tuple(size for size, share in zip(every, shares, strict=True) if share)
+
+
+def _split(case: Case | None, found: Study) -> str:
+    return (
+        f"the nearest to a winner, {case.variant.name}: {wording.verdicts(case, found)}"
+        if case
+        else ""
+    )
+
+
+def _unsettled(kind: Kind, case: Case, routine: Routine, found: Study) -> str:
+    what = "published figures contradict the models on" if kind is Kind.CONTESTED else "it is open"
+    return (
+        f"{what} whether {case.variant.name} is faster than {routine.baseline} "
+        f"({wording.verdicts(case, found)})"
+    )
+
+
+def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
+    found, routine, known = answer.found, answer.routine, answer.cases
+    numbers = deciding.numbers(found, known, calls)
+    case, asked = answer.candidate, answer.asked
+    decided = filter(None, (deciding.in_words(found, numbers), deciding.decided(found, calls)))
+    silent = [
+        (core, next(iter(margins.silent.values()), "")) for core, margins in calls.of_core.items()
+    ]
+    reasons = filter(None, (answer.reason, wording.fastest_measured(known, found)))
+    confidence = wording.confidence(case, asked, found) if case else ""
+    if answer.kind is Kind.SHORT:
+        short = [c for c in answer.judged if any(case.unmeasured([c]) for case in known)]
+        confidence = f"{wording.NOT_ENOUGH} on {wording.names(short)}"
+    return {
         "kernel": found.kernel.id,
         "routine": routine.name,
         "baseline": routine.baseline,
-        "winner": "",
-        "margin_percent": np.nan,
-        "confidence": "",
-        "slower_on": "",
-        "only_where": _conditional(known, targets),
-        "basis": reasons.basis(found, sizes),
-        "models": "",
-        "bands": band_words.in_words(of_routine),
-        "evidence": band_words.evidence(found, known, calls),
-        "break_even": ". ".join(
-            filter(
-                None,
-                (deciding.in_words(found, numbers), deciding.decided(found, calls, sizes)),
-            )
-        ),
+        "answer": str(answer.kind),
+        "winner": answer.winner.variant.name if answer.winner else "",
+        "margin_percent": 100 * (answer.margin - 1),
+        "said": answer.said,
+        "confidence": confidence,
+        "slower_on": _slower_on(answer),
+        "only_where": "; ".join(_conditional(answer)),
+        "without_patch": "; ".join(_without_patch(answer)),
+        "basis": wording.basis(found, sizes),
+        "stored": wording.stored(found, known),
+        "models": wording.models(case, asked) if case else "",
+        "reason": "; ".join(reasons),
+        "bands": wording.bands(answer.drawn),
+        "evidence": wording.evidence(found, known, silent),
+        "published": wording.published(found, known),
+        "break_even": ". ".join(decided),
         "measure_first": deciding.first(found, known, numbers),
     }
-    if not sound(found, routine.baseline):
-        failure = str(found.checks.set_index("variant").loc[routine.baseline, "failure"])
-        why = f"the baseline {routine.baseline} breaks its contract: {failure}"
-        return {**answer, "reason": why}
-    general = [c for c in known if not c.lacking]
-    if short := [c for c in general if c.unmeasured(targets)]:
-        return {
-            **answer,
-            "confidence": f"{reasons.NOT_ENOUGH} on {reasons.names(_short_on(short, targets))}",
-            "reason": reasons.not_enough(short, targets),
-        }
-    scored = sorted(
-        ((score, c) for c in general if (score := c.score(targets)) == score),
-        key=lambda pair: (pair[0], pair[1].likely(targets)),
-        reverse=True,
-    )
-    if not scored:
-        return {
-            **answer,
-            "confidence": f"no model answers on {reasons.names(targets)}: measure there",
-            "reason": f"no model has a figure for both {routine.baseline} and another variant; "
-            f"{reasons.elsewhere(known, found)}",
-        }
-    won = [
-        (score, case)
-        for score, case in scored
-        if score > 1 + THRESHOLD and not case.silent(targets) and not case.contested(targets)
+
+
+def _slower_on(answer: Answer) -> str:
+    """Name where the candidate is slower, and other variants that are faster elsewhere."""
+    split = [
+        case
+        for case in answer.cases
+        if answer.kind is Kind.SPLIT and case.with_status(answer.judged, Status.FASTER)
     ]
-    score, case = (won or scored)[0]
-    answer |= {
-        "confidence": reasons.confidence(case, targets),
-        "models": reasons.opinions(case, targets),
-    }
-    if not won:
-        reason = _no_winner(routine, scored, targets)
-        return {**answer, "reason": f"{reason}; {reasons.elsewhere(known, found)}"}
-    doubtful = [c for s, c in scored if s > score]
-    return {
-        **answer,
-        "winner": case.variant.name,
-        "margin_percent": 100 * (score - 1),
-        "slower_on": ", ".join(reasons.slower(case)),
-        "reason": reasons.all_of(case)
-        + reasons.missing(case, found)
-        + "".join(reasons.undecided(c, targets) for c in doubtful),
-    }
+    cases_of = dict.fromkeys(c.variant.name for c in (*split, answer.candidate) if c)
+    every = [c for c in answer.cases if c.variant.name in cases_of]
+    said = {c.variant.name: ", ".join(worse) for c in every if (worse := slower(answer, c))}
+    if len(every) == 1:
+        return "".join(said.values())
+    return "; ".join(f"{name}: {where}" for name, where in said.items())
 
 
-def _no_winner(routine: Routine, scored: list[tuple[float, Case]], targets: list[Microarch]) -> str:
-    """Say why none of the variants wins; the one that does best by what is known comes first."""
-    score, case = scored[0]
-    name = case.variant.name
-    if contested := case.contested(targets):
-        if all(case.verdicts[c.id].simulated for c in contested):
-            return (
-                f"what is not known of {reasons.names(contested)} decides whether {name} is faster "
-                f"than {routine.baseline} ({reasons.all_of(case)})"
-            )
-        return (
-            f"models differ on whether {name} is faster than {routine.baseline} on "
-            f"{reasons.names(contested)} ({reasons.all_of(case)})"
-        )
-    if score > 1 + THRESHOLD:
-        return (
-            f"{name} leads ({reasons.all_of(case)}), but nothing is known of it and "
-            f"{routine.baseline} on {reasons.names(case.silent(targets))}"
-        )
-    doubts = [
-        f"; on {v.core} the simulator {v.simulated.trust.standing.described}"
-        for v in case.verdicts.values()
-        if v.simulated and not v.settled_either_way and v.high > 1 + THRESHOLD
-    ]
-    unproven = [v for v in case.verdicts.values() if v.opinion and v.opinion.unproven]
-    why = "".join(f"; on {v.core} {v.opinion.unproven}" for v in unproven if v.opinion)
-    return (
-        f"none is shown to beat {routine.baseline}: the best, {name}, is at "
-        f"{reasons.all_of(case)}{why}{''.join(doubts)}"
-    )
-
-
-def _short_on(short: list[Case], targets: list[Microarch]) -> list[Microarch]:
-    return [t for t in targets if any(t in c.unmeasured(targets) for c in short)]
-
-
-def _conditional(known: list[Case], targets: list[Microarch]) -> str:
-    """Name the variants that beat the baseline, but not on every target core as it is."""
+def _conditional(answer: Answer) -> list[str]:
+    """Name the variants that win where a core has what it lacks, with the sizes and cores."""
     out = []
-    for case in known:
-        where = ", ".join(sorted(set(case.lacking.values())))
-        score = case.score(targets)
-        if not case.lacking or case.contested(targets):
+    for case in answer.cases:
+        if not case.lacking or case.variant.unpatchable:
             continue
-        if case.unmeasured(targets):
-            out.append(f"{case.variant.name} where {where}: {reasons.NOT_ENOUGH}")
-        elif score > 1 + THRESHOLD:
-            out.append(f"{case.variant.name} {reasons.percent(score)} where {where}")
-    return "; ".join(out)
+        won: dict[str, list[str]] = {}
+        for band in bands.won(answer.drawn):
+            if band.condition and band.variant == case.variant.name:
+                won.setdefault(band.core, []).append(wording.sizes_and_speed(band))
+        for core in case.with_status(answer.asked, Status.FASTER):
+            won.setdefault(core, [wording.speed(case.verdicts[core].speed)])
+        if won:
+            said = "; ".join(f"{core} {', '.join(parts)}" for core, parts in won.items())
+            worse = slower(answer, case)
+            but = f"; slower on {', '.join(worse)}" if worse else ""
+            out.append(f"{case.variant.name} where {case.condition}: {said}{but}")
+    return out
+
+
+def _without_patch(answer: Answer) -> list[str]:
+    """Name the faster variants that no patch can be made of, and why."""
+    out = []
+    for case in answer.cases:
+        faster = case.with_status(answer.judged, Status.FASTER)
+        if case.variant.unpatchable and faster:
+            said = ", ".join(
+                f"{core} {wording.speed(case.verdicts[core].speed)}" for core in faster
+            )
+            out.append(f"{case.variant.name} ({said}): {case.variant.unpatchable}")
+    return out

@@ -35,11 +35,16 @@ class Trust:
         return max(LEAST, (self.standing.error_percent or 0.0) / 100)
 
 
-def trust(core: Microarch, known: pd.DataFrame) -> Trust | None:
-    """Return how far the simulator is to be believed on a core; None: not at all."""
-    held = standing.of(SIMULATOR, core.id, "call", known)
+def trust(core: Microarch, known: pd.DataFrame, *, strings: bool = False) -> Trust | None:
+    """Return how far the simulator's whole calls are right on a core; None: not at all.
+
+    strings asks about calls that move their data by string instructions, whose error is their own.
+    """
+    held = standing.of(SIMULATOR, core.id, "strings" if strings else "call", known)
     if held.validated:
         return Trust(Rank.SIMULATED, held)
+    if strings and held.wrong:
+        return Trust(Rank.BOUNDED, held)
     bound = None if held.wrong else standing.bounded(SIMULATOR, core.id, known)
     return Trust(Rank.BOUNDED, bound) if bound else None
 

@@ -23,6 +23,7 @@ _ABOUT = {
     "call": ("calls", "loops", "unrolled"),
     "loop": ("loops", "unrolled"),
     "unrolled": ("unrolled", "loops"),
+    "strings": ("strings",),
 }
 _WHOLE = ("calls", "loops", "speed-ups")  # what tells of more than single instructions
 
@@ -54,7 +55,8 @@ class Standing:
 def records() -> pd.DataFrame:
     """Return models/accuracy.csv: one row for what each model was held to on each core.
 
-    what is loops, unrolled (blocks), instructions or speed-ups; against is "measurement", or the
+    what is calls (whole), strings (calls that move their data by string instructions), loops,
+    unrolled (blocks), instructions or speed-ups; against is "measurement", or the
     model whose cycles stand for it. mape_percent is the mean absolute error, tau Kendall's tau-b;
     held_out is False where rows among them set parameters of the model. origin says who measured;
     rows is missing where it does not say of how many. Empty where there is no such file; InputError

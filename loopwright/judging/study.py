@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -13,6 +13,7 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.errors import unknown
 from loopwright.histogram import Histogram
 from loopwright.judging import basis
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments
 from loopwright.judging.recall import Source, measurements
 from loopwright.judging.whole_calls import Calls
 from loopwright.kernels import Kernel, Routine, Variant
@@ -24,7 +25,8 @@ from loopwright.predicting.predict import predict
 from loopwright.store.recorder import Recorder
 from loopwright.store.runs import Store
 
-INSTEAD = "what is stored has more of the points"  # than what was measured now
+HERE = "this host"  # a core that no core.toml describes
+INSTEAD = "the run in the store has more of the points than the one made now"
 _TURNS = 3  # how often what was refused is measured, at most
 REFUSED = "refused: "  # begins the reason why nothing was measured that was to be
 
@@ -36,7 +38,9 @@ class Study:
     host is the core that this machine is ("" where no core.toml knows it). measurements has the
     rows of this machine and, of other cores, those of the results store, whose sources say where
     they come from. unmeasured says why nothing was measured here, where it was so. calls answers
-    for whole calls by the simulator; cores are those to judge for, all targets where none is named.
+    for whole calls by the simulator. cores are those asked for, all targets where none is named;
+    beside are further cores that a winner may not harm (this machine's). stored_read says whether
+    runs of the store take part. alignments weighs the calls of a size.
     """
 
     kernel: Kernel
@@ -46,8 +50,11 @@ class Study:
     host: str
     unmeasured: str
     sources: tuple[Source, ...] = ()
+    stored_read: bool = True
     calls: Calls | None = None
     cores: tuple[Microarch, ...] = ()
+    beside: tuple[Microarch, ...] = ()
+    alignments: Alignments = field(default_factory=lambda: ALIGNMENTS)
 
     @property
     def targets(self) -> list[Microarch]:
@@ -55,9 +62,23 @@ class Study:
         return list(self.cores) or microarchs.targets(self.kernel.isa)
 
     @property
+    def judged(self) -> list[Microarch]:
+        """Return the cores asked for, then those beside."""
+        return [*self.targets, *self.beside]
+
+    @property
+    def judged_ids(self) -> list[str]:
+        """Return the ids of the judged cores."""
+        return [core.id for core in self.judged]
+
+    @property
     def tried(self) -> bool:
-        """Say whether this machine was to be measured, whatever came of it."""
-        return not self.unmeasured or self.unmeasured.startswith(REFUSED)
+        """Say whether this machine was to be measured now, with whatever result."""
+        return self.unmeasured in ("", INSTEAD) or self.unmeasured.startswith(REFUSED)
+
+    def measured_now(self, core: str) -> bool:
+        """Say whether a core is this machine's and was to be measured now."""
+        return self.tried and core == (self.host or HERE)
 
 
 def gather(
@@ -65,16 +86,19 @@ def gather(
     *,
     sizes: Histogram | None = None,
     quick: bool = False,
+    stored: bool = False,
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
     against: str | None = None,
+    alignments: Alignments = ALIGNMENTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Study:
-    """Predict, check and measure every variant of a kernel; recall what was measured elsewhere.
+    """Predict, check and measure every variant of a kernel; recall runs from the store.
 
-    A variant that breaks its contract is not measured. quick measures nothing now. On the core
-    that this machine is, what is measured now goes before what is stored, unless the latter has
-    more of the points that a judgement rests on, or as many and only it comes from a PMU.
+    A variant that breaks its contract is not measured. quick measures nothing now and uses no
+    stored run, unless stored asks for those. On this machine's core, a run made now goes before a
+    stored one, unless that has more of the points that a judgement rests on, or as many and it
+    alone comes from a PMU.
     microarch, parameters and against are as for recommend. progress is called with measured points
     of a routine and all of them.
     """
@@ -83,28 +107,37 @@ def gather(
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
-        stored, sources = measurements(kernel, store)
+        rows, sources = measurements(kernel, store)
+        if quick and not stored:
+            rows, sources = rows.iloc[:0], []
         sound = set(checks.loc[checks["passed"], "variant"])
-        now, unmeasured = _measure_now(kernel, sound, sizes, store, quick, progress)
-    if _better(stored[stored["microarch"] == host], now, kernel):
+        wanted = (sizes, alignments)
+        now, unmeasured = _measure_now(kernel, sound, wanted, store, quick, progress)
+    if _better(rows[rows["microarch"] == host], now, kernel):
         now, unmeasured = now.iloc[:0], unmeasured or INSTEAD
     elif len(now):
-        stored = stored[stored["microarch"] != host]
+        rows = rows[rows["microarch"] != host]
         sources = [s for s in sources if s.core != host]
     cores = [c.id for c in targets]
     here = [host] if host and microarchs.load(host).isa == kernel.isa else []
     cores += dict.fromkeys(c for c in (*here, *(s.core for s in sources)) if c not in cores)
+    beside = [
+        microarchs.load(c) for c in here if microarch is None and c not in [t.id for t in targets]
+    ]
     predictions = predict(kernel_id, microarch=",".join(cores), model="all", parameters=parameters)
     return Study(
         kernel=kernel,
         predictions=predictions[predictions["variant"].isin(kernel.variants)],
         checks=checks,
-        measurements=pd.concat([t for t in (now, stored) if len(t)] or [now], ignore_index=True),
+        measurements=pd.concat([t for t in (now, rows) if len(t)] or [now], ignore_index=True),
         host=host,
         unmeasured=unmeasured,
         sources=tuple(sources),
         calls=Calls(of_variants, dict(parameters or {})),
         cores=tuple(targets),
+        beside=tuple(beside),
+        stored_read=stored or not quick,
+        alignments=alignments,
     )
 
 
@@ -141,7 +174,7 @@ def _counted(rows: pd.DataFrame) -> bool:
 def _measure_now(
     kernel: Kernel,
     sound: set[str],
-    sizes: Histogram | None,
+    wanted: tuple[Histogram | None, Alignments],
     store: Store,
     quick: bool,
     progress: Callable[[int, int], None] | None,
@@ -157,7 +190,7 @@ def _measure_now(
     for routine in kernel.routines.values():
         variants = [v for v in kernel.of_routine(routine.name) if v.name in sound]
         if variants:
-            parts.append(_measure(routine, variants, sizes, store, recorder, progress))
+            parts.append(_measure(routine, variants, wanted, store, recorder, progress))
     if not parts:
         return nothing, "no variant honours its contract"
     rows = pd.concat(parts, ignore_index=True)
@@ -167,7 +200,7 @@ def _measure_now(
 def _measure(
     routine: Routine,
     variants: list[Variant],
-    sizes: Histogram | None,
+    wanted: tuple[Histogram | None, Alignments],
     store: Store,
     recorder: Recorder,
     progress: Callable[[int, int], None] | None,
@@ -176,12 +209,13 @@ def _measure(
 
     It takes all points: those that were refused are tried again, as long as others are not.
     """
-    asked = set(basis.places(routine.contract, sizes))
+    sizes, alignments = wanted
+    asked = set(basis.places(routine.contract, sizes, alignments))
     for turn in range(_TURNS):
         rows = run_measurements(
             variants,
             sizes=basis.wanted(routine.contract, sizes),
-            alignments=basis.ALIGNMENTS,
+            alignments=[*alignments],
             recorder=Recorder(store, resume=True) if turn else recorder,
             progress=progress,
         )

@@ -69,7 +69,7 @@ def _calls(found: Study, sizes: Histogram | None) -> pd.DataFrame:
         place.size // contract.count_bytes
         for contract in (routine.contract for routine in found.kernel.routines.values())
         if contract.counted
-        for place in simulated_places(contract, sizes)
+        for place in simulated_places(contract, sizes, found.alignments)
     }
     return predict(
         found.kernel.id, microarch=",".join(dict.fromkeys(cores)), sizes=sorted(counts) or [1]

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from loopwright.judging.compare import HERE
+from loopwright.judging.study import HERE
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin, strips
 from loopwright.reporting.findings import Finding
@@ -38,9 +38,11 @@ def _summary(findings: list[Finding]) -> str:
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
     body = []
     for row in rows.to_dict("records"):
-        winner = f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else "no winner"
-        body.append([str(row["routine"]), winner, str(row["confidence"])])
-    return section("Recommendations") + table(["routine", "winner", "confidence"], body, left=3)
+        winner = (
+            f"{row['winner']} {row['margin_percent']:+.1f} %" if row["winner"] else row["answer"]
+        )
+        body.append([str(row["routine"]), str(winner), str(row["confidence"])])
+    return section("Recommendations") + table(["routine", "answer", "confidence"], body, left=3)
 
 
 def _kernel(finding: Finding) -> str:
@@ -48,16 +50,20 @@ def _kernel(finding: Finding) -> str:
     out = [section(f"{found.kernel.id}: {found.kernel.summary}")]
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
-        winner = row["winner"] or "no winner"
-        out += wrapped(f"{routine}: {winner} against {row['baseline']}. {row['reason']}.")
+        out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}. {row['said']}.")
+        if row["reason"] and row["reason"] not in row["said"]:
+            out += wrapped(f"{row['reason']}.", "  ")
         for key, label in (
             ("confidence", "Confidence"),
             ("models", "Models"),
             ("slower_on", "Slower on"),
             ("only_where", "Faster, but only where a condition holds"),
+            ("without_patch", "Faster, but no patch can be made"),
             ("basis", "Basis"),
+            ("stored", "Stored runs"),
             ("evidence", "Evidence"),
             ("bands", "By size"),
+            ("published", "Published"),
             ("break_even", "What would decide"),
             ("measure_first", "Measure first"),
         ):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from loopwright.judging.bands import KEEPS, OPEN
+from loopwright.judging.bands import CONTESTED, KEEPS, OPEN
 from loopwright.reporting.layout import table, wrapped
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -14,8 +14,9 @@ _MOST = 10  # sizes that there is room for
 def lines(bands: pd.DataFrame) -> list[str]:
     """Return for each routine a table of cores over sizes, and what its letters mean.
 
-    bands is what recommend.Judgement has. A letter is the variant that wins there, a letter with a
-    question mark one that may, by what is not known; a dot is the baseline as it is.
+    bands is what recommend.Judgement has. A letter is the variant that wins there; with a question
+    mark it may win, with an exclamation mark a published figure says otherwise; a dot is the
+    baseline.
     """
     out: list[str] = []
     for routine, mine in bands.groupby("routine", sort=False):
@@ -35,7 +36,9 @@ def _strip(bands: pd.DataFrame) -> Iterator[str]:
     yield table(["core", *(_size(s) for s in sizes)], rows)
     words = [f"{letter} {name}" for name, letter in letters.items()]
     if OPEN in set(bands["status"]):
-        words.append("? may win: what is not known, or the simulator's error, decides")
+        words.append("? open: an unmeasured parameter or the simulator's error decides")
+    if CONTESTED in set(bands["status"]):
+        words.append("! contested: a published figure of the pair has the other sign")
     kept = bands.loc[bands["status"] == KEEPS, "variant"].unique()
     words += [f". {name}, the baseline" for name in kept[:1]]
     yield from wrapped("; ".join(words))
@@ -59,7 +62,7 @@ def _cell(mine: pd.DataFrame, size: int, letters: dict[str, str]) -> str:
     row = there.iloc[-1]
     if row["status"] == KEEPS:
         return "."
-    return letters[str(row["variant"])] + ("?" if row["status"] == OPEN else "")
+    return letters[str(row["variant"])] + {OPEN: "?", CONTESTED: "!"}.get(str(row["status"]), "")
 
 
 def _size(size: int) -> str:

@@ -12,8 +12,16 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.ranks import WORDS
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import Verdict
+from loopwright.judging.verdicts import Status, Verdict
 from loopwright.reporting.percents import span
+
+_WORDS = {
+    Status.FASTER: "yes",
+    Status.SLOWER: "no",
+    Status.ALIKE: "no",
+    Status.OPEN: "open",
+    Status.CONTESTED: "contested",
+}
 
 
 @dataclass(frozen=True)
@@ -55,16 +63,14 @@ class ThreadAnswer:
         """Return the answer in a word."""
         if self.verdict is None:
             return "unknown"
-        if self.verdict.gain:
-            return "yes"
-        return "no" if self.verdict.loss else "open"
+        return _WORDS[self.verdict.status]
 
     @property
     def predicted(self) -> str:
         """Return the speed against the other variant, with its evidence."""
         if self.verdict is None:
             return "no evidence"
-        ends = [100 * (ratio - 1) for ratio in (self.verdict.low, self.verdict.high)]
+        ends = [100 * (ratio - 1) for ratio in (self.verdict.speed.low, self.verdict.speed.high)]
         return f"{span(ends)} {WORDS[self.verdict.rank]} on {self.verdict.core}"
 
     @property
@@ -103,8 +109,8 @@ def _answer(thread: Thread, found: Study, sizes: Histogram | None) -> ThreadAnsw
         else found.measurements,
     )
     judgement = conclude(asked, sizes)
-    [known] = judgement.cases.values()
-    verdicts = [case.verdicts for case in known if case.variant.name == thread.variant]
+    [answer] = judgement.answers.values()
+    verdicts = [case.verdicts for case in answer.cases if case.variant.name == thread.variant]
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
     turning = (

@@ -63,7 +63,8 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     core = first["predicted_on"]
     said = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
     if not predicted and answer and answer.verdict and answer.verdict.core == core:
-        predicted = [100 * (ratio - 1) for ratio in (answer.verdict.low, answer.verdict.high)]
+        speed = answer.verdict.speed
+        predicted = [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
         said = f"{span(predicted)} (call, {core})"
     ends = (min(predicted), max(predicted)) if predicted else None
     return Pair(

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from loopwright.judging.bands import KEEPS, OPEN
+from loopwright.judging.bands import CONTESTED, KEEPS, OPEN
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 
@@ -16,8 +16,8 @@ _HALF = 0.36
 def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
     """Draw which variant is best over sizes, a strip for each core and condition.
 
-    bands has the rows of one routine as recommend.Judgement has them. The baseline as it is has no
-    colour; hatched in the colour of a variant is where that one may win.
+    bands has the rows of one routine as recommend.Judgement has them. The baseline has no colour;
+    hatched in the colour of a variant is where that one may win, or where its win is contested.
     """
     if bands.empty:
         return canvas.nothing("no size of a call is known on any core")
@@ -27,7 +27,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
     for number, (_, mine) in enumerate(places):
         for row in mine.to_dict("records"):
             style = palette.variant(str(row["variant"]), kernel)
-            keeps, open_ = row["status"] == KEEPS, row["status"] == OPEN
+            keeps, open_ = row["status"] == KEEPS, row["status"] in (OPEN, CONTESTED)
             low, high = float(row["from_bytes"]), float(row["to_bytes"])
             if low == high:  # one size alone is a mark, not a line
                 low, high = low / 2**0.25, high * 2**0.25

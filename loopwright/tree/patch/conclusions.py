@@ -1,39 +1,31 @@
-"""What a study concludes of each variant, as a patch's message says it."""
+"""Conclusions on each variant as a patch's message states them."""
 
-from loopwright.cores.microarchs import Microarch
-from loopwright.judging import band_words, bands, break_even, measured, standing
-from loopwright.judging.compare import MEASURED
-from loopwright.judging.reasons import names, percent
-from loopwright.judging.recommend import Judgement
+from collections.abc import Iterator, Sequence
+
+from loopwright.judging import bands, break_even, standing, wording
+from loopwright.judging.recommend import Answer, Judgement, Kind, slower
 from loopwright.judging.study import Study
-from loopwright.judging.verdicts import THRESHOLD, Case, Verdict
-from loopwright.kernels import Kernel, Variant
+from loopwright.judging.verdicts import Case, Status
+from loopwright.kernels import Kernel
 from loopwright.tree.patch.evidence import Judged
 
 
 def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
     """Return what is concluded of every variant that is not its routine's baseline."""
-    judged, targets = concluded.rows.set_index("routine"), found.targets
+    judged = concluded.rows.set_index("routine")
     off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
-    there = measured.of_cores(found)
     out = {}
-    for routine in found.kernel.routines.values():
-        row = judged.loc[routine.name]
-        for case in concluded.cases[routine.name]:
-            known = _known(case)
-            by_size = band_words.in_words(bands.of(found, routine, [case], there))
-            if case.variant.name == row["winner"]:
-                said = f"Against what is there: {known} (confidence: {row['confidence']})."
-                worse = _cores([v for v in case.verdicts.values() if v.loss])
-                doubt = f"This is slower on {worse}, if faster on the whole." if worse else ""
-            else:
-                best = found.kernel.variants.get(str(row["winner"]))
-                doubt, said = _doubt(case, targets, best), ""
+    for name, answer in concluded.answers.items():
+        row = judged.loc[name]
+        for case in answer.cases:
+            won = case is answer.winner
+            known = wording.verdicts(case, found)
+            said = f"Against what is there: {known} (confidence: {row['confidence']})."
             out[case.variant.name] = Judged(
-                doubt,
-                said,
+                "" if won else _doubt(answer, case, known),
+                said if won else "",
                 off_by,
-                by_size=by_size,
+                by_size=wording.bands(bands.of(found, answer.routine, [case])),
                 rests_on=str(row["evidence"]) if case.simulated else "",
                 decides=_decides(found, case),
             )
@@ -41,7 +33,7 @@ def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
 
 
 def _decides(found: Study, case: Case) -> str:
-    """Say for each target core which number would decide, where one does."""
+    """Say for each core asked for which number would decide, where one does."""
     said = []
     for core in found.targets:
         one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
@@ -51,7 +43,7 @@ def _decides(found: Study, case: Case) -> str:
 
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
-    """Return how far each model has been off on each core, of the code that a kernel has."""
+    """Return the error of each model on each core, in percent, for the code that a kernel has."""
     known = standing.records()
     units = {routine.contract.unit for routine in kernel.routines.values()}
     notion = "loop" if "iteration" in units else "unrolled"
@@ -64,57 +56,39 @@ def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
     return {pair: error for pair, error in errors.items() if error is not None}
 
 
-def _doubt(case: Case, targets: list[Microarch], best: Variant | None) -> str:
-    """Say why a variant is no winner, the worst first; best is the one that is."""
-    slower = [v for v in case.verdicts.values() if v.loss]
-    some = [v for v in case.verdicts.values() if v.low < 1 - THRESHOLD and v not in slower]
-    where = ", ".join(sorted(set(case.lacking.values())))
-    contested = case.contested(targets)
-    silent = [core for core in case.silent(targets) if core.id not in case.lacking]
-    if slower:
-        first = f"This is slower on {_cores(slower)}."
-    elif contested:
-        first = f"Models differ on whether this is faster on {names(contested)}."
-        if some:
-            first = f"Models differ on whether this is faster or slower on {names(contested)}."
-    elif case.unmeasured(targets):
-        cores = names(case.unmeasured(targets))
-        first = f"Not enough was measured on {cores} to say that this is faster."
-    elif silent and not case.verdicts:
-        first = (
-            f"Nothing shows that this is faster on {names(silent)}: no model has a figure for "
-            "both, and none of them was measured."
-        )
-    elif where and case.score(targets) > 1 + THRESHOLD:
-        first = f"This is faster only where {where}."
-    elif silent:
-        first = f"Nothing is known of the speed of this on {names(silent)}."
-    elif best and case.score(targets) > 1 + THRESHOLD:
-        first = f"This is faster, but another way is faster still: {best.summary}."
-    else:
-        first = "This is not shown to be faster."
-    if where and not first.endswith(f"where {where}."):
-        first += f" It applies only where {where}."
-    known = _known(case)
+def _doubt(answer: Answer, case: Case, known: str) -> str:
+    """Say why a variant is no winner, the most severe reason first."""
+    first = next(_reasons(answer, case, answer.asked))
+    if case.lacking and not first.endswith(f"where {case.condition}."):
+        first += f" It applies only where {case.condition}."
     return f"{first} Speed against what is there: {known}." if known else first
 
 
-def _cores(verdicts: list[Verdict]) -> str:
-    return " and ".join(v.core for v in verdicts)
-
-
-def _known(case: Case) -> str:
-    """Return the speeds that are known, core by core."""
-    return ", ".join(_speed(v) for v in case.verdicts.values())
-
-
-def _speed(verdict: Verdict) -> str:
-    by = MEASURED if verdict.measured else "predicted"
-    if verdict.alike:
-        return f"{verdict.core} no difference ({by})"
-    ends = (
-        [percent(verdict.ratio)]
-        if verdict.measured
-        else [percent(verdict.low), percent(verdict.high)]
-    )
-    return f"{verdict.core} {' to '.join(dict.fromkeys(ends))} ({by})"
+def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
+    """Yield why a variant is no winner, the most severe reason first."""
+    faster = case.with_status(asked, Status.FASTER)
+    if worse := slower(answer, case):
+        yield f"This is slower, or may be, on {wording.names(worse)}."
+    for core in case.with_status(asked, Status.CONTESTED):
+        yield (
+            f"That this is faster or slower on {core} is contested by "
+            f"{wording.contradiction(case.verdicts[core])}."
+        )
+    if disagree := [c for c in asked if (v := case.verdicts.get(c)) and v.opinion
+                    and v.opinion.contested]:  # fmt: skip
+        yield f"Models differ on whether this is faster on {wording.names(disagree)}."
+    if short := case.unmeasured(answer.judged):
+        yield f"Not enough was measured on {wording.names(short)} to say that this is faster."
+    silent = [core for core in case.silent(asked) if core not in case.lacking]
+    if silent and not case.verdicts:
+        yield (
+            f"Nothing shows that this is faster on {wording.names(silent)}: no model has a figure "
+            "for both, and none of them was measured."
+        )
+    if case.lacking and faster:
+        yield f"This is faster only where {case.condition}."
+    if silent:
+        yield f"Nothing is known of the speed of this on {wording.names(silent)}."
+    if faster and answer.kind is Kind.WINNER and answer.winner:
+        yield f"This is faster, but another way is faster still: {answer.winner.variant.summary}."
+    yield "This is not shown to be faster."

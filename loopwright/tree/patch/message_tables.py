@@ -8,8 +8,9 @@ import pandas as pd
 
 from loopwright.judging import basis
 from loopwright.judging.call_costs import Place, Row
-from loopwright.judging.compare import HERE, MEASURED
-from loopwright.judging.reasons import signed
+from loopwright.judging.compare import MEASURED
+from loopwright.judging.percent import signed
+from loopwright.judging.study import HERE
 
 _WHERE = ["microarch", "source"]
 _MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet

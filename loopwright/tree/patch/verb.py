@@ -32,6 +32,7 @@ def patch(
     *,
     sizes: str | None = None,
     quick: bool = False,
+    stored: bool = False,
     microarch: str | None = None,
     parameters: Mapping[str, str] | None = None,
     tier: str | None = None,
@@ -40,9 +41,9 @@ def patch(
     """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
 
     tree is a Linux source tree (only read), or debian:6.12; patch files go into the folder out.
-    sizes, quick, microarch and parameters are as for recommend. Returns one row a variant: status
-    is "written", "already there", or "no winner" (notes say why). Variants whose changes are the
-    same patch are one row.
+    sizes, quick, stored, microarch and parameters are as for recommend. Returns one row a variant:
+    status is "written", "already there", or "no winner" (notes say why). Variants whose changes are
+    the same patch are one row.
     tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
     the variant already: checks holds those rows (see tree.verify.run), which also go to said
     one by one. InputError where no patch can be made, or the variant breaks its contract.
@@ -57,14 +58,18 @@ def patch(
         verify.require(kernel.isa, tier)
     with against(kernel, source) as (seen, compared):
         study = gather(
-            seen.id, sizes=histogram, quick=quick, microarch=microarch, parameters=parameters
+            seen.id,
+            sizes=histogram,
+            quick=quick,
+            stored=stored,
+            microarch=microarch,
+            parameters=parameters,
         )
         # Both may assemble the tree's own functions, which are there for so long.
         concluded = conclude(study, histogram)
         judged, found_out = concluded.rows, evidence(study, concluded)
     rows: list[dict[str, object]] = []
     if spec.rstrip("/") == kernel.id:
-        judged.loc[judged["winner"].str.startswith("tree:"), "winner"] = ""
         won = judged[judged["winner"] != ""]
         variants = [kernel.variants[name] for name in won["winner"]]
         rows = [

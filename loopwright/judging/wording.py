@@ -1,0 +1,329 @@
+"""Wording of verdicts, bands and evidence: every sentence that recommend, report and patch show."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from loopwright.histogram import Histogram
+from loopwright.judging import deciding
+from loopwright.judging.bands import CONTESTED, KEEPS, WINS, Band
+from loopwright.judging.basis import LARGE, Gap
+from loopwright.judging.compare import MEASURED
+from loopwright.judging.margins import Speed
+from loopwright.judging.percent import percent
+from loopwright.judging.published import PublishedFigure
+from loopwright.judging.ranks import WORDS, Rank
+from loopwright.judging.study import HERE, Study
+from loopwright.judging.verdicts import THRESHOLD, Case, Status, Verdict, judged
+from loopwright.machine import hosts
+
+NOT_ENOUGH = "not enough measured"
+BAND_COLUMNS = [
+    "kernel", "routine", "microarch", "condition", "from_bytes", "to_bytes", "variant", "status",
+    "speed_low", "speed_high", "evidence",
+]  # fmt: skip
+
+
+def names(items: Iterable[str]) -> str:
+    """Return names as text: "a, b and c"."""
+    every = list(items)
+    return " and ".join(filter(None, (", ".join(every[:-1]), *every[-1:])))
+
+
+def speed(found: Speed) -> str:
+    """Return a speed relative to the baseline in percent, as a range where it is one."""
+    ends = [found.low, found.high] if found.high - found.low > THRESHOLD else [found.ratio]
+    return " to ".join(dict.fromkeys(percent(end) for end in ends))
+
+
+def core(name: str, found: Study) -> str:
+    """Return a core's id, marked where it is this machine's."""
+    if name == HERE:
+        return HERE
+    return f"{name}, this machine" if name == found.host else name
+
+
+def verdict(one: Verdict, found: Study) -> str:
+    """Return a verdict in words: "zen2: +4.0 % to +9.0 % (simulated calls)"."""
+    figure = speed(one.speed)
+    if one.measured and one.status is Status.ALIKE:
+        figure = "no difference"
+    elif one.uncontested is Status.OPEN:
+        figure = f"open, {figure}"
+    doubt = "" if one.measured else f", off by up to {100 * one.doubt:.0f} %"
+    if one.opinion and one.opinion.unproven:
+        doubt = f", {one.opinion.unproven}"
+    against = f"; contested by {contradiction(one)}" if one.contradictions else ""
+    return f"{core(one.core, found)}: {figure} ({', '.join(one.sources)}{doubt}){against}"
+
+
+def contradiction(one: Verdict) -> str:
+    """Return the published figures that contradict a verdict."""
+    return names(figure(f) for f in one.contradictions)
+
+
+def figure(one: PublishedFigure) -> str:
+    """Return a published figure: "-3.0 % of variant against baseline (workload, EPYC 7B12)"."""
+    size = f" at {one.size_bytes} B" if one.size_bytes else ""
+    return (
+        f"{one.percent:+.1f} % of {one.variant} against {one.baseline}{size} "
+        f"({one.scope}, {one.machine})"
+    )
+
+
+def verdicts(case: Case, found: Study) -> str:
+    """Return the evidence on a variant, core by core."""
+    known = [verdict(v, found) for v in case.verdicts.values()]
+    short = [f"{core(name, found)}: {NOT_ENOUGH}" for name in case.short if not case.partial]
+    return "; ".join([*known, *short])
+
+
+def confidence(case: Case, cores: Sequence[str], found: Study) -> str:
+    """Say what kind of evidence the verdicts on a variant rest on, and what leaves them open."""
+    if contested := case.with_status(cores, Status.CONTESTED):
+        parameters = [_parameters(case.verdicts[c]) for c in contested]
+        what = names(dict.fromkeys(filter(None, parameters)))
+        return f"contested on {names(contested)}: measure {f'{what} ' if what else ''}there"
+    doubtful = case.with_status(cores, Status.OPEN)
+    asked = [numbers for c in doubtful if (numbers := _parameters(case.verdicts[c]))]
+    if doubtful and len(asked) == len(doubtful):
+        return f"open on {names(doubtful)}: measure {names(dict.fromkeys(asked))} there"
+    disagree = [c for c in doubtful if (o := case.verdicts[c].opinion) and o.contested]
+    if disagree:
+        return f"models disagree: measure on {names(disagree)}"
+    if silent := case.silent(cores):
+        return f"no model answers on {names(silent)}: measure there"
+    of_rank: dict[Rank, list[str]] = defaultdict(list)
+    for name in cores:
+        of_rank[case.verdicts[name].rank].append(core(name, found))
+    parts = []
+    for rank, where in sorted(of_rank.items()):
+        note = " (no loop validated there)" if rank is Rank.BOUNDED else ""
+        parts.append(f"{WORDS[rank]} on {names(where)}{note}")
+    opinions = {c: o for c in cores if (o := case.verdicts[c].opinion)}
+    notes = {
+        "one model alone": [c for c, o in opinions.items() if len(o.ratios) == 1],
+        "none validated": [c for c, o in opinions.items() if not o.validated],
+    }
+    parts += [f"{said} on {names(where)}" for said, where in notes.items() if where]
+    return ", ".join(parts)
+
+
+def _parameters(one: Verdict) -> str:
+    """Name the unmeasured parameters that decide an open verdict, or nothing."""
+    return names(one.simulated.unknown) if one.simulated and one.may_lose() else ""
+
+
+def missing_points(cases: Sequence[Case], cores: Sequence[str], found: Study) -> str:
+    """Say which points lack on cores that were to be measured now."""
+    parts = []
+    for name in cores:
+        gaps = [g for c in cases if name in c.unmeasured(cores) for g in c.short[name]]
+        if gaps:
+            parts.append(f"{NOT_ENOUGH} on {core(name, found)} for a verdict: {_merged(gaps)}")
+    return "; ".join(parts)
+
+
+def _merged(gaps: Sequence[Gap]) -> str:
+    """Return gaps in words, each once, variants that lack the same together."""
+    alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for gap in gaps:
+        variants = alike[gap.missing, gap.asked, gap.why]
+        if gap.variant not in variants:
+            variants.append(gap.variant)
+    return "; ".join(
+        str(Gap(", ".join(who), *key))  # type: ignore[arg-type]
+        for key, who in alike.items()
+    )
+
+
+def fastest_measured(cases: Sequence[Case], found: Study) -> str:
+    """Name the fastest variant on each measured core, or say why nothing was measured."""
+    cores = judged([], cases) + [c for case in cases for c in case.aside]
+    said = [_fastest_on(name, cases, found) for name in dict.fromkeys(cores)]
+    if any(said):
+        return "; ".join(filter(None, said))
+    return found.unmeasured or "nothing was measured"
+
+
+def _fastest_on(name: str, cases: Sequence[Case], found: Study) -> str:
+    gaps = [g for case in cases for g in case.short.get(name, ())]
+    if gaps:
+        return f"{NOT_ENOUGH} on {core(name, found)} to name the fastest: {_merged(gaps)}"
+    whole = [(v, c) for c in cases if (v := c.verdicts.get(name)) and v.measured]
+    cut = [(v, c) for c in cases if (v := c.aside.get(name))]
+    if not whole and not cut:
+        return ""
+    one, case = max(whole or cut, key=lambda pair: pair[0].speed.ratio)
+    if not whole:
+        return (
+            f"on {core(name, found)} the fastest measured is {case.variant.name}: "
+            f"{verdict(one, found)}, but {case.partial}, so that it is no verdict on the routine"
+        )
+    upstream = found.kernel.routines[case.variant.routine].upstream
+    spared = [f for f in upstream.unused_with if f in hosts.features()] if upstream else []
+    aside = f", though Linux does not call it where there is {spared[0]}" if spared else ""
+    faster = "the fastest measured" if one.speed.ratio > 1 else "the fastest measured alternative"
+    return f"on {core(name, found)} {faster} is {case.variant.name}: {verdict(one, found)}{aside}"
+
+
+def stored(found: Study, cases: Sequence[Case]) -> str:
+    """Say which stored runs count and by which rule, and which lack points."""
+    if not found.stored_read:
+        return "no stored run is used"
+    used = [str(source) for source in found.sources if _counts(source.core, cases)]
+    stale = sorted({name for case in cases for name in case.stale})
+    rule = "of each core the run with most of the points, then by a PMU, then the newest"
+    parts = [f"{', '.join(used)} ({rule})" if used else "no stored run is used"]
+    if stale:
+        parts.append(f"a stored run of {names(stale)} lacks points and counts for nothing")
+    return "; ".join(parts)
+
+
+def _counts(name: str, cases: Sequence[Case]) -> bool:
+    return any((v := case.verdicts.get(name)) and v.measured for case in cases)
+
+
+def basis(found: Study, sizes: Histogram | None) -> str:
+    """Say which calls a judgement is about, and what was measured where."""
+    which = _weighed(sizes) if sizes else "64 B to 4 KiB weighted alike"
+    total = sum(found.alignments.values())
+    where = ", ".join(
+        f"{d}:{s} {100 * weight / total:.0f} %" for (d, s), weight in found.alignments.items()
+    )
+    models = f"simulated: whole calls, L1 hits, sizes {which}"
+    if found.calls is None:
+        which = f"{sizes.name} from 64 B on" if sizes else which
+        models = f"models: start-up and main loop, L1 hits, sizes {which}"
+    models += f"; alignments of destination and source in a page {where}"
+    if found.measurements.empty or not found.measurements["cycles"].notna().any():
+        return f"{models}; not measured: {found.unmeasured or 'nothing came of it'}"
+    machines = [] if found.unmeasured else [core(found.host, found) if found.host else HERE]
+    machines += [str(source) for source in found.sources]
+    return f"{models}; {MEASURED} on {names(machines)}: calls of the same sizes and alignments"
+
+
+def _weighed(sizes: Histogram) -> str:
+    """Name a histogram, and say what its open buckets are taken to be."""
+    said = [sizes.weighing] if sizes.weighing else []
+    if beyond := sizes.share_from(LARGE + 1):
+        said.append(f"{100 * beyond:.0f} % lie beyond {LARGE} B, where costs go on in a line")
+    return f"{sizes.name} ({'; '.join(said)})" if said else sizes.name
+
+
+def models(case: Case, cores: Sequence[str]) -> str:
+    """Say which models of the main loop count on the cores, and how right they have been."""
+    known = [case.verdicts[c].opinion for c in cores if c in case.verdicts]
+    return "; ".join(opinion.described for opinion in known if opinion)
+
+
+def slower(harm: Iterable[tuple[Verdict, int | None]], found: Study) -> list[str]:
+    """Name where a variant is slower: per core the worst, over all sizes or by size."""
+    worst: dict[str, tuple[Verdict, int | None]] = {}
+    sizes: dict[str, list[int]] = defaultdict(list)
+    for one, size in harm:
+        worst.setdefault(one.core, (one, size))
+        if size is not None:
+            sizes[one.core].append(size)
+    out = []
+    for name, (one, size) in worst.items():
+        how = WORDS[one.rank]
+        if size is None:
+            out.append(f"{core(name, found)} ({speed(one.speed)}, {how})")
+            continue
+        least = min((one.sizes[s] for s in sizes[name]), key=lambda s: s.low)
+        ends = (min(sizes[name]), max(sizes[name]))
+        span = f"at {ends[0]} B" if ends[0] == ends[1] else f"within {ends[0]} to {ends[1]} B"
+        out.append(f"{core(name, found)} {span} ({percent(least.low)}, {how})")
+    return out
+
+
+def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, str]]) -> str:
+    """Say for each judged core what the verdicts there rest on; silent has why there is nothing."""
+    out = []
+    why = dict(silent)
+    for name in judged(found.judged_ids, cases):
+        general = [c for c in cases if name not in c.lacking]
+        known = [v for c in general if (v := c.verdicts.get(name))]
+        if any(c.unmeasured([name]) for c in general):
+            out.append(f"{core(name, found)}: {NOT_ENOUGH}")
+            continue
+        parts = []
+        for rank in sorted({v.rank for v in known}):
+            of_rank = [v for v in known if v.rank is rank]
+            trusts = dict.fromkeys(
+                v.simulated.trust.standing.described for v in of_rank if v.simulated
+            )
+            said = WORDS[rank] if rank is Rank.MODELS else f"whole calls {WORDS[rank]}"
+            held = f" ({'; '.join(trusts)})" if trusts else ""
+            parts.append(f"{said}{_by_hand(found) if trusts else ''}{held}")
+        lacking = f"nothing{f' ({why[name]})' if why.get(name) else ''}"
+        out.append(f"{core(name, found)}: {', '.join(parts) or lacking}")
+    return "; ".join(out)
+
+
+def _by_hand(found: Study) -> str:
+    """Name the parameters that were set for this judgement, or nothing."""
+    given = found.calls.given if found.calls else {}
+    values = ", ".join(f"{name} = {value}" for name, value in given.items())
+    return f" with {values}, as set by hand" if values else ""
+
+
+def bands(drawn: Sequence[Band]) -> str:
+    """Return bands in words, core by core."""
+    of_core: dict[tuple[str, str], list[Band]] = {}
+    for one in drawn:
+        of_core.setdefault((one.core, one.condition), []).append(one)
+    out = []
+    for (name, condition), mine in of_core.items():
+        where = f"{name} where {condition}" if condition else name
+        out.append(f"{where}: {', '.join(band(b, alone=len(mine) == 1) for b in mine)}")
+    return "; ".join(out)
+
+
+def sizes_and_speed(one: Band) -> str:
+    """Return the sizes of a band and its speed: "64 to 512 B +20.0 %"."""
+    return f"{_sizes(one)} {_ends(one)}"
+
+
+def _sizes(one: Band) -> str:
+    return f"{one.low} B" if one.low == one.high else f"{one.low} to {one.high} B"
+
+
+def _ends(one: Band) -> str:
+    return " to ".join(dict.fromkeys(percent(end) for end in (one.speed.low, one.speed.high)))
+
+
+def band(one: Band, *, alone: bool = False) -> str:
+    """Return a band in words: "64 to 512 B loop32 +20.0 %"."""
+    sizes = "all sizes" if alone and one.low != one.high else _sizes(one)
+    if one.status == KEEPS:
+        return f"{sizes} {one.variant} (the baseline)"
+    ends = _ends(one)
+    if one.status == WINS:
+        return f"{sizes} {one.variant} {ends}"
+    word = CONTESTED if one.status == CONTESTED else "open"
+    return f"{sizes} {word} ({one.variant} {ends})"
+
+
+def band_rows(kernel: str, routine: str, drawn: Sequence[Band]) -> pd.DataFrame:
+    """Return bands as a table; speeds are those against the baseline."""
+    found = [
+        [kernel, routine, b.core, b.condition, b.low, b.high, b.variant, b.status,
+         b.speed.low, b.speed.high, WORDS[b.rank] if b.rank else ""]
+        for b in drawn
+    ]  # fmt: skip
+    return pd.DataFrame(found, columns=BAND_COLUMNS)
+
+
+def published(found: Study, cases: Sequence[Case]) -> str:
+    """Return the published figures of the routine's pairs on the judged cores."""
+    mine = {c.variant.name for c in cases}
+    said = [
+        deciding.published(found, name, one.variant, one.baseline)
+        for name in judged(found.judged_ids, cases)
+        for one in deciding.pair_figures(found, name)
+        if {one.variant, one.baseline} & mine
+    ]
+    return "; ".join(dict.fromkeys(said))

@@ -1,0 +1,179 @@
+"""No harm: what a store holds never turns an answer, and no output contradicts another."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_up import calls, held_to, predictions, simulated
+
+from loopwright.judging import bands, basis, published, standing
+from loopwright.judging.published import PublishedFigure
+from loopwright.judging.recommend import conclude
+from loopwright.judging.verdicts import Status
+from loopwright.measuring import bootstrap
+
+NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
+CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
+SIZES = [size for size in basis.SIZES if size]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _records():
+    known = pd.concat(
+        [held_to({("pipeline", c): (4.0, 500) for c in CORES}, w) for w in ("loops", "strings")]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standing, "records", lambda: known)
+        patch.setattr(published, "figures", lambda *_: [])
+        patch.setattr(bootstrap, "RESAMPLES", 40)
+        yield
+
+
+def costs(random):
+    """Return made-up costs of calls: a start and a rate for each variant."""
+    shapes = {name: (random.uniform(5, 60), random.uniform(0.05, 0.5)) for name in NAMES}
+    return {
+        name: lambda size, _dst, _of, start=start, rate=rate: start + rate * size
+        for name, (start, rate) in shapes.items()
+    }
+
+
+def stored_run(random, core):
+    """Return the rows of a run: of some variants, at some sizes, as fast as they like."""
+    some = [name for name in NAMES if random.random() < 0.8]
+    sizes = [s for s in SIZES if random.random() < random.choice([1.0, 0.7])]
+    shape = {
+        n: {s: random.uniform(5, 50) + s * random.uniform(0.05, 0.5) for s in sizes} for n in some
+    }
+    return calls(shape, core) if some and sizes else pd.DataFrame()
+
+
+def with_store(found, runs):
+    rows = pd.concat([r for r in runs if len(r)] or [pd.DataFrame()], ignore_index=True)
+    return replace(found, measurements=rows, unmeasured="measuring was left out")
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_store_changes_no_verdict_but_of_the_cores_that_it_measured_whole(seed):
+    random = np.random.default_rng(seed)
+    empty = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
+    empty = with_store(empty, [])
+    before = conclude(empty).answers["copy_user"]
+    cores = random.choice(CORES, random.integers(1, 4), replace=False)
+    after = conclude(with_store(empty, [stored_run(random, c) for c in cores])).answers["copy_user"]
+    old, new = ({c.variant.name: c for c in a.cases} for a in (before, after))
+    measured = set()
+    for name, case in new.items():
+        for core, verdict in case.verdicts.items():
+            if verdict.measured:
+                measured.add(core)
+            else:
+                assert verdict.speed == old[name].verdicts[core].speed
+        assert not case.short
+    asked = {"zen2", "sandybridge"}
+    if not measured & asked:
+        names = [a.winner and a.winner.variant.name for a in (before, after)]
+        assert names[1] in (None, names[0])
+        # A measured core that nobody asked for vetoes a winner, and changes nothing else.
+        if not measured:
+            assert (after.kind, after.said) == (before.kind, before.said)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_a_winner_is_slower_on_no_core_at_no_size(seed):
+    random = np.random.default_rng(seed)
+    found = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
+    found = with_store(found, [stored_run(random, c) for c in ("zen4", "haswell")])
+    answer = conclude(found).answers["copy_user"]
+    if answer.winner:
+        for verdict in answer.winner.verdicts.values():
+            assert verdict.status is not Status.SLOWER
+            assert all(verdict.at(size) is not Status.SLOWER for size in verdict.sizes)
+    else:
+        # None was there: each variant is slower somewhere, or faster on no core asked for.
+        for case in answer.cases:
+            harm = any(case.harm(answer.asked, answer.judged, answer.sizes))
+            assert harm or not case.with_status(answer.asked, Status.FASTER) or case.lacking
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
+    random = np.random.default_rng(seed)
+    found = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
+    found = with_store(found, [stored_run(random, "zen4")])
+    judgement = conclude(found)
+    answer, row = judgement.answers["copy_user"], judgement.rows.iloc[0]
+    cases = {case.variant.name: case for case in answer.cases}
+    for band in answer.drawn:
+        if band.status == bands.WINS and band.core != bands.EVERY:
+            verdict = cases[band.variant].verdicts[band.core]
+            inside = [s for s in verdict.sizes if band.low < s < band.high]
+            assert all(verdict.at(s) is Status.FASTER for s in inside)
+        assert f"{band.core}: nothing" not in row["evidence"]
+    assert bool(row["winner"]) == (row["answer"] == "winner")
+    if row["answer"] == "baseline":
+        assert not bands.won(answer.drawn)
+    if row["winner"]:
+        assert row["slower_on"] == ""
+    assert (
+        row["stored"] == "no stored run is used"
+        or "lacks points" in row["stored"]
+        or ("zen4" in answer.judged)
+    )
+
+
+def figure(percent, **more):
+    known = {
+        "kernel": "x86_64/copy_user", "variant": "loop32", "baseline": "movsq_aligned",
+        "scope": "system call", "size_bytes": None, "chunk_bytes": None, "dst_align": None,
+        "quantity": "calls", "unit": "calls/s", "before": None, "after": None, "percent": percent,
+        "share_before": None, "share_after": None, "total_bytes": None, "condition": "",
+        "machine": "made up", "microarch": "zen2", "predicted_on": "zen2", "fitted": "",
+        "retracted": "", "source": "", "place": "", "low_percent": None, "high_percent": None,
+        "assumption": "",
+    }  # fmt: skip
+    return PublishedFigure(**(known | more))
+
+
+FASTER = {"movsq_aligned": lambda s, _d, _o: 40 + s / 2, "loop32": lambda s, _d, _o: 20 + s / 4}
+
+
+def answer_beside(monkeypatch, *figures, costs=FASTER):
+    monkeypatch.setattr(published, "figures", lambda *_: list(figures))
+    [row] = conclude(simulated(costs, cores=("zen2",))).rows.to_dict("records")
+    return row
+
+
+def test_a_published_figure_with_the_other_sign_contests_a_model(monkeypatch):
+    assert answer_beside(monkeypatch)["winner"] == "loop32"
+    assert answer_beside(monkeypatch, figure(14.3))["winner"] == "loop32"
+    found = answer_beside(monkeypatch, figure(-14.3))
+    assert (found["answer"], found["winner"]) == ("contested", "")
+    assert "-14.3 % of loop32 against movsq_aligned (system call, made up)" in found["said"]
+    turned = figure(14.3, variant="movsq_aligned", baseline="loop32")
+    assert answer_beside(monkeypatch, turned)["answer"] == "contested"
+    assert answer_beside(monkeypatch, figure(-14.3, retracted="wrong"))["winner"] == "loop32"
+    assert answer_beside(monkeypatch, figure(0.0))["answer"] == "contested"
+
+
+def test_a_model_ranks_no_variant_above_one_that_was_published_as_faster(monkeypatch):
+    both = FASTER | {"unrolled64": lambda s, _d, _o: 10 + s / 8}
+    assert answer_beside(monkeypatch, costs=both)["winner"] == "unrolled64"
+    slower = figure(-3.0, variant="unrolled64", baseline="loop32")
+    found = answer_beside(monkeypatch, slower, costs=both)
+    assert found["winner"] == "loop32"
+    alone = figure(-3.0, variant="unrolled64", baseline="movsq")
+    assert answer_beside(monkeypatch, alone, costs=both)["winner"] == "unrolled64"
+
+
+def test_a_measurement_is_contested_by_nobody(monkeypatch):
+    monkeypatch.setattr(published, "figures", lambda *_: [figure(-14.3)])
+    measured = calls(dict.fromkeys(NAMES, 20) | {"loop32": 10}, "zen2")
+    found = simulated(FASTER, predictions({}), measured, host="zen2", cores=("zen2",))
+    assert conclude(found).rows.iloc[0]["winner"] == "loop32"
