@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
     from loopwright.machine.tune import tune
+    from loopwright.measuring.blocks.beside import compare_loops
     from loopwright.measuring.blocks.verb import measure_blocks
     from loopwright.measuring.fleet import measure_fleet
     from loopwright.measuring.measure import measure
@@ -49,6 +50,7 @@ _VERBS = {
     "check": "checking.check",
     "compare": "judging.compare",
     "compare_builds": "scanning.builds",
+    "compare_loops": "measuring.blocks.beside",
     "core": "reporting.core_sheet",
     "doctor": "inventory",
     "estimate": "judging.estimate",
@@ -80,6 +82,7 @@ __all__ = [
     "check",
     "compare",
     "compare_builds",
+    "compare_loops",
     "core",
     "doctor",
     "estimate",
@@ -105,16 +108,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from loopwright.version import VERSION
+if not TYPE_CHECKING:  # or no misspelt name would be an error
 
-        return VERSION
-    if name not in _VERBS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)
-    globals()[name] = verb
-    return verb
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from loopwright.version import VERSION
+
+            return VERSION
+        if name not in _VERBS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)
+        globals()[name] = verb
+        return verb
 
 
 def __dir__() -> list[str]:

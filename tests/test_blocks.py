@@ -123,10 +123,10 @@ def test_arm64_rows_say_that_they_were_emulated(tmp_path):
         (["--blocks", "{}/blocks.csv", "--notion", "lop"], "notion"),
         (["--blocks", "{}/blocks.csv", "--offset", "64"], "offset 64 is not in 0..63"),
         (["--blocks", "{}/blocks.csv", "--isa", "mips"], "isa"),
-        (["--blocks", "{}/blocks.csv", "--sizes", "8"], "--blocks takes"),
+        (["--blocks", "{}/blocks.csv", "--sizes", "8"], "of your own take"),
         (["x86_64/copy_user", "--blocks", "{}/blocks.csv"], "exclude each other"),
-        (["x86_64/copy_user", "--notion", "loop"], "are for --blocks"),
-        ([], "give KERNEL[/VARIANT] or --blocks"),
+        (["x86_64/copy_user", "--notion", "loop"], "are for --asm"),
+        ([], "give KERNEL[/VARIANT], --asm FILE"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(arguments, said, tmp_path, capsys):

@@ -4,6 +4,8 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
+from loopwright.cli.views import table
+from loopwright.errors import InputError
 
 
 @click.command()
@@ -30,23 +32,59 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
 
 
 @click.command()
-@options.spec("KERNEL", name="kernel")
+@options.spec("[KERNEL|-]", required=False)
+@options.loops
+@options.microarch("Of --asm, --obj and --hex: cores to predict for, as predict has them.")
+@click.option("--offset", metavar="N|all", help="Of --asm, --obj and --hex: code offset mod 64.")
 @options.no_measure
 @options.stored
 @output.formats
-def compare(kernel: str, no_measure: bool, stored: bool, as_json: bool, as_csv: bool) -> int:
+def compare(
+    spec: str | None,
+    hex: str | None,
+    asm: str | None,
+    obj: str | None,
+    microarch: str | None,
+    offset: str | None,
+    no_measure: bool,
+    stored: bool,
+    as_json: bool,
+    as_csv: bool,
+) -> int:
     """Put predictions and this host's measurement side by side, with errors and spread.
+
+    Of a kernel's variants by every model, or of loops of your own by the simulator.
 
     Exit code 1 where nothing has a number.
 
     \b
     loopwright compare x86_64/clear_user
     loopwright compare x86_64/copy_user --no-measure --csv
+    loopwright compare --asm loop.s --microarch host,zen2
     """
+    from loopwright.cli.views import measured
     from loopwright.reporting.sides import by_core
 
+    if any(x is not None for x in (hex, asm, obj)):
+        if spec is not None or no_measure or stored:
+            raise InputError("--asm, --obj and --hex are without KERNEL, --no-measure and --stored")
+        at = int(offset) if offset is not None and offset.isdecimal() else offset
+        with output.progress("measuring") as step:
+            found = lw.compare_loops(
+                hex=hex, asm=asm, obj=obj, microarch=microarch, offset=at, progress=step
+            )
+        if as_json or as_csv or not table.on_terminal():
+            output.emit(found, as_json=as_json, as_csv=as_csv)
+        else:
+            measured.compared(found)
+        known = found[["predicted", "measured"]].notna().any(axis=None)
+        return output.verdict(bool(known), "no source")
+    if spec is None:
+        raise InputError("give KERNEL, --asm FILE, --obj FILE[:SYMBOL] or --hex HEX")
+    if microarch is not None or offset is not None:
+        raise InputError("--microarch and --offset are for --asm, --obj and --hex")
     with output.progress("measuring") as step:
-        rows = lw.compare(kernel, quick=no_measure, stored=stored, progress=step)
+        rows = lw.compare(spec, quick=no_measure, stored=stored, progress=step)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

@@ -11,7 +11,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.cli.views import measured
+from loopwright.cli.views import measured, table
 from loopwright.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 
 
 @click.command()
-@options.spec("[KERNEL[/VARIANT]]", required=False)
+@options.spec("[KERNEL[/VARIANT]|-]", required=False)
+@options.loops
 @click.option("--sizes", metavar="N[,N...]", help="Sizes of calls in bytes.")
 @click.option(
     "--offset",
@@ -62,13 +63,13 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
 @click.option(
     "--notion",
     metavar="loop|unrolled|all",
-    help="Of --blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
+    help="Of blocks. loop: a branch repeats the block. unrolled: copies stand back to back.",
 )
-@click.option("--isa", metavar="x86_64|arm64", help="Of --blocks; this host's where left out.")
+@click.option("--isa", metavar="x86_64|arm64", help="Of blocks; this host's where left out.")
 @click.option(
     "--processes",
     type=int,
-    help="Of --blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
+    help="Of blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
 )
 @options.dask(
     "Measure on one worker of each distinct core of a Dask cluster, and keep it here.", "--fleet"
@@ -87,6 +88,9 @@ def measure(
     resume: bool,
     raw: bool,
     blocks: Path | None,
+    hex: str | None,
+    asm: str | None,
+    obj: str | None,
     notion: str | None,
     isa: str | None,
     processes: int | None,
@@ -107,6 +111,8 @@ def measure(
     loopwright measure x86_64/copy_user --sizes 64,4096 --align 0:0,1:0 --cache all
     loopwright measure x86_64/clear_user/immediates --against plain
     loopwright measure x86_64/clear_user/rep_stosq --estimate string.stos_odd_line_cycles
+    loopwright measure --asm loop.s
+    loopwright measure --obj lib/string.o:memcpy --offset 0,32
     loopwright measure --blocks blocks.csv --notion all --csv
     loopwright measure x86_64/copy_user --sizes 64,4096 --fleet 10.0.0.7:8786
     """
@@ -114,27 +120,36 @@ def measure(
     from loopwright.measuring.sweeps import CACHES
 
     at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
-    if blocks is not None:
+    own = {"hex": hex, "asm": asm, "obj": obj}
+    if blocks is not None or any(x is not None for x in own.values()):
         if spec is not None:
-            raise InputError("KERNEL and --blocks exclude each other")
+            raise InputError("KERNEL, --blocks, --hex, --asm and --obj exclude each other")
         others = (sizes, align, skew, cache, against, fleet, estimate)
         if resume or raw or stored or any(x is not None for x in others):
-            raise InputError("--blocks takes --notion, --offset, --isa and --processes only")
+            raise InputError(
+                "loops and blocks of your own take --notion, --offset, --isa and --processes only"
+            )
         with output.progress("measuring") as step:
             found = lw.measure_blocks(
                 blocks,
+                **own,
                 notion=notion,
                 offset=at,
                 isa=isa,
                 processes=slopes.TURNS if processes is None else processes,
                 progress=step,
             )
-        output.emit(found, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
+        if as_json or as_csv or not table.on_terminal():
+            output.emit(found, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
+        else:
+            measured.blocks(found)
         return _verdict(found)
     if spec is None:
-        raise InputError("give KERNEL[/VARIANT] or --blocks FILE.csv")
+        raise InputError(
+            "give KERNEL[/VARIANT], --asm FILE, --obj FILE[:SYMBOL], --hex HEX or --blocks FILE.csv"
+        )
     if notion is not None or isa is not None or processes is not None:
-        raise InputError("--notion, --isa and --processes are for --blocks FILE.csv")
+        raise InputError("--notion, --isa and --processes are for --asm, --obj, --hex and --blocks")
     if fleet is not None and resume:
         raise InputError("--resume goes on with a run of this machine; leave it or --fleet out")
     if stored and estimate is None:

@@ -1,14 +1,17 @@
 """Options and arguments that verbs share, and what a shell completes for them."""
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar, cast
 
 import click
 
 from loopwright.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
+STDIN = "-"  # in the place of a kernel
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 blocks = click.option(
@@ -35,6 +38,39 @@ no_measure = click.option(
 stored = click.option(
     "--stored", is_flag=True, help="With --no-measure: use the runs in the results store."
 )
+
+
+def loops(function: F) -> F:
+    """Add --hex, --asm and --obj, which name loops of somebody's own; asm arrives as text."""
+
+    @wraps(function)
+    def read(*given: Any, asm: TextIO | None, spec: str | None, **more: Any) -> Any:
+        text = asm.read() if asm else None
+        if spec == STDIN:
+            if text is not None:
+                raise InputError("give - or --asm FILE, not both")
+            spec, text = None, sys.stdin.buffer.read().decode(errors="replace")
+        return function(*given, asm=text, spec=spec, **more)
+
+    options: tuple[Callable[[Any], Any], ...] = (
+        click.option("--hex", metavar="HEX", help="Machine code, also as 0x48,0x01 or 48:01."),
+        click.option(
+            "--asm",
+            type=click.File(errors="replace"),
+            metavar="FILE",
+            help="Assembly, a listing of objdump, gdb or perf annotate, or hex; - for standard "
+            "input. Each loop in it.",
+        ),
+        click.option(
+            "--obj",
+            metavar="FILE[:SYMBOL]",
+            help="Object, archive or program: each loop in it, or in a routine of it.",
+        ),
+    )
+    verb: Any = read
+    for option in options:
+        verb = option(verb)
+    return cast(F, verb)
 
 
 def spec(metavar: str, *, name: str = "spec", **more: Any) -> Callable[[F], F]:

@@ -1,6 +1,6 @@
 """The verb predict."""
 
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -9,24 +9,16 @@ from loopwright.errors import InputError
 
 
 @click.command()
-@options.spec("[KERNEL[/VARIANT]|all]", required=False)
-@click.option("--hex", metavar="HEX", help="Machine code to predict.")
+@options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
+@options.loops
 @options.blocks
-@click.option(
-    "--asm",
-    type=click.File(errors="replace"),
-    metavar="FILE",
-    help="Assembly text, - for standard input; each loop in it is predicted.",
-)
-@click.option(
-    "--obj",
-    metavar="FILE[:SYMBOL]",
-    help="Object, archive or program; each loop in it, or in a routine of it, is predicted.",
-)
 @click.option(
     "--isa", metavar="x86_64|arm64", help="Of --asm; else the one that the text assembles for."
 )
-@options.microarch("Cores to predict for; the targets of the code's ISA where left out.")
+@options.microarch(
+    "Cores to predict for, host for this machine's; where left out the targets of the code's ISA "
+    "and this machine's."
+)
 @click.option(
     "--model",
     metavar="ID[,ID]|all",
@@ -64,7 +56,12 @@ from loopwright.errors import InputError
     metavar="N",
     help="Show what every uop of the first N iterations does in which cycle.",
 )
-@click.option("--ports", is_flag=True, help="Show which ports each instruction uses.")
+@click.option(
+    "--ports",
+    is_flag=True,
+    help="Show an annotated listing: the ports of each instruction, the longest chain of "
+    "dependencies, the ends of 64-byte lines.",
+)
 @click.option(
     "--sources",
     is_flag=True,
@@ -73,7 +70,6 @@ from loopwright.errors import InputError
 @options.dask("Have the workers of a Dask scheduler predict, or processes started here.")
 @output.formats
 def predict(
-    asm: TextIO | None,
     settings: tuple[str, ...],
     iterations: int | None,
     ports: bool,
@@ -92,7 +88,8 @@ def predict(
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
     loopwright predict --blocks blocks.csv --model all --dask 10.0.0.7:8786 --csv
-    loopwright predict --asm loop.s --microarch zen2,sandybridge
+    loopwright predict --asm loop.s --microarch host,zen2
+    objdump -d loop.o | loopwright predict - --microarch zen2
     loopwright predict x86_64/copy_user --sizes 64,256,4096 --align 0:0,1:0
     loopwright predict --obj lib/string.o:memcpy --microarch zen2
     loopwright predict x86_64/clear_user --model all
@@ -114,7 +111,7 @@ def predict(
         raise InputError("--timeline, --ports and --sources are predicted here: leave --dask out")
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
-    asked |= {"asm": asm.read() if asm else None, "parameters": options.parameters(settings)}
+    asked |= {"parameters": options.parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
         view = inside.timeline

@@ -121,9 +121,9 @@ ports = as_frame("ports", Question, answer_ports)
 
 
 def _simulator(asked: Question, what: str) -> Pipeline:
-    if asked.model not in (None, Pipeline.id):
+    if asked.models not in (None, Pipeline.id):
         raise InputError(
-            f"{what} is more than model {asked.model!r} can tell; "
+            f"{what} is more than model {asked.models!r} can tell; "
             f"leave the model out or give {Pipeline.id}"
         )
     return Pipeline(asked.parameters)

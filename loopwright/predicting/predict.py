@@ -67,20 +67,18 @@ def answer(asked: Question) -> Rows:
     dask has parts of many loops and blocks predicted by the workers of a Dask cluster: HOST:PORT of
     its scheduler, or "local" for processes here. Rows are those that there would be without.
     """
-    chosen = models.select(asked.model or models.SIMULATOR, asked.parameters)
+    chosen = models.select(asked.models or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
     if wanted := asked.calls:
         from loopwright.predicting import call_rows
 
         spec, given = asked.spec or "", asked.parameters or {}
-        return call_rows.answer(
-            spec, wanted, asked.microarch, chosen, offsets, given, asked.progress
-        )
+        return call_rows.answer(spec, wanted, asked.cores, chosen, offsets, given, asked.progress)
     rows: list[tuple[Any, ...]] = []
     with asking(asked.dask) as ask:
         for core, subjects in asked.select():
             for one in chosen:
-                rows += _ask(ask, one, core, subjects, offsets, required=asked.model != "all")
+                rows += _ask(ask, one, core, subjects, offsets, required=asked.models != "all")
     return Rows((*asked.key, *COLUMNS), rows, _TYPES)
 
 

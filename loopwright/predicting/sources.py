@@ -33,9 +33,9 @@ def answer_sources(asked: Question) -> Rows:
     iteration and a start-up over its range. A block without an
     answer has one row with the error. InputError as predict, and where another model is asked for.
     """
-    if asked.model not in (None, Pipeline.id):
+    if asked.models not in (None, Pipeline.id):
         raise InputError(
-            f"{asked.model!r} names no sources of its figures; leave the model out or give "
+            f"{asked.models!r} names no sources of its figures; leave the model out or give "
             f"{Pipeline.id}"
         )
     shown = (*asked.key, *_COLUMNS)

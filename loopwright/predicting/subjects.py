@@ -15,8 +15,11 @@ from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.predicting.model import Block
+from loopwright.rows import Rows
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from loopwright.code.pieces import Piece
 
 OFFSETS = range(64)
@@ -191,6 +194,28 @@ class BlockRow(NamedTuple):
     hex: str
     offset: int
     path: tuple[tuple[int, int], ...] = ()
+
+
+def read_blocks(given: "Path | str | pd.DataFrame | None") -> Iterator[BlockRow]:
+    """Yield the rows of a CSV, or of a DataFrame with the same columns; InputError for neither."""
+    if isinstance(given, str | Path):
+        yield from read_csv(Path(given))
+        return
+    if given is None or not hasattr(given, "columns"):
+        raise InputError(f"blocks {given!r} is neither a file nor a DataFrame with id and hex")
+    found = Rows.of_frame(given)
+    if missing := {"id", "hex"} - set(found.columns):
+        raise InputError(
+            f"the DataFrame of blocks lacks {' and '.join(sorted(missing))}; "
+            "it has the columns id, hex and optionally offset"
+        )
+    for n, row in enumerate(found.records()):
+        offset = str(row.get("offset") or 0).removesuffix(".0")
+        if not offset.isdecimal() or int(offset) not in OFFSETS:
+            raise InputError(f"row {n} of the DataFrame: offset {offset!r} is not in 0..63")
+        code = row["hex"].hex() if isinstance(row["hex"], bytes) else str(row["hex"] or "")
+        path = _stretches(str(row.get("path") or ""), f"row {n} of the DataFrame")
+        yield BlockRow(str(row["id"]), code, int(offset), path)
 
 
 def read_csv(path: Path) -> Iterator[BlockRow]:

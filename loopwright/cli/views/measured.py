@@ -28,6 +28,56 @@ def show(found: "pd.DataFrame") -> None:
         print(f"self-test, cycles an instruction: {tested}")
 
 
+def blocks(found: "pd.DataFrame") -> None:
+    """Print measured loops on a terminal: cycles an iteration, or why there are none."""
+    rows = Rows.of_frame(found).records()
+    table.draw(
+        Rows.of(
+            {
+                "id": row["id"],
+                "offset": row["offset"],
+                "cycles": row["cycles"],
+                "±": row["uncertainty"],
+                "why": row["reason"],
+            }
+            for row in rows
+        )
+    )
+    for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
+        table.say(f"cycles an iteration (a copy, unrolled), measured on {machine}, clock {clock}")
+    for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
+        table.say(f"note: {note}")
+
+
+def compared(found: "pd.DataFrame") -> None:
+    """Print loops predicted and measured, a line a loop, core and offset, and why."""
+    rows = Rows.of_frame(found).records()
+    here = next((row["microarch"] for row in rows if row["measured"] is not None), None)
+    table.draw(
+        Rows.of(
+            {
+                "id": row["id"],
+                "microarch": f"{row['microarch']} (this machine)"
+                if row["microarch"] == here
+                else row["microarch"],
+                "offset": row["offset"],
+                "predicted": _two(row["predicted"]),
+                "measured": _two(row["measured"]),
+                "±": _two(row["uncertainty"]),
+                "error %": None if row["error_percent"] is None else round(row["error_percent"], 1),
+                "bottleneck": "; ".join(filter(None, (row["bottleneck"], row["error"]))),
+            }
+            for row in rows
+        )
+    )
+    for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
+        table.say(f"cycles an iteration; measured on {machine}, clock {clock}")
+
+
+def _two(value: float | None) -> table.Figure | None:
+    return None if value is None else table.Figure(f"{value:.2f}")
+
+
 def _columns(rows: list[dict[str, Any]]) -> Rows:
     """Return the columns to show; those that no row departs from the usual in stay out."""
     several_caches = len({row["cache"] for row in rows}) > 1

@@ -15,7 +15,7 @@ _LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow wi
 
 # Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
 _CONTEXT = frozenset(
-    {"kernel", "routine", "model", "notion", "unit", "clock", "machine", "isa", "processes"}
+    {"kernel", "routine", "model", "notion", "offset", "unit", "clock", "machine", "isa"}
 )
 
 
@@ -148,12 +148,18 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
             break
     else:
         return None
+    # What is left goes to the texts that lack least, so that most of them are whole.
+    left = width - sum(least.values()) - len(least)
+    for column in sorted(least, key=lambda c: widest[c] - least[c]):
+        more = max(min(widest[column] - least[column], left), 0)
+        least[column] += more
+        left -= more
     grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for column, head in heads.items():
         if numeric[column]:
             grid.add_column(head, justify="right", overflow="fold", width=least[column])
         else:
-            grid.add_column(head, overflow="fold", min_width=least[column])
+            grid.add_column(head, overflow="fold", width=least[column])
     for row in rows.values:
         grid.add_row(*(escape(text(v)) for v in row))
     return grid

@@ -1,4 +1,4 @@
-"""Measure blocks of code given as hex on this host, each in a sealed process of its own.
+"""Measure blocks of code on this host, each in a sealed process of its own.
 
 The protocol, what seals the process and what is refused are described in harness/README.md.
 """
@@ -13,21 +13,28 @@ from loopwright.errors import InputError, unknown
 from loopwright.measuring.blocks import block, slopes, turns
 from loopwright.measuring.rounds import Progress
 from loopwright.predicting import subjects
+from loopwright.predicting.question import Question
 
 NOTIONS = ("loop", "unrolled")
 EVERY = "all"
 
 
 def measure_blocks(
-    blocks: Path | str,
+    blocks: Path | str | pd.DataFrame | None = None,
     *,
+    hex: str | bytes | None = None,
+    asm: str | None = None,
+    obj: Path | str | None = None,
     notion: str | None = None,
     offset: int | str | Iterable[int] | None = None,
     isa: str | None = None,
     processes: int = slopes.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Measure the blocks of a CSV with the columns id, hex and optionally offset and path.
+    """Measure blocks: of a CSV or DataFrame, hex, or loops of assembly or of an object.
+
+    Exactly one of them: blocks has the columns id, hex and optionally offset and path; hex, asm and
+    obj are those of predict, and the loops of asm and obj are those that predict has rows of.
 
     notion is "unrolled" (copies back to back), "loop" (one copy, and a branch that counts trips in
     a register that the block leaves alone) or "all" (a row each); left out, it is the loop for a
@@ -49,6 +56,10 @@ def measure_blocks(
     is what was repeated, in hex: of a loop, with its branch. progress is called with blocks done
     and all. InputError for a file that is no blocks file and for settings that make no sense.
     """
+    given = Question(blocks=blocks, hex=hex, asm=asm, obj=obj)
+    if asm is not None or obj is not None:
+        pieces = given.pieces(isa)
+        isa = pieces[0].isa
     isa = isa or toolchain.host_isa()
     if isa not in ("x86_64", "arm64"):
         raise unknown("isa", isa, ("x86_64", "arm64"))
@@ -57,9 +68,17 @@ def measure_blocks(
     if processes < 1:
         raise InputError(f"{processes} processes measure nothing; give at least 1")
     offsets = _offsets(offset)
+    if asm is not None or obj is not None:
+        rows_of = [
+            subjects.BlockRow(piece.id, piece.code.hex(), piece.offset)
+            for piece in pieces
+            if not piece.error
+        ]
+    else:
+        rows_of = list(given.rows())
     wanted = [
         block.of_hex(row.id, row.hex, row.offset if at is None else at, isa, one, row.path)
-        for row in subjects.read_csv(Path(blocks))
+        for row in rows_of
         for at in offsets
         for one in (NOTIONS if notion == EVERY else (notion,))
     ]

@@ -1,0 +1,171 @@
+"""Wrong inputs of every kind: one line that says what is wrong, exit code 2 or 1, no traceback."""
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import loopwright as lw
+from loopwright.cli import run
+from loopwright.errors import InputError
+
+LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
+ADD = "4801d8"
+KERNEL = "x86_64/clear_user"
+
+WRONG = [
+    "predict",
+    "predict nothing",
+    "predict x86_64",
+    f"predict {KERNEL}/nothing",
+    f"predict {KERNEL} --microarch zen9",
+    f"predict {KERNEL} --microarch ,",
+    f"predict {KERNEL} --microarch tsv110",
+    f"predict {KERNEL} --microarch host,zen9",
+    f"predict {KERNEL} --model guess",
+    f"predict {KERNEL} --offset 64",
+    f"predict {KERNEL} --offset -1",
+    f"predict {KERNEL} --offset x",
+    f"predict {KERNEL} --notion twice",
+    f"predict {KERNEL} --notion call",
+    f"predict {KERNEL} --align 0:0",
+    f"predict {KERNEL} --sizes 0x10",
+    f"predict {KERNEL} --sizes -5",
+    f"predict {KERNEL} --set rename.width",
+    f"predict {KERNEL} --set rename.breadth=3",
+    f"predict {KERNEL} --microarch zen2 --set rename.width=none",
+    f"predict {KERNEL} --timeline 0",
+    f"predict {KERNEL} --timeline x",
+    f"predict {KERNEL} --timeline 2 --ports",
+    f"predict {KERNEL} --json --csv",
+    f"predict {KERNEL} --hex {ADD}",
+    f"predict {KERNEL} --isa arm64",
+    f"predict {KERNEL} --nothing",
+    "predict --hex",
+    "predict --hex=",
+    "predict --hex zz",
+    "predict --hex 480",
+    "predict --hex 0x",
+    "predict --hex ff --microarch zen2",
+    "predict --hex 0f0b0f --microarch zen2",
+    f"predict --hex {ADD} --asm EMPTY",
+    "predict --asm EMPTY",
+    "predict --asm MISSING",
+    "predict --asm FOLDER",
+    "predict --asm GARBAGE",
+    "predict --asm PROSE",
+    "predict --asm LISTING",
+    "predict --asm EMPTY --isa z80",
+    "predict - --asm PROSE",
+    "predict -",
+    "predict --obj MISSING",
+    "predict --obj FOLDER",
+    "predict --obj GARBAGE",
+    "predict --obj PROSE:symbol",
+    "predict --blocks MISSING",
+    "predict --blocks EMPTY",
+    "predict --blocks PROSE",
+    "predict --blocks GARBAGE",
+    "measure",
+    "measure nothing",
+    "measure --asm PROSE",
+    "measure --obj MISSING",
+    "measure --hex zz",
+    f"measure {KERNEL} --hex {ADD}",
+    f"measure --hex {ADD} --sizes 64",
+    f"measure --hex {ADD} --offset 99",
+    f"measure --hex {ADD} --processes 0",
+    f"measure {KERNEL} --notion loop",
+    "compare",
+    "compare nothing",
+    "compare --asm PROSE",
+    f"compare {KERNEL} --hex {ADD}",
+    f"compare {KERNEL} --offset 3",
+    f"compare --hex {ADD} --offset 70",
+    f"compare --hex {ADD} --microarch zen9",
+    f"trace {KERNEL} --size 8",
+    f"trace {KERNEL}/plain --size x",
+    f"trace {KERNEL}/plain --size 8 --align 1",
+    f"trace {KERNEL}/plain --size 8 --fault dst",
+    "check nothing",
+    "core zen9",
+    "list everything",
+    "scan MISSING",
+    "scan EMPTY",
+    "predikt",
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "EMPTY").write_text("")
+    (folder / "FOLDER").mkdir()
+    (folder / "GARBAGE").write_bytes(bytes(range(256)))
+    (folder / "PROSE").write_text("It was a dark and stormy night;\nthe rain fell, in torrents.\n")
+    (folder / "LISTING").write_text("  401136:\t06 07\tbad\n  401138:\t06\tbad\n")
+    return folder
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_wrong_input_is_one_line(command, files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+    before = sorted(files.iterdir())
+    code = run(command.split())
+    told = capsys.readouterr()
+    assert code in (1, 2), told
+    assert told.err.count("\n") == 1, told.err
+    assert told.err.startswith("loopwright: ")
+    assert "Traceback" not in told.out + told.err
+    assert code == 1 or told.out == ""
+    assert sorted(files.iterdir()) == before
+
+
+def test_there_are_sixty_of_them_and_each_is_another():
+    assert len(set(WRONG)) == len(WRONG) >= 60
+
+
+def test_the_program_itself_says_no_more():
+    done = subprocess.run(
+        [LOOPWRIGHT, "predict", "-"], input=b"\xff\xfe\x00", capture_output=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"hex": 5},
+        {"asm": b"nop"},
+        {"spec": 5},
+        {"parameters": 5, "hex": ADD},
+        {"microarch": 5, "hex": ADD},
+        {"microarch": [], "hex": ADD},
+        {"microarch": [3], "hex": ADD},
+        {"notion": 3, "hex": ADD},
+        {"offset": 1.5, "hex": ADD},
+        {"blocks": 5},
+        {"blocks": pd.DataFrame({"x": [1]})},
+        {"blocks": pd.DataFrame({"id": [], "hex": []})},
+        {"blocks": pd.DataFrame({"id": [1], "hex": ["90"], "offset": [77]})},
+    ],
+)
+def test_python_values_of_other_types_are_refused_in_one_line(given):
+    with pytest.raises(InputError) as caught:
+        lw.predict(**given)
+    assert "\n" not in str(caught.value)
+
+
+def test_lists_bytes_and_frames_are_taken():
+    by_text = lw.predict(hex=ADD, microarch="zen2,skylake")
+    assert lw.predict(hex=bytes.fromhex(ADD), microarch=["zen2", "skylake"]).equals(by_text)
+    blocks = pd.DataFrame({"id": ["a", 2], "hex": [ADD, bytes.fromhex(ADD)], "offset": [3, None]})
+    rows = lw.predict(blocks=blocks, microarch=("zen2",), model=["pipeline"])
+    assert list(rows["id"]) == ["a", "2"]
+    assert list(rows["offset"]) == [3, 0]
+    assert set(rows["cycles"]) == {1.0}
