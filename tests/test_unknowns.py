@@ -5,7 +5,7 @@ import pytest
 from loopwright import kernels
 from loopwright.cores import microarchs
 from loopwright.cores.ranges import Range
-from loopwright.judging import cases, unknowns
+from loopwright.judging import cases, simulated, standing, unknowns
 from loopwright.judging import margins as margins_module
 from loopwright.judging.margins import Margins
 from loopwright.judging.unknowns import Unmeasured
@@ -124,3 +124,44 @@ def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corne
     ]
     assert speed.low == pytest.approx(min(e.low for e in ends), rel=near)
     assert speed.high == pytest.approx(max(e.high for e in ends), rel=near)
+
+
+def pair(found, name, against):
+    """Return the calls of a variant against another, with the trust in them on zen2."""
+    trust = simulated.trust(found.core, standing.records())
+    assert trust
+    return simulated.Simulated(found, trust, name, against, None)
+
+
+def test_what_was_varied_is_named_and_what_was_not():
+    found = pair(margins(("immediates", "aligned16")), "aligned16", "immediates")
+    assert not found.gain
+    assert found.unknown[0] == "uop_cache.reads"
+    assert set(found.unknown) <= set(found.varied)
+    assert "it depends on uop_cache (reads" in found.assumptions
+    zen2 = microarchs.load("zen2")
+    fixed = len(Unmeasured.of(zen2, {}).fixed)
+    assert f"{len(found.varied)} of {len(found.varied) + fixed} varied" in found.assumptions
+    assert "not varied: " in found.assumptions
+    assert "aligned16 at code offsets 0, 16, 32, 48 and immediates at code offset 59" in (
+        found.assumptions
+    )
+
+
+def test_a_speed_is_independent_of_what_was_set_by_hand():
+    varied = Unmeasured.of(microarchs.load("zen2"), {}).varied
+    given = {one.name: one.likely or one.text(0.0) for one in varied}
+    found = pair(margins(("immediates", "aligned16"), given=given), "aligned16", "immediates")
+    assert found.unknown == []
+    assert found.gain
+    assert "it is independent of unmeasured parameters of zen2 (0 of " in found.assumptions
+
+
+def test_a_gain_at_some_code_offsets_asks_for_an_alignment_directive():
+    some = margins(("plain", "immediates", "aligned16"), given={"uop_cache.reads": "1"})
+    plain = pair(some, "plain", "immediates")
+    assert not plain.gain
+    assert "only with its loop at code offset 6 or 22 or 38, of 6, 22, 38, 54" in plain.alignment
+    aligned = pair(some, "aligned16", "immediates")
+    assert aligned.gain
+    assert aligned.alignment == ""
