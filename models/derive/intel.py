@@ -25,6 +25,10 @@ CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.
 ADDED_AT_RENAME = {("", "0>0:0 0>f:1"): ("0156B", "*:1"), ("", "a:0"): ("0156B", "a:1")}
+# Ports of loads and stores.
+MEMORY = set("234789*")
+# leave takes rbp from the stack and rsp from rbp; uops.info has the first without its load.
+LEAVE = "rbp>rbp:0 rbp>rsp:2 a>rbp:6 a>rsp:0"
 FUSES = {"Z": "z", "B": "c", "BE": "a", "L": "l", "LE": "l", "S": "s", "P": "p", "O": "o"}
 # What takes more than so many uops is no part of loops: the table leaves it out.
 MOST_UOPS = 400
@@ -47,12 +51,16 @@ def table(core: str) -> Table:
         if max(row.issue, row.ms or 0) > MOST_UOPS:
             continue
         rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, row))
+    # uops.info has no endbr64, which is a nop where its extension is off or unknown.
+    rows[Form("endbr64", "")] = rows[Form("nop", "r32")]
     return corrected(core, rows)
 
 
 def _mended(core: str, mnemonic: str, row: Row) -> Row:
     if core in BRANCH_PORTS and CONDITIONAL.match(mnemonic):
         row = row._replace(ports=BRANCH_PORTS[core], source="jiegec-cpu")
+    if mnemonic == "leave" and row.latency == "rbp>rbp:6 rbp>rsp:2":
+        row = row._replace(latency=LEAVE)
     added = ADDED_AT_RENAME.get((row.ports, row.latency))
     if core in COVES and added:
         row = row._replace(ports=added[0], latency=added[1])
@@ -65,6 +73,7 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
     flags = ["elim"] if record["may_be_eliminated"] else []
     if record["TP"]:
         flags.append(f"tp={record['TP']:g}")
+        ports = ports if record["locked"] else _pinned(ports)
     elif record["div_cycles"]:
         flags.append(f"tp={record['div_cycles']}")
     fuse = _fuse(record)
@@ -82,6 +91,24 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
         _same(record, mnemonic, operands, (issue, mite, ports)),
         "uops-info",
     )
+
+
+def _pinned(ports: str) -> str:
+    """Return ports with the narrowest computing uop on the first of its ports alone.
+
+    What keeps a unit busy for long has one such unit.
+    """
+    uops = ports.split("+")
+    computing = [uop for uop in uops if not set(uop) <= MEMORY]
+    if not computing:
+        return ports
+    narrow = min(computing, key=lambda uop: len(uop.split("*")[-1]))
+    count, _, names = narrow.rpartition("*")
+    if len(names) == 1:
+        return ports
+    at, left = uops.index(narrow), int(count or 1) - 1
+    rest = [f"{left}*{names}" if left > 1 else names] if left else []
+    return "+".join([*uops[:at], names[0], *rest, *uops[at + 1 :]])
 
 
 Figures = tuple[int, int, str]

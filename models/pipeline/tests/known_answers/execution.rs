@@ -104,3 +104,31 @@ fn skylake_forwards_stores_in_four_cycles() {
     close(cycles("skylake", "4883442418ff", 0, Unrolled), 5.0);
     close(cycles("haswell", "4883442418ff", 0, Unrolled), 6.0);
 }
+
+#[test]
+fn what_is_only_written_is_waited_for_where_it_was_measured() {
+    // popcnt rax, rbx; dec r15; jnz, and the same of tzcnt, which Skylake mended.
+    for core in ["sandybridge", "haswell", "skylake"] {
+        close(cycles(core, "f3480fb8c349ffcf75f6", 0, Loop), 3.0);
+    }
+    close(cycles("haswell", "f3480fbcc349ffcf75f6", 0, Loop), 3.0);
+    close(cycles("skylake", "f3480fbcc349ffcf75f6", 0, Loop), 1.0);
+}
+
+#[test]
+fn string_pointers_and_the_stack_pointer_do_not_wait_for_what_is_loaded() {
+    // lodsq; leave goes through rbp alone.
+    for core in ["sandybridge", "ivybridge", "haswell", "skylake"] {
+        close(cycles(core, "48ad", 0, Unrolled), 1.0);
+        close(cycles(core, "c9", 0, Unrolled), 6.0);
+        assert!(cycles(core, "ac", 0, Unrolled) < 1.4);
+    }
+}
+
+#[test]
+fn one_unit_alone_pauses() {
+    close(cycles("skylake", "f390", 0, Unrolled), 140.0);
+    close(cycles("haswell", "f390", 0, Unrolled), 9.0);
+    close(cycles("sandybridge", "0faef8", 0, Unrolled), 6.0);
+    close(cycles("skylake", "f30f1efa", 0, Unrolled), 0.25);
+}

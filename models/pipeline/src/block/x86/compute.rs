@@ -4,7 +4,8 @@
 use crate::block::uops::{From, Output, Outputs, Regs, Role, Source, Sources, Uop};
 use crate::block::x86::Builder;
 use crate::isa::inst::{Reg, NO_REG};
-use crate::isa::label::{Label, ANY, INDEX, MEM};
+use crate::isa::label::{fixed, Label, ANY, FLAGS, INDEX, MEM};
+use crate::isa::x86::registers::{RDI, RSI};
 use smallvec::smallvec;
 
 /// A set of outputs with the same latency from every input.
@@ -30,6 +31,15 @@ impl Builder<'_> {
                 ));
             }
         }
+        for &(label, reg) in self.d.writes.iter().filter(|w| !drop && self.waits_for_result(**w)) {
+            inputs.push((
+                label,
+                Source {
+                    from: From::Reg(reg),
+                    extra: 0,
+                },
+            ));
+        }
         for &id in loads {
             let direct = self.uops[usize::from(id)].sources.first().map(|s| s.from);
             let from = match direct {
@@ -39,6 +49,30 @@ impl Builder<'_> {
             inputs.push((MEM, Source { from, extra: 0 }));
         }
         inputs
+    }
+
+    /// Whether an instruction waits for the old value of a register that it only writes: the figures
+    /// list cycles from there.
+    fn waits_for_result(&self, (label, reg): (Label, Reg)) -> bool {
+        let known = self.d.reads.iter().any(|r| r.1 == reg);
+        !known && label < FLAGS && self.figures.latency.iter().any(|l| l.0 == label && l.2 > 0)
+    }
+
+    /// Whether a register is the pointer of a string instruction, which moves on whatever is loaded.
+    fn moves_on(&self, (label, reg): (Label, Reg)) -> bool {
+        label == fixed(reg) && [RSI, RDI].contains(&reg) && self.d.mems.iter().any(|m| m.base == reg)
+    }
+
+    /// Let the load of a string instruction write its register, where its one uop that computes moves
+    /// the pointer on.
+    fn loads_beside_pointers(&mut self, load: u16, profiles: &mut Vec<Profile>) {
+        let moves = |p: &Profile| p.outputs.iter().any(|o| self.moves_on(*o));
+        if !profiles.iter().any(moves) {
+            return;
+        }
+        let (kept, loaded): (Vec<_>, Vec<_>) = std::mem::take(profiles).into_iter().partition(moves);
+        *profiles = kept;
+        self.uops[usize::from(load)].outputs[0].regs = loaded.iter().flat_map(|p| &p.outputs).map(|o| o.1).collect();
     }
 
     /// Latency from an input to an output; `None`: independent.
@@ -56,6 +90,9 @@ impl Builder<'_> {
             if let Some(total) = figures.from_address(to) {
                 if self.d.mems.is_empty() {
                     return Some(total.max(1));
+                }
+                if total == 0 {
+                    return None;
                 }
                 let load = self.d.mems.iter().find(|m| m.read).map_or(0, |m| self.load_latency(m));
                 return Some(total.saturating_sub(load).max(1));
@@ -89,8 +126,10 @@ impl Builder<'_> {
             targets.push((MEM, NO_REG));
         }
         for (label, reg) in targets {
+            let alone = self.moves_on((label, reg));
             let from: Vec<(Source, u32)> = inputs
                 .iter()
+                .filter(|(l, _)| *l == label || !alone)
                 .filter_map(|(l, s)| Some((*s, self.latency(*l, label)?)))
                 .collect();
             let alike = |p: &Profile| {
@@ -122,6 +161,9 @@ impl Builder<'_> {
         let stores_result = to_memory && (self.d.mems.iter().any(|m| m.read && m.write) || self.d.writes.is_empty());
         let inputs = self.inputs(loads, drop);
         let mut profiles = self.profiles(&inputs, stores_result);
+        if let (Some(&load), true) = (loads.last(), profiles.len() > ports.len()) {
+            self.loads_beside_pointers(load, &mut profiles);
+        }
         let mut masks = ports.to_vec();
         let slow = profiles.iter().flat_map(|p| &p.from).any(|f| f.1 >= 3);
         masks.sort_by_key(|m| {

@@ -5,6 +5,10 @@ use iced_x86::Register;
 
 /// Stack pointer.
 pub const RSP: Reg = 4;
+/// Pointers of string instructions: source and destination.
+pub const RSI: Reg = 6;
+/// See [`RSI`].
+pub const RDI: Reg = 7;
 
 /// Our number of a register; `None` where it does not matter.
 pub(crate) fn number(register: Register) -> Option<Reg> {
