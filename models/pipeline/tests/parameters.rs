@@ -47,6 +47,7 @@ const ACTS: &[Case] = &[
     ("uop_cache.line_uops", "1", "skylake", Loop, 0, "880f488b07ffc975f7", &[]),
     ("uop_cache.width", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
     ("uop_cache.reads", "1", "skylake", Loop, 61, "48ffc975fb", &[]),
+    ("uop_cache.overlaps", "false", "zen4", Loop, 42, "89f089f389f189f289f789f089f389f189f289f749ffcf75e7", &[]),
     ("uop_cache.unrolled", "false", "zen2", Unrolled, 0, "90", &[]),
     ("uop_cache.wide_ends", "false", "skylake", Loop, 0, "48b8010203040506070848b80102030405060708ffc975e6", &[]),
     ("uop_cache.joins", "all", "skylake", Loop, 0, "48b8010203040506070848b80102030405060708ffc975e6", &[]),

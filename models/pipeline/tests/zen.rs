@@ -239,6 +239,29 @@ fn zen4_fetches_a_pair_across_a_line_with_the_next_line() {
 }
 
 #[test]
+fn zen4_reads_the_rest_of_a_line_with_the_next_one() {
+    let moves = |count: usize| {
+        ["89f0", "89f3", "89f1", "89f2", "89f7"]
+            .into_iter()
+            .cycle()
+            .take(count)
+            .collect::<String>()
+    };
+    for (count, offset, measured) in [
+        (7, 48, 2.0),
+        (9, 0, 2.0),
+        (10, 42, 2.0),
+        (11, 40, 2.0),
+        (12, 38, 2.167),
+        (14, 34, 2.5),
+    ] {
+        let code = format!("{}49ffcf75{:02x}", moves(count), 251 - 2 * count);
+        let got = run(&core("zen4"), &code, offset, Loop).expect("cycles").cycles;
+        assert!((got - measured).abs() < 0.02, "{count} mov at {offset}: {got}");
+    }
+}
+
+#[test]
 fn zen4_loads_are_other_names_of_what_was_stored() {
     let at = |name: &str| run(&core(name), MIRRORED, 0, Loop).expect("a prediction").cycles;
     // mov r13,[r15]; lea rsi,[r13-1]; mov [r15],rsi; dec r14; jne: 1.04 measured.

@@ -133,7 +133,8 @@ impl CachePlan {
     /// The same with regions counted from the first line's, or not told apart where none has to be read alone.
     pub(crate) fn counted(mut self, params: &Params) -> CachePlan {
         let first = self.lines.first().map_or(0, |l| l.region);
-        let apart = u32::from(params.uop_cache.one_region || params.uop_cache.cut_branch_apart);
+        let p = &params.uop_cache;
+        let apart = u32::from(p.one_region || p.cut_branch_apart || p.overlaps);
         for line in &mut self.lines {
             line.region = apart * line.region.wrapping_sub(first);
             line.entry = apart * line.entry.wrapping_sub(first);

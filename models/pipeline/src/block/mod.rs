@@ -143,7 +143,7 @@ pub struct Inst {
     pub branch: bool,
     /// Is a branch that neither calls nor returns, or fused with one.
     pub jump: bool,
-    /// Is a return that a taken branch goes to.
+    /// Is a return that a taken branch goes to, or whose call was the branch taken last.
     pub returns: bool,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,

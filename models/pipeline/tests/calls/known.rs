@@ -63,8 +63,8 @@ fn leaving_a_loop_is_free_below_the_turns_of_the_core() {
 }
 
 #[test]
-fn a_return_that_a_branch_goes_to_costs_the_bubble_of_the_core() {
-    // call +2; jmp back; then jmp +1 and int3, or a nop, before the return.
+fn a_return_costs_the_bubble_behind_its_call_and_as_a_target() {
+    // call +2; jmp back; then jmp +1 and int3, a nop, or both before the return.
     let cycles = |bubble: &str, body: &str, middle: &[u32]| {
         let core = core_with("zen4", &[("taken_branch.return_bubble", bubble)]).expect("a core");
         let code = bytes(&format!("e802000000ebf9{body}c3"));
@@ -73,7 +73,9 @@ fn a_return_that_a_branch_goes_to_costs_the_bubble_of_the_core() {
         ask(&core, &code, 0, steps).expect("a prediction").cycles
     };
     close(cycles("9", "eb01cc", &[7, 10]) - cycles("0", "eb01cc", &[7, 10]), 9.0);
-    close(cycles("9", "90", &[7, 8]), cycles("0", "90", &[7, 8]));
+    close(cycles("9", "90", &[7, 8]) - cycles("0", "90", &[7, 8]), 9.0);
+    let both = |bubble: &str| cycles(bubble, "eb01cc90", &[7, 10, 11]);
+    close(both("9"), both("0"));
 }
 
 #[test]

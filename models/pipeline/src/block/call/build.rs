@@ -137,8 +137,11 @@ impl Builder<'_> {
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = jumps;
-            let returns = d.branch != Branch::No && d.stack > 0;
-            self.block.insts[head].returns = returns && taken[(at + steps.len() - 1) % steps.len()];
+            let calls = |n: usize| known[n].d.branch != Branch::No && known[n].d.stack < 0;
+            if d.branch != Branch::No && d.stack > 0 {
+                let before = (0..at).rev().find(|n| taken[*n]);
+                self.block.insts[head].returns = before.is_some_and(|n| n + 1 == at || calls(n));
+            }
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;

@@ -14,6 +14,8 @@ tables! {
         width: int[1..=64] = Some(4),
         /// Regions or entries read per cycle.
         reads: int[1..=64] = Some(1),
+        /// Whether the first line or entry of a region is read in the cycle of the last one of another region that has several.
+        overlaps: flag = Some(false),
         /// Whether unrolled copies are taken to be in the cache (rule `entry` only).
         unrolled: flag = Some(false),
         /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.

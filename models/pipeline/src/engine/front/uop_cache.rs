@@ -130,12 +130,16 @@ impl<'a> UopCache<'a> {
         let block = self.stream.block;
         let mut left = self.p.width;
         let mut reads = 0;
+        // The region of an entry of this cycle that is not the first one of its region.
+        let mut later = None;
         let region = plan.lines.get(self.line as usize).map(|l| l.region);
         while left > 0 {
             let Some(line) = plan.lines.get(self.line as usize) else {
                 return;
             };
-            reads += 1;
+            let free = self.p.overlaps && later.is_some_and(|r| r != line.region);
+            later = None;
+            reads += u32::from(!free);
             if reads > self.p.reads || self.p.one_region && Some(line.region) != region || !self.enters(line) {
                 return;
             }
@@ -161,8 +165,18 @@ impl<'a> UopCache<'a> {
                     left = 0;
                 }
             }
+            let second = self.line.checked_sub(1).and_then(|n| plan.lines.get(n as usize));
+            if second.is_some_and(|before| before.region == line.region) {
+                later = Some(line.region);
+            }
             if self.fused >= line.end && self.next_line(plan, line.end) {
-                return;
+                let other = plan
+                    .lines
+                    .get(self.line as usize)
+                    .is_some_and(|next| next.region != line.region);
+                if !(self.p.overlaps && later.is_some() && other && self.active && self.stall == 0) {
+                    return;
+                }
             }
         }
     }
