@@ -3,9 +3,10 @@
     import loopwright as lw
     lw.predict("x86_64/copy_user", microarch="zen2")
 
-Each verb of the command line is a function here and returns a tidy pandas DataFrame. A verb is
-imported when it is first asked for, so that one that needs little starts in no time. No package
-or module beside this file is called like a verb: it would hide the function, or the function it.
+Each verb of the command line is a function here and returns a tidy pandas DataFrame; plots has
+functions that draw them. A verb is imported when it is first asked for, so that one that needs
+little starts in no time. No package or module beside this file is called like a verb: it would hide
+the function, or the function it.
 """
 
 from importlib import import_module
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
     from loopwright.predicting.sources import sources
+    from loopwright.reporting import plots as plots
     from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
@@ -115,6 +117,8 @@ if not TYPE_CHECKING:  # or no misspelt name would be an error
             from loopwright.version import VERSION
 
             return VERSION
+        if name == "plots":
+            return import_module("loopwright.reporting.plots")
         if name not in _VERBS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)

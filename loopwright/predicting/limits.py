@@ -49,7 +49,7 @@ def of_row(row: Mapping[str, Any]) -> list[Limit]:
     """Return the limits in a row of the simulator: those that bind first, then by their figures."""
     found = [
         Limit(
-            name=_CALLED.get(one["limit"], one["limit"]),
+            name=_name(one["limit"]),
             cycles=one["cycles"],
             binds=one["binds"],
             ports=one["ports"],
@@ -59,6 +59,11 @@ def of_row(row: Mapping[str, Any]) -> list[Limit]:
         for one in row.get("limits", ())
     ]
     return sorted(found, key=lambda one: (not one.binds, -(one.cycles or 0)))
+
+
+def _name(limit: str) -> str:
+    """Return what is shown for the simulator's name of a limit."""
+    return "divider" if limit.startswith("divider on") else _CALLED.get(limit, limit)
 
 
 def figures(limits: Sequence[Limit]) -> str:
@@ -96,6 +101,10 @@ def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
         width = core.value("rename.instructions") or core.value("rename.width")
         unit = "instructions" if core.value("rename.instructions") else "fused uops"
         return f"dispatch ({width} {unit} a cycle at most)" if width else "dispatch"
+    if one.name.startswith("divider"):
+        called = core_ports.called(core)
+        names = " and ".join(called[letter] for letter in one.ports)
+        return f"divider on {names} (busy for {one.taken:g} cycles an iteration)"
     if one.name == "branches":
         return f"taken branch (one every {one.cycles or 0:.2f} cycles)"
     return one.name

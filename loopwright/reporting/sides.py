@@ -4,6 +4,7 @@ import pandas as pd
 
 from loopwright.judging.accuracy import LEAST, Accuracy
 from loopwright.judging.compare import MEASURED
+from loopwright.machine import hosts
 from loopwright.measuring.ratios import SAME
 from loopwright.predicting.models import MODELS
 from loopwright.reporting.layout import fits, table, wrapped
@@ -14,7 +15,12 @@ _HEADS = {m.id: m.short for m in MODELS}
 def by_core(rows: pd.DataFrame) -> str:
     """Return as text what loopwright.compare returns."""
     cores = rows["microarch"].unique()
-    tables = [_core(str(core), rows[rows["microarch"] == core]) for core in cores]
+    here = hosts.microarch()
+    tables = [
+        _core(f"{core} (this machine)" if core == here else str(core), mine)
+        for core in cores
+        for mine in [rows[rows["microarch"] == core]]
+    ]
     return "\n".join([*tables, *_main_loops(rows)])
 
 

@@ -116,3 +116,25 @@ fn what_binds_alone_is_as_long_as_an_iteration() {
         );
     }
 }
+
+#[test]
+fn a_unit_that_stays_busy_is_counted() {
+    // div rcx; add rax, 3; dec esi; jne.
+    let found = run(&core("zen2"), "48f7f14883c003ffce75f5", 0, Loop).expect("a prediction");
+    let divider = found
+        .limits
+        .iter()
+        .find(|f| f.limit.starts_with("divider"))
+        .expect("a divider");
+    assert!(divider.binds);
+    close(divider.cycles.expect("a figure"), found.cycles);
+}
+
+#[test]
+fn a_chain_through_memory_is_told_whole() {
+    // mov rax, [rdi]; add rax, 1; mov [rdi], rax; dec rsi; jne.
+    for name in ["sandybridge", "skylake"] {
+        let found = figure(name, "488b074883c00148890748ffce75f1", 0, Loop, "dependencies");
+        assert_eq!(found.instructions, [0, 1, 2], "{name}");
+    }
+}

@@ -47,6 +47,7 @@ pub fn of(block: &Block, params: &Params, seen: &Observed, usage: Option<&Usage>
     for limit in &limits {
         match limit {
             Limit::Ports(_) => out.push(ports(block, usage)),
+            Limit::Divider => out.push(divider(block, params, seen)),
             Limit::FrontEnd => {
                 for part in &front {
                     let rest = front.iter().filter(|p| *p != part).cloned();
@@ -92,6 +93,24 @@ fn ports(block: &Block, usage: Option<&Usage>) -> Figure {
     }
 }
 
+/// The units that stay busy, counted: on a core without other limits nothing waits for them.
+fn divider(block: &Block, params: &Params, seen: &Observed) -> Figure {
+    let busy = || block.uops.iter().filter(|u| u.busy > 1);
+    let ports = busy().fold(0, |all, u| all | u.ports);
+    let taken: f64 = busy().map(|u| f64::from(u.busy)).sum();
+    Figure {
+        ports,
+        taken,
+        ..alone(
+            block,
+            params,
+            seen,
+            &Limit::Divider,
+            Some(taken / f64::from(ports.count_ones().max(1))),
+        )
+    }
+}
+
 /// The instructions with uops that can use these ports and no others.
 fn users(block: &Block, set: u32) -> Vec<u16> {
     let mine = block.uops.iter().zip(&block.owner);
@@ -132,6 +151,14 @@ fn chain(block: &Block, params: &Params, seen: &Observed, lifted: &[Limit]) -> F
         }
         let without: Vec<Limit> = lifted.iter().cloned().chain([Limit::Chains(numbers)]).collect();
         let (cycles, mut members) = kept_alone(block, params, &without, sets[kept][0])?;
+        // Of the uops of an instruction the last tells what it waited for, which may be another chain.
+        let whole = (0..members.len()).all(|n| {
+            let producer = members[(n + 1) % members.len()];
+            seen.edges.contains(&(producer, members[n]))
+        });
+        if !whole {
+            return Some((cycles, sets[kept].clone()));
+        }
         // Each waited for the one behind it in this list.
         members.reverse();
         let first = (0..members.len()).min_by_key(|n| members[*n]);
