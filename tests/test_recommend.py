@@ -81,7 +81,7 @@ def test_a_variant_that_breaks_its_contract_never_wins():
 def test_a_variant_that_needs_a_feature_the_targets_lack_is_named_apart():
     found = row(predictions({"movsq_aligned": 2.0, "movsb": 0.1}))
     assert found["winner"] == ""
-    assert found["only_where"] == ("movsb where there is erms: sandybridge +150.0 %, zen2 +150.0 %")
+    assert found["only_where"] == ("movsb where there is erms: sandybridge +150.0 %; zen2 +150.0 %")
 
 
 def test_a_figure_below_what_the_core_can_do_counts_for_nothing():

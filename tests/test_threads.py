@@ -57,7 +57,7 @@ def test_the_loop_that_was_aligned_beats_the_one_across_a_line_if_one_entry_is_r
     """Zen 2 was not measured to read one entry of the op cache a cycle: the answer says so."""
     row, bands = asked("x86-clear-user-loop-alignment")
     assert row["winner"] == ""
-    assert not (bands["status"] == "wins").any()
+    assert "aligned16" not in set(bands.loc[bands["status"] == "wins", "variant"])
     assert "nothing unknown" not in row["break_even"]
     assert "uop_cache.reads=1" in row["break_even"]
     assert "uop_cache.reads" in row["measure_first"]
