@@ -120,7 +120,7 @@ format: setup
 	$(call CARGO,fmt)
 
 notebooks: setup
-	.venv/bin/jupyter lab notebooks
+	.venv/bin/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks
 
 notebooks-executed: setup
 	.venv/bin/python notebooks/execute.py

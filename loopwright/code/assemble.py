@@ -56,6 +56,10 @@ _EX_TYPES = {
 PRIVILEGED = frozenset({"X86_FEATURE_SMAP"})
 
 
+class NotAssembledError(InputError):
+    """Source that compiler or assembler refuses; the message has its first complaint."""
+
+
 def variant_code(
     variant: Variant, without: frozenset[str] = frozenset(), *, with_: frozenset[str] | None = None
 ) -> Code:
@@ -203,7 +207,7 @@ def _run(command: list[str], source: Path) -> None:
         return
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     first = next((line for line in lines if re.search(r"[Ee]rror|undefined", line)), lines[0])
-    raise InputError(f"{source.name} does not assemble: {first.strip()}")
+    raise NotAssembledError(f"{source.name} does not assemble: {first.strip()}")
 
 
 def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:

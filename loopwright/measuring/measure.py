@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import harness, kernels
+from loopwright import harness, kernels, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.code import assemble
 from loopwright.code.placement import Placement
@@ -126,11 +126,17 @@ def measure(
     """Measure KERNEL[/VARIANT] on this host; tidy rows (see run).
 
     against names a variant of the kernel to compare with, which is measured, too. A variant that
-    breaks its contract is never measured; InputError where none honours it. Every point is kept in
+    breaks its contract is never measured; InputError where none honours it, or where it is code of
+    another ISA. Every point is kept in
     the results store, at store or where it usually is; resume goes on with the newest run of this
     machine and measures what it lacks.
     """
     kernel, variants = kernels.select(spec)
+    if not toolchain.find(kernel.isa).native:
+        raise InputError(
+            f"{spec} is {kernel.isa} code and this machine runs {toolchain.host_isa()}: take "
+            "`loopwright kit -o kit.tar.gz` to a machine that runs it"
+        )
     if against is not None:
         if against not in kernel.variants:
             raise unknown("variant", against, kernel.variants)

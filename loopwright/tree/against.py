@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from loopwright.code.assemble import NotAssembledError
 from loopwright.errors import InputError
 from loopwright.kernels import Kernel
 from loopwright.tree import own_code
@@ -20,6 +21,12 @@ def against(kernel: Kernel, tree: Tree) -> Iterator[tuple[Kernel, dict[str, str]
     for name, routine in kernel.routines.items():
         try:
             own = own_code.like(kernel, routine, tree)
+        except NotAssembledError:
+            notes[name] = (
+                f"Compared with {routine.baseline}, not with the tree's own code: that does not "
+                "compile outside of a kernel build (loopwright baseline shows why)."
+            )
+            continue
         except InputError as error:
             notes[name] = f"Compared with {routine.baseline}, not with the tree's own code: {error}"
             continue
