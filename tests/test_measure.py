@@ -19,7 +19,7 @@ from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
 from loopwright.machine import hosts
-from loopwright.measuring.measure import run
+from loopwright.measuring.measure import measure, run
 from loopwright.measuring.table import COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
@@ -187,6 +187,12 @@ def test_raw_samples_are_those_that_the_figures_are_of():
     assert 12 <= len(samples) == record["accepted"] - record["slow"]
     assert record["accepted"] <= record["taken"] <= 288
     assert max(samples) <= 1.03 * record["p10"] * (1 + 1e-3)
+
+
+def test_code_of_another_isa_is_one_line():
+    other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
+    with pytest.raises(InputError, match=f"is {other} code.*loopwright kit"):
+        measure(f"{other}/fixture/copy_words")
 
 
 def test_emulated_code_is_never_timed():

@@ -79,7 +79,7 @@ def test_the_questions_come_first_then_a_verdict_for_each_routine(opened):
     routines = [r for kernel in kernels.every() for r in kernel.routines]
     said = [text.split()[:2] for text in texts[len(asked) :]]
     assert [name for _, name in said] == routines
-    assert {word for word, _ in said} <= {"ship", "split", "open", "keep", "contested"}
+    assert {word for word, _ in said} <= {"ship", "split", "open", "keep", "contested", "unknown"}
 
 
 def test_each_published_pair_has_a_name_both_figures_and_a_mark(opened):

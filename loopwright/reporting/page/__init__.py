@@ -25,8 +25,11 @@ _SAID_OF = {
     "Models": "models",
     "Slower on": "slower_on",
     "Only where": "only_where",
+    "Without a patch": "without_patch",
     "Basis": "basis",
+    "Stored runs": "stored",
     "Evidence": "evidence",
+    "Published": "published",
     "What would decide": "break_even",
     "Measure first": "measure_first",
 }

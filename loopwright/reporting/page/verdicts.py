@@ -5,15 +5,27 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.judging.bands import EVERY, KEEPS, OPEN, WINS
+from loopwright.judging.bands import CONTESTED, EVERY, KEEPS, OPEN
+from loopwright.judging.recommend import Kind
 from loopwright.reporting.findings import Finding
 
-_BEST = {KEEPS: "baseline", OPEN: "open"}
+_BEST = {KEEPS: "baseline", OPEN: "open", CONTESTED: "contested"}
+_BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
+_WORDS = {
+    Kind.WINNER: "ship",
+    Kind.SPLIT: "split",
+    Kind.OPEN: "open",
+    Kind.CONTESTED: "contested",
+    Kind.BASELINE: "keep",
+    Kind.SHORT: "unknown",
+    Kind.SILENT: "unknown",
+}
 
 
 @dataclass(frozen=True)
 class RoutineVerdict:
-    """A routine's verdict: word is "ship", "split", "open" or "keep", said the rest of it.
+    """A routine's verdict: word is "ship", "split", "open", "contested", "keep" or "unknown", said
+    the rest of it.
 
     cores has for each core, and each condition on one, what is best there by size.
     """
@@ -49,19 +61,17 @@ def _verdict(found: Finding, row: dict[str, object]) -> RoutineVerdict:
     bands = found.bands
     if len(bands):
         bands = bands[(bands["routine"] == routine) & (bands["microarch"] != EVERY)]
-    states = set(bands["status"]) if len(bands) else set()
-    if winner:
-        word = "ship"
+    kind = Kind(str(row["answer"]))
+    if kind is Kind.WINNER:
         said = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
-    elif WINS in states:
-        word, said = "split", f"against {baseline}"
-    elif OPEN in states:
-        word, said = "open", f"against {baseline}"
-    elif states:
-        word, said = "keep", f"{baseline}: no variant is proven faster"
+    elif kind is Kind.BASELINE:
+        said = f"{baseline}: no variant is proven faster"
+    elif kind in _BY_CORE:
+        said = f"against {baseline}"
     else:
-        word, said = "open", str(row["reason"])
-    cores = () if winner or word == "keep" else tuple(_cores(bands))
+        said = str(kind)
+    cores = tuple(_cores(bands)) if kind in _BY_CORE and len(bands) else ()
+    word = _WORDS[kind]
     return RoutineVerdict(found.kernel.id, routine, word, said, cores)
 
 
