@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.judging.bands import CONTESTED, EVERY, KEEPS, OPEN
+from loopwright.judging.bands import CONTESTED, EVERY, OPEN, WINS
 from loopwright.judging.recommend import Kind
 from loopwright.reporting.findings import Finding
 
-_BEST = {KEEPS: "baseline", OPEN: "open", CONTESTED: "contested"}
 _BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
 _WORDS = {
     Kind.WINNER: "ship",
@@ -27,7 +26,7 @@ class RoutineVerdict:
     """A routine's verdict: word is "ship", "split", "open", "contested", "keep" or "unknown", said
     the rest of it.
 
-    cores has for each core, and each condition on one, what is best there by size.
+    cores has for cores, and conditions on them, which variants win there by size, or "open".
     """
 
     kernel: str
@@ -76,18 +75,27 @@ def _verdict(found: Finding, row: dict[str, object]) -> RoutineVerdict:
 
 
 def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return for each core and condition its bands that are not the baseline's."""
-    out = []
+    """Return cores with what is won or contested on them by size, then those where it is open.
+
+    Cores with the same bands share an entry, and a condition that changes nothing has none.
+    """
+    said: dict[tuple[str, str], str] = {}
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
-        if set(mine["status"]) == {KEEPS}:
-            continue
-        parts: list[str] = []
-        last = ""
-        for band in mine.to_dict("records"):
-            best = _BEST.get(band["status"], band["variant"])
-            if best != last:
-                parts.append(f"{best} from {band['from_bytes']} B")
-            last = best
-        where = f"{core} if {condition}" if condition else str(core)
-        out.append((where, ", ".join(parts)))
-    return out
+        every = mine.to_dict("records")
+        parts = [_band(band) for band in every if band["status"] in (WINS, CONTESTED)]
+        is_open = OPEN in set(mine["status"]) and not condition
+        said[str(core), str(condition)] = ", ".join(parts) or ("open" if is_open else "")
+    of_text: dict[str, list[str]] = {}
+    for (core, condition), text in said.items():
+        if text and not (condition and text == said.get((core, ""))):
+            where = f"{core} if {condition}" if condition else core
+            of_text.setdefault(text, []).append(where)
+    order = sorted(of_text, key=lambda text: text == "open")
+    return [(", ".join(of_text[text]), text) for text in order]
+
+
+def _band(band: dict[object, object]) -> str:
+    low, high = band["from_bytes"], band["to_bytes"]
+    sizes = f"{low}" if low == high else f"{low} to {high}"
+    mark = " contested" if band["status"] == CONTESTED else ""
+    return f"{band['variant']}{mark} {sizes} B"
