@@ -154,6 +154,11 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
         more = max(min(widest[column] - least[column], left), 0)
         least[column] += more
         left -= more
+    for column, head in heads.items():
+        more = max(map(len, head.split())) - least[column]
+        if 0 < more <= left:
+            least[column] += more
+            left -= more
     grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
     for column, head in heads.items():
         if numeric[column]:
