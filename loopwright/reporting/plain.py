@@ -50,7 +50,7 @@ def _kernel(finding: Finding) -> str:
     out = [section(f"{found.kernel.id}: {found.kernel.summary}")]
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
-        out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}. {row['said']}.")
+        out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['said']}.")
         if row["reason"] and row["reason"] not in row["said"]:
             out += wrapped(f"{row['reason']}.", "  ")
         for key, label in (
