@@ -169,7 +169,8 @@ def _row(
     else:
         best = int(error.mean(axis=1).argmin())
         text = texts[best]
-        shown, outside, off = (text, text, text), 0, float(error[best].mean())
+        said: object = float(text) if one.numeric else text
+        shown, outside, off = (said, said, said), 0, float(error[best].mean())
     return [
         spec, core_id, parameter, *shown, int(moves.sum()), outside, 100 * off, machine,
         f"--set {parameter}={text}",
