@@ -170,7 +170,7 @@ fn what_a_jump_leaves_out_is_not_executed() {
 fn a_path_that_control_cannot_take_is_an_error() {
     let core = core("zen2");
     let whys = [
-        (vec![], "a loop must end in a branch"),
+        (vec![], "no code"),
         (vec![(0, 5)], "control cannot go from jmp"),
         (vec![(0, 5), (6, 11)], "control cannot go from jmp"),
         (vec![(0, 3), (7, 11)], "control cannot go from add"),
