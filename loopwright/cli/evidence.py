@@ -135,7 +135,7 @@ def recommend(
     from loopwright.judging.recommend import concluded
     from loopwright.reporting import strips
 
-    with output.progress("measuring") as step:
+    with output.progress("simulating" if no_measure else "measuring") as step:
         found = concluded(
             kernel,
             sizes=sizes,
@@ -150,7 +150,10 @@ def recommend(
     if as_json or as_csv:
         output.emit(found.rows, as_json=as_json, as_csv=as_csv)
         return
-    output.describe(found.rows)
+    # The answer in a sentence begins the reason of many; once is enough on a screen.
+    both = zip(found.rows["said"], found.rows["reason"], strict=True)
+    shown = found.rows.assign(reason=[why.removeprefix(said).lstrip("; ") for said, why in both])
+    output.describe(shown)
     if len(found.bands):
         print("", *strips.lines(found.bands), sep="\n")
 
