@@ -22,6 +22,7 @@ _WORDS = {
     "string.stos_rate_unaligned": ("a misaligned rep stos", "cycles for 64 bytes"),
 }
 _LINE = 64  # bytes
+_FOLLOWED = 3  # parameters of a pair
 _SAME = 0.005  # a margin that moves by less does not move
 
 
@@ -65,9 +66,12 @@ class BreakEven:
 
 
 def of(one: Simulated) -> list[BreakEven]:
-    """Return how each unmeasured parameter moves the speed, the one that moves it most first."""
+    """Return how unmeasured parameters move the speed, the one that moves it most first.
+
+    Of many the few that move it most alone.
+    """
     out = []
-    for name in one.margins.between(one.variant, one.against):
+    for name in one.unknown[:_FOLLOWED]:
         both = [
             tuple(
                 one.margins.course(

@@ -18,7 +18,8 @@ _OPEN = 2  # pairs with the baseline that are followed on a core, those that may
 def numbers(found: Study, cases: Sequence[Case], calls: Simulations) -> list[BreakEven]:
     """Return the break-evens of a routine: of the pairs that were published, then of open ones."""
     out: list[BreakEven] = []
-    for core, margins in calls.of_core.items():
+    asked = {core.id: calls.of_core[core.id] for core in found.targets if core.id in calls.of_core}
+    for core, margins in asked.items():
         pairs = [p for p in _published(found, core) if margins.answers(*p)]
         open_ = [
             c.simulated[core]
