@@ -9,6 +9,7 @@ from loopwright import kernels, paths
 from loopwright.checking import body, coverage, emulated
 from loopwright.code import assemble
 from loopwright.tracing.watch import Access
+from loopwright.tree import built
 
 LOOP = "x86_64/copy_user/loop32"
 
@@ -200,3 +201,37 @@ def test_a_body_is_what_control_reaches():
     reached = body.of(code)
     assert reached.refused == ""
     assert max(reached.steps) < max(i.address for i in code.instructions)
+
+
+def test_same_code_has_the_same_entries_fixups_and_types():
+    code = assemble.variant_code(kernels.select("x86_64/clear_user/plain")[1][0])
+    first, *rest = code.exceptions
+    assert built.same(code, replace(code))
+    for entries in (
+        (replace(first, type="EX_TYPE_DEFAULT"), *rest),
+        (replace(first, fixup=rest[0].fixup), *rest),
+        (first, *rest, replace(first, fixup=rest[0].fixup)),
+        (first, *rest, first),
+        tuple(rest),
+    ):
+        assert not built.same(code, replace(code, exceptions=entries))
+
+
+def test_what_is_not_reached_comes_with_the_reason_of_its_variant():
+    variant = kernels.select("x86_64/put_event/write_begin")[1][0]
+    said = coverage.of(coverage.forms(variant), kernels.contract_of(variant)).said
+    assert said.startswith("not proven: +0x")
+    assert coverage.argued(said, variant) == f"{said} ({variant.unreached})"
+    assert coverage.argued("100 %", variant) == "100 %"
+
+
+def test_a_count_cut_to_16_bits_is_seen_in_what_other_cpus_run(changed):
+    """With ERMS nothing reaches the loop of words; the code of other CPUs does."""
+    old = ".Llarge_movsq:\n	/*"
+    found = changed("x86_64/copy_user/movsb", old, ".Llarge_movsq:\n	movzwl %cx,%ecx\n	/*")
+    assert "with no feature" in found.failure
+
+
+def test_a_failure_names_the_register(changed):
+    found = changed(LOOP, LARGE, f"{LARGE}	movl %r12d,%r12d\n")
+    assert "register r12 changed" in found.failure

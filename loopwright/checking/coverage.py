@@ -16,7 +16,7 @@ from loopwright.kernels import Contract, Variant
 from loopwright.tracing import watch
 from loopwright.tracing.watch import Access
 
-_PAN = "ARM64_HAS_PAN"
+PAN = "ARM64_HAS_PAN"
 _MOST_SHOWN = 6  # places that a note names
 
 
@@ -52,7 +52,7 @@ def forms(variant: Variant) -> list[Form]:
     own = frozenset(variant.alternatives)
     sets = [own, *(own ^ {name} for name in assemble.features(variant))]
     codes = [assemble.variant_code(variant, with_=taken) for taken in sets]
-    switches_pan = any(_PAN in taken ^ own and code.text != codes[0].text
+    switches_pan = any(PAN in taken ^ own and code.text != codes[0].text
                        for taken, code in zip(sets, codes, strict=True))  # fmt: skip
     found: dict[str, Form] = {}
     for taken, code in zip(sets, codes, strict=True):
@@ -68,7 +68,7 @@ def access(code: Code, taken: frozenset[str], meant: frozenset[str], switches_pa
     does so wherever it may. switches_pan says that the code is other code where PAN is off.
     """
     if code.isa == "arm64":
-        return Access(unprivileged=not switches_pan or _PAN in taken)
+        return Access(unprivileged=not switches_pan or PAN in taken)
     return Access(gated=bool(taken & meant & assemble.PRIVILEGED))
 
 
@@ -88,6 +88,11 @@ def of(given: Sequence[Form], contract: Contract) -> Proof:
         seconds=sum(r["seconds"] for r in records),
         cached=all(r["cached"] for r in records),
     )
+
+
+def argued(said: str, variant: Variant) -> str:
+    """Return what a proof says with the reason that kernel.toml gives, if it is not all."""
+    return f"{said} ({variant.unreached})" if said != "100 %" and variant.unreached else said
 
 
 def _record(form: Form, contract: Contract) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Variant:
     patch can be made from it. subject and why are what a patch says of itself;
     edits is empty where a patch replaces the routine's function. loop names its main loop as the
     contract's does, which it goes before. guards names the sides whose address it checks itself.
+    unreached is empty, or says why no call can reach some of its code.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ class Variant:
     loop: str | int = ""
     guards: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
+    unreached: str = ""
 
     @property
     def id(self) -> str:
@@ -255,6 +257,7 @@ class _Reader:
             edits=upstream.read_edits(entry.get("edits", ()), self.path),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
             guards=contracts.guarded(entry, self.path),
+            unreached=str(entry.get("unreached", "")),
         )
 
     def source(self, entry: dict[str, Any], name: str) -> Path:

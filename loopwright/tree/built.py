@@ -68,14 +68,17 @@ def of_variant(variant: Variant, taken: tuple[str, ...]) -> Code:
 
 
 def same(one: Code, other: Code) -> bool:
-    """Say whether two routines have the same instruction bytes and the same exception table."""
+    """Say whether two routines have the same instruction bytes and the same exception table.
+
+    Of that all entries count: their instructions, fixups and types, and how many there are.
+    """
     return _essence(one) == _essence(other)
 
 
-def _essence(code: Code) -> tuple[bytes, frozenset[tuple[int, int]]]:
+def _essence(code: Code) -> tuple[bytes, tuple[tuple[int, int, str], ...]]:
     body = code.text[code.entry : code.entry + code.size]
-    table = {(e.insn - code.entry, e.fixup - code.entry) for e in code.exceptions}
-    return body, frozenset(table)
+    at = code.entry
+    return body, tuple(sorted((e.insn - at, e.fixup - at, e.type) for e in code.exceptions))
 
 
 def alternative_sets(variant: Variant) -> list[tuple[str, ...]]:

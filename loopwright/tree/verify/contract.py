@@ -1,5 +1,6 @@
 """Run the code of kernel-built objects against its contract, under each set of CPU features."""
 
+from loopwright.checking import coverage
 from loopwright.checking.check import verdict
 from loopwright.code import assemble, decode
 from loopwright.code.instructions import Code, ExceptionEntry
@@ -19,23 +20,34 @@ def run(image: Image, variant: Variant, symbol: str) -> str:
     if odd:
         raise NotProven(f"its exception table has {', '.join(odd)}, which only the kernel handles")
     contract = contract_of(variant)
-    said, over, hit = [], 0, set[int]()
+    said, over, forms = [], 0, []
+    meant = frozenset(variant.alternatives)
+    features = {one.feature for one in image.alternatives}
+    # Code that is meant to open the access and has no alternative for it has to do so always.
+    lacking = (meant & assemble.PRIVILEGED) - features
+    switches_pan = coverage.PAN in features
     for taken in alternatives.sets(image.alternatives):
         code = _code(image, symbol, taken)
         gated = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
+        how = coverage.access(code, taken | lacking, meant, switches_pan)
+        forms.append(coverage.Form(f"with {names}", code, how))
         try:
             record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
         except InputError as error:
             raise CheckError(f"with {names}: {error}") from None
         if not record["passed"]:
             raise CheckError(f"with {names}: {record['failure']}", (), _listing(code))
-        hit |= {e.insn for e, n in zip(code.exceptions, record["hits"], strict=True) if n}
         over = max(over, int(record["over_report_bytes"]))
-        said.append(f"{record['cases']} cases with {names}" + (" (stac/clac emulated)" * gated))
-    unhit = [f"+{e.insn - image.symbols[symbol]:#x}" for e in image.entries if e.insn not in hit]
-    tail = f"{len(image.entries) - len(unhit)} of {len(image.entries)} entries hit"
-    tail += f", those at {' '.join(unhit)} not" if unhit else ""
+        also = [*(["stac/clac emulated"] * gated), *(["cached"] * record["cached"])]
+        said.append(f"{record['cases']} cases with {names}" + f" ({', '.join(also)})" * bool(also))
+    proof = coverage.of(forms, contract)
+    if proof.failure:
+        raise CheckError(proof.failure, (), _listing(forms[0].code))
+    said.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
+    if proof.said != "100 %":
+        raise NotProven(f"{'; '.join(said)}; {coverage.argued(proof.said, variant)}")
+    tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
     if contract.uncopied == "at_least":
         tail += f"; after a fault it reports up to {over} bytes too many as not done"
     return f"{'; '.join(said)}; {tail}"
@@ -53,7 +65,7 @@ def over_report(image: Image, variant: Variant, symbol: str) -> int:
 
 def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
     text = alternatives.resolve(image, taken)
-    entries = tuple(ExceptionEntry(e.insn, e.fixup) for e in image.entries)
+    entries = tuple(ExceptionEntry(e.insn, e.fixup, e.type) for e in image.entries)
     return Code(
         isa=image.isa,
         text=text,
