@@ -82,7 +82,7 @@ def test_a_part_that_is_much_faster_makes_no_winner(study):
         assert row["winner"] == ""
         assert "measured" not in row["confidence"]
         assert WORDS in row["reason"]
-        assert "no verdict on the whole" in row["reason"]
+        assert "no verdict on the routine" in row["reason"]
     [event] = judge(study).query("routine == 'put_event'").to_dict("records")
     assert "+400.0 % (measured), but without stac/clac" in event["reason"]
 
@@ -97,7 +97,7 @@ def test_points_taken_away_name_no_other_best(study):
     part = replace(study, measurements=rows[rows["variant"] != "masked_outside"])
     reason = judge(part).set_index("routine").loc["put_event", "reason"]
     assert "the best is" not in reason
-    assert "all 8 points of masked_outside are missing" in reason
+    assert "all 21 points of masked_outside are missing" in reason
 
 
 def test_no_model_and_no_baseline_is_compared_with_a_part(study):

@@ -119,7 +119,7 @@ PLANTED = {
         "ground.c", "malloc(size)", "malloc(size - 1)", "heap-buffer-overflow",
     ),
     "a sum too large in a check": (
-        "ground.c", "return random | 0x80;", "return (0x7ffffff0 + (int)at) | random;",
+        "ground.c", "? 8 : 6;", "? 8 : (0x7ffffffa + (int)job->max_size) >> 31 & 6;",
         "signed integer overflow",
     ),
 }  # fmt: skip

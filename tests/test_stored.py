@@ -5,6 +5,7 @@ from test_store import BANNER
 
 from loopwright import harness, kernels
 from loopwright.code import assemble
+from loopwright.judging.call_costs import ALIGNMENTS
 from loopwright.judging.compare import MEASURED, compare
 from loopwright.judging.recall import measurements
 from loopwright.kernels import contract_of
@@ -27,7 +28,7 @@ def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
         if variants and variant.name not in variants:
             continue
         object_ = code or assemble.user_code(variant).sha256
-        sweep = Sweep(alignments=((0, 0), (1, 0)))
+        sweep = Sweep(alignments=[*ALIGNMENTS])
         goals = sweeps.goals(variant, assemble.user_code(variant), contract_of(variant), sweep)
         for point in {p for goal in goals for p in goal.points}:
             cycles = cost(variant.name, point.count)

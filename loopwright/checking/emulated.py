@@ -196,7 +196,7 @@ class _Trial:
             if isinstance(given, int) and size > AREA - 2 * PAGE:
                 given = _Place(PAGE + given % PAGE)
             if isinstance(given, int):
-                fits = given + size <= AREA - 2 * PAGE
+                fits = 0 <= given <= AREA - 2 * PAGE - size
                 at[n], limit[n] = start + PAGE + (given if fits else given % PAGE), size
             elif given.reach < 0:
                 at[n], limit[n] = start + given.reach, 0

@@ -45,11 +45,11 @@ class Measured:
         return tuple(g for g in lacks if g) or tuple(g for g in (apart,) if g)
 
     def at_sizes(self, base: str, other: str, asked: Sequence[Place]) -> dict[int, Speed]:
-        """Return the speed of other against base at each size of which all alignments are known."""
+        """Return the speed of other against base at each size asked for of which all is known."""
         both = self.pairs(base, other)
         alignments = len({(place.dst, place.src) for place in asked})
         out = {}
-        for size in sorted({place.size for place in both if place.size}):
+        for size in sorted({place.size for place in asked if place.size}):
             here = {p: pair for p, pair in both.items() if p.size == size}
             if len(here) >= alignments:
                 out[size] = self._of(here, None)

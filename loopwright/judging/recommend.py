@@ -148,9 +148,15 @@ class Answer:
         return self.reason
 
 
-def slower(answer: Answer, case: Case) -> list[str]:
-    """Name where a variant of an answer is slower than the baseline."""
-    harm = case.harm(answer.asked, answer.judged, answer.sizes)
+def slower(answer: Answer, case: Case, *, surely: bool | None = None) -> list[str]:
+    """Name where a variant of an answer is slower than the baseline, or may be.
+
+    surely keeps the cores on which it is (True) or only may be (False); None keeps all.
+    """
+    harm = list(case.harm(answer.asked, answer.judged, answer.sizes))
+    sure = {one.core for one, size in harm if one.is_slower(size)}
+    if surely is not None:
+        harm = [(one, size) for one, size in harm if (one.core in sure) is surely]
     return wording.slower(harm, answer.found)
 
 

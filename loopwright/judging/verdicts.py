@@ -102,6 +102,10 @@ class Verdict:
         """Return all published figures that contradict it."""
         return (*self.against, *(figure for of in self.against_at.values() for figure in of))
 
+    def is_slower(self, size: int | None = None) -> bool:
+        """Say whether it is slower, over all sizes or at one, whatever was published."""
+        return (self.uncontested if size is None else self.at(size)) is Status.SLOWER
+
     def may_lose(self, size: int | None = None) -> bool:
         """Say whether it may be slower, over all sizes or at one."""
         speed = self.speed if size is None else self.sizes[size]
@@ -169,8 +173,7 @@ class Case:
                 continue
             careful = core in asked
             for size in (None, *(s for s in verdict.sizes if s in sizes)):
-                found = verdict.uncontested if size is None else verdict.at(size)
-                if found is Status.SLOWER or (careful and verdict.may_lose(size)):
+                if verdict.is_slower(size) or (careful and verdict.may_lose(size)):
                     yield verdict, size
 
     def gain(self, cores: Sequence[str]) -> tuple[float, ...]:

@@ -67,8 +67,13 @@ def _doubt(answer: Answer, case: Case, known: str) -> str:
 def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
     """Yield why a variant is no winner, the most severe reason first."""
     faster = case.with_status(asked, Status.FASTER)
-    if worse := slower(answer, case):
-        yield f"This is slower, or may be, on {wording.names(worse)}."
+    worse = [
+        f"This {verb} slower on {wording.names(where)}."
+        for verb, surely in (("is", True), ("may be", False))
+        if (where := slower(answer, case, surely=surely))
+    ]
+    if worse:
+        yield " ".join(worse)
     for core in case.with_status(asked, Status.CONTESTED):
         yield (
             f"That this is faster or slower on {core} is contested by "
