@@ -1,5 +1,6 @@
 """No harm: what a store holds never turns an answer, and no output contradicts another."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,14 @@ from hypothesis import strategies as st
 from made_up import calls, held_to, predictions, simulated
 
 from loopwright.judging import bands, basis, published, standing
+from loopwright.judging.compare import table
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
 from loopwright.judging.verdicts import Status
 from loopwright.measuring import bootstrap
+from loopwright.reporting import plain
+from loopwright.reporting.findings import Finding
+from loopwright.tree.patch import Evidence, conclusions
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
@@ -126,6 +131,56 @@ def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
         or "lacks points" in row["stored"]
         or ("zen4" in answer.judged)
     )
+
+
+_FIGURE = re.compile(
+    r"([\w-]+)(?:, this machine)?: (?:open, )?([-+][\d.]+ %(?: to [-+][\d.]+ %)?) "
+    r"\((measured|simulated|llvm-mca|osaca)"
+)
+
+
+def figures_of(text):
+    """Return what a text says of cores: (core, percent, measured or not)."""
+    return {(core, speed, rank == "measured") for core, speed, rank in _FIGURE.findall(text)}
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_no_two_statements_of_a_report_exclude_each_other(seed):
+    random = np.random.default_rng(seed)
+    asked = ("zen2", "sandybridge") if seed % 3 else ("zen2", "neoverse-n1")
+    modelled = predictions({n: random.uniform(1, 8) for n in NAMES if random.random() < 0.8})
+    found = simulated(costs(random), modelled, cores=asked)
+    found = with_store(found, [stored_run(random, c) for c in ("zen4", "zen2") if seed % 2])
+    judgement = conclude(found)
+    answer, [row] = judgement.answers["copy_user"], judgement.rows.to_dict("records")
+    nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
+    finding = Finding(found, table(found), judgement.rows, pd.DataFrame(), nothing, (), Evidence(),
+                      bands=judgement.bands)  # fmt: skip
+    text = " ".join(plain.render([finding], {"cpu": "a CPU"}, None).split())
+    verdict = text[text.index("copy_user against movsq_aligned:") : text.index("Contract:")]
+
+    evidence = dict(part.split(": ", 1) for part in str(row["evidence"]).split("; "))
+    for core, _, measured in figures_of(verdict):
+        ranks = evidence[core] if core in evidence else evidence[f"{core}, this machine"]
+        assert not ranks.startswith("nothing"), verdict
+        assert ("measured" if measured else "simulated") in ranks or "models of" in ranks, verdict
+
+    patches = conclusions.of_all(found, judgement)
+    for name, judged in patches.items():
+        won = name == row["winner"]
+        assert won == (judged.doubt == ""), name
+        assert won == (judged.proof != ""), name
+        if won:
+            assert figures_of(judged.proof) == figures_of(str(row["reason"]).split(";  on")[0])
+            assert "Slower on:" not in verdict
+    if not row["winner"]:
+        assert "slower on no judged core" not in text
+    for where in re.findall(
+        r"(?:no model answers|nothing is known of [^;]*) on ([^;.:(]*)", verdict
+    ):
+        for case in answer.cases:
+            assert not set(re.split(r", | and ", where)) & set(case.verdicts), verdict
 
 
 def figure(percent, **more):

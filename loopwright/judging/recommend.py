@@ -368,7 +368,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "slower_on": _slower_on(answer),
         "only_where": "; ".join(_conditional(answer)),
         "without_patch": "; ".join(_without_patch(answer)),
-        "basis": wording.basis(found, sizes),
+        "basis": wording.basis(found, answer.routine.contract, sizes),
         "stored": wording.stored(found, known),
         "models": wording.models(case, asked) if case else "",
         "reason": "; ".join(reasons),

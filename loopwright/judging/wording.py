@@ -8,7 +8,7 @@ import pandas as pd
 from loopwright.histogram import Histogram
 from loopwright.judging import deciding
 from loopwright.judging.bands import CONTESTED, KEEPS, WINS, Band
-from loopwright.judging.basis import LARGE, Gap
+from loopwright.judging.basis import LARGE, Gap, places
 from loopwright.judging.compare import MEASURED
 from loopwright.judging.margins import Speed
 from loopwright.judging.percent import percent
@@ -16,6 +16,7 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.ranks import WORDS, Rank
 from loopwright.judging.study import HERE, Study
 from loopwright.judging.verdicts import THRESHOLD, Case, Status, Verdict, judged
+from loopwright.kernels.contracts import Contract
 from loopwright.machine import hosts
 
 NOT_ENOUGH = "not enough measured"
@@ -185,9 +186,9 @@ def _counts(name: str, cases: Sequence[Case]) -> bool:
     return any((v := case.verdicts.get(name)) and v.measured for case in cases)
 
 
-def basis(found: Study, sizes: Histogram | None) -> str:
+def basis(found: Study, contract: Contract, sizes: Histogram | None) -> str:
     """Say which calls a judgement is about, and what was measured where."""
-    which = _weighed(sizes) if sizes else "64 B to 4 KiB weighted alike"
+    which = _weighed(sizes) if sizes else _unweighed(contract)
     total = sum(found.alignments.values())
     where = ", ".join(
         f"{d}:{s} {100 * weight / total:.0f} %" for (d, s), weight in found.alignments.items()
@@ -202,6 +203,16 @@ def basis(found: Study, sizes: Histogram | None) -> str:
     machines = [] if found.unmeasured else [core(found.host, found) if found.host else HERE]
     machines += [str(source) for source in found.sources]
     return f"{models}; {MEASURED} on {names(machines)}: calls of the same sizes and alignments"
+
+
+def _unweighed(contract: Contract) -> str:
+    """Say which sizes count where no histogram weighs them."""
+    if not contract.fields:
+        return "64 B to 4 KiB weighted alike"
+    every = [place.size for place in places(contract, None)]
+    if min(every) == max(every):
+        return f"{every[0]} B alone"
+    return f"{min(every)} to {max(every)} B weighted alike"
 
 
 def _weighed(sizes: Histogram) -> str:
@@ -245,19 +256,21 @@ def evidence(found: Study, cases: Sequence[Case], silent: Sequence[tuple[str, st
     why = dict(silent)
     for name in judged(found.judged_ids, cases):
         general = [c for c in cases if name not in c.lacking]
-        known = [v for c in general if (v := c.verdicts.get(name))]
+        known = [(c.variant.name, v) for c in general if (v := c.verdicts.get(name))]
         if any(c.unmeasured([name]) for c in general):
             out.append(f"{core(name, found)}: {NOT_ENOUGH}")
             continue
         parts = []
-        for rank in sorted({v.rank for v in known}):
-            of_rank = [v for v in known if v.rank is rank]
+        ranks = sorted({v.rank for _, v in known})
+        for rank in ranks:
+            of_rank = {variant: v for variant, v in known if v.rank is rank}
             trusts = dict.fromkeys(
-                v.simulated.trust.standing.described for v in of_rank if v.simulated
+                v.simulated.trust.standing.described for v in of_rank.values() if v.simulated
             )
             said = WORDS[rank] if rank is Rank.MODELS else f"whole calls {WORDS[rank]}"
+            of = f" of {names(of_rank)}" if len(ranks) > 1 else ""
             held = f" ({'; '.join(trusts)})" if trusts else ""
-            parts.append(f"{said}{_by_hand(found) if trusts else ''}{held}")
+            parts.append(f"{said}{of}{_by_hand(found) if trusts else ''}{held}")
         lacking = f"nothing{f' ({why[name]})' if why.get(name) else ''}"
         out.append(f"{core(name, found)}: {', '.join(parts) or lacking}")
     return "; ".join(out)

@@ -81,10 +81,10 @@ class LlvmMca:
 
 
 class CorrectedLlvmMca(LlvmMca):
-    """llvm-mca with the command-line settings that are known to mend a core's model."""
+    """llvm-mca with the command-line settings that are known to correct a core's model."""
 
     id = "llvm-mca-corrected"
-    short = "mca-mended"
+    short = "mca-corr"
     corrects = LlvmMca.id
 
     def lacks(self, core: Microarch) -> str:

@@ -51,8 +51,8 @@ def _kernel(finding: Finding) -> str:
     for row in finding.recommendation.to_dict("records"):
         routine = str(row["routine"])
         out += wrapped(f"{routine} against {row['baseline']}: {row['answer']}; {row['said']}.")
-        if row["reason"] and row["reason"] not in row["said"]:
-            out += wrapped(f"{row['reason']}.", "  ")
+        if more := str(row["reason"]).removeprefix(str(row["said"])).lstrip("; "):
+            out += wrapped(f"{more}.", "  ")
         for key, label in (
             ("confidence", "Confidence"),
             ("models", "Models"),

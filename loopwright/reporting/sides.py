@@ -36,7 +36,9 @@ def _core(core: str, rows: pd.DataFrame) -> str:
     sources = [*(m.id for m in MODELS), MEASURED]
     present = [s for s in sources if rows.loc[rows["source"] == s, "cycles"].notna().any()]
     if not present:
-        return "\n".join([*wrapped(f"{core}: no model has an answer."), *_errors(rows), ""])
+        units = " or ".join(unit for unit in rows["unit"].dropna().unique() if unit) or "the loop"
+        said = f"{core}: no model has cycles for {units} from parameters that are known."
+        return "\n".join([*wrapped(said), *_errors(rows), ""])
     answered = rows[rows["cycles"].notna()]
     parts = [
         line for unit in answered["unit"].unique()
