@@ -232,6 +232,21 @@ def test_a_name_that_the_kit_does_not_hold_is_named(packed, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("tools", "said"), [((), "dirname and uname"), (("dirname",), "uname"), (("uname",), "dirname")]
+)
+def test_a_machine_without_dirname_or_uname_is_told_so_in_a_line(packed, tmp_path, tools, said):
+    for tool in tools:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    path = str(tmp_path) if tools else ""
+    done = subprocess.run(
+        ["/bin/sh", "./run"], cwd=packed, env={"PATH": path}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == f"run: it needs {said}, which PATH ('{path}') does not have\n"
+
+
 def test_a_machine_without_dev_null_will_do(packed, tmp_path):
     """The machine is one whose /dev is empty, as an early boot or a bare container leaves it."""
     path = tmp_path / "bare.jsonl"

@@ -78,6 +78,19 @@ def test_one_bad_block_costs_only_its_own_row(tmp_path):
     }
 
 
+@pytest.mark.parametrize("model", ["pipeline", "llvm-mca", "osaca"])
+@pytest.mark.parametrize("core", ["neoverse-n1", "tsv110"])
+def test_a_word_that_one_decoder_alone_knows_costs_only_its_own_row(tmp_path, core, model):
+    """Of a later extension, not allocated, of no meaning at all; each beside an addition."""
+    blocks = tmp_path / "blocks.csv"
+    words = ("f2467325", "d293056a", "00ddb74d", "ffffffff", "d293056a2000018b", "2000018b")
+    blocks.write_text("id,hex\n" + "".join(f"{word},{word}\n" for word in words))
+    rows = predict(blocks=blocks, microarch=core, model=model).set_index("id")
+    assert list(rows.index[rows["cycles"].notna()]) == ["2000018b"]
+    assert "sve2p1" in rows.loc["f2467325", "error"]
+    assert "starts no whole AArch64 instruction" in rows.loc["d293056a", "error"]
+
+
 def test_many_blocks_in_one_process_answer_as_each_alone(tmp_path):
     codes = [LOAD3, STORE3, COPY8, "4801d8", "480fafc3", "48ffc8"]
     blocks = tmp_path / "blocks.csv"

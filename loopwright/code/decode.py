@@ -1,7 +1,7 @@
 """Decode machine code: iced-x86 for x86-64, capstone for AArch64."""
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import iced_x86 as iced
@@ -140,6 +140,24 @@ ZEROED_BYTES = 64  # by dc zva, where DCZID_EL0 has its usual value; by clzero a
 _ARM64_RETURNS = {"ret", "retaa", "retab", "eret"}
 _ARM64_CALLS = {"bl", "blr"}
 _ARM64_INDIRECT = {"br", "braa", "brab", "blr"}
+
+
+def unknown(isa: str, code: bytes) -> str:
+    """Say where code that has an outline is none for decode, or nothing.
+
+    Outlines take some AArch64 encodings that are not allocated, and extensions of later years.
+    """
+    if isa == "x86_64":  # one decoder does both
+        return ""
+    done = sum(size for _, size, _, _ in _arm64_disassembler().disasm_lite(code, 0))
+    return "" if done == len(code) else str(no_code(isa, code, done))
+
+
+@cache
+def _arm64_disassembler() -> "capstone.Cs":
+    import capstone
+
+    return capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
 
 
 def _decode_arm64(code: bytes, address: int) -> tuple[Instruction, ...]:

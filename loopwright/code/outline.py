@@ -1,6 +1,7 @@
 """What a look at code tells before it is decoded: how it ends, where it goes, what it needs."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -112,9 +113,10 @@ def lacking(isa: str, code: bytes, needs: Iterable[str], features: frozenset[str
     """Say which instruction of code needs which of its needs beyond these features, or nothing."""
     if not frozenset(needs) - features:
         return ""
-    for one in decode(isa, code):
-        if missing := outline(isa, one.code).needs - features:
-            return f"{one.mnemonic} needs {', '.join(sorted(missing))}"
+    with suppress(InputError):  # the disassembler that gives text knows fewer instructions
+        for one in decode(isa, code):
+            if missing := outline(isa, one.code).needs - features:
+                return f"{one.mnemonic} needs {', '.join(sorted(missing))}"
     return f"it needs {', '.join(sorted(frozenset(needs) - features))}"
 
 

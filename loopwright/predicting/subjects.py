@@ -48,10 +48,11 @@ class Subject:
 
     def on(self, core: Microarch) -> "Subject":
         """Return it as it is to be asked about on a core, which may lack its instructions."""
-        if self.error or self.needs <= core.features:
+        if self.error:
             return self
-        missing = lacking(self.isa, self.code, self.needs, core.features)
-        return replace(self, error=f"{missing}, which {core.id} lacks")
+        if missing := lacking(self.isa, self.code, self.needs, core.features):
+            return replace(self, error=f"{missing}, which {core.id} lacks")
+        return replace(self, error=decode.unknown(self.isa, self.code))
 
     def block(self, offset: int | None) -> Block:
         """Return it as a block at a code offset (its own where None)."""
