@@ -57,16 +57,20 @@ def answered(jobs, target, core):
         {"loopwright_results": 1, "uid": "1", "calibration": 1, "kit": "k", "version": "0"},
         {"id": "facts", **banner},
         {"id": "plan", "points": len(asked), "processes": 1},
-        {"id": "clock", "fingerprint": banner["fingerprint"], "clock": "tsc-calibrated"},
-    ]
+        {
+            "id": "clock", "fingerprint": banner["fingerprint"], "clock": "tsc-calibrated",
+            "cpu": 0, "ticks_a_second": 2_600_000_000, "refused": "",
+        },
+    ]  # fmt: skip
     for name, timing in zip(asked, timings, strict=True):
         refused = timing.refused
         cycles = None if refused else timing.cycles
         lines.append(
             {
                 "id": name, "cycles": cycles, "p10": cycles, "p90": cycles, "samples": 24,
-                "accepted": 24, "slow": 0, "slow_from": 0, "slow_to": 0, "short": 1000,
-                "long": 2000, "two_speeds": "", "clock": "tsc-calibrated", "misaligned": 0,
+                "taken": 48, "accepted": 24, "slow": 0, "slow_from": 0, "slow_to": 0, "short": 1000,
+                "long": 2000, "two_speeds": "", "clock": "tsc-calibrated", "cpu": 0,
+                "core_hz": 3_700_000_000, "misaligned": 0,
                 "shared": 0, "disturbed": int(timing.passing), "stopped": 0, "refused": refused,
             }
         )  # fmt: skip

@@ -115,6 +115,20 @@ def damaged(lines):
     yield [*lines[:middle], clock, *lines[middle:]], "mixes two machines"
     odd = json.dumps({**json.loads(lines[middle]), "cycles": -1.0, "refused": ""}) + "\n"
     yield [*lines[:middle], odd, *lines[middle + 1 :]], "no answer to a trial"
+    was = json.loads(next(line for line in lines[middle:] if '"cycles": null' not in line))
+    for change in (
+        {"cycles": 2 * was["cycles"]},
+        {"p90": was["cycles"] / 2},
+        {"clock": "perf-rdpmc"},
+        {"cpu": -5},
+        {"core_hz": 1},
+        {"samples": 12},
+        dict.fromkeys(("cycles", "p10", "p90"), 0.001),
+    ):
+        odd = json.dumps({**was, **change}) + "\n"
+        yield [odd if f'"{was["id"]}"' in line else line for line in lines], "says what cannot be"
+    clock = json.dumps({**json.loads(lines[3]), "ticks_a_second": 0}) + "\n"
+    yield [*lines[:3], clock, *lines[4:]], "says of a clock what cannot be"
     nothing = json.dumps({**json.loads(lines[-1]), "nothing_measured": "emulated"}) + "\n"
     yield [*lines[:-1], nothing], "nothing was measured there: emulated"
     yield [lines[0], "{}\n", *lines[2:]], "does not say what machine"

@@ -1,7 +1,6 @@
 """Files of results that were glued, cut, edited or made up: nothing in them is trusted."""
 
 import json
-import statistics
 
 import pytest
 from test_store import BANNER
@@ -21,13 +20,15 @@ ZEN4 = {
 }
 
 
-def reading(size=64, **changes):
-    samples = [10.0, 10.5, 11.0]
+def reading(size=64, process=0, **changes):
+    """A line of a kit's: 21 samples, whose 10th percentile is the third of them by size."""
+    samples = [10 + size / 1000 + process / 100 + n * 8 % 21 / 20 for n in range(21)]
+    ordered = sorted(samples)
     return {
         "id": "x86_64/copy_user/movsq", "object": "abc", "point": 0, "offset": 0, "count": size,
         "dst_align": 0, "src_align": 0, "skew": 2048, "cache": "hot",
-        "cycles": statistics.median(samples), "p10": 10.1, "p90": 10.9, "samples": samples,
-        "taken": 48, "accepted": 40, "slow": 1, "slow_explained": 1.5, "slow_from": 1.1,
+        "cycles": ordered[10], "p10": ordered[2], "p90": ordered[18], "samples": samples,
+        "taken": 48, "accepted": 22, "slow": 1, "slow_explained": 1.5, "slow_from": 1.1,
         "slow_to": 1.4, "two_speeds": "", "milliseconds": 20.0, "core_hz": 3000000000,
         "clock": "tsc-calibrated", "cpu": 0, "refused": "", **changes,
     }  # fmt: skip
@@ -35,11 +36,23 @@ def reading(size=64, **changes):
 
 def clock(banner=BANNER, **changes):
     test = {"name": "add chain", "cycles": 1.0, "known": 1.0, "held": 1, "refused": ""}
-    return {"id": "clock", "fingerprint": banner["fingerprint"], "self_test": [test], **changes}
+    return {
+        "id": "clock", "fingerprint": banner["fingerprint"], "clock": "tsc-calibrated", "cpu": 0,
+        "ticks_a_second": 2600000000, "refused": "", "self_test": [test], **changes,
+    }  # fmt: skip
 
 
-def whole(banner=BANNER, uid="a", sizes=(64, 128), protocol=PROTOCOL):
+def doubled(line, *keys):
+    """A reading of which these are twice what was measured."""
+    twice = {key: 2 * line[key] for key in keys if key != "samples"}
+    if "samples" in keys:
+        twice["samples"] = [2 * sample for sample in line["samples"]]
+    return {**line, **twice}
+
+
+def whole(banner=BANNER, uid="a", sizes=(64, 128), protocol=PROTOCOL, readings_of=""):
     """The lines of a file that a kit would have written."""
+    seed = 3 * ord((readings_of or uid)[0])
     head = {
         "loopwright_results": 1,
         "uid": uid,
@@ -48,8 +61,8 @@ def whole(banner=BANNER, uid="a", sizes=(64, 128), protocol=PROTOCOL):
         "protocol": protocol,
     }
     lines = [head, {"id": "facts", **banner}, {"id": "plan", "points": len(sizes), "processes": 3}]
-    for _ in range(3):
-        lines += [clock(banner), *map(reading, sizes)]
+    for process in range(3):
+        lines += [clock(banner), *(reading(size, seed + process) for size in sizes)]
     return [*lines, {"end": 1, "readings": 3 * len(sizes), "nothing_measured": ""}]
 
 
@@ -116,35 +129,52 @@ HOSTILE = {
     "a count beyond all": reading(count=10**30),
     "a count below nothing": reading(count=-1),
     "a count that is none": reading(count=True),
-    "cycles beyond all": reading(cycles=10**400),
-    "cycles below nothing": reading(cycles=-10.5),
-    "no cycles": reading(cycles=0.0),
-    "cycles of other samples": reading(cycles=10.6),
-    "cycles outside their percentiles": reading(p10=10.6),
-    "a time beyond all": reading(milliseconds=1e300),
-    "a time below nothing": reading(milliseconds=-1),
-    "no samples": reading(samples=[]),
-    "samples that are none": reading(samples=[10.0, None, 11.0]),
-    "a sample below nothing": reading(samples=[-10.5, 10.5, 11.0]),
-    "samples of text": reading(samples="10.5"),
-    "an alignment of no page": reading(dst_align=4096),
-    "an offset of no line": reading(offset=64),
-    "a skew of no page": reading(skew=-3),
-    "another cache": reading(cache="warm"),
-    "more slow than accepted": reading(slow=41),
-    "no text for a reason": reading(refused=None),
-    "a variant of no family": reading(id="movsq"),
-    "half a character": json.dumps(reading(id="x86_64/copy_user/\ud800")),
-    "half a character in a key": json.dumps({**reading(), "\udfff": 1}),
+    "cycles beyond all": reading(256, cycles=10**400),
+    "cycles below nothing": reading(256, cycles=-10.5),
+    "no cycles": reading(256, cycles=0.0),
+    "cycles of other samples": reading(256, cycles=10.8),
+    "cycles outside their percentiles": reading(256, p10=10.9),
+    "a figure doubled": doubled(reading(256), "cycles"),
+    "a figure and its samples doubled": doubled(reading(256), "cycles", "samples"),
+    "a percentile doubled": doubled(reading(256), "p90"),
+    "all percentiles doubled": doubled(reading(256), "cycles", "p10", "p90"),
+    "samples of no time": reading(256, cycles=0.001, p10=0.001, p90=0.001, samples=[0.001] * 21),
+    "one sample of no time": reading(256, samples=[0.001, *reading(256)["samples"][1:]]),
+    "4096 bytes in eight cycles": reading(4096, cycles=7.9, p10=7.9, p90=7.9, samples=[7.9] * 21),
+    "another clock than its process": reading(256, clock="perf-rdpmc", core_hz=0),
+    "another CPU than its process": reading(256, cpu=1),
+    "a CPU below nothing": reading(256, cpu=-5),
+    "a core of 1 Hz": reading(256, core_hz=1),
+    "a core without a clock": reading(256, core_hz=0),
+    "the samples of another process": reading(64, 292, count=256, milliseconds=21.0),
+    "a point that its process has": reading(128, 2, milliseconds=21.0),
+    "samples fewer than accepted": reading(256, accepted=40),
+    "more accepted than taken": reading(256, taken=21),
+    "slow samples between no bounds": reading(256, slow_from=1.5),
+    "a time beyond all": reading(256, milliseconds=1e300),
+    "a time below nothing": reading(256, milliseconds=-1),
+    "no samples": reading(256, samples=[]),
+    "samples that are none": reading(256, samples=[10.0, None, 11.0]),
+    "a sample below nothing": reading(256, samples=[-10.5, 10.5, 11.0]),
+    "samples of text": reading(256, samples="10.5"),
+    "an alignment of no page": reading(256, dst_align=4096),
+    "an offset of no line": reading(256, offset=64),
+    "a skew of no page": reading(256, skew=-3),
+    "another cache": reading(256, cache="warm"),
+    "more slow than accepted": reading(256, slow=41),
+    "no text for a reason": reading(256, refused=None),
+    "a variant of no family": reading(256, id="movsq"),
+    "half a character": json.dumps(reading(256, id="x86_64/copy_user/\ud800")),
+    "half a character in a key": json.dumps({**reading(256), "\udfff": 1}),
     "brackets": "[" * 100_000,
     "brackets in an object": '{"id": ' + "[" * 100_000 + "]" * 100_000 + "}",
     "objects in each other": '{"a":' * 5000 + "1" + "}" * 5000,
     "a long number": '{"id": "x", "count": ' + "9" * 5000 + "}",
-    "a number of infinite size": json.dumps(reading()).replace("10.9", "Infinity"),
-    "no number": json.dumps(reading()).replace("10.9", "NaN"),
-    "a long line": json.dumps(reading(clock="x" * (1 << 20))),
+    "a number of infinite size": json.dumps(reading(256)).replace("2048", "Infinity"),
+    "no number": json.dumps(reading(256)).replace("2048", "NaN"),
+    "a long line": json.dumps(reading(256, clock="x" * (1 << 20))),
     "no object": "[1, 2]",
-    "half a line": json.dumps(reading())[:50],
+    "half a line": json.dumps(reading(256))[:50],
     "nothing": "",
     "NUL": "\0",
     "an end of text": {"end": 1, "readings": "6", "nothing_measured": ""},
@@ -159,8 +189,8 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_line_that_cannot_be_is_left_out(tmp_path, kind, capsys):
     lines = whole()
-    lines.insert(6, HOSTILE[kind])
-    assert run_cli(["import", str(write(tmp_path / "a", lines)), "--json"]) == 0
+    lines.insert(-1, HOSTILE[kind])
+    assert run_cli(["import", str(write(tmp_path / "a", lines)), "--json"]) == 1
     [row] = json.loads(capsys.readouterr().out)
     assert (row["new"], row["damaged"]) == (6, 1)
     assert "1 lines are damaged and left out" in row["note"]
@@ -185,6 +215,8 @@ BANNERS = {
     "files that are none": {**BANNER, "files": ["/proc/cpuinfo"]},
     "a file of numbers": {**BANNER, "files": {"/proc/cpuinfo": 5}},
     "half a character": {**BANNER, "files": {"/proc/cpuinfo": "model name: \ud800"}},
+    "a CPU below nothing": {**BANNER, "cpu": -5},
+    "a fingerprint of words": {**BANNER, "fingerprint": "another machine's"},
     "no fingerprint": {**BANNER, "fingerprint": ""},
     "a fingerprint of numbers": {**BANNER, "fingerprint": 7},
 }  # fmt: skip
@@ -226,6 +258,67 @@ def test_a_second_head_that_cannot_be_refuses_the_file(tmp_path):
     with pytest.raises(InputError, match="run 2, ends before it says"):
         import_results([path])
     assert Store.open().runs() == []
+
+
+CLOCKS = {
+    "a counter that ticks by time": {"clock": "perf-rdpmc"},
+    "a timer that does not tick": {"ticks_a_second": 0},
+    "no clock": {"clock": None},
+    "a CPU below nothing": {"cpu": -5},
+}
+
+
+@pytest.mark.parametrize("kind", CLOCKS)
+def test_a_process_whose_clock_cannot_be_gives_nothing(tmp_path, kind):
+    lines = [{**x, **CLOCKS[kind]} if x.get("id") == "clock" else x for x in whole()]
+    lines = [{**x, **CLOCKS[kind]} if "samples" in x and "clock" in CLOCKS[kind] else x
+             for x in lines]  # fmt: skip
+    [row] = import_results([write(tmp_path / "a", lines)]).to_dict("records")
+    assert (row["new"], row["damaged"]) == (0, 9)
+
+
+def test_a_clock_renamed_everywhere_has_a_core_clock_that_a_counter_has_not(tmp_path):
+    change = {"clock": "perf-rdpmc", "ticks_a_second": 0}
+    lines = [{**x, **change} if "clock" in x else x for x in whole()]
+    [row] = import_results([write(tmp_path / "a", lines)]).to_dict("records")
+    assert (row["new"], row["damaged"]) == (0, 6)
+
+
+def test_readings_under_another_name_are_there_already(tmp_path):
+    import_results([write(tmp_path / "a", whole())])
+    longer = whole(uid="b", readings_of="a", sizes=(64, 128, 256))
+    [row] = import_results([write(tmp_path / "b", longer)]).to_dict("records")
+    assert (row["new"], row["there"], row["damaged"]) == (3, 6, 0)
+    assert "in the store already, as run a, are left out" in row["note"]
+    other = {**BANNER, "fingerprint": "00000000000000aa"}
+    renamed = write(tmp_path / "c", whole(other, "c", readings_of="a"))
+    [row] = import_results([renamed]).to_dict("records")
+    assert (row["new"], row["there"]) == (0, 6)
+
+
+def test_a_run_that_comes_again_with_other_readings_is_contradicted(tmp_path, capsys):
+    import_results([write(tmp_path / "a", whole())])
+    keys = ("cycles", "p10", "p90", "samples")
+    again = [doubled(x, *keys) if "samples" in x else x for x in whole()]
+    assert run_cli(["import", str(write(tmp_path / "b", again))]) == 1
+    assert "6 readings contradict what the store has of this run" in capsys.readouterr().out
+    assert results()["records"].sum() == 6
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (whole(ZEN4, "a"), "of another machine, time or protocol"),
+        (whole({**BANNER, "time": BANNER["time"] + 1}, "a"), "of another machine, time or"),
+        (whole({**ZEN4, "fingerprint": BANNER["fingerprint"]}, "b"), "belongs to another machine"),
+    ],
+)
+def test_a_head_that_contradicts_the_store_refuses_the_file(tmp_path, lines, said, capsys):
+    import_results([write(tmp_path / "a", whole())])
+    assert run_cli(["import", str(write(tmp_path / "b", lines))]) == 2
+    assert said in (error := capsys.readouterr().err)
+    assert error.count("\n") == 1
+    assert results()["records"].sum() == 6
 
 
 def test_a_run_by_an_earlier_protocol_is_listed_and_said_to_be(tmp_path):

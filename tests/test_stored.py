@@ -18,7 +18,7 @@ from loopwright.store.runs import Record, Run, Store
 KERNEL = "x86_64/copy_user"
 PROTOCOL = harness.protocol()
 FAST = "overlapped"  # in the made-up results
-ROME = {**BANNER, "fingerprint": "rome"}
+ROME = {**BANNER, "fingerprint": "00000000000050fe"}
 
 
 def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
@@ -42,18 +42,21 @@ def records(cost, clock="tsc-calibrated", variants=(), code="", offset=0):
                 "cycles": cycles,
                 "p10": 0.999 * cycles,
                 "p90": 1.001 * cycles,
-                "samples": [cycles] * 20,
+                "samples": [0.999 * cycles] * 4 + [cycles] * 12 + [1.001 * cycles] * 4,
+                "taken": 24,
                 "accepted": 20,
                 "slow": 0,
                 "slow_from": 0.0,
                 "slow_to": 0.0,
                 "two_speeds": "",
-                "milliseconds": 5.0,
+                "core_hz": 0 if clock == "perf-rdpmc" else 3_300_000_000,
                 "clock": clock,
+                "cpu": 3,
                 "refused": "",
             }
             for process in (1, 2, 3):
-                yield Record(process, KERNEL, variant.name, object_, answer)
+                taken = {**answer, "milliseconds": 5.0 + process}
+                yield Record(process, KERNEL, variant.name, object_, taken)
 
 
 def cost(variant, size):
@@ -102,7 +105,7 @@ def test_a_pmu_goes_before_other_clocks_and_the_newest_before_older_ones():
 def test_a_newer_run_of_fewer_points_hides_none_of_more():
     add("whole", 1_000)
     few = [r for r in records(lambda *_: 99.0, clock="perf-rdpmc") if r.answer["count"] != 256]
-    run = Run("few", "rome", 2_000, PROTOCOL, "kit", ROME)
+    run = Run("few", ROME["fingerprint"], 2_000, PROTOCOL, "kit", ROME)
     Store.open().add(run, few)
     assert measured().loc["loop32", "cycles"] == pytest.approx(4)
     assert set(measured()["clock"]) == {"tsc-calibrated"}
@@ -125,13 +128,13 @@ def test_a_run_at_other_code_offsets_alone_counts_for_nothing():
 
 def test_a_machine_that_no_core_describes_is_listed_and_not_used():
     leaves = {**ROME["identity"], "cpuid_00000001_0": "00800f12 00800800 7ed8320b 178bfbff"}
-    add(banner={**ROME, "identity": leaves, "fingerprint": "naples"})
+    add(banner={**ROME, "identity": leaves, "fingerprint": "00000000000050fa"})
     assert measured().empty
     assert set(results()["microarch"]) == {""}
 
 
 def test_points_of_too_few_processes_are_left_out():
-    run = Run("cut", "rome", 1, 1, "kit", ROME)
+    run = Run("cut", ROME["fingerprint"], 1, 1, "kit", ROME)
     Store.open().add(run, [r for r in records(cost) if r.process < 3])
     assert measured().empty
     # A run that was cut off does not hide an older one that is whole.

@@ -16,6 +16,7 @@ from loopwright.calibrating.machines.machine import Timing
 from loopwright.errors import InputError
 from loopwright.machine import hosts, recognise
 from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.store import plausible
 
 COLUMNS = ["file", "machine", "microarch", "clock", "new", "there", "refused", "answers"]
 _HEAD = "loopwright_results"
@@ -133,12 +134,13 @@ def _readings(
 ) -> Mapping[str, list[BlockReading]]:
     """Return the readings of each trial by its key."""
     out: dict[str, list[BlockReading]] = defaultdict(list)
-    count = 0
+    count, process = 0, {}
     for number, line in enumerate(lines[2:], 3):
         if line.get("id") == "clock":
             said = str(line.get("fingerprint"))
             if f"kit {said}" != machine.fingerprint:
                 raise InputError(f"{path} mixes two machines: line {number} is of another")
+            process = _process(path, number, line)
             continue
         if "end" in line or line.get("id") == "plan":
             continue
@@ -147,16 +149,31 @@ def _readings(
             if named is None:
                 raise ValueError
             reading = BlockReading.of(line)
-            if not reading.refused and not 0 < reading.cycles < _MOST_CYCLES:
-                raise ValueError
+            plausible.clock(line, process)
+            if not reading.refused:
+                plausible.block(line, _MOST_CYCLES)
+                plausible.left_out(line, plausible.integer(line, "samples", 1, 1 << 16))
         except (KeyError, TypeError, ValueError):
-            raise InputError(f"{path}: line {number} is no answer to a trial") from None
+            raise InputError(
+                f"{path}: line {number} is no answer to a trial, or says what cannot be; bring the "
+                "file here again"
+            ) from None
         out[named[1]].append(reading)
         count += 1
     declared = lines[-1].get("readings")
     if count != declared:
         raise InputError(f"{path} has {count} of {declared} readings; bring the file here again")
     return out
+
+
+def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
+    try:
+        plausible.process(line)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{path}: line {number} says of a clock what cannot be; bring the file here again"
+        ) from None
+    return line
 
 
 def _write(path: Path, machine: _Elsewhere, answers: Mapping[str, Timing]) -> None:

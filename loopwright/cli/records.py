@@ -52,12 +52,13 @@ def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> Non
     type=click.Path(path_type=Path),
 )
 @output.formats
-def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
+def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     """Bring what a kit measured elsewhere into the results store.
 
     compare and recommend use it for the core that the machine is. A file that was brought in
-    before adds nothing; one that was cut off gives what is whole. Answers of `./run --calibrate`
-    are for `calibrate --machine`; they are taken whole or not at all.
+    before adds nothing; one that was cut off gives what is whole. The exit code is 1 where
+    lines are damaged or cannot be true: the rest is kept. Answers of `./run --calibrate` are for
+    `calibrate --machine`; they are taken whole or not at all.
 
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
@@ -67,11 +68,11 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
     answers = [path for path in files if holds_calibration(path)]
     if answers:
         _import_calibrations(answers, files, as_json=as_json, as_csv=as_csv)
-        return
+        return 0
     rows = lw.import_results(files)
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
-        return
+        return int(rows["damaged"].any())
     for row in rows.to_dict("records"):
         where = row["microarch"] or "no core of ours"
         clock = f", {row['clock']}" if row["clock"] else ""
@@ -79,6 +80,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> None:
         print(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")
         for note in filter(None, str(row["note"]).split("; ")):
             print(f"  {note}")
+    return int(rows["damaged"].any())
 
 
 @click.command()

@@ -7,22 +7,24 @@ out; what a run says of its machine has to be sound, and has to be the same all 
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from loopwright import harness
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.store import plausible
+from loopwright.store.plausible import integer as _integer
 from loopwright.store.runs import Record, Run
 
 FORMAT = 1  # of the file: harness/kit/results.c
 _HEAD = "loopwright_results"
 _LONGEST = 1 << 20  # characters of a line
 _DEEPEST = 8  # arrays and objects in each other
-_MOST_SAMPLES = 4096
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
 _MOST_BYTES = 1 << 40  # of a call
 _MOST_CYCLES = 1e15  # of a call
 _END_OF_TIME = 253402300799  # s: the last second of the year 9999
@@ -35,7 +37,7 @@ _INTEGERS = {  # least and most, of a reading
     "offset": (0, 63),
     "point": (0, 1 << 31),
 }
-_LEFT_OUT = {"accepted": (0, _MOST_SAMPLES), "slow": (0, _MOST_SAMPLES)}
+_PLACED = ("id", "object", "cache", *_INTEGERS)
 _TEXTS = ("id", "object", "cache", "clock", "refused")
 
 
@@ -53,7 +55,9 @@ class Results:
     declared: int | None = None  # readings by the trailer
     nothing: str = ""  # why nothing was measured
     damaged: int = 0
+    copies: int = 0  # of the damaged lines: readings that are here twice
     ended: bool = False  # by the trailer, and not gone on with
+    seen: set[object] = field(default_factory=set, repr=False)  # points of processes, and contents
 
     @property
     def missing(self) -> int:
@@ -126,13 +130,14 @@ def _begin(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Resul
             raise KeyError("banner")
         run = Run(
             uid=_text(head, "uid"),
-            machine=_text(banner, "fingerprint"),
+            machine=_fingerprint(banner),
             started=_integer(banner, "time", 0, _END_OF_TIME),
             protocol=_integer(head, "protocol", 1, 1 << 31),
             origin=f"kit {_text(head, 'version')} ({_text(head, 'kit')[:12]})",
             banner=banner,
         )
         hosts.of_banner(banner)
+        _integer(banner, "cpu", -1, 1 << 20)
     except (KeyError, ValueError):
         where = f", run {number}," if number > 1 else ""
         raise InputError(
@@ -163,7 +168,11 @@ def _add(results: Results, line: Mapping[str, Any] | None) -> None:
         elif results.ended:  # whose reading it is nothing says
             raise ValueError
         else:
-            results.records.append(_record(line, len(results.processes)))
+            record = _record(results, line)
+            if not _is_first(results, record):
+                results.copies += 1
+                raise ValueError
+            results.records.append(record)
     except (KeyError, TypeError, ValueError):
         results.damaged += 1
 
@@ -177,9 +186,12 @@ def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
             f"{results.path} holds readings of two machines under one head: {run.machine} and "
             f"{said or 'one that it does not name'}; nothing in it can be used"
         )
+    results.ended = True  # until it holds: what follows is not the process's before it
     tests = line["self_test"]
     if not isinstance(tests, list) or not all(map(_is_test, tests)):
         raise ValueError
+    if current(results):
+        plausible.process(line)
     results.processes[len(results.processes) + 1] = dict(line)
     results.ended = False
 
@@ -191,8 +203,9 @@ def _is_test(test: object) -> bool:
     return cycles is None or (_is_number(cycles) and cycles >= 0)
 
 
-def _record(line: Mapping[str, Any], process: int) -> Record:
+def _record(results: Results, line: Mapping[str, Any]) -> Record:
     """Return the record that a line is; ValueError where it is none."""
+    process = len(results.processes)
     kernel, slash, variant = str(line["id"]).rpartition("/")
     for key, (least, most) in _INTEGERS.items():
         _integer(line, key, least, most)
@@ -200,30 +213,30 @@ def _record(line: Mapping[str, Any], process: int) -> Record:
         raise ValueError
     if line["cache"] not in ("hot", "cold"):
         raise ValueError
-    _positive(line["milliseconds"], 1e12, least=0)
+    plausible.number(line["milliseconds"], 0, 1e12)
+    if current(results):
+        plausible.clock(line, results.processes[process])
     if not line["refused"]:
-        _check_figures(line)
+        plausible.call(line, _MOST_CYCLES)
+        if current(results):
+            plausible.left_out(line, len(line["samples"]))
     return Record(process, kernel, variant, line["object"], line)
 
 
-def _check_figures(line: Mapping[str, Any]) -> None:
-    """Raise ValueError where figures are none, or not those of the samples that they come with."""
-    cycles, low, high = (_positive(line[key], _MOST_CYCLES) for key in ("cycles", "p10", "p90"))
-    samples = line["samples"]
-    if not isinstance(samples, list) or not 0 < len(samples) <= _MOST_SAMPLES:
-        raise ValueError
-    middle = median(_positive(sample, _MOST_CYCLES) for sample in samples)
-    # Samples and figures are rounded by themselves.
-    if not low <= cycles <= high or abs(middle - cycles) > 2e-6 + 1e-6 * cycles:
-        raise ValueError
-    if "accepted" not in line and "two_speeds" not in line:  # of an earlier protocol
-        return
-    for key, (least, most) in _LEFT_OUT.items():
-        _integer(line, key, least, most)
-    if not isinstance(line["two_speeds"], str) or line["slow"] > line["accepted"]:
-        raise ValueError
-    _positive(line["slow_from"], _MOST_CYCLES, least=0)
-    _positive(line["slow_to"], _MOST_CYCLES, least=0)
+def place(record: Record) -> tuple[object, ...]:
+    """Return what a run measures once: a point of a variant in a process."""
+    return (record.process, *(record.answer[key] for key in _PLACED))
+
+
+def _is_first(results: Results, record: Record) -> bool:
+    """Say whether no line of the run before was of the same point, or had the same samples."""
+    keys: set[object] = {place(record)}
+    if not record.answer["refused"]:
+        keys.add(plausible.content(record.answer))
+    if keys & results.seen:
+        return False
+    results.seen |= keys
+    return True
 
 
 def current(results: Results) -> bool:
@@ -246,6 +259,8 @@ def notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
         yield f"{len(results.records) - results.declared} readings more than it declares"
     if results.damaged:
         yield f"{results.damaged} lines are damaged and left out"
+    if results.copies:
+        yield f"{results.copies} of them have the point or the samples of a line before"
     if results.nothing:
         yield f"nothing was measured there: {results.nothing}"
     for variant, failure in results.broken.items():
@@ -267,20 +282,11 @@ def _text(line: Mapping[str, Any], key: str) -> str:
     return str(line[key])
 
 
-def _integer(line: Mapping[str, Any], key: str, least: int, most: int) -> int:
-    value = line[key]
-    if type(value) is not int or not least <= value <= most:
+def _fingerprint(banner: Mapping[str, Any]) -> str:
+    text = _text(banner, "fingerprint")
+    if not _FINGERPRINT.fullmatch(text):
         raise ValueError
-    return value
-
-
-def _positive(value: object, most: float, *, least: float | None = None) -> float:
-    if not _is_number(value):
-        raise ValueError
-    number = float(value)  # type: ignore[arg-type]
-    if not (number > 0 if least is None else number >= least) or number > most:
-        raise ValueError
-    return number
+    return text
 
 
 def _is_number(value: object) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from loopwright import paths
+from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.machine.facts import Facts
 from loopwright.machine.recognise import recognise
@@ -102,6 +103,31 @@ class Store:
             for uid, machine, started, protocol, origin, banner in rows
         ]
 
+    def agree(self, run: Run) -> None:
+        """Raise InputError where the store knows a run, or the machine that it names, else."""
+        with database.faults(self.path):
+            known = self._database.execute(
+                "SELECT fingerprint, started, protocol FROM run "
+                "JOIN machine ON machine.id = run.machine WHERE uid = ?",
+                (run.uid,),
+            ).fetchone()
+            banner = self._database.execute(
+                "SELECT banner FROM machine WHERE fingerprint = ?", (run.machine,)
+            ).fetchone()
+        if known not in (None, (run.machine, run.started, run.protocol)):
+            raise InputError(
+                f"run {run.uid[:12]} is in the store already, of another machine, time or "
+                "protocol: its head was changed; import the file as the kit wrote it"
+            )
+        there = _banner(banner[0]) if banner else {}
+        identities = (there.get("identity"), run.banner.get("identity"))
+        if all(identities) and identities[0] != identities[1]:
+            raise InputError(
+                f"fingerprint {run.machine} belongs to another machine in the store, "
+                f"{hosts.machine(Facts.of(there))}: the head of run {run.uid[:12]} was changed; "
+                "import the file as the kit wrote it"
+            )
+
     def withdraw(self, run: Run, reason: str) -> None:
         """Have a run used for nothing from now on; it is kept, and listed as withdrawn."""
         with database.faults(self.path), database.transaction(self._database):
@@ -132,6 +158,19 @@ class Store:
             ).fetchall()
         for process, of_kernel, variant, code, answer in rows:
             yield Record(process, of_kernel, variant, code, json.loads(answer))
+
+    def alike(self, uid: str, cycles: Iterable[float]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the answers, and the uids, of other runs that have one of these figures."""
+        wanted = set(cycles)
+        with database.faults(self.path):
+            rows = self._database.execute(
+                "SELECT uid, cycles, answer FROM record JOIN run ON run.id = record.run "
+                "WHERE uid != ? AND cycles IS NOT NULL",
+                (uid,),
+            )
+            for of, figure, answer in rows:
+                if figure in wanted:
+                    yield of, json.loads(answer)
 
     def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
         """Return what each process of a run said of its clock, by number."""
@@ -169,6 +208,7 @@ class Store:
                 run.machine,
             ),
         )
+        self.agree(run)
         [found] = self._database.execute("SELECT id FROM run WHERE uid = ?", (run.uid,)).fetchone()
         return int(found)
 
