@@ -15,7 +15,7 @@
 # # Which loops of this kernel did the linker hurt?
 #
 # **What this answers:** of all loops of a binary, which run slower than they could because of where
-# the linker put them, on which core, what mends each of them, and does this machine agree?
+# the linker put them, on which core, what fixes each of them, and does this machine agree?
 #
 # A kernel is scanned as any binary is. Here it is one that every machine has, that is read in
 # seconds and whose loops can be measured: the C library that this notebook's Python runs on.
@@ -72,8 +72,8 @@ Page(list(found.summary()))
 
 # %% [markdown]
 # ## How many, and on which core
-# `depends`: the loop's worst place takes 1.05 times the cycles of its best or more. `hurt`: where
-# it lies it takes 1.3 times those of its best place or more. `refused`: loops without a figure, of
+# `depends`: the loop's worst offset takes 1.05 times the cycles of its best or more. `hurt`: where
+# it lies it takes 1.3 times those of its best offset or more. `refused`: loops without a figure, of
 # which the core lacks an instruction, or its tables do.
 
 # %%
@@ -93,21 +93,21 @@ Page(pd.DataFrame(hurt_on.most_common(), columns=["hurt on", "loops"]))
 # ## The worst ones
 # A row a loop and core, ranked by `lost`: the first rows of what `lw.scan(FILE)` returns as a
 # DataFrame. `into`: bytes behind the function's start. `offset`: address of the loop's first byte
-# mod 64. `cycles`, `best`, `worst`: predicted cycles an iteration where it lies, at its best place
+# mod 64. `cycles`, `best`, `worst`: predicted cycles an iteration where it lies, at its best offset
 # and at its worst, with data in the L1 cache and branches predicted. `lost` is cycles - best,
 # `times` is cycles / best. `limit`: what limits it where it lies. `boundary` is in bytes, and
-# `crossed` what of the loop lies across it. `mend`: the smallest change that serves all these
-# cores; "never mind" where none is hurt, however much one loses.
+# `crossed` what of the loop lies across it. `fix`: the smallest change that serves all these
+# cores; "not needed" where none is hurt, however much one loses.
 
 # %%
-first = found.rows(WORST).frame().loc[:, "address":"mend"]
+first = found.rows(WORST).frame().loc[:, "address":"fix"]
 Page(first.drop(columns=["line", "share", "saved", "share_of"]))
 
 # %% [markdown]
 # ## Cycles over the 64 places
 # The loops that are hurt most (or, where none is, lose most), a row each, over code offsets on one
 # core: predicted by the simulator. Before its name stands a loop's rank, behind it the offset where
-# it lies. The stronger the colour, the slower than at its best place; a dot marks what is slower by
+# it lies. The stronger the colour, the slower than at its best one; a dot marks what is slower by
 # more than 2 %. On the right stand the fewest and the most cycles an iteration. Dashed and dotted
 # lines are boundaries of 32 and 16 bytes.
 
@@ -174,15 +174,15 @@ def disassembly(loop):
 pick.show(disassembly)
 
 # %% [markdown]
-# ## The mend, and what it does
-# The smallest change after which every place where the loop may then lie is as good as its best, on
+# ## The fix, and what it does
+# The smallest change after which every offset that the loop may have is as good as its best, on
 # each core that is hurt, and which costs no other more than 1 %. Predicted anew, cycles an
-# iteration: where the loop lies, at its best place, and at the worst that the mend leaves it.
+# iteration: where the loop lies, at its best offset, and at the worst that the fix leaves it.
 
 
 # %%
 def after(number):
-    """Return a loop as its mend leaves it, and the code offsets at which it may then lie."""
+    """Return a loop as its fix leaves it, and the code offsets at which it may then lie."""
     candidate = found.mends[number].candidate
     if candidate is None:
         return None
@@ -192,8 +192,8 @@ def after(number):
     return loop, list(candidate.places)
 
 
-def mended(loop):
-    """Return the mend of a loop at length, and what each core takes without it and with it."""
+def fixed(loop):
+    """Return the fix of a loop at length, and what each core takes without it and with it."""
     number = LOOPS[loop]
     said = found.how(number, found.mends[number]) or found.mends[number].words
     if after(number) is None:
@@ -203,8 +203,8 @@ def mended(loop):
         {
             "microarch": one.core.id,
             "now": one.cycles[number],
-            "best place": one.best[number],
-            "mended": cost([changed], [one.core])[0].table[0][places].max(),
+            "best offset": one.best[number],
+            "fixed": cost([changed], [one.core])[0].table[0][places].max(),
             "places": ", ".join(map(str, places)),
         }
         for one in found.costs
@@ -213,10 +213,10 @@ def mended(loop):
     return [said, table]
 
 
-pick.show(mended)
+pick.show(fixed)
 
 # %% [markdown]
-# The mends of all hurt loops, and the bytes that they add, on average over where the linker may put
+# The fixes of all hurt loops, and the bytes that they add, on average over where the linker may put
 # a routine. `alignment` is 0 for what needs none; `none` says that nothing helps without a loss.
 
 # %%
@@ -226,14 +226,14 @@ mends = pd.DataFrame(
         for mend in found.mends
         if mend.words not in ("", NEVER_MIND)
     ],
-    columns=["mend", "alignment", "bytes"],
+    columns=["fix", "alignment", "bytes"],
 )
-by_kind = mends.groupby(["mend", "alignment"], as_index=False)
+by_kind = mends.groupby(["fix", "alignment"], as_index=False)
 Page(by_kind.agg(loops=("bytes", "size"), expected_bytes=("bytes", "sum")))
 
 # %% [markdown]
 # ## Measured on this machine
-# The loops that this core loses most in, where they lie and at their best place, each with its own
+# The loops that this core loses most in, where they lie and at their best offset, each with its own
 # bytes, in processes of its own: cycles an iteration, predicted for this core (`cycles`, `best`)
 # and measured (`measured`, `measured_best`). `times` is predicted, `measured_times` measured, give
 # or take `uncertainty`. What cannot run by itself has a `reason`, such as an exit that is taken
@@ -250,13 +250,13 @@ except InputError as error:
 Page(parts)
 
 # %% [markdown]
-# Does the mend hold here, too? The first of them that could be measured, as it lies and at the
-# worst place that its mend leaves it, in cycles an iteration.
+# Does the fix hold here, too? The first of them that could be measured, as it lies and at the
+# worst offset that its fix leaves it, in cycles an iteration.
 
 
 # %%
 def mend_measured():
-    """Measure a loop as it is and as its mend leaves it, beside what is predicted of both."""
+    """Measure a loop as it is and as its fix leaves it, beside what is predicted of both."""
     if tried is None or tried["measured"].isna().all():
         return "Skipped: no suspect was measured here."
     [now] = [one for one in found.costs if one.core.id == HOST]
@@ -265,7 +265,7 @@ def mend_measured():
         n for n, state in zip(suspected, tried["status"], strict=True) if state == "ok" and after(n)
     ]
     if not able:
-        return "Skipped: no suspect that was measured here, at one speed, has a mend."
+        return "Skipped: no suspect that was measured here, at one speed, has a fix."
     number = able[0]
     loop, (changed, places) = found.found.loops[number], after(number)
     [new] = cost([changed], [now.core])
@@ -284,7 +284,7 @@ Page(mend_measured())
 # %% [markdown]
 # ## On to the patch
 # Which of these loops matter is for a profile to say: `--profile perf.data` ranks them by the share
-# of all cycles that their best place would save. Of C one tells the compiler what `how` says, for
+# of all cycles that their best offset would save. Of C one tells the compiler what `how` says, for
 # the function or its file. For assembly of a kernel the patch is made and proven:
 #
 #     loopwright scan vmlinux --profile perf.data

@@ -118,7 +118,7 @@ def test_the_table_says_what_was_found_and_left_out(
     assert len(table.splitlines()) == 2 + 2
     assert "64 loop" in table
     assert "5 innermost loops: 4 without calls, 1 that calls (left out)" in summary
-    assert f"zen2: 1 of 3 is hurt by its place ({HURT} times" in summary
+    assert f"zen2: 1 of 3 is hurt by its code offset ({HURT} times" in summary
     assert "sandybridge: 0 of 2" in summary
     assert "1 has no figures: 1 no figures for hlt" in summary
 

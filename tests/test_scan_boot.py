@@ -48,7 +48,9 @@ def test_the_kernel_with_a_patch_boots_and_runs_the_loop(tmp_path: Path) -> None
     root = str(whole_tree("6.12").root)
     made = patching.patch(scan, STOS, root, tmp_path / "out", None, SOMEONE, tier="boot")
     status = {str(row["check"]): str(row["status"]) for row in made.checks}
-    assert status["kernel"] == status["place in the kernel"] == status["loops that ran"] == PASS
+    assert (
+        status["kernel"] == status["code offset in the kernel"] == status["loops that ran"] == PASS
+    )
     assert status["boot: SMAP, neither ERMS nor FSRM"] == PASS
     assert status["sweep zero: no SMAP, ERMS, FSRM"] == PASS
     assert made.file
@@ -99,7 +101,7 @@ def test_what_the_object_does_not_show_the_boot_finds(tmp_path: Path) -> None:
         rows = _rows(Booted(work).checks())
         overlay.put({})
     assert FAIL in [status for status, _ in rows.values()]
-    assert rows["kernel"][0] == rows["place in the kernel"][0] == PASS
+    assert rows["kernel"][0] == rows["code offset in the kernel"][0] == PASS
 
 
 def test_guests_of_arm64_run_aligned_loops(tmp_path: Path) -> None:

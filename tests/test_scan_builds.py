@@ -49,11 +49,11 @@ def test_each_loop_is_what_became_of_it(tmp_path: Path) -> None:
         "was_fine": "hurt",
         "comes": "new",
         "goes": "gone",
-        "was_hurt": "mended",
+        "was_hurt": "fixed",
         "stays": "same",
     }
     rows = lw.compare_builds(a, b, microarch="zen2")
-    assert list(rows["change"]) == ["hurt", "new", "gone", "mended", "same"]
+    assert list(rows["change"]) == ["hurt", "new", "gone", "fixed", "same"]
     first = rows.iloc[0]
     assert (first["offset_a"], first["offset_b"]) == (FINE, HURTS)
     assert (first["cycles_a"], first["cycles_b"], first["percent"]) == (1.0, 2.0, 100.0)

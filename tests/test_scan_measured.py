@@ -60,7 +60,7 @@ def test_a_loop_of_another_machine_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("places", "said"), [([], "1 loops have 0 lists"), ([[64]], "place 64 is not in 0..63")]
+    ("places", "said"), [([], "1 loops have 0 lists"), ([[64]], "code offset 64 is not in 0..63")]
 )
 def test_places_that_make_no_sense_are_named(places, said):
     with pytest.raises(InputError, match=said):

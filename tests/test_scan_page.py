@@ -49,7 +49,7 @@ def test_its_figures_are_those_of_the_rows(scan):
         for loop, at in enumerate(side["at"]):
             row = rows.loc[hex(at), core]
             assert words[side["function"][loop]] == row["function"]
-            assert words[side["mend"][loop]] == row["mend"]
+            assert words[side["fix"][loop]] == row["fix"]
             costs = side["costs"][number]
             found = cycles(side, number, loop)
             states[row["function"], core] = costs["state"][loop]

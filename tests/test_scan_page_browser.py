@@ -142,8 +142,8 @@ def test_filters_change_the_rows_and_say_so(opened):
     choose(opened, "name", "FAR")
     assert texts(opened, f"{ROWS} > th") == ["far"]
     choose(opened, "name", "")
-    choose(opened, "mend", "align 16")
-    assert [mend.split(",")[0] for mend in cells(opened, "mend")] == ["align 16"]
+    choose(opened, "fix", "align 16")
+    assert [fix.split(",")[0] for fix in cells(opened, "fix")] == ["align 16"]
     shared = opened.execute_script("return location.href")
     opened.get("about:blank")
     opened.get(shared)
@@ -204,7 +204,7 @@ def test_its_timeline_steps_by_keyboard(opened):
     chart.send_keys(Keys.HOME, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert opened.find_element("id", "t-events").text.startswith("Cycle 2.")
     slow = chart.text
-    choice.select_by_visible_text("zen2 at offset 0, its best place: 1.00 cycles")
+    choice.select_by_visible_text("zen2 at offset 0, its best one: 1.00 cycles")
     assert chart.text != slow
     origin = opened.find_element("id", "t-origin").text
     assert re.search(r"predict --hex [0-9a-f]{32} --microarch zen2 --offset 0", origin)

@@ -100,7 +100,10 @@ def test_a_change_of_an_instruction_is_found(scan: Scan) -> None:
 
 @pytest.mark.parametrize(
     ("function", "said"),
-    [("nothing", "no loop in a function 'nothing'"), ("clear_page_orig", "hurt by its place")],
+    [
+        ("nothing", "no loop in a function 'nothing'"),
+        ("clear_page_orig", "hurt by its code offset"),
+    ],
 )
 def test_what_needs_no_patch_is_said(scan: Scan, function: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):

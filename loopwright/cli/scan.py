@@ -37,7 +37,7 @@ _SHOWN = 20  # rows of the table where --top is left out
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="What perf script, perf report --sort symbol,srcline or bpftrace print, or a perf.data: "
-    "ranks by the share of all cycles that the best place would save.",
+    "ranks by the share of all cycles that the best code offset would save.",
 )
 @click.option(
     "--top",
@@ -47,7 +47,7 @@ _SHOWN = 20  # rows of the table where --top is left out
 @click.option(
     "--hurt/--lost",
     default=True,
-    help="Rank the loops that their place hurts first (where left out), or all by lost cycles.",
+    help="Rank the loops that their offset hurts first (where left out), or all by lost cycles.",
 )
 @click.option(
     "--fail-over",
@@ -81,15 +81,15 @@ _SHOWN = 20  # rows of the table where --top is left out
     "--measure",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Measure the N loops that lose most on this machine's core, where they lie and at their "
-    "best place; rows are of these.",
+    help="Measure the N loops that lose most on this machine's core, at their code offset and at "
+    "their best one; rows are of these.",
 )
 @click.option(
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE.html",
     help="Also write one page that needs no network: a map of all loops, a table to filter, and of "
-    "each loop its instructions, strip of places and timeline.",
+    "each loop its instructions, strip of code offsets and timeline.",
 )
 @output.formats
 def scan(
@@ -112,16 +112,16 @@ def scan(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Find all loops of a binary, and say which of them their place hurts.
+    """Find all loops of a binary, and say which of them their code offset hurts.
 
     FILE is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or archive, a library
-    or a program, also packed. Loops that their place hurts come first, ranked by the cycles that an
-    iteration loses; below the table stands how the first ones are fixed. What was found and left
+    or a program, also packed. Loops that their offset hurts come first, ranked by the cycles that
+    an iteration loses; below the table stands how the first ones are fixed. What was found and left
     out is said below it, with --csv and --json on stderr. Of a folder, all files with code below it
     are scanned into the table that -o names.
 
-    With FILE_B, another build, it says what got hurt between them, and what was mended. With
-    --patch it makes a kernel patch of the mends of a function, once its object was built with them
+    With FILE_B, another build, it says what got hurt between them, and what was fixed. With
+    --patch it makes a kernel patch of the fixes of a function, once its object was built with them
     and scanned again, with --verify boot also a kernel that was booted and ran the loops: exit code
     1 where that does not hold.
 

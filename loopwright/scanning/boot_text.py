@@ -21,9 +21,9 @@ def body(booted: Booted, rows: _Rows) -> str:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
         f"Booted under {machines.version(work.isa)}, which proves what code does and not how fast: "
-        f"{said['kernel']}, with {said['place in the kernel']} cycles an iteration there. Below: "
-        "how often the loop's first byte was jumped to; the kernel's own tests; read(), write() "
-        "and epoll_wait() with memory that ends at every position."
+        f"{said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
+        "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
+        "read(), write() and epoll_wait() with memory that ends at every position."
     )
     return f"{wrap(kernel)}\n\n{_table(booted, said)}"
 

@@ -48,7 +48,7 @@ class Booted:
         )
         if not (yield Check("kernel", kernel.build)):
             return
-        if not (yield Check("place in the kernel", lambda: self._place(kernel.folder))):
+        if not (yield Check("code offset in the kernel", lambda: self._place(kernel.folder))):
             return
         with tempfile.TemporaryDirectory(prefix="loopwright-boot-") as folder:
             for number, machine in enumerate(kernel.machines):

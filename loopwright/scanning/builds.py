@@ -77,8 +77,8 @@ def answer(asked: Builds) -> Rows:
 
     microarch is as for scan. Loops are paired by function and by their instructions, without
     distances and addresses. Returns a row for each loop and core, the worst news first: function
-    (and bytes behind its start), change ("hurt": its place in file_b hurts it, that in file_a did
-    not; "mended"; "slower" or "faster" by more than 1 % otherwise; "same"; "new", "gone"; "unknown"
+    (and bytes behind its start), change ("hurt": its offset in file_b hurts it, that in file_a did
+    not; "fixed"; "slower" or "faster" by more than 1 % otherwise; "same"; "new", "gone"; "unknown"
     without a figure), microarch, address_a, offset_a (bytes mod 64) and cycles_a (an iteration, as
     predicted) in file_a, the same in file_b, percent (how much slower it is in file_b), best_a,
     best_b (cycles at its best place), file (in an archive), section, line and error.

@@ -23,7 +23,7 @@ TYPES = {
 
 # From the worst news on, as rows are ordered.
 HURT, SLOWER, NEW, GONE, MENDED, FASTER, SAME, UNKNOWN = CHANGES = (
-    "hurt", "slower", "new", "gone", "mended", "faster", "same", "unknown",
+    "hurt", "slower", "new", "gone", "fixed", "faster", "same", "unknown",
 )  # fmt: skip
 _SAME = 1.0  # percent: a difference up to here is none
 

@@ -44,10 +44,12 @@ def measure(
     InputError where there is not a list of places for each loop, or a place is no offset.
     """
     if len(loops) != len(places):
-        raise InputError(f"{len(loops)} loops have {len(places)} lists of places; give one each")
+        raise InputError(
+            f"{len(loops)} loops have {len(places)} lists of code offsets; give one each"
+        )
     wanted = [(n, place) for n, several in enumerate(places) for place in several]
     if wrong := [place for _, place in wanted if place not in range(64)]:
-        raise InputError(f"place {wrong[0]} is not in 0..63")
+        raise InputError(f"code offset {wrong[0]} is not in 0..63")
     blocks = [_block(n, loops[n], place) for n, place in wanted]
     rows = turns.measure(toolchain.host_isa(), blocks, processes, progress)
     for (n, _), row in zip(wanted, rows, strict=True):

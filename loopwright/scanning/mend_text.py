@@ -20,9 +20,9 @@ def text(mend: Mend, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
     the routine up to the loop, whose instructions may be made longer in the place of padding.
     """
     if mend.words == NEVER_MIND:
-        return "never mind: no core that was asked for gains enough"
+        return "not needed: no core asked for gains enough"
     if mend.words == NONE:
-        return f"no mend: {mend.note}"
+        return f"no fix: {mend.note}"
     if mend.candidate is None:
         return ""
     parts = [_how(mend.candidate, loop, alike, before), _brings(mend)]

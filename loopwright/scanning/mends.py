@@ -17,7 +17,7 @@ LOSS = 1.01  # times what a core takes now: what a mend or a patch may cost it
 _GAIN = 1.1  # times faster on each core that is hurt: what a mend has to bring that is not good
 _NEAR = 1e-9  # cycles are sums of whole ones over iterations
 
-NEVER_MIND, NONE = "never mind", "none"
+NEVER_MIND, NONE = "not needed", "none"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Effect:
 class Mend:
     """What to do about a loop: in few words, and what it costs and brings.
 
-    candidate is None where there is nothing to do ("never mind"), nothing that helps ("none") or no
+    candidate is None where there is nothing to do ("not needed"), nothing that helps ("none") or no
     core with a figure (""). effects are by core; note says what the mend leaves open, or which core
     stands in the way. aligned is what the start of the routine is known to be a multiple of.
     """
@@ -68,7 +68,7 @@ def costs_more(after: float, before: float) -> bool:
     return after > LOSS * before + _NEAR
 
 
-_SPLIT = "its parts lie more than 64 KiB apart, and a linker places each on its own"
+_SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
 
 # By core, the cycles at each place.
 _Table = Mapping[str, np.ndarray]
@@ -145,7 +145,7 @@ def _mend(
     harmless = [pair for pair in tried if all(e.harmless for e in pair[1].values())]
     nearest = min(harmless, key=lambda pair: _distance(pair[1]), default=None)
     if nearest and all(e.now >= _GAIN * e.after for e in _hurt(nearest[1])):
-        left = f"nearest to its best place that all cores allow: {_distance(nearest[1]):.2f} times"
+        left = f"nearest to its best offset that all cores allow: {_distance(nearest[1]):.2f} times"
         return Mend(nearest[0].words, *nearest, left, aligned)
     return Mend(NONE, None, {}, _why_none(tried), aligned)
 
@@ -178,4 +178,4 @@ def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
             worse = {c: e.after / e.now for c, e in effects.items() if not e.harmless}
             said = ", ".join(f"{core} {100 * (by - 1):+.0f} %" for core, by in worse.items())
             return f"{one.words} would do, but for {said}"
-    return "no place that it can be brought to is good"
+    return "no code offset that it can be moved to is good"

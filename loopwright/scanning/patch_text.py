@@ -34,9 +34,9 @@ def body(work: Work, mends: Mapping[int, Mend], scanned: Path, proven: Sequence[
         parts.append(_table(work, b, mend))
     parts.append(
         wrap(
-            "There: cycles an iteration in that file; best: at the best place of a line; before "
-            f"and patched: at the places where a linker may put {work.object}, with data in the L1 "
-            f"cache. Predicted by {Pipeline().version()}, not measured on hardware."
+            "There: cycles an iteration in that file; best: at the best code offset; before "
+            f"and patched: at the code offsets that a linker may give {work.object}, with data in "
+            f"the L1 cache. Predicted by {Pipeline().version()}, not measured on hardware."
         )
     )
     built = f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."
@@ -61,8 +61,8 @@ def _why(work: Work, number: int, label: str, mend: Mend, nops: str, scanned: st
         f"The loop of {work.function}() at {label} ({loop.length} bytes) lies at code offset "
         f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
         f"{spread([e.now for e in hurt])} cycles an iteration on {', '.join(cores)}; at its best "
-        f"place {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, after "
-        f"which no place hurts it: {_bytes(candidate)}, {nops}."
+        f"code offset {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, "
+        f"after which no code offset hurts it: {_bytes(candidate)}, {nops}."
     )
 
 

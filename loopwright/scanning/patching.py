@@ -101,7 +101,7 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Mend]]:
     hurt = _hurt(scan, mine, 0)
     cores = ", ".join(one.core.id for one in scan.costs)
     if not hurt:
-        raise InputError(f"no loop of {function} in {where} is hurt by its place on {cores}")
+        raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Mend]] = []
     for least in candidates.ALIGNMENTS:
         wishes = {n: mend for n, mend in _hurt(scan, mine, least).items() if mend.candidate}
@@ -109,7 +109,7 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Mend]]:
             choices.append(wishes)
     if not choices[0]:
         notes = "; ".join(dict.fromkeys(mend.note for mend in hurt.values()))
-        raise InputError(f"no alignment mends the loops of {function} in {where}: {notes}")
+        raise InputError(f"no alignment fixes the loops of {function} in {where}: {notes}")
     return choices
 
 

@@ -32,7 +32,7 @@ COLUMNS = (
     "limit",
     "boundary",
     "crossed",
-    "mend",
+    "fix",
     "how",
     "bytes",
     "path",

@@ -115,7 +115,7 @@ class Work:
             ("find the loop", self._find),
             ("build", self._change),
             ("same instructions", self._same),
-            ("place", self._place),
+            ("code offset", self._place),
             ("other loops", self._others),
         ):
             if not (yield Check(name, run)):
@@ -231,10 +231,10 @@ class Work:
             if not faster:
                 where = self.before.loops[n].where
                 raise CheckError(
-                    f"{where} of the tree's own object is hurt at no place that it may have: "
+                    f"{where} of the tree's own object is hurt at no code offset that it may have: "
                     f"{', '.join(said)}"
                 )
-        return f"cycles an iteration at the worst place: {', '.join(said)}"
+        return f"cycles an iteration at the worst code offset: {', '.join(said)}"
 
     def _others(self) -> str:
         """Hold every other loop of the object to what it takes at its places, worst and mean."""

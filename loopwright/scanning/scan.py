@@ -135,10 +135,11 @@ class Scan:
             loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
             yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"
         for core, counts in zip(self.costs, rank.summary(self.costs), strict=True):
-            hurt = "is hurt by its place" if counts["hurt"] == 1 else "are hurt by their place"
+            hurt = "is hurt by its" if counts["hurt"] == 1 else "are hurt by their"
             yield (
-                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} {hurt} ({HURT} times "
-                f"the best or more), {counted(counts['depends'], 'depends', 'depend')} on it "
+                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} {hurt} code offset "
+                f"({HURT} times the best or more), "
+                f"{counted(counts['depends'], 'depends', 'depend')} on it "
                 f"({INDIFFERENT} times from best to worst)"
             )
             yield from _refused(core)
@@ -167,7 +168,7 @@ def scanned(asked: Question) -> Scan:
 
 
 def answer(asked: Question) -> Rows:
-    """Find all innermost loops of a binary, and predict each where it lies and at all other places.
+    """Find all innermost loops of a binary, and predict each at its code offset and at all others.
 
     file is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or an archive of them,
     a shared library or a program, also packed; symbols a System.map or what /proc/kallsyms shows,
@@ -175,18 +176,18 @@ def answer(asked: Question) -> Rows:
     patch into its text on a CPU with just these; left out, text is as it was linked. microarch is
     "ID[,ID]" or "all"; left out, the targets of the code's ISA. profile is what perf script, perf
     report --sort symbol,srcline or bpftrace print of this build, or a perf.data: rows are then
-    ranked by the share of all cycles that the best place would save. top is how many rows; left
-    out, all. hurt puts loops that their place hurts first, else the order is by lost cycles alone.
+    ranked by the share of all cycles that the best offset would save. top is how many rows; left
+    out, all. hurt puts loops that their offset hurts first, else the order is by lost cycles alone.
 
     Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
     an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod
     64), microarch, cycles (an iteration along the likely path, data in the L1 cache), best and
-    worst (at any other place of a line), lost (cycles - best), times (cycles / best); share (of
-    all cycles of a profile, in percent), saved (at its best place, in percent of all cycles) and
+    worst (at any other offset in a line), lost (cycles - best), times (cycles / best); share (of
+    all cycles of a profile, in percent), saved (at its best offset, in percent of all cycles) and
     share_of ("loop", or "routine" where the profile knows no more: at most so much); limit (what
     limits it here, named of hurt loops, and of all where top is given), boundary (bytes, where one
-    hurts it) and crossed (what of the loop crosses it), mend (the smallest change that helps on all
-    cores asked for and costs none of them more than 1 %: "never mind" where none is hurt, "none"
+    hurts it) and crossed (what of the loop crosses it), fix (the smallest change that helps on all
+    cores asked for and costs none of them more than 1 %: "not needed" where none is hurt, "none"
     where none helps), how (that at length: what to write, or to tell a compiler, and what it costs
     and brings), bytes (from its first to its last), path
     (the stretches of it that an iteration executes), exits (addresses of conditional branches that

@@ -18,7 +18,9 @@ from loopwright.scanning.measured import measure
 from loopwright.scanning.scan import Scan
 from loopwright.scanning.words import counted
 
-CONFIRMED = 1.2  # times as long as at the best place, from which on a measurement calls a loop hurt
+CONFIRMED = (
+    1.2  # times as long as at the best code offset, from which on a measurement calls a loop hurt
+)
 
 COLUMNS = [
     "address",
@@ -91,8 +93,8 @@ def summary(rows: pd.DataFrame) -> Iterator[str]:
     confirmed = int((figures["measured_times"] >= CONFIRMED).sum())
     yield (
         f"measured here: {len(figures)} of {counted(len(rows), 'suspect')}, of which "
-        f"{counted(confirmed, 'takes', 'take')} {CONFIRMED} times as long as at the best place, "
-        "or more"
+        f"{counted(confirmed, 'takes', 'take')} {CONFIRMED} times as long as at the best "
+        "code offset, or more"
     )
     refused = rows[rows["status"] == "refused"]["reason"]
     for why, count in refused.str.split(r": | at \+").str[0].value_counts().items():

@@ -25,7 +25,7 @@ def show(rows: Rows) -> None:
             "share of": row["share_of"],
             "limit": row["limit"].partition(" through ")[0],
             "boundary": _boundary(row["boundary"], row["crossed"]),
-            "mend": row["mend"],
+            "fix": row["fix"],
             "error": row["error"],
         }
         for row in rows.records()

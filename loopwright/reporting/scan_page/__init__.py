@@ -122,7 +122,7 @@ def _page(
         scans=scans,
         cores=cores,
         states=STATES[kind],
-        mends=sorted({texts[n] for n in sides[0]["kind"]} - {""}),
+        fixes=sorted({texts[n] for n in sides[0]["kind"]} - {""}),
         sections=sorted({texts[name] for _, name, *_ in sides[0]["sections"]}),
         files=sorted({texts[file] for file, *_ in sides[0]["sections"]} - {""}),
         loops=len(sides[0]["at"]),

@@ -10,7 +10,7 @@ _HEADS = {
     "offset_b": "B: code offset, B", "cycles": "cycles/iteration", "best": "at best",
     "worst": "at worst", "cycles_a": "A: cycles/iteration", "cycles_b": "B: cycles/iteration",
     "percent": "slower by, %", "share": "share of all cycles, %", "saved": "would save, %",
-    "limit": "limit", "mend": "mend", "error": "error",
+    "limit": "limit", "fix": "fix", "error": "error",
 }  # fmt: skip
 _NUMBERS = {
     "into": 0, "offset": 0, "offset_a": 0, "offset_b": 0, "cycles": 2, "best": 2, "worst": 2,

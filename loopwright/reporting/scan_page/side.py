@@ -50,7 +50,7 @@ class Side:
             "into": [loop.into for loop in loops],
             "line": [number(self.scan.source.of(loop)) for loop in loops],
             "bytes": [loop.length for loop in loops],
-            "mend": [number(mends[n].words) for n in self.numbers],
+            "fix": [number(mends[n].words) for n in self.numbers],
             "kind": [number(_kind(mends[n])) for n in self.numbers],
             "share": [round(weights.shares[n], 4) for n in self.numbers] if weights else None,
             "whole": [m for m, n in enumerate(self.numbers) if weights and n in weights.whole],

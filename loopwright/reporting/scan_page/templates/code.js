@@ -60,7 +60,7 @@ const code = (() => {
     });
     for (const one of edges.filter((e) => e.x === behind)) body.append(edge(side, n, one));
     const caption = `An iteration of ${side.where(n)}: instructions on its likely path, with boundaries of 64 bytes and those that hurt`;
-    const heads = ["address, place in the loop", "bytes", "instruction", "remark"];
+    const heads = ["address, offset in the loop", "bytes", "instruction", "remark"];
     const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
     return box(
       element("table", { class: "code" }, element("caption", {}, caption), element("thead", {}, head), body),

@@ -21,8 +21,8 @@ const loop = (() => {
       out.push(fact("Share", `${figure(side.share[n])} % of all cycles of the profile${of}`));
     }
     if (side === scan.shown) {
-      const how = of?.how ? coded(of.how) : [words[side.mend[n]] || "no core has a figure"];
-      out.push(fact("Mend", ...how));
+      const how = of?.how ? coded(of.how) : [words[side.fix[n]] || "no core has a figure"];
+      out.push(fact("Fix", ...how));
     }
     return element("dl", { class: "facts" }, ...out);
   }
@@ -57,7 +57,7 @@ const loop = (() => {
     if (!choices.length) return element("p", { class: "note" }, "There is no timeline: no core has a figure.");
     const label = ({ c, offset }) => {
       const cycles = side.strip(c, n)[offset / scan.step];
-      return `${cores[c]} at offset ${offset}, ${offset === side.offset(n) ? "where it lies" : "its best place"}: ${figure(cycles)} cycles`;
+      return `${cores[c]} at offset ${offset}, ${offset === side.offset(n) ? "where it lies" : "its best one"}: ${figure(cycles)} cycles`;
     };
     const first = Math.max(choices.findIndex((one) => one.c === core), 0);
     const select = element("select", {}, ...choices.map((one, k) => new Option(label(one), k, k === first, k === first)));

@@ -41,7 +41,7 @@ const maps = (() => {
 
   function said(row) {
     const cost = shown.cost(row.core, row.b);
-    const cycles = cost ? `${figure(cost.here)} cycles an iteration on ${cores[row.core]}, ${figure(cost.best)} at its best place` : `no figure on ${cores[row.core]}`;
+    const cycles = cost ? `${figure(cost.here)} cycles an iteration on ${cores[row.core]}, ${figure(cost.best)} at its best code offset` : `no figure on ${cores[row.core]}`;
     const share = scan.weighed ? `, ${figure(shown.share[row.b])} % of all cycles` : "";
     return `${shown.where(row.b)} at ${shown.hex(row.b)}: ${states.get(row.state).word}, ${cycles}${share}`;
   }

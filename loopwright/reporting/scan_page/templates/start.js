@@ -16,7 +16,7 @@
     const [side, n] = scan.of(row);
     return (!choice.core || cores[row.core] === choice.core)
       && (!choice.state || (choice.state === "changed" ? scan.changed(row) : row.state === choice.state))
-      && (!choice.mend || (side === shown && words[side.kind[n]] === choice.mend))
+      && (!choice.fix || (side === shown && words[side.kind[n]] === choice.fix))
       && (!choice.section || side.sectionName(n) === choice.section)
       && (!choice.file || side.file(n) === choice.file);
   }

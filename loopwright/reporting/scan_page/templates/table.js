@@ -29,7 +29,7 @@ const table = (() => {
   const name = { head: "loop", ...text((row) => { const [s, n] = own(row); return s.where(n); }) };
   const core = { head: "core", ...text((row) => cores[row.core]) };
   const state = { head: scan.builds ? "change" : "state", get: (row) => scan.data.states.findIndex(([key]) => key === row.state), text: (row) => states.get(row.state).word };
-  const mend = { head: "mend", ...text((row) => (row.b >= 0 ? words[shown.mend[row.b]] : "")), wide: true };
+  const fix = { head: "fix", ...text((row) => (row.b >= 0 ? words[shown.fix[row.b]] : "")), wide: true };
   const error = (row) => { const [s, n] = own(row); return words[s.costs[row.core].error[n]] ?? ""; };
   const share = (row) => shown.share[row.b];
   const saved = (row) => { const c = cost(row); return c ? (share(row) * c.lost) / c.here : undefined; };
@@ -43,7 +43,7 @@ const table = (() => {
     { head: "B: at best", ...number((row) => cost(row)?.best) },
     { head: "A: address", ...address((row) => [before, row.a]) },
     { head: "B: address", ...address((row) => [shown, row.b]) },
-    { head: "B: boundary", ...text(boundary) }, mend, { head: "why no figure", ...text(error) },
+    { head: "B: boundary", ...text(boundary) }, fix, { head: "why no figure", ...text(error) },
   ] : [
     name, { head: "member", ...text(file) }, { head: "address", ...address(own) }, core, state,
     ...(scan.weighed ? [
@@ -56,7 +56,7 @@ const table = (() => {
     { head: "at worst", ...number((row) => cost(row)?.worst) },
     { head: "lost", ...number((row) => cost(row)?.lost) },
     { head: "times best", ...number((row) => cost(row)?.times) },
-    mend, { head: "boundary", ...text(boundary) }, { head: "limit", ...text(limit), wide: true },
+    fix, { head: "boundary", ...text(boundary) }, { head: "limit", ...text(limit), wide: true },
     { head: "why no figure", ...text(error) },
   ];
   // What no row has has no column.
@@ -110,7 +110,7 @@ const table = (() => {
     const until = Math.min(from + AT_ONCE, rows.length);
     caption.textContent = scan.builds
       ? "Loops of both builds on each core: cycles an iteration, predicted; press a head to sort, a loop to open it."
-      : "Loops on each core: cycles an iteration where they lie, at their best and at their worst place, predicted; press a head to sort, a loop to open it.";
+      : "Loops on each core: cycles an iteration at their code offset, at their best and at their worst one, predicted; press a head to sort, a loop to open it.";
     body.replaceChildren(...rows.slice(from, until).map(line));
     where.textContent = rows.length ? `rows ${count(from + 1)} to ${count(until)} of ${count(rows.length)}` : "no rows";
     [from > 0, from > 0, until < rows.length, until < rows.length].forEach((can, n) => { pages[n].disabled = !can; });
