@@ -172,7 +172,7 @@ def test_no_two_statements_of_a_report_exclude_each_other(seed):
         assert won == (judged.doubt == ""), name
         assert won == (judged.proof != ""), name
         if won:
-            assert figures_of(judged.proof) == figures_of(str(row["reason"]).split(";  on")[0])
+            assert figures_of(judged.proof) == figures_of(str(row["reason"]).split("; on ")[0])
             assert "Slower on:" not in verdict
     if not row["winner"]:
         assert "slower on no judged core" not in text

@@ -44,8 +44,8 @@ _Sizes = Mapping[int, tuple[Status, Speed]]
 def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
     """Return the bands of each judged core, then those that hold on every core, ascending.
 
-    Variants that need what a core lacks have bands of their own, under that condition. A core on
-    which points of a measurement are missing has none.
+    Variants that need what a core lacks have bands of their own, under that condition, where they
+    change anything. A core on which points of a measurement are missing has none.
     """
     out: list[Band] = []
     asked = [core.id for core in found.targets]
@@ -64,7 +64,7 @@ def of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
         if len(known) > 1 and all(core in known for core in asked):
             every = _every(known, asked)
             out += _stretches(every, routine.baseline, EVERY, condition, None)
-    return out
+    return told_apart(out)
 
 
 def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
@@ -164,6 +164,18 @@ def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
         out[n] = replace(out[n], high=edge)
         out[n + 1] = replace(out[n + 1], low=edge)
     return out
+
+
+def told_apart(bands: Sequence[Band]) -> list[Band]:
+    """Leave out the bands of a core under a condition where they are those without it."""
+    of: dict[tuple[str, str], list[Band]] = {}
+    for one in bands:
+        of.setdefault((one.core, one.condition), []).append(replace(one, condition=""))
+    return [
+        one
+        for one in bands
+        if not one.condition or of[one.core, one.condition] != of.get((one.core, ""))
+    ]
 
 
 def won(bands: Sequence[Band]) -> list[Band]:

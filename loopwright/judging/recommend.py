@@ -135,7 +135,7 @@ class Answer:
             )
         if self.kind is Kind.SPLIT:
             parts: dict[str, list[str]] = {}
-            for band in bands.won(self.drawn):
+            for band in bands.told_apart(bands.won(self.drawn)):
                 where = f"{band.core} where {band.condition}" if band.condition else band.core
                 parts.setdefault(where, []).append(wording.band(band))
             for case in self.cases if not parts else ():
