@@ -49,7 +49,7 @@ def test_blocks_that_meet_take_as_long_on_what_was_learned(learned, name, monkey
     trials = [Trial(bytes.fromhex(BLOCKS[name]), "unrolled")]
     (true,) = Simulated(core, {"front_end": "ideal"}, noise=0).measure(trials)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
-    (mine,) = Simulated(f"simulated-{core}", noise=0).measure(trials)
+    (mine,) = Simulated(f"simulated-{core}", {"front_end": "ideal"}, noise=0).measure(trials)
     assert not mine.refused
     assert mine.cycles == pytest.approx(true.cycles, rel=0.08, abs=0.05)
 

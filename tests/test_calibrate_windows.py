@@ -1,5 +1,6 @@
 """Windows of a simulated core are found again: reorder buffer, scheduler, store queue."""
 
+import re
 import tomllib
 
 import calibrations
@@ -20,6 +21,11 @@ from loopwright.calibrating.machines.machine import Timing
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import floods
 from loopwright.predicting.forms import forms as table
+
+ONE_SCHEDULER = {
+    "neoverse-n1": {"scheduler.pools": ""},
+    "tsv110": {"scheduler.pools": ""},
+}  # the other cores have one
 
 
 def measured(machine):
@@ -50,7 +56,7 @@ def holds(window, true):
 )
 def test_reorder_buffer_and_scheduler_are_exact(core, buffer, entries, whole):
     settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
-    found = measured(Simulated(core, settings))
+    found = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {})))
     for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
         window = found.found[name]
         assert holds(window, true), window
@@ -65,7 +71,7 @@ def test_reorder_buffer_and_scheduler_are_exact(core, buffer, entries, whole):
 def test_short_chains_leave_a_range_that_says_so(core, buffer, entries):
     settings = {"retire.reorder_buffer": str(buffer), "scheduler.entries": str(entries)}
     for seed in range(3):
-        found = measured(Simulated(core, settings, seed=seed)).found
+        found = measured(Simulated(core, settings | ONE_SCHEDULER.get(core, {}), seed=seed)).found
         for name, true in ((BUFFER, buffer), (SCHEDULER, entries)):
             assert holds(found[name], true), found[name]
             assert found[name].high - found[name].low <= 5
@@ -81,11 +87,22 @@ def test_rename_that_does_not_wait_for_whole_groups_is_told():
 
 @pytest.mark.parametrize(("core", "buffer"), [("neoverse-n1", 128), ("tsv110", 97)])
 def test_what_the_reorder_buffer_hides_is_a_bound(core, buffer):
-    found = measured(Simulated(core)).found
+    found = measured(Simulated(core, ONE_SCHEDULER[core])).found
     assert holds(found[BUFFER], buffer)
     assert found[SCHEDULER].least
     assert buffer - 10 <= found[SCHEDULER].low <= buffer
     assert "reorder buffer first" in found[SCHEDULER].note
+
+
+@pytest.mark.parametrize(("core", "entries"), [("neoverse-n1", 40), ("tsv110", 33)])
+def test_schedulers_of_integer_and_vector_uops_are_told_apart(core, entries):
+    found = measured(Simulated(core, {"scheduler.pool_entries": str(entries)})).found[SCHEDULER]
+    general, vector, both = map(int, re.findall(r"(\d+) that compute", found.note))
+    assert "of several schedulers" in found.note
+    assert abs(general - entries) <= 1
+    assert abs(vector - entries) <= 1
+    assert abs(both - 2 * entries) <= 1
+    assert found.value == both
 
 
 def test_what_no_loop_fills_is_a_bound():

@@ -12,11 +12,11 @@ from loopwright.calibrating import kernels
 from loopwright.calibrating.forms.form import BASE, INDEX, Form, Operand
 from loopwright.calibrating.forms.kit import Kit
 
-_TURNS = 6  # copies of a form whose result is its own operand
 _UPDATED = 16  # copies of what changes memory, before it changes a place again
 _ONE, _CROSSING = 0.5, 1.0  # cycles at most of what gives new values or carries them, by itself
 _FEW = 0.34  # the same of what carries within a kind
 _MOST_OPERANDS = 8
+TURNS = 6  # copies of a form whose result is its own operand
 _MOVES = ("mov", "vmov", "fmov")
 
 
@@ -45,7 +45,7 @@ class Chain:
     @property
     def repeated(self) -> bool:
         """Say whether it has copies of the form alone, of which each waits for the one before."""
-        return self.direct and self.copies == _TURNS
+        return self.direct and self.copies == TURNS
 
     @property
     def updates(self) -> bool:
@@ -90,6 +90,22 @@ def pairs(form: Form) -> list[tuple[Operand, Operand]]:
     return [(s, t) for s, t in every if s.label == BASE or not form.twin]
 
 
+def results(form: Form) -> list[Operand]:
+    """Return the result of a form that reads registers and only writes another, none of others.
+
+    Moves are left out: what moves a register waits for it alone, and may be gone at rename.
+    """
+    if form.memory or form.mnemonic.startswith(_MOVES) or not any(o.read for o in form.chosen):
+        return []
+    written = [one for one in form.chosen if one.written]
+    return [] if len(written) != 1 or written[0].read else written
+
+
+def rewritten(form: Form) -> list[bytes]:
+    """Return copies of a form that write one register, and read others that are never written."""
+    return [form.encode(kernels.registers(form, {}))] * TURNS
+
+
 def chain(form: Form, source: Operand, target: Operand) -> Chain:
     """Return the kernels of a pair of operands."""
     given = {}
@@ -121,7 +137,7 @@ def chain(form: Form, source: Operand, target: Operand) -> Chain:
         if source.kind != "flags" and source.fixed is None:
             cut = _free(form, body[:-1])
             more = _ONE * (len(body) - 1)
-            return Chain(form, source, target, [b"".join(body)] * _TURNS, cut, more, _TURNS)
+            return Chain(form, source, target, [b"".join(body)] * TURNS, cut, more, TURNS)
         return Chain(form, source, target, body, cut, _ONE * (len(cut) - 1))
     if form.memory and source.label == BASE:
         back = _hold(form.kit, target.kind, last, first)
@@ -167,13 +183,13 @@ def _ring(form: Form, source: Operand, target: Operand, numbers: Mapping[str, in
     ]
     anew = kernels.fresh(form.kit, [*others, source], numbers)
     more = _ONE * len(anew)
-    return Chain(form, source, target, waiting * (_TURNS // 2), _free(form, anew), more, _TURNS)
+    return Chain(form, source, target, waiting * (TURNS // 2), _free(form, anew), more, TURNS)
 
 
 def _free(form: Form, before: Sequence[bytes]) -> list[bytes]:
     """Return as many copies as are in a chain that do not wait for each other."""
     instances = kernels.Instances()
-    return [b"".join([*before, instances.of(form)]) for _ in range(_TURNS)]
+    return [b"".join([*before, instances.of(form)]) for _ in range(TURNS)]
 
 
 def _through_updates(

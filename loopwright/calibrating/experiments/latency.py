@@ -11,6 +11,7 @@ take a cycle each, through register and flags, tell the way to flags apart, whic
 be 1 cycle; trips to vectors are taken to be as long as those from them.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ _APART = 0.95  # share of a chain's cycles that its kernel takes without it, whe
 _CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
 _PROLONGED = 6.0  # cycles alone of what longer chains are tried for
 _LEAST = 0.5  # cycles of what computes flags
+_LEAST_UPDATE = 0.8  # cycles of each of repeated changes of one word that wait
 ALL = "*"  # the target of a latency to all that is written
 STORED = "m"  # the same to what is stored
 
@@ -93,6 +95,8 @@ def measure(
     _otherwise(times, every, out, "unrolled", _straight)
     _prolong(laboratory, every, out, alone, carrying)
     updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
+    for name, rewritten in _of_results(laboratory, forms, alone).items():
+        out[name] += rewritten
     for form in forms:
         known = [*out[form.name], *updates.get(form.name, [])]
         out[form.name] = _plain(_with_twin(form, known, out.get(form.twin, [])))
@@ -198,27 +202,57 @@ def _prolong(
             mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
 
 
+def _of_results(
+    laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
+) -> dict[str, list[Latency]]:
+    """Return the latency from registers that a form only writes, where it waits for them.
+
+    Such false output dependencies are those of popcnt on cores before Ice Lake, for example.
+    """
+    asked = [(form, result) for form in forms for result in chains.results(form)]
+    figures = laboratory.time([chains.rewritten(form) for form, _ in asked])
+    out: dict[str, list[Latency]] = {}
+    for (form, result), figure in zip(asked, figures, strict=True):
+        cycles, error = figure.cycles / chains.TURNS, figure.uncertainty / chains.TURNS
+        waits = bool(figure) and alone[form.name] <= _APART * cycles - _WHOLE
+        if waits and abs(cycles - round(cycles)) <= max(_WHOLE, 3 * error):
+            label = result.label
+            out[form.name] = [Latency(label, label, round(cycles), cycles, error)]
+    return out
+
+
 def _of_updates(
     laboratory: Laboratory, forms: Sequence[Form], loads: Sequence[Latency]
 ) -> dict[str, list[Latency]]:
     """Return the latency from an address to what is stored there, of forms that change memory.
 
-    A load, and what computes: by how much longer a change of one place again and again takes than
-    an addition to it does, which computes in a cycle.
+    It is that of a load, a cycle, and the difference between repeated changes of one word by the
+    form and by an addition. Cores that rename memory may do so for additions of constants alone:
+    of the two additions, the one whose cycles are nearer is compared. Changes that take less than
+    a cycle each do not wait for each other: their latency is 0.
     """
     load = next((one for one in loads if one.plain), None)
     named = {form.name: form for form in forms}
     some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
-    update = laboratory.kit.UPDATE
-    plain = {f.name: named.get(update.format(f.memory.bits)) for f in some if f.memory}
-    asked = list(dict.fromkeys([*some, *(one for one in plain.values() if one)]))
+    adds = laboratory.kit.ADDITIONS
+    names = {f.name: [a.format(f.memory.bits) for a in adds] for f in some if f.memory}
+    additions = {n: [named[one] for one in names[n] if one in named] for n in names}
+    asked = list(dict.fromkeys([*some, *itertools.chain.from_iterable(additions.values())]))
     answers = laboratory.time([[kernels.apart(form)] for form in asked])
     figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
     out = {}
     for form in some:
-        figure, other = figures[form.name], plain[form.name]
-        if load and other and figure and (added := figures[other.name]):
-            cycles = load.measured + 1 + figure.cycles - added.cycles
+        figure = figures[form.name]
+        apart = {
+            one: abs(figures[one.name].cycles - figure.cycles)
+            for one in sorted(additions[form.name], key=lambda one: one is not form)
+            if figure and figures[one.name]
+        }
+        if load and apart:
+            other = min(apart, key=lambda one: apart[one])
+            added = figures[other.name]
+            waits = figure.cycles >= _LEAST_UPDATE
+            cycles = load.measured + 1 + figure.cycles - added.cycles if waits else 0.0
             error = (load.uncertainty**2 + figure.uncertainty**2 + added.uncertainty**2) ** 0.5
             bound = abs(cycles - round(cycles)) > max(_WHOLE, 3 * error)
             said = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
@@ -251,7 +285,7 @@ def _plain(latencies: Sequence[Latency]) -> list[Latency]:
 
 def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
     """Return latencies of a form with memory, between registers those of its twin if not known."""
-    read = {o.label for o in form.operands if o.read}
+    read = {o.label for o in form.operands if o.read or o.written}
     written = {STORED, *(o.label for o in form.operands if o.written)}
     plain = {(one.source, one.target) for one in known if one.plain}
     bounds = {(one.source, one.target): one.measured for one in known if one.bound}

@@ -37,7 +37,7 @@ FORWARDS: Mapping[str, tuple[str, str]] = {
     "a part": ("str x,[x,i]", "ldr w,[x,i]"),
     "more than was stored": ("str w,[x,i]", "ldr x,[x,i]"),
 }
-UPDATE = ""
+ADDITIONS: Sequence[str] = ()
 UPDATES: Mapping[str, str] = {}
 # To what follows them. Flags are clear at first, and the count of trips leaves them; cbz is of what
 # counts, and bits of pointers to lines are clear.

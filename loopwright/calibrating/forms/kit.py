@@ -56,7 +56,7 @@ class Kit(Protocol):
     STORE: str
     LOADS: Mapping[str, str]  # forms that only load, by the parameter that their latency is
     FORWARDS: Mapping[str, tuple[str, str]]  # a store and a load of its place, by what it shows
-    UPDATE: str  # name of the form that adds a register to memory of so many bits
+    ADDITIONS: Sequence[str]  # forms that add a register, or a constant, to memory of so many bits
     UPDATES: Mapping[str, str]  # forms that add a cycle to what they read from memory
     ADDED: str  # name of the form that adds any constant; "" where rename never does
     RENAMED: Sequence[str]  # forms that add a constant below 128, which rename does on some cores

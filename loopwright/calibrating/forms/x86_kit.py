@@ -32,7 +32,7 @@ FORWARDS: Mapping[str, tuple[str, str]] = {
     "a part": ("mov m64,r64", "mov r32,m32"),
     "more than was stored": ("mov m32,r32", "mov r64,m64"),
 }
-UPDATE = "add m{0},r{0}"
+ADDITIONS: Sequence[str] = ("add m{0},r{0}", "add m{0},i8")
 UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
 ADDED = "add r64,i32"
 RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")

@@ -105,7 +105,7 @@ pub fn forms(mut allocated: impl FnMut(u32) -> bool) -> (Vec<Form>, Vec<String>)
 fn definitions() -> Vec<&'static Insn> {
     let mut found = BTreeMap::new();
     for high in 0..1u32 << 22 {
-        for low in [1 << RD | 2 << RN, 2 << RN, 16 | 2 << RN] {
+        for low in [1 << RD | 2 << RN, 2 << RN, 16 | 2 << RN, 1 << RD] {
             let Some(opcode) = decoder::decode(high << 10 | low) else {
                 continue;
             };
