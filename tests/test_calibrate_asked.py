@@ -10,8 +10,8 @@ from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import learn
 from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import floods
-from loopwright.calibrating.ports.floods import Asked, Flood
+from loopwright.calibrating.ports import blockers
+from loopwright.calibrating.ports.blockers import Asked, Blocking
 from loopwright.calibrating.verb import chosen
 
 MNEMONICS = ["add", "imul", "shl", "paddd", "mulps", "pshufd", "movq", "mov", "vpand", "lea.bid",
@@ -117,12 +117,14 @@ def test_microcode_does_not_look_like_uops_of_other_ports():
     laboratory = Laboratory(Simulated("zen2", noise=0))
     forms = forms_of(laboratory.machine)
     shift, vector = forms["shld r64,r64,i8"], forms["movq x,x"]
-    flood = Flood(4, ((vector, 4),))
-    (short,) = floods.measure(laboratory, [Asked(shift, flood, 4)])
-    assert short.measured > 1  # dispatch binds, as floods and form take more places than there are
-    (long,) = floods.measure(laboratory, [floods.within(shift, flood, 4, 11, 5)])
+    blocking = Blocking(4, ((vector, 4),))
+    (short,) = blockers.measure(laboratory, [Asked(shift, blocking, 4)])
+    assert (
+        short.measured > 1
+    )  # dispatch binds, as blockers and form take more places than there are
+    (long,) = blockers.measure(laboratory, [blockers.within(shift, blocking, 4, 11, 5)])
     assert long.measured == pytest.approx(0, abs=0.1)
-    assert floods.within(shift, flood, 4, 40, 5) is None
+    assert blockers.within(shift, blocking, 4, 40, 5) is None
 
 
 @pytest.mark.parametrize("core", ["skylake", "goldencove", "zen2", "neoverse-n1"])

@@ -8,10 +8,10 @@ from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import branches, narrow, stack
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.choices import Case, Listed, Numbers
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.floods import Surplus
 
 
 def laboratory(core, settings=None):
@@ -98,11 +98,11 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
         ((4.7, 3.0, 0.0), 5, None),
     ],
 )
-def test_the_fewest_uops_explain_floods_that_are_longer(measured, places, found):
+def test_the_fewest_uops_explain_blockers_that_are_longer(measured, places, found):
     _, forms = laboratory("skylake")
     named = {"mov r64,i64": {0, 1, 2, 3}, "bt r32,i8": {2, 3}, "cmovb r64,r64": {0, 1}}
     classes = [Class(forms[n], len(p), (n,)) for n, p in named.items()]
-    core = Core(classes, [frozenset(p) for p in named.values()], 6, hasty=True)
+    core = Core(classes, [frozenset(p) for p in named.values()], 6, early_binding=True)
     seen = {n: Surplus(None, one, 0.02) for n, one in enumerate(measured)}
     case = Case(forms["imul r64,r64"], 4, places, Numbers(1), 1.0, seen=seen)
     chosen = narrow.longer(Listed(core), core, case)

@@ -115,7 +115,7 @@ class Known:
 def test_narrow_stores_have_the_uops_of_wide_ones_where_the_cache_merges():
     wide, narrow = frozenset({0, 1}), frozenset({2})
     uops = {
-        "shl m32,i8": Uops(1, (wide,), why="by floods"),
+        "shl m32,i8": Uops(1, (wide,), why="by blockers"),
         "shl m8,i8": Uops(1, (wide, narrow)),
         "add m64,i32": Uops(1, (wide,)),
         "add m16,i16": Uops(1, (narrow,)),
@@ -126,7 +126,7 @@ def test_narrow_stores_have_the_uops_of_wide_ones_where_the_cache_merges():
     assert merged.uops(Known(uops), forms) == Known(uops)
     found = merged.uops(Known(uops, {"memory.commit_narrow_cycles": (5, "")}), forms).uops
     assert found["shl m8,i8"].ports == (wide,)
-    assert found["shl m8,i8"].why == "as shl m32,i8; by floods"
+    assert found["shl m8,i8"].why == "as shl m32,i8; by blockers"
     assert found["add m16,i16"].ports == (narrow,)  # only 64 bits by 32 are known
     for name in ("setb m8", "shl r8,i8", "shl m32,i8"):
         assert found[name] == uops[name]

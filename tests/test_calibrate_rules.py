@@ -7,10 +7,10 @@ from loopwright.calibrating.forms import arm64, kits
 from loopwright.calibrating.laboratory import Laboratory, copies
 from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.calibrating.ports import branches, narrow
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.choices import Case, Numbers
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.floods import Surplus
 
 
 def laboratory(core, settings):
@@ -53,13 +53,13 @@ def test_what_has_no_such_addition_adds_none_at_rename():
     assert constants.measure(Laboratory(Simulated("neoverse-n1")), None).limit == constants.NONE
 
 
-def _case(form, floods, *, late):
-    surpluses = {n: Surplus(uops, float(uops), 0.01) for n, uops in enumerate(floods)}
+def _case(form, rows, *, late):
+    surpluses = {n: Surplus(uops, float(uops), 0.01) for n, uops in enumerate(rows)}
     return Case(form, 4, 1, Numbers(1, 1), 1.0, None, late, surpluses)
 
 
 @pytest.mark.parametrize(
-    ("floods", "late", "found"),
+    ("rows", "late", "found"),
     [
         ((1, 1, 0), False, [1]),
         ((2, 2, 0), True, [1]),  # it keeps its port for a cycle more than uops of a cycle do
@@ -68,13 +68,13 @@ def _case(form, floods, *, late):
         ((2, 2, 1), True, None),
     ],
 )
-def test_uops_of_late_results_may_take_a_port_twice(floods, late, found):
+def test_uops_of_late_results_may_take_a_port_twice(rows, late, found):
     known, forms = laboratory("skylake", {})
     form = forms["imul r64,r64"]
     blockers = [forms[name] for name in ("add r64,r64", "bt r32,i8", "movd x,r32")]
     ports = [frozenset({0, 1, 2}), frozenset({1}), frozenset({3})]
     classes = [Class(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
-    case = _case(form, floods, late=late)
+    case = _case(form, rows, late=late)
     narrow.solve(known, Core(classes, ports, 4), [case])
     assert case.found == (None if found is None else (frozenset(found),))
 

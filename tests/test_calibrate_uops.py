@@ -15,11 +15,11 @@ from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.learn import Microcode
 from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import floods, held, hidden, like, narrow
+from loopwright.calibrating.ports import blockers, held, hidden, like, narrow
+from loopwright.calibrating.ports.blockers import Asked, Surplus
 from loopwright.calibrating.ports.classes import Class
 from loopwright.calibrating.ports.classes import mixture as beside
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Asked, Surplus
 from loopwright.predicting.forms import forms as table
 
 FORMS = {form.name: form for form in x86.forms(None)[0]}
@@ -79,21 +79,21 @@ def test_uops_may_have_the_ports_that_classes_share():
     assert len(sets) == len(set(sets)) == 5  # with those of all arithmetic
 
 
-def test_of_what_floods_leave_open_the_time_alone_decides():
-    floods = [Surplus(n, float(n), 0.0) for n in (1, 1, 2)]
+def test_of_what_blockers_leave_open_the_time_alone_decides():
+    rows = [Surplus(n, float(n), 0.0) for n in (1, 1, 2)]
     shared = core((0, 1), (1, 2), (0, 1, 2, 3))
     one, wide = frozenset({1}), frozenset({0, 1, 2, 3})
-    assert sorted(narrow.counted(shared, floods, 1.0), key=len) == [one, wide]
-    apart = narrow.counted(shared, floods, 0.67)
+    assert sorted(narrow.counted(shared, rows, 1.0), key=len) == [one, wide]
+    apart = narrow.counted(shared, rows, 0.67)
     assert sorted(map(sorted, apart)) == [[0, 1], [1, 2]]
-    assert narrow.counted(shared, [replace(floods[0], uops=None), *floods[1:]]) is None
+    assert narrow.counted(shared, [replace(rows[0], uops=None), *rows[1:]]) is None
 
 
-def test_a_flood_has_no_more_instances_than_a_busy_unit_takes():
-    flood = core((0, 1)).classes[0].flood
+def test_blockers_take_no_more_instances_than_a_busy_unit_takes():
+    blocking = core((0, 1)).classes[0].blocking
     form = FORMS["sqrtpd x,x"]
-    assert Asked(form, flood, 11).times > 1
-    assert Asked(form, flood, 11, rate=8.0).times == 1
+    assert Asked(form, blocking, 11).times > 1
+    assert Asked(form, blocking, 11, rate=8.0).times == 1
 
 
 def test_a_port_that_no_class_has_alone_is_found(zen2, monkeypatch):
@@ -187,16 +187,16 @@ def test_what_has_a_known_twin_is_asked_first_of_its_kind():
 
 
 def dispatched(core, settings):
-    """Return the places of some forms as floods show them, and as they are said to be."""
+    """Return the places of some forms as blockers show them, and as they are said to be."""
     known = Laboratory(Simulated(core, settings))
     names = ["add", "imul", "adc", "xadd", "mul", "paddd", "mov"]
     forms = [one for one in FORMS.values() if one.mnemonic in names and "64" in one.name][:20]
     rates = throughput.measure(known, forms)
     waits = latency.measure(known, forms, throughput.cycles(rates))
     wide = width.measure(known)
-    flooded = floods.dispatched(known, forms, rates, waits, wide)
-    found = hidden.shown(known, forms, rates, flooded, wide)
-    return [{name: one.uops for name, one in some.items()} for some in (flooded, found)]
+    blocked = blockers.dispatched(known, forms, rates, waits, wide)
+    found = hidden.shown(known, forms, rates, blocked, wide)
+    return [{name: one.uops for name, one in some.items()} for some in (blocked, found)]
 
 
 @pytest.mark.parametrize(
@@ -207,31 +207,31 @@ def dispatched(core, settings):
     ],
 )
 def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
-    (plain, true), (flooded, found) = dispatched(core, {}), dispatched(core, settings)
+    (plain, true), (blocked, found) = dispatched(core, {}), dispatched(core, settings)
     assert None not in true.values()
     assert all(plain[name] in (None, places) for name, places in true.items())
     assert sum(plain[name] == places for name, places in true.items()) > 0.8 * len(true)
-    assert sum(flooded[name] == places for name, places in true.items()) < len(true) / 2
+    assert sum(blocked[name] == places for name, places in true.items()) < len(true) / 2
     assert sum(found[name] == places for name, places in true.items()) > len(true) / 2
     assert all(found[name] in (None, places) for name, places in true.items())
 
 
 @pytest.mark.parametrize(
-    ("flooded", "sure"),
+    ("blocked", "sure"),
     [
         ({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 1, "c": None}),  # c is founded on nothing
-        ({"a": 0, "b": 2, "c": 4}, {"a": 1, "b": 1, "c": 1}),  # floods show nothing here
+        ({"a": 0, "b": 2, "c": 4}, {"a": 1, "b": 1, "c": 1}),  # blockers show nothing here
     ],
 )
-def test_classes_are_founded_on_places_that_floods_show_too(flooded, sure):
-    shown = {name: Surplus(uops, float(uops), 0.01) for name, uops in flooded.items()}
-    bursts = {name: Surplus(1, 1.0, 0.0) for name in flooded}
+def test_classes_are_founded_on_places_that_blockers_show_too(blocked, sure):
+    shown = {name: Surplus(uops, float(uops), 0.01) for name, uops in blocked.items()}
+    bursts = {name: Surplus(1, 1.0, 0.0) for name in blocked}
     found = hidden.agreed(shown, bursts)
     assert {name: one.uops for name, one in found.items()} == sure
 
 
 def test_the_count_of_a_loop_is_taken_from_its_twin_where_it_is_not_told():
-    lost, twin = Uops(0, None, why="no"), Uops(1, (frozenset({0, 1}),), why="by floods")
+    lost, twin = Uops(0, None, why="no"), Uops(1, (frozenset({0, 1}),), why="by blockers")
     (count,) = learn._count({"dec r64": lost, "dec r32": twin}).values()
     assert count.ports == twin.ports
     assert count.why.startswith("assumption")

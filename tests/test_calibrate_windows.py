@@ -19,7 +19,7 @@ from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.machines.machine import Timing
 from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports import blockers
 from loopwright.predicting.forms import forms as table
 
 ONE_SCHEDULER = {
@@ -159,7 +159,7 @@ def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
     some = [known[name] for name in names]
     rates = throughput.measure(laboratory, some)
     latencies = latency.measure(laboratory, some, throughput.cycles(rates))
-    places = floods.dispatched(laboratory, some, rates, latencies, wide)
+    places = blockers.dispatched(laboratory, some, rates, latencies, wide)
     issue = {name: int(table(core)[name]["issue"]) for name in names}
     assert {name: places[name].uops for name in names} == issue
 

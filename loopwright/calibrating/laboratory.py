@@ -64,7 +64,7 @@ class Laboratory:
     def time_least(self, kernels: Sequence[Sequence[bytes]]) -> list[Figure]:
         """Return the least of three looks at each kernel in a loop, in order.
 
-        A neighbour's moment makes it slower, and so does a core that chooses ports in haste, from
+        A neighbour's moment makes it slower, and so does a core that binds ports early, from
         one look to the next; nothing makes it faster. What most looks have no figure for has none.
         """
         looks = [self.time(kernels, look=look) for look in range(_LOOKS)]

@@ -27,19 +27,19 @@ from loopwright.calibrating.experiments.windows import Windows
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.ports import (
+    blockers,
     branches,
     classes,
-    floods,
-    haste,
+    early_binding,
     hidden,
     memory,
     stack,
     stores,
     uops,
 )
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.branches import Branches
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.special import Special
 
 Step = Callable[[str], None]
@@ -140,23 +140,23 @@ def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
     )
     rates = throughput.meeting(laboratory, runs, rates, latencies, wide.instructions)
     step("places at dispatch")
-    flooded = floods.dispatched(laboratory, runs, rates, latencies, wide)
-    places = hidden.shown(laboratory, runs, rates, flooded, wide)
+    blocked = blockers.dispatched(laboratory, runs, rates, latencies, wide)
+    places = hidden.shown(laboratory, runs, rates, blocked, wide)
     places = hidden.possible(places, rates, wide)
     step("classes of forms that share ports")
     singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
-    sure = hidden.agreed(flooded, places)
+    sure = hidden.agreed(blocked, places)
     found = classes.find(laboratory, singles, rates, latencies, sure, wide.instructions)
     step(f"ports of {len(found)} classes")
     ports, written = stores.find(laboratory, found, wide.instructions)
     renamed = frozenset(kit.RENAMED if adding.limit else ())
     core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, written=written)
-    core = replace(core, hasty=haste.measure(laboratory, core))
+    core = replace(core, early_binding=early_binding.measure(laboratory, core))
     return Sorted(wide, rates, latencies, places, runs, singles, core, adding)
 
 
 def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
-    """Return the uops of a loop's count where floods do not tell them: those of its narrow twin.
+    """Return the uops of a loop's count where blockers do not tell them: those of its narrow twin.
 
     Without them no loop is predicted.
     """

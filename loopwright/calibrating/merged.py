@@ -1,6 +1,6 @@
 """The uops of what stores bytes and words, where the cache takes cycles to merge these.
 
-A flood of ports among such stores takes longer than ports ask for, and shows uops that are none.
+Blockers among such stores take longer than ports ask for, and show uops that are none.
 What stores more and is else the same tells the uops; what merging takes is a rule of memory.
 """
 

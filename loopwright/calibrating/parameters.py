@@ -211,7 +211,7 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
     ports = letters(store) if store else _UNUSED[1]
     if core.data:
         yield "store_address", ports + addresses(core), f"{said}, and of what changes memory"
-        said = "as many as stores have; floods of loads show no store of what changes memory"
+        said = "as many as stores have; blockers of loads show no store of what changes memory"
         if core.written:
             said = f"what {core.store} shares with arithmetic; {said}"
         yield "store_data", letters(core.data | (core.written or frozenset())), f"{said} [{SOURCE}]"

@@ -7,7 +7,7 @@ another time is tried in two mixtures more, with forms that were in none that is
 wait for themselves, and where one of those is wrong, too, in a last two. It is left out where three
 or more are wrong: on hardware some mixtures have costs that nothing here is of, and common forms
 are not to go for one. Where more than a tenth of all first mixtures differ, a form in doubt may
-differ as much as they do; where ports are chosen in haste, one that has just the uops of a class
+differ as much as they do; where ports are bound early, one that has just the uops of a class
 may by three tenths; and where the core merges narrow stores, these may by more: how long that takes
 goes by what stands between them.
 """
@@ -34,7 +34,7 @@ _ROUNDS = 2
 _DRAWS = 100  # of two forms, until these can stand beside each other; there may be no such two
 _LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
 _MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
-_HASTE = 0.3  # relative: what a form of a class may differ by where ports are chosen in haste
+_EARLY = 0.3  # relative: what a form of a class may differ by where ports are bound early
 _MERGED = 0.35  # the same of what stores bytes or words, where caches take time to merge these
 _NEAR, _CYCLES = 0.1, 0.1  # what differs by no more than either, or than three errors, is right
 
@@ -64,7 +64,7 @@ def hold(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Lea
     if len(trusted) <= 2:
         return learned
     near = max(_NEAR, _scatter(shown[: len(first)]))
-    loose = {form.name: _HASTE for form in doubtful if _plain(learned, form)}
+    loose = {form.name: _EARLY for form in doubtful if _plain(learned, form)}
     loose |= {form.name: _MERGED for form in doubtful if _merged(learned, form)}
     draw = random.Random(_SEED + 1)
     wrong_of = {name: max(1, times[name]) for name in wrong}
@@ -123,12 +123,12 @@ def predicted(
 
 
 def _plain(learned: Learned, form: Form) -> bool:
-    """Say whether a form of a core that gives ports in haste computes on just those of a class.
+    """Say whether a form of a core that binds ports early computes on just those of a class.
 
     What it takes beside others is known of the class.
     """
     core, uops = learned.core, learned.uops[form.name].ports
-    if not core.hasty or uops is None:
+    if not core.early_binding or uops is None:
         return False
     classes = [core.blocked(n) for n in range(len(core.classes))]
     return tuple(core.computing(uops)) in [(), *classes]

@@ -1,6 +1,6 @@
 """Macro-fusion: which instructions take one place at dispatch together with a branch behind them.
 
-Kernels: a flood of nops with an instruction, a branch and one nop more, which stands before them or
+Kernels: many nops with an instruction, a branch and one nop more, which stands before them or
 between them; where nops share places, moves stand for them. Where no pair shows, all is asked again
 with shorter nops. Answer: the one kernel is a place shorter. Of a branch and its opposite one is
 not taken, whatever the flags are, and that tells.
@@ -15,7 +15,7 @@ from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.forms.kit import Branch, Kit
 from loopwright.calibrating.laboratory import Laboratory
 
-_FLOOD = 3  # cycles of nops
+_BLOCKING = 3  # cycles of nops
 _SHORT = 3  # bytes of a nop that is tried where no pair shows
 _PLACE = 0.6  # of a place at dispatch that is missed where there is one less
 
@@ -66,7 +66,7 @@ def _kernels(kit: Kit, form: Form, branch: Branch, width: Width) -> list[list[by
     place = width.counted
     out = []
     for code in (branch.code, kit.opposite(branch)):
-        flood = [place] * (_FLOOD * width.instructions)
+        blocking = [place] * (_BLOCKING * width.instructions)
         for some in ([place, tested, code], [tested, place, code]):
-            out.append(kernels.laid(kit, [*some, *flood], [code]))
+            out.append(kernels.laid(kit, [*some, *blocking], [code]))
     return out

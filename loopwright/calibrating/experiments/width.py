@@ -120,15 +120,15 @@ def _off(laboratory: Laboratory, nop: bytes, figure: Figure) -> float:
         return float("inf")
     kit, width = laboratory.kit, round(_rate(figure))
     among = _AMONG if _others(kit) else ()
-    floods = {cycles: [nop] * (width * cycles) for _, cycles in among}
-    alone = dict(zip(floods, laboratory.time(list(floods.values()), kit.DISPATCHED), strict=True))
-    mixed = [kernels.spread([kit.pad(size)[0]], floods[cycles]) for size, cycles in among]
+    rows = {cycles: [nop] * (width * cycles) for _, cycles in among}
+    alone = dict(zip(rows, laboratory.time(list(rows.values()), kit.DISPATCHED), strict=True))
+    mixed = [kernels.spread([kit.pad(size)[0]], rows[cycles]) for size, cycles in among]
     places = []
     for (_, cycles), one, found in zip(
         among, mixed, laboratory.time(mixed, kit.DISPATCHED), strict=True
     ):
         if found and alone[cycles]:
-            ends = (alone[cycles].cycles - cycles) * copies(floods[cycles]) / copies(one)
+            ends = (alone[cycles].cycles - cycles) * copies(rows[cycles]) / copies(one)
             places.append(width * (found.cycles - cycles - ends))
     if not places:
         return 0.0

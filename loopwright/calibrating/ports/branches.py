@@ -25,7 +25,7 @@ from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import Ports, cycles
 
 _NEAR = 0.08  # relative: how far mixtures may lie from what ports explain
-_LATE = 0.5  # share of it that counts where they take longer: ports are chosen in haste
+_LATE = 0.5  # share of it that counts where they take longer: ports are bound early
 _TIMES = 8  # cycles that a class takes alone
 _BOTH = 2 * _TIMES * (1 + _NEAR)  # cycles of a class and the branches one after the other
 _BLOCK = 16  # bytes
@@ -116,7 +116,7 @@ class _Mixtures:
         """Return the ports of a pool that explain all."""
         best, least = None, _NEAR
         for some in map(frozenset, combinations(sorted(pool), self.count)):
-            late = _LATE if self.core.hasty else 1.0
+            late = _LATE if self.core.early_binding else 1.0
             off = max((max(e * late, -e) for _, e in self.errors(some)), default=0.0)
             if off < least:
                 best, least = some, off

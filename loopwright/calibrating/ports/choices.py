@@ -1,4 +1,4 @@
-"""What uops a form may have, before floods tell: all multisets of ports of few uops."""
+"""What uops a form may have, before blockers tell: all multisets of ports of few uops."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 from loopwright.calibrating.forms.form import Form, Memory
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import Ports, cycles
 
 MOST = 4  # uops that compute, of which all multisets are listed
@@ -29,7 +29,7 @@ class Numbers:
 class Case:
     """A form and what is known of its uops.
 
-    span is how long to flood ports; places how many it takes at dispatch; cycles what it takes
+    span is how long to block ports; places how many it takes at dispatch; cycles what it takes
     alone; guess the uops that it may have, from others like it; late says that its result comes
     after more than a cycle. seen has surpluses by the numbers of classes; found is what explains
     them, None where nothing or several things do.
@@ -48,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """Uops that a form may have, what they take, and how many of them floods of classes show."""
+    """Uops that a form may have, what they take, and how many of them blockers of classes show."""
 
     uops: Multiset
     cycles: float
@@ -72,7 +72,7 @@ class Listed:
         self._known: dict[tuple[bool, bool, int], list[Choice]] = {}
 
     def fitting(self, case: Case) -> Iterator[Choice]:
-        """Yield what is possible by what is known without floods, the likeliest first."""
+        """Yield what is possible by what is known without blockers, the likeliest first."""
         most = case.cycles * (1 + NEAR) + UNCLEAR
         least, end = case.numbers.least, case.numbers.most
         guess = ordered(case.guess) if case.guess is not None else None

@@ -13,15 +13,15 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory
-from loopwright.calibrating.ports import floods
-from loopwright.calibrating.ports.floods import Asked, Flood, Surplus
+from loopwright.calibrating.ports import blockers
+from loopwright.calibrating.ports.blockers import Asked, Blocking, Surplus
 
 _NEAR = 0.04  # relative: how far a rate may lie from that of a whole number of ports
 TIMES = 4  # cycles that each class of a mixture takes alone
-_SPAN = 6  # cycles that ports are flooded for
+_SPAN = 6  # cycles that ports are blocked for
 _ONE = 1.4  # uops: more than one
 _APART = 1.6  # cycles, of 2 that forms of the same ports take together
-_LATE = 0.12  # by how much more than the rule allows a mixture may take: ports are chosen in haste
+_LATE = 0.12  # by how much more than the rule allows a mixture may take: ports are bound early
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Class:
     members: tuple[str, ...]
 
     @property
-    def flood(self) -> Flood:
+    def blocking(self) -> Blocking:
         """Return what keeps its ports busy."""
-        return Flood(self.size, ((self.blocker, self.size),))
+        return Blocking(self.size, ((self.blocker, self.size),))
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _split(
     left = list(forms)
     while left:
         blocker, *rest = left
-        shown = floods.measure(laboratory, [Asked(blocker, one.flood, _SPAN) for one in known])
+        shown = blockers.measure(laboratory, [Asked(blocker, one.blocking, _SPAN) for one in known])
         if any(one.measured >= _ONE for one in shown):
             left = rest
             continue
@@ -205,7 +205,7 @@ def unions(
 def _together(cycles: float, sizes: Sequence[int], width: int) -> tuple[int, bool] | None:
     """Return how many ports take so many uops of each class in so many cycles.
 
-    Ports that are chosen in haste take longer than they need, but none take less. As many as are
+    Ports that are bound early take longer than they need, but none take less. As many as are
     dispatched in a cycle may be more.
     """
     total = sum(sizes)

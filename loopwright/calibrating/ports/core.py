@@ -35,7 +35,7 @@ class Core:
     # Ports of loads to vectors, by their bits, where these are others.
     vectors: Mapping[int, Ports] = field(default_factory=dict)
     written: Ports | None = None  # ports of arithmetic that what a store writes takes
-    hasty: bool = False  # ports are chosen in haste, as haste.measure tells
+    early_binding: bool = False  # ports are bound early, as early_binding.measure tells
 
     def of(self, name: str) -> Ports | None:
         """Return the ports of the class that a form is of."""
@@ -50,9 +50,9 @@ class Core:
     def data(self) -> Ports | None:
         """Return the ports of what stores write, where those of their class are of addresses.
 
-        They are so where loads use some of them, too. Then floods of stores alone show what needs
+        They are so where loads use some of them, too. Then blockers of stores alone show what needs
         no address of its own, as changes of memory do whose load has computed it. Where loads use
-        just the same, no flood tells them apart.
+        just the same, no blocking kernel tells them apart.
         """
         load, store = self.of(self.load), self.of(self.store)
         if not load or not store or load == store or not load & store:
@@ -88,7 +88,7 @@ class Core:
         return self.vectors.get(bits, self.of(self.load))
 
     def within(self, uops: Sequence[Ports]) -> tuple[int, ...]:
-        """Return how many uops floods of each class show."""
+        """Return how many uops blockers of each class show."""
         shown = [sum(one <= ports for one in uops) for ports in self.ports]
         if self._storing is not None:
             shown[self._storing] += sum(one == self.data for one in uops)
@@ -112,7 +112,7 @@ class Core:
 
     @property
     def wide(self) -> Ports:
-        """Return the ports of what no flood can show: all that arithmetic has.
+        """Return the ports of what no blocking kernel can show: all that arithmetic has.
 
         Where these are fewer than a cycle's dispatch, there are others, which no class uses.
         """

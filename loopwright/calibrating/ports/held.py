@@ -1,7 +1,7 @@
 """Uops held to what their form takes alone and beside each class.
 
-Where floods show a uop in ports of which it uses some alone, as no class has just those, it takes
-longer than floods explain. Then fewer of the ports are tried, as far as floods allow.
+Where blockers show a uop in ports of which it uses some alone, as no class has just those, it takes
+longer than blockers explain. Then fewer of the ports are tried, as far as blockers allow.
 """
 
 from collections import Counter
@@ -16,13 +16,13 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Figure, Laboratory
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import cycles
 
 _NEAR = 0.08  # relative: how far what a mixture takes may lie from what the rule says
 _LATE = 0.15  # relative: by how much longer several uops may take, which others are in the way of
-_HASTE = 0.22  # relative: the same where ports are chosen in haste
+_EARLY = 0.22  # relative: the same where ports are bound early
 _BESIDE = 0.3  # relative: the same, beside others
 _BOUNDS, _LONGEST = 1, 1.5  # classes beside which it may take longer still, and how many times
 _UNCLEAR = 0.12  # cycles: the same, absolutely
@@ -122,7 +122,7 @@ def _again(
 def _fewer(
     core: Core, form: Form, uops: Uops, rate: Throughput, brought: Brought
 ) -> Iterator[Uops]:
-    """Yield uops with fewer ports that floods show the same of, and that take as long alone.
+    """Yield uops with fewer ports that blockers show the same of, and that take as long alone.
 
     Loads come first: what computes is known of the form with a register in memory's place.
     """
@@ -167,7 +167,7 @@ def _held(
         return uops
     busy = uops.busy / _narrowest(core, uops) if uops.busy else 0.0
     waits = max((one.cycles for one in latencies if one.source == one.target), default=0)
-    bounds = _BOUNDS * core.hasty
+    bounds = _BOUNDS * core.early_binding
     chain = waits * -(-_TIMES // 3)
     for number, figure in beside:
         size = core.classes[number].size
@@ -179,10 +179,10 @@ def _held(
         most = said + bool(uops.busy) * kernels.BROUGHT * _TIMES
         store = core.of(core.store)
         if store == core.ports[number] and any(one & store for one in uops.ports):
-            # Accesses of few ports wait for others that took these in haste.
+            # Accesses of few ports wait for others that took these early.
             most = max(most, (cycles(Counter(uops.ports)) + 1) * _TIMES)
         slack = max(_NEAR * said, _UNCLEAR * _TIMES)
-        late = max(slack, _BESIDE * most * core.hasty)
+        late = max(slack, _BESIDE * most * core.early_binding)
         if figure.cycles > most + late and figure.cycles <= _LONGEST * most and bounds:
             bounds -= 1  # ports are not all that binds it beside that class
         elif not said - slack <= figure.cycles <= most + late and least >= chain:
@@ -225,13 +225,13 @@ def _least(known: dict[int, float], key: int, cycles: float) -> None:
 
 def _late(core: Core, form: Form, uops: Uops, rate: Throughput) -> float:
     """Return by how much longer a form may take alone than its ports ask for."""
-    if core.hasty and form.memory and form.memory.read and form.memory.written:
+    if core.early_binding and form.memory and form.memory.read and form.memory.written:
         return _CHANGING
     if rate.meets:
         return _MEETING
     if len(uops.ports or ()) > 1:
-        return _HASTE if core.hasty else _LATE
-    return _LATE if core.hasty and form.memory else _NEAR
+        return _EARLY if core.early_binding else _LATE
+    return _LATE if core.early_binding and form.memory else _NEAR
 
 
 def alone(
@@ -259,7 +259,7 @@ def alone(
     waits = throughput.waits(form, latencies)
     late = _late(core, form, uops, rate)
     near = -_NEAR * said <= rate.cycles - said <= max(late * said, 0.02)
-    if near and (late < _CHANGING or rate.cycles <= said * (1 + _HASTE)):
+    if near and (late < _CHANGING or rate.cycles <= said * (1 + _EARLY)):
         return uops
     if rate.cycles <= waits * (1 + _NEAR) or (rate.cycles < said and form.name in core.renamed):
         return uops

@@ -1,9 +1,9 @@
-"""Places at dispatch that floods do not show, as what delivers code is as slow as dispatch.
+"""Places at dispatch that blockers do not show, as what delivers code is as slow as dispatch.
 
-A flood of what takes a place each is longer by the places of a form in it, if dispatch binds it.
+A kernel of what takes a place each is longer by the places of a form in it, if dispatch binds it.
 Where caches of decoded code do, forms seem to take none, no whole number, or another one. Those of
 no number are asked again by bursts (experiments.burst), which the queue in front of dispatch feeds,
-and some others; where these show that floods are wrong, all are. No form takes more places than
+and some others; where these show that blockers are wrong, all are. No form takes more places than
 are dispatched while it takes alone.
 """
 
@@ -16,11 +16,11 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports.floods import Surplus
+from loopwright.calibrating.ports.blockers import Surplus
 
-_SAMPLE = 24  # forms that are asked again although floods show a number
-_WRONG = 0.1  # of them: floods are wrong where more are
-_TOLD = 0.5  # of the forms, at least, where bursts are to replace floods
+_SAMPLE = 24  # forms that are asked again although blockers show a number
+_WRONG = 0.1  # of them: blockers are wrong where more are
+_TOLD = 0.5  # of the forms, at least, where bursts are to replace blockers
 _NEAR = 0.05  # relative: by how much more than it takes alone its places may be dispatched in
 _BUSY = 1.1  # cycles that a form of vectors may take, so that it leaves its unit to the chain
 
@@ -32,7 +32,7 @@ def shown(
     places: Mapping[str, Surplus],
     width: Width,
 ) -> dict[str, Surplus]:
-    """Return the places of forms, those that floods hide by bursts where these tell."""
+    """Return the places of forms, those that blockers hide by bursts where these tell."""
     told = [form for form in forms if places[form.name].measured == places[form.name].measured]
     doubtful = [form for form in told if not places[form.name].uops]
     free = [form for form in told if not _busy(form, rates)]
@@ -73,12 +73,12 @@ def possible(
     return out
 
 
-def agreed(flooded: Mapping[str, Surplus], places: Mapping[str, Surplus]) -> Mapping[str, Surplus]:
-    """Return the places that floods and bursts show alike, all of bursts where these are few.
+def agreed(blocked: Mapping[str, Surplus], places: Mapping[str, Surplus]) -> Mapping[str, Surplus]:
+    """Return the places that blockers and bursts show alike, all of bursts where these are few.
 
-    What floods show is bound by no more than dispatch: so are classes that are founded on it.
+    What blockers show is bound by no more than dispatch: so are classes that are founded on it.
     """
-    sure = {name: one for name, one in places.items() if flooded[name].uops == one.uops}
+    sure = {name: one for name, one in places.items() if blocked[name].uops == one.uops}
     if len(sure) < _TOLD * len(places):
         return places
     return {name: sure.get(name, Surplus(None, float("nan"), 0.0)) for name in places}

@@ -8,8 +8,8 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Laboratory
 from loopwright.calibrating.ports import held, uops
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import Ports
 from loopwright.calibrating.ports.uops import Found
 

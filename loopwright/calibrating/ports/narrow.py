@@ -1,6 +1,6 @@
-"""Which floods tell the uops of a form: each is asked for what those before it left open.
+"""Which blockers tell the uops of a form: each is asked for what those before it left open.
 
-All multisets of ports that explain what is known stand side by side. The flood on which the
+All multisets of ports that explain what is known stand side by side. The class for which the
 likeliest one differs from the most others is asked next, until one is left. Known are how many uops
 a form has, where dispatch counts them, that no ports are needed for longer than it takes alone, and
 which uops of memory it must have.
@@ -13,7 +13,8 @@ from itertools import product
 from math import isnan
 
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import floods
+from loopwright.calibrating.ports import blockers
+from loopwright.calibrating.ports.blockers import Asked, Surplus
 from loopwright.calibrating.ports.choices import (
     MOST,
     NEAR,
@@ -25,18 +26,17 @@ from loopwright.calibrating.ports.choices import (
     ordered,
 )
 from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.floods import Asked, Surplus
 from loopwright.calibrating.ports.rule import cycles
 
-_FEW = 1  # places at dispatch that a flood leaves in a cycle
-_LESS = 0.5  # uops that a longer flood has to show less
+_FEW = 1  # places at dispatch that a blocking kernel leaves in a cycle
+_LESS = 0.5  # uops that a longer blocking kernel has to show less
 _SLACK = 0.4  # uops: how far from a whole number a surplus may lie
 _LONGER = 1.2  # cycles: the same of what no other uops explain
-_HASTE = 0.21  # cycles: what a flood may take more where ports are chosen badly
+_EARLY = 0.21  # cycles: what a blocking kernel may take more where ports are chosen badly
 
 
 def solve(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> None:
-    """Find the uops of each form; where nothing explains them, all floods are asked."""
+    """Find the uops of each form; where nothing explains them, all blockers are asked."""
     listed = Listed(core)
     _solve(laboratory, core, listed, cases)
     _solve(laboratory, core, listed, _changed(laboratory, core, cases))
@@ -54,23 +54,23 @@ def _solve(laboratory: Laboratory, core: Core, listed: Listed, cases: Sequence[C
                     cases[n].found = (
                         _all(core, cases[n])
                         or _blocking(listed, core, cases[n])
-                        or hasty(listed, core, cases[n])
+                        or early_binding(listed, core, cases[n])
                         or longer(listed, core, cases[n])
                     )
             else:
                 asked.append((n, number))
         wanted = [_asked(core, cases[n], c) for n, c in asked]
-        answers = iter(floods.measure(laboratory, [one for one in wanted if one]))
-        for (n, c), flood in zip(asked, wanted, strict=True):
-            cases[n].seen[c] = next(answers) if flood else Surplus(None, float("nan"), 0.0)
+        answers = iter(blockers.measure(laboratory, [one for one in wanted if one]))
+        for (n, c), blocking in zip(asked, wanted, strict=True):
+            cases[n].seen[c] = next(answers) if blocking else Surplus(None, float("nan"), 0.0)
             left[n] = _agreeing(core, cases[n], left[n])
 
 
 def _changed(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> list[Case]:
-    """Return cases of which longer floods show something else, with that in its place.
+    """Return cases of which longer blockers show something else, with that in its place.
 
-    Asked are floods that leave few places at dispatch, of forms of several uops: where these show
-    uops that no other flood does, or no whole number, delivery may be in the way, which long floods
+    Asked are blockers that leave few places at dispatch, of forms of several uops: where these show
+    uops that no others do, or no whole number, delivery may be in the way, which more blockers
     make up for.
     """
     asked = [
@@ -81,30 +81,30 @@ def _changed(laboratory: Laboratory, core: Core, cases: Sequence[Case]) -> list[
         and (shown.uops is None or core.ports[number] in (case.found or ()))
         and (case.places > 1 or case.found is None)
     ]
-    wanted = [floods.longest(case.form, core.classes[n].flood) for case, n in asked]
+    wanted = [blockers.longest(case.form, core.classes[n].blocking) for case, n in asked]
     out: dict[str, Case] = {}
-    for (case, n), one in zip(asked, floods.measure(laboratory, wanted), strict=True):
+    for (case, n), one in zip(asked, blockers.measure(laboratory, wanted), strict=True):
         if one.measured < case.seen[n].measured - max(_LESS, 2.5 * one.uncertainty):
-            # Uops do not get fewer: none but those that other floods show.
+            # Uops do not get fewer: none but those that other blockers show.
             case.seen[n], case.found = replace(one, uops=_within(core, case, n)), None
             out[case.form.name] = case
     return list(out.values())
 
 
 def _within(core: Core, case: Case, number: int) -> int:
-    """Return the uops that floods of parts of a class show."""
+    """Return the uops that blockers of parts of a class show."""
     parts = (one.uops for n, one in case.seen.items() if core.ports[n] < core.ports[number])
     return max((uops for uops in parts if uops is not None), default=0)
 
 
 def _asked(core: Core, case: Case, number: int) -> Asked | None:
-    flood = core.classes[number].flood
+    blocking = core.classes[number].blocking
     span, places = case.span, case.places
-    return floods.within(case.form, flood, span, places, core.width, case.cycles)
+    return blockers.within(case.form, blocking, span, places, core.width, case.cycles)
 
 
 def _next(core: Core, case: Case, fitting: Sequence[Choice]) -> int | None:
-    """Return the class to flood next, None where one choice is left or nothing can be asked."""
+    """Return the class to block next, None where one choice is left or nothing can be asked."""
     unasked = [n for n in range(len(core.classes)) if n not in case.seen]
     shown = {one.shown for one in fitting}
     few = case.numbers.most is not None or (bool(fitting) and fitting[0].computing < MOST)
@@ -123,7 +123,7 @@ def _next(core: Core, case: Case, fitting: Sequence[Choice]) -> int | None:
 
 
 def _all(core: Core, case: Case) -> Multiset | None:
-    """Return what floods of all classes show of a form of many uops; the rest runs anywhere."""
+    """Return what blockers of all classes show of a form of many uops; the rest runs anywhere."""
     if len(case.seen) < len(core.classes):
         return None
     found = counted(core, [case.seen[n] for n in range(len(core.classes))], case.cycles)
@@ -131,13 +131,13 @@ def _all(core: Core, case: Case) -> Multiset | None:
         return None
     if case.numbers.most is not None and len(found) > case.numbers.most:
         return None
-    if core.hasty and cycles(Counter(found)) > case.cycles * (1 + NEAR) + UNCLEAR:
+    if core.early_binding and cycles(Counter(found)) > case.cycles * (1 + NEAR) + UNCLEAR:
         return None
     return found + (core.wide,) * max(0, case.numbers.least - len(found))
 
 
 def _blocking(listed: Listed, core: Core, case: Case) -> Multiset | None:
-    """Return what explains floods if uops keep others from their ports for a cycle more.
+    """Return what explains blockers if uops keep others from their ports for a cycle more.
 
     One whose result comes late leaves its port as results of uops do that start later and take a
     cycle: Golden Cove's multiplications take two of a port that is full of such.
@@ -155,20 +155,20 @@ def _blocking(listed: Listed, core: Core, case: Case) -> Multiset | None:
     return some[0].uops if len({one.shown for one in some}) == 1 else None
 
 
-def hasty(listed: Listed, core: Core, case: Case) -> Multiset | None:
-    """Return what explains floods if ports that are chosen badly make them longer, never shorter.
+def early_binding(listed: Listed, core: Core, case: Case) -> Multiset | None:
+    """Return what explains blockers if ports that are chosen badly make them longer, never shorter.
 
     Of several explanations it is the one that was guessed.
     """
-    seen = _in_haste(core, case)
+    seen = _bound_early(core, case)
     if seen is None:
         return None
     some = [
         one
         for one in listed.fitting(case)
         if all(
-            -_HASTE * core.classes[n].size <= one.shown[n] - flood <= _SLACK
-            for n, flood in seen.items()
+            -_EARLY * core.classes[n].size <= one.shown[n] - blocking <= _SLACK
+            for n, blocking in seen.items()
         )
     ]
     if not some:
@@ -178,24 +178,24 @@ def hasty(listed: Listed, core: Core, case: Case) -> Multiset | None:
 
 
 def longer(listed: Listed, core: Core, case: Case) -> Multiset | None:
-    """Return the fewest uops that explain which floods are longer, where ports are chosen badly.
+    """Return the fewest uops that explain which blockers are longer, where ports are chosen badly.
 
     By how much they are longer says little then, but none takes less than ports ask for. A place at
-    dispatch is a uop at least. Of several explanations that one counts which more floods agree to.
+    dispatch is a uop at least. Of several explanations, that one counts to which more agree.
     """
-    seen = _in_haste(core, case)
+    seen = _bound_early(core, case)
     if seen is None:
         return None
 
     def explains(one: Choice) -> bool:
         return one.computing >= case.places and all(
-            (one.shown[n] > 0) == (flood > _SLACK)
-            and -_SLACK <= flood - one.shown[n] <= _LONGER * core.classes[n].size
-            for n, flood in seen.items()
+            (one.shown[n] > 0) == (blocking > _SLACK)
+            and -_SLACK <= blocking - one.shown[n] <= _LONGER * core.classes[n].size
+            for n, blocking in seen.items()
         )
 
     def rank(one: Choice) -> tuple[int, int]:
-        return len(one.uops), sum(flood - one.shown[n] > _SLACK for n, flood in seen.items())
+        return len(one.uops), sum(blocking - one.shown[n] > _SLACK for n, blocking in seen.items())
 
     some = [one for one in listed.fitting(case) if explains(one)]
     least = min(map(rank, some), default=None)
@@ -203,9 +203,9 @@ def longer(listed: Listed, core: Core, case: Case) -> Multiset | None:
     return best[0].uops if len({one.shown for one in best}) == 1 else None
 
 
-def _in_haste(core: Core, case: Case) -> dict[int, float] | None:
-    """Return what floods show of a form, all asked, of a core that chooses ports in haste."""
-    if not core.hasty or len(case.seen) < len(core.classes):
+def _bound_early(core: Core, case: Case) -> dict[int, float] | None:
+    """Return what blockers show of a form, all asked, of a core that binds ports early."""
+    if not core.early_binding or len(case.seen) < len(core.classes):
         return None
     return {n: one.measured for n, one in case.seen.items() if not isnan(one.measured)}
 
@@ -216,7 +216,7 @@ def _agreeing(core: Core, case: Case, choices: Iterable[Choice]) -> list[Choice]
 
 
 def _agrees(core: Core, case: Case, choice: Choice, number: int) -> bool:
-    """Say whether a flood shows what a choice has."""
+    """Say whether a blocking kernel shows what a choice has."""
     shown, seen = choice.shown[number], case.seen[number]
     written = case.form.memory is not None and case.form.memory.written
     load = core.of(core.load)
@@ -224,15 +224,15 @@ def _agrees(core: Core, case: Case, choice: Choice, number: int) -> bool:
         # Address uops of stores may use ports of loads, and do so at random.
         return shown - _SLACK <= seen.measured <= shown + 1 + _SLACK
     if seen.uops is None and case.places > 1 and len(core.ports[number]) >= core.width - _FEW:
-        # What is dispatched as one leaves places of such a flood empty: it shows too many.
+        # What is dispatched as one leaves places among such blockers empty: they show too many.
         return shown <= seen.measured + _SLACK
     return seen.uops == shown
 
 
 def counted(core: Core, seen: Sequence[Surplus], alone: float = float("inf")) -> Multiset | None:
-    """Return the uops that floods of all classes show, None where nothing fits.
+    """Return the uops that blockers of all classes show, None where nothing fits.
 
-    How many there are in what classes share, no flood tells by itself: of what fits, that which
+    How many there are in what classes share, no blockers tell alone: of what fits, that which
     keeps ports busy for the time closest to what the form takes alone, or else the least.
     """
     if any(one.uops is None for one in seen):

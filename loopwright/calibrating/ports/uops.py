@@ -1,4 +1,4 @@
-"""The uops of each form: from its class, or from what it adds to floods of classes' ports.
+"""The uops of each form: from its class, or from what it adds to blockers of classes' ports.
 
 What is found has to predict what the form takes alone, and where that leaves doubt, in mixtures
 with each class; where it does not, nothing is said of the form.
@@ -15,18 +15,18 @@ from loopwright.calibrating.experiments.throughput import Throughput
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.kernels import Brought
 from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.ports import floods, held, like, narrow
+from loopwright.calibrating.ports import blockers, held, like, narrow
+from loopwright.calibrating.ports.blockers import Asked, Surplus
 from loopwright.calibrating.ports.choices import Case, Listed, Numbers
 from loopwright.calibrating.ports.core import Core, Uops
-from loopwright.calibrating.ports.floods import Asked, Surplus
 from loopwright.calibrating.ports.rule import Ports
 
 _FUSED = 2  # uops that may share a place
 _CHANGING = 4  # uops of a change of memory, which may all share one
 _ALONE = 0.04  # relative: how far what a form takes alone may lie from what dispatch takes
 _FEW = 4  # forms of the same uops, that tell nothing of the places of another
-_SAMPLE = 24  # forms of which all floods are asked, to see what dispatch counts
-_SAID = 2 / 3  # of those that tell it: what is dispatched in haste seems to have more uops
+_SAMPLE = 24  # forms of which all blockers are asked, to see what dispatch counts
+_SAID = 2 / 3  # of those that tell it: what is bound early seems to have more uops
 _DOUBT = 0.25, 0.85  # share of them between which as many more are asked
 
 
@@ -52,9 +52,9 @@ def find(
 
     brought is as held.brought has it, where there are more forms with memory than these.
     """
-    if core.hasty:
-        places = {name: replace(one, uops=one.hasty) for name, one in places.items()}
-    spans = floods.spans(laboratory, forms, rates, latencies)
+    if core.early_binding:
+        places = {name: replace(one, uops=one.early_binding) for name, one in places.items()}
+    spans = blockers.spans(laboratory, forms, rates, latencies)
     lasting = {name: said for name, said in spans.items() if isinstance(said, int)}
     out = {name: Uops(0, None, why=said) for name, said in spans.items() if isinstance(said, str)}
     left = [form for form in forms if form.name in lasting]
@@ -151,7 +151,7 @@ def _counts(
     places: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> bool:
-    """Say whether places at dispatch are uops: those of nearly all that floods show several of."""
+    """Say whether places at dispatch are uops, of nearly all that blockers show several of."""
     several = [form for form in forms if core.class_of(form.name) is None]
     step = max(1, len(several) // _SAMPLE)
     votes: list[bool] = []
@@ -170,14 +170,14 @@ def _votes(
     places: Mapping[str, Surplus],
     rates: Mapping[str, Throughput],
 ) -> list[bool]:
-    """Say of forms that floods show several uops of whether places at dispatch are as many."""
+    """Say of forms that blockers show several uops of whether places at dispatch are as many."""
     numbers = range(len(core.classes))
     asked = [
-        Asked(form, core.classes[n].flood, spans[form.name], rate=rates[form.name].cycles)
+        Asked(form, core.classes[n].blocking, spans[form.name], rate=rates[form.name].cycles)
         for form in some
         for n in numbers
     ]
-    answers = iter(floods.measure(laboratory, asked))
+    answers = iter(blockers.measure(laboratory, asked))
     listed = Listed(core)
     counted = []
     for form in some:
@@ -190,7 +190,7 @@ def _votes(
         cycles = rates[form.name].cycles
         case = Case(form, spans[form.name], taken, enough, cycles, seen=dict(enumerate(seen)))
         # Ports that are chosen badly look like uops more.
-        counted.append(taken >= len(uops) or narrow.hasty(listed, core, case) is not None)
+        counted.append(taken >= len(uops) or narrow.early_binding(listed, core, case) is not None)
     return counted
 
 
@@ -213,18 +213,18 @@ def _of(core: Core, case: Case, places: Surplus, counts: bool) -> Uops:
     if uops is None:
         doubt = any(one.uops is None for one in case.seen.values())
         why = "show no whole number of uops" if doubt else "contradict each other"
-        return Uops(0, None, why=f"floods of ports {why}")
+        return Uops(0, None, why=f"blockers of ports {why}")
     if not uops:
         return Uops(1 if counts else places.uops or 1, (), why="no port is needed")
     if core.class_of(case.form.name) is not None and uops == (core.of(case.form.name),):
         return Uops(1, uops, why="of a class")
     if counts:
-        return Uops(places.uops or 1, uops, why="by floods and dispatch")
-    # What is dispatched in haste seems to take more.
-    most = len(core.computing(uops) if core.hasty else uops)
+        return Uops(places.uops or 1, uops, why="by blockers and dispatch")
+    # What is bound early seems to take more.
+    most = len(core.computing(uops) if core.early_binding else uops)
     if places.uops and abs(case.cycles * core.width - places.uops) <= _ALONE * places.uops:
         most = max(most, places.uops)  # alone it takes just as long as dispatch of as many
-    return Uops(max(1, min(places.uops or most, most)), uops, why="by floods")
+    return Uops(max(1, min(places.uops or most, most)), uops, why="by blockers")
 
 
 def _counted(uops: Uops) -> Uops:

@@ -1,4 +1,4 @@
-"""Cores that give uops their ports in haste, and stores whose data use ports of arithmetic."""
+"""Cores that bind uops to ports early, and stores whose data use ports of arithmetic."""
 
 from collections import Counter
 
@@ -10,11 +10,11 @@ from loopwright.calibrating.experiments.latency import Latency
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.laboratory import Figure, Laboratory
 from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import classes, haste, narrow, stores
+from loopwright.calibrating.ports import classes, early_binding, narrow, stores
+from loopwright.calibrating.ports.blockers import Surplus
 from loopwright.calibrating.ports.choices import Case, Listed, Numbers
 from loopwright.calibrating.ports.classes import Class, Union
 from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.floods import Surplus
 from loopwright.calibrating.ports.rule import cycles
 
 SKYLAKE = Laboratory(Simulated("skylake", noise=0))
@@ -30,9 +30,10 @@ def of(names):
 SKYLAKES = Core(of({"mov r64,i32": 4, "bt r32,i8": 2}), [frozenset(range(4)), frozenset({0, 3})], 4)
 
 
-@pytest.mark.parametrize(("longer", "hasty"), [(1.0, False), (1.02, False), (1.08, True)])
-def test_a_core_is_hasty_where_pairs_take_longer_than_their_ports_ask_for(longer, hasty):
-    assert haste.measure(calibrations.Slower(SKYLAKE, lambda _: longer), SKYLAKES) is hasty
+@pytest.mark.parametrize(("longer", "early"), [(1.0, False), (1.02, False), (1.08, True)])
+def test_ports_are_bound_early_where_pairs_take_longer_than_they_ask_for(longer, early):
+    slower = calibrations.Slower(SKYLAKE, lambda _: longer)
+    assert early_binding.measure(slower, SKYLAKES) is early
 
 
 @pytest.mark.parametrize("meets", [False, True])
@@ -86,13 +87,13 @@ def test_a_store_that_shares_ports_with_loads_and_arithmetic_is_two_uops(
     assert core.within(core.stored)[3] == 1
 
 
-@pytest.mark.parametrize(("hasty", "found"), [(True, (frozenset({2, 3, 4}),)), (False, None)])
-def test_what_floods_show_more_counts_for_nothing_where_ports_are_chosen_in_haste(hasty, found):
+@pytest.mark.parametrize(("early", "found"), [(True, (frozenset({2, 3, 4}),)), (False, None)])
+def test_what_blockers_show_more_counts_for_nothing_where_ports_are_bound_early(early, found):
     some = of({"mov r64,i32": 6, "bt r32,i8": 3})
-    core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, hasty=hasty)
+    core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, early_binding=early)
     seen = {0: Surplus(2, 1.9, 0.1), 1: Surplus(1, 1.0, 0.1)}
     case = Case(FORMS["shl r64,i8"], 4, 1, Numbers(1, 1), 0.34, seen=seen)
-    assert narrow.hasty(Listed(core), core, case) == found
+    assert narrow.early_binding(Listed(core), core, case) == found
 
 
 def test_failed_forwards_wait_for_stores_where_nothing_bounds_what_is_written():

@@ -1,4 +1,4 @@
-"""How many uops of an instruction lie within a set of ports: flood the ports, and add it.
+"""How many uops of an instruction lie within a set of ports: block the ports, and add it.
 
 An instruction of a class that keeps its ports busy takes its share of cycles each; what one
 further instruction adds to the total is what it puts on those ports alone. uops.info does so with
@@ -17,35 +17,35 @@ from loopwright.calibrating.experiments.width import Width
 from loopwright.calibrating.forms.form import Form
 from loopwright.calibrating.laboratory import Figure, Laboratory, copies
 
-_LEAST = 4  # cycles that the ports are flooded for
+_LEAST = 4  # cycles that the ports are blocked for
 _MOST = 19  # the same; beyond it noise is as large as a uop
 _KERNELS = 3  # at most, where one leaves doubt
 _ERRORS = 2.5  # uncertainties that a whole number must hold for
 _WORD = 64  # bits of a place among others in a line
 _SURE = 0.3  # uops: how far from a whole number the surplus may lie
-_LATE = 0.4  # uops: the same above it, where ports are chosen in haste
+_LATE = 0.4  # uops: the same above it, where ports are bound early
 
 
 @dataclass(frozen=True)
-class Flood:
-    """Ports to flood, by how many they are and the instructions that keep them busy together."""
+class Blocking:
+    """Ports to block, by how many they are and the instructions that keep them busy together."""
 
     size: int
     blockers: tuple[tuple[Form, int], ...]  # and how many of each a cycle
-    filler: bytes = b""  # what floods dispatch, without any blockers
+    filler: bytes = b""  # what blockers dispatch, without any blockers
 
 
 @dataclass(frozen=True)
 class Surplus:
-    """Uops within flooded ports; none where the figure lies between whole numbers."""
+    """Uops within blocked ports; none where the figure lies between whole numbers."""
 
     uops: int | None
     measured: float
     uncertainty: float
 
     @property
-    def hasty(self) -> int | None:
-        """Return the uops where what is chosen in haste takes longer."""
+    def early_binding(self) -> int | None:
+        """Return the uops where what is bound early takes longer."""
         if self.uops is not None or isnan(self.measured):
             return self.uops
         return round(self.measured) if 0 <= self.measured % 1 <= _LATE else None
@@ -60,36 +60,36 @@ class Surplus:
 
 
 @cache
-def _blocking(flood: Flood, cycles: int) -> list[list[bytes]]:
+def _blocking(blocking: Blocking, cycles: int) -> list[list[bytes]]:
     makers = kernels.Instances(near=True)
-    return [[makers.of(one) for _ in range(n * cycles)] for one, n in flood.blockers]
+    return [[makers.of(one) for _ in range(n * cycles)] for one, n in blocking.blockers]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A form to put into a flood of so many cycles; places are those that it takes at dispatch."""
+    """A form among blockers of so many cycles; places are those that it takes at dispatch."""
 
     form: Form
-    flood: Flood
+    blocking: Blocking
     cycles: int
     places: int = 1
-    spare: int = 0  # places at dispatch that the flood leaves in a cycle
+    spare: int = 0  # places at dispatch that the blocking kernel leaves in a cycle
     rate: float = 0.0  # cycles that it takes alone
     most: int = kernels.APART  # instances
 
     def alone(self, more: int) -> list[bytes]:
-        """Return the flood without the form; more cycles make another kernel of it."""
+        """Return the blocking kernel without the form; more cycles make another kernel of it."""
         return kernels.spread(*self._parts(more))
 
     def kernel(self, more: int) -> list[bytes]:
-        """Return the flood and the form within it."""
-        near = not self.flood.blockers
+        """Return the blocking kernel and the form within it."""
+        near = not self.blocking.blockers
         tested = [kernels.apart(self.form, n, near=near) for n in range(self.times)]
         return kernels.spread(tested, *self._parts(more))
 
     @property
     def times(self) -> int:
-        """Return the instances of the form in the flood: a long one takes several.
+        """Return the instances of the form in the blocking kernel: a long one takes several.
 
         Those that wait for each other, as they use registers that none can choose, are alone, and
         so are those that dispatch or a unit that is busy would bind.
@@ -106,9 +106,9 @@ class Asked:
 
     def _parts(self, more: int) -> list[list[bytes]]:
         cycles = self.cycles + more
-        if not self.flood.blockers:
-            return [[self.flood.filler] * (self.flood.size * cycles)]
-        return _blocking(self.flood, cycles)
+        if not self.blocking.blockers:
+            return [[self.blocking.filler] * (self.blocking.size * cycles)]
+        return _blocking(self.blocking, cycles)
 
     def added(self, more: int, figure: Figure, alone: Figure) -> Figure:
         """Return the cycles that the form adds; what the branch of the loop takes is in both."""
@@ -127,7 +127,7 @@ class Asked:
         some = [one for one in figures if one]
         if not some:
             return Surplus(None, float("nan"), 0.0)
-        size = self.flood.size / self.times
+        size = self.blocking.size / self.times
         uops = size * sum(one.cycles for one in some) / len(some)
         error = size * sum(one.uncertainty**2 for one in some) ** 0.5 / len(some)
         whole = round(uops)
@@ -135,7 +135,7 @@ class Asked:
 
 
 def span(cycles: float) -> int | None:
-    """Return the cycles to flood ports for, with an instruction that takes so many itself."""
+    """Return the cycles to block ports for, with an instruction that takes so many itself."""
     wanted = _span(cycles)
     return wanted if wanted <= _MOST else None
 
@@ -150,7 +150,7 @@ def spans(
     rates: Mapping[str, Throughput],
     latencies: Mapping[str, Sequence[Latency]],
 ) -> dict[str, int | str]:
-    """Return how many cycles to flood ports for each form, or why its uops cannot be counted."""
+    """Return how many cycles to block ports for each form, or why its uops cannot be counted."""
     out: dict[str, int | str] = {}
     for form in forms:
         waits = _waits(form, latencies[form.name])
@@ -176,29 +176,29 @@ def _waits(form: Form, latencies: Sequence[Latency]) -> float | None:
 
 
 def measure(laboratory: Laboratory, asked: Sequence[Asked]) -> list[Surplus]:
-    """Return what each form puts on the ports of a flood."""
+    """Return what each form puts on the ports of a blocking kernel."""
     return _sure(laboratory, asked, "loop")
 
 
 def within(
-    form: Form, flood: Flood, cycles: int, places: int, width: int, rate: float = 0.0
+    form: Form, blocking: Blocking, cycles: int, places: int, width: int, rate: float = 0.0
 ) -> Asked | None:
-    """Return a flood of a form that takes so many places, None where dispatch would bind it.
+    """Return blockers for a form of so many places, None where dispatch would bind them.
 
-    The flood has to leave places at dispatch for the form in as many cycles as it lasts.
+    The blocking kernel has to leave places at dispatch for the form in as many cycles as it lasts.
     """
-    spare = width - flood.size
+    spare = width - blocking.size
     wanted = max(cycles, ceil(places / spare) + 1) if spare else _MOST + 1
-    return Asked(form, flood, wanted, places, spare, rate) if wanted <= _MOST else None
+    return Asked(form, blocking, wanted, places, spare, rate) if wanted <= _MOST else None
 
 
-def longest(form: Form, flood: Flood) -> Asked:
-    """Return the longest flood of one instance.
+def longest(form: Form, blocking: Blocking) -> Asked:
+    """Return the longest blocking kernel of one instance.
 
     What is delivered by itself, as microcode is, leaves dispatch without work for a cycle or more;
-    a flood that leaves few places makes up for that late.
+    a blocking kernel that leaves few places makes up for that late.
     """
-    return Asked(form, flood, _MOST, most=1)
+    return Asked(form, blocking, _MOST, most=1)
 
 
 def dispatched(
@@ -208,11 +208,11 @@ def dispatched(
     latencies: Mapping[str, Sequence[Latency]],
     width: Width,
 ) -> dict[str, Surplus]:
-    """Return how many places at dispatch each form takes: what counts there floods them all."""
-    flood = Flood(width.instructions, (), width.counted)
+    """Return how many places at dispatch each form takes: what counts there fills them all."""
+    blocking = Blocking(width.instructions, (), width.counted)
     lasting = spans(laboratory, forms, rates, latencies)
     asked = [
-        Asked(form, flood, said, rate=rates[form.name].cycles)
+        Asked(form, blocking, said, rate=rates[form.name].cycles)
         for form in forms
         if isinstance(said := lasting[form.name], int)
     ]

@@ -1,7 +1,7 @@
-"""Whether a core gives uops their ports in haste: as they are dispatched, before it is known when.
+"""Whether a core bind uops to ports early: as they are dispatched, before it is known when.
 
 Asked: how much longer pairs of classes take together than their ports ask for. Kernels: those that
-told the ports. Answer: hasty, where one of ten takes longer by more than noise. Then what floods
+told the ports. Answer: early, where one of ten takes longer by more than noise. Then what blockers
 show more than whole uops counts for nothing, and forms may take longer than their ports ask for.
 """
 
@@ -13,11 +13,11 @@ from loopwright.calibrating.ports.core import Core
 from loopwright.calibrating.ports.rule import cycles, subsets
 
 _MANY = 0.9  # share of pairs
-_LONGER = 0.04  # relative: by how much longer pairs take where ports are chosen in haste
+_LONGER = 0.04  # relative: by how much longer pairs take where ports are bound early
 
 
 def measure(laboratory: Laboratory, core: Core) -> bool:
-    """Say whether ports are chosen in haste; not where there are no two classes."""
+    """Say whether ports are bound early; not where there are no two classes."""
     found = core.classes
     pairs = subsets(len(found), 2)
     asked = [classes.mixture(classes.together([found[n] for n in pair])) for pair in pairs]
