@@ -95,7 +95,7 @@ static void measure(const struct work *w)
 
 	o->pages = block_memory_pages();
 	for (int i = 0; i < BOTH; i++)
-		o->times[i] = block_is_loop(w->job) ? block_trips(i) : w->times[i];
+		o->times[i] = block_is_loop(w->job) ? block_iterations(i) : w->times[i];
 	meter_read_slope(w->meter, &code[SHORT], &code[LONG],
 			 w->job->samples ? w->job->samples : SAMPLES, &o->room.series,
 			 &o->room.reading);
@@ -135,7 +135,7 @@ static void work(void *data)
 	if (o->misaligned && is_first_step(w))
 		return;
 	if (block_is_loop(w->job))
-		block_choose_trips(w->times);
+		block_choose_iterations(w->times);
 	if (!settle(o))
 		return;
 	o->crowded = can_halve(w) && block_is_long();

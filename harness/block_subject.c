@@ -9,10 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define PAGE 65536	 /* at least */
-#define ENOUGH_TRIPS 512 /* fewer, and a predictor may know when a loop ends */
-#define LEAST_TRIPS 256	 /* fewer, and the loop's exit weighs too much */
-#define REPEATS 8	 /* of which the time of one is taken */
+#define PAGE 65536	      /* at least */
+#define ENOUGH_ITERATIONS 512 /* fewer, and a predictor may know when a loop ends */
+#define LEAST_ITERATIONS 256  /* fewer, and the loop's exit weighs too much */
+#define REPEATS 8	      /* of which the time of one is taken */
 
 /*
  * s of a repetition. Beyond 2 us a Golden Cove needs 20 to 40 cycles more to go on, and what the
@@ -22,10 +22,10 @@
 
 struct block_frame block_frame;
 
-/* The code that is run, and the trips of a loop. */
+/* The code that is run, and the iterations of a loop. */
 static struct {
 	uintptr_t entry;
-	uint64_t trips;
+	uint64_t iterations;
 } subject[BOTH];
 
 static const struct job *job;
@@ -33,7 +33,7 @@ static const struct job *job;
 static void run_subject(int which, uint64_t repetitions)
 {
 	block_frame.entry = subject[which].entry;
-	block_frame.counter = job->counter_base + job->counter_step * subject[which].trips;
+	block_frame.counter = job->counter_base + job->counter_step * subject[which].iterations;
 	block_call(repetitions);
 }
 
@@ -52,9 +52,9 @@ bool block_is_loop(const struct job *of)
 	return of->counter >= 0;
 }
 
-uint64_t block_trips(int which)
+uint64_t block_iterations(int which)
 {
-	return subject[which].trips;
+	return subject[which].iterations;
 }
 
 bool block_place(const struct job *of, const uint64_t times[BOTH], uint32_t step,
@@ -68,7 +68,7 @@ bool block_place(const struct job *of, const uint64_t times[BOTH], uint32_t step
 		bytes[i] = BLOCK_GLUE + (block_is_loop(job) ? 1 : times[i]) * job->code_size;
 		bytes[i] = (bytes[i] + PAGE - 1) / PAGE * PAGE;
 		all += bytes[i];
-		subject[i].trips = 1;
+		subject[i].iterations = 1;
 	}
 	buffer = calloc(1, all);
 	for (int i = BOTH; i--;)
@@ -104,22 +104,23 @@ static double seconds_of_one(void)
 	return (more - once) / REPEATS;
 }
 
-void block_choose_trips(const uint64_t most[BOTH])
+void block_choose_iterations(const uint64_t most[BOTH])
 {
-	uint64_t *trips = &subject[LONG].trips;
+	uint64_t *iterations = &subject[LONG].iterations;
 	int shift = 0;
 
 	block_signal_lenient(true);
 	while (most[LONG] >> shift > 2)
 		shift++;
 	do
-		*trips = most[LONG] >> shift;
-	while (shift-- && (seconds_of_one() < LONGEST / 2 || *trips < ENOUGH_TRIPS) &&
+		*iterations = most[LONG] >> shift;
+	while (shift-- && (seconds_of_one() < LONGEST / 2 || *iterations < ENOUGH_ITERATIONS) &&
 	       !block_signal_overflowed());
 	if (block_signal_overflowed())
-		*trips = *trips / 2 > LEAST_TRIPS ? *trips / 2 : LEAST_TRIPS;
+		*iterations =
+		    *iterations / 2 > LEAST_ITERATIONS ? *iterations / 2 : LEAST_ITERATIONS;
 	block_signal_lenient(false);
-	subject[SHORT].trips = fmax(1, *trips * most[SHORT] / most[LONG]);
+	subject[SHORT].iterations = fmax(1, *iterations * most[SHORT] / most[LONG]);
 }
 
 bool block_is_long(void)

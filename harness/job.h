@@ -88,11 +88,11 @@ struct job {
 	size_t npoints;
 	int counter;		 /* the register that a block's loop counts in, by index, or -1 */
 	uint64_t counter_base;	 /* it starts with this */
-	uint64_t counter_step;	 /* and so much for each trip */
+	uint64_t counter_step;	 /* and so much for each iteration */
 	uint64_t set;		 /* registers that start with a value of their own, by index */
 	uint64_t value[32];	 /* these values, by index */
 	uint64_t *memory;	 /* what each 4096 bytes hold, in words of 64 bits, or NULL */
-	size_t times[2];	 /* copies of a block, or trips of its loop: a few, and more */
+	size_t times[2];	 /* copies of a block, or iterations of its loop: a few, and more */
 	size_t samples;		 /* of a block's series; 0 for as many as are usual */
 	bool wide;		 /* a block accesses vectors: pointers are to be aligned */
 	bool x87;		 /* a block uses the x87 or MMX registers */

@@ -26,7 +26,7 @@ static bool read_register(const char *name, int *index)
 	return true;
 }
 
-/* A register, and what it starts with where that is not the number of trips itself. */
+/* A register, and what it starts with where that is not the number of iterations itself. */
 static bool read_counter(struct job *job, char **word)
 {
 	if (!read_register(word[1], &job->counter))

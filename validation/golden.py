@@ -21,7 +21,7 @@ from inputs import DATA, REPO
 
 from loopwright.cores import microarchs
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import trips
+from loopwright.measuring.blocks import counted_loop
 from loopwright.predicting.inside import timeline
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
@@ -101,7 +101,7 @@ def _repeated(text: str, notion: str) -> bytes:
     if notion == "unrolled":
         return code
     try:
-        return trips.of_block("x86_64", code).code
+        return counted_loop.of_block("x86_64", code).code
     except InputError:
         return code
 

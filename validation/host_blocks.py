@@ -14,7 +14,7 @@ import pandas as pd
 
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
-from loopwright.measuring.blocks import trips
+from loopwright.measuring.blocks import counted_loop
 
 # Cycles to which both are rounded for tau: two thirds of the loops take 1.00 to within what a
 # measurement is sure of, and the order of those is noise.
@@ -35,7 +35,7 @@ def kept_aside(code: bytes) -> bool:
 def codes(blocks: Iterable[str]) -> dict[str, tuple[str, bool]]:
     """Return what is measured of blocks in hex, by name: a code in hex, and if it is kept aside.
 
-    That is a block itself, and a trip of it as a loop.
+    That is a block itself, and an iteration of it as a loop.
     """
     known: dict[str, tuple[str, bool]] = {}
     for text in dict.fromkeys(blocks):
@@ -43,7 +43,7 @@ def codes(blocks: Iterable[str]) -> dict[str, tuple[str, bool]]:
         aside = kept_aside(code)
         known[digest(code)] = (text, aside)
         try:
-            loop = trips.of_block("x86_64", code).code
+            loop = counted_loop.of_block("x86_64", code).code
         except InputError:
             continue
         known[digest(loop)] = (loop.hex(), aside)

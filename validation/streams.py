@@ -120,7 +120,7 @@ def text(parts: Sequence[tuple[str, pd.DataFrame]], machine: str) -> str:
     """Return the tables in Markdown."""
     lines = ["# Streams of known cost", "", f"Measured on {machine}, by `streams.py`, in cycles a"]
     lines += [
-        "copy or a trip. A figure is covered that is off by no more than its uncertainty.",
+        "copy or an iteration. A figure is covered that is off by no more than its uncertainty.",
         "",
     ]
     for name, rows in parts:

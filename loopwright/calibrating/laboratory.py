@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loopwright.calibrating.forms import kits
 from loopwright.calibrating.machines.machine import COUNTER, Machine, Run, Timing, Trial
-from loopwright.measuring.blocks import trips
+from loopwright.measuring.blocks import counted_loop
 
 MOST_BYTES = 960  # of a loop's body: the harness takes 1024
 _LEAST_INSTRUCTIONS = 80  # of the longest body, where they fit
@@ -77,12 +77,12 @@ class Laboratory:
         return out
 
     def turn(self, body: bytes = b"") -> Figure:
-        """Return the cycles of a trip of a loop, its counting branch included."""
+        """Return the cycles of an iteration of a loop, its counting branch included."""
         (figure,) = self.turns([body])
         return figure
 
     def turns(self, bodies: Sequence[bytes], runs: Sequence[Run | None] = ()) -> list[Figure]:
-        """Return the same of each of several loops, in order; runs say what their trips do."""
+        """Return the same of each of several loops, in order; runs say what their iterations do."""
         every = zip(bodies, runs or [None] * len(bodies), strict=True)
         found = self._measure([_loop(self.isa, body, run) for body, run in every])
         return [
@@ -143,7 +143,7 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
 
 
 def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
-    code = body + trips.closing(isa, COUNTER[isa], len(body))
+    code = body + counted_loop.closing(isa, COUNTER[isa], len(body))
     return Trial(code, "loop", -len(body) % _WINDOW, run, look)
 
 

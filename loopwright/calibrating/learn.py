@@ -44,7 +44,7 @@ from loopwright.calibrating.special import Special
 
 Step = Callable[[str], None]
 
-_COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's trips, and its twin
+_COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's iterations, and its twin
 
 
 @dataclass(frozen=True)

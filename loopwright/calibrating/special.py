@@ -30,9 +30,9 @@ class Special:
         for name, beside in self.serialising.figures.items():
             for said, figure in beside.items():
                 yield name, said, figure, "a copy, by slope"
-        trip = f"a trip of {gone.BRANCHES} branches and their bits"
-        yield "", "branches by random bits", self.gone.random, trip
-        yield "", "branches by bits that never change", self.gone.known, trip
+        iteration = f"an iteration of {gone.BRANCHES} branches and their bits"
+        yield "", "branches by random bits", self.gone.random, iteration
+        yield "", "branches by bits that never change", self.gone.known, iteration
         half = "of half of the random branches"
         yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
         for said, one in self.aliased.items():

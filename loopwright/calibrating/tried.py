@@ -10,7 +10,7 @@ from loopwright.calibrating.learn import Learned
 from loopwright.calibrating.machines.machine import COUNTER, Machine
 from loopwright.calibrating.machines.texts import Texts
 from loopwright.code import binding
-from loopwright.measuring.blocks import trips
+from loopwright.measuring.blocks import counted_loop
 
 
 def laboratory(
@@ -34,6 +34,6 @@ def laboratory(
 
 def within(learned: Learned, isa: str, codes: Sequence[bytes]) -> Learned:
     """Return what was learned of the forms of codes and of the end of a loop alone."""
-    closing = trips.closing(isa, COUNTER[isa], 0)
+    closing = counted_loop.closing(isa, COUNTER[isa], 0)
     some = {name for names in binding.forms(isa, [closing, *codes]) for name in names or ()}
     return replace(learned, uops={n: one for n, one in learned.uops.items() if n in some})

@@ -100,9 +100,10 @@ def measure(
 ) -> int:
     """Measure variants on this host: cycles an iteration and cycles a call over sizes.
 
-    Or blocks of any code, each in a sealed process: cycles a copy, or a trip of a loop. A variant
-    that breaks its contract is not measured. Every point of a variant is kept in the results store
-    as soon as it is measured (`loopwright results`). Exit code 1 where nothing has a number.
+    Or blocks of any code, each in a sealed process: cycles a copy, or an iteration of a loop. A
+    variant that breaks its contract is not measured. Every point of a variant is kept in the
+    results store as soon as it is measured (`loopwright results`). Exit code 1 where nothing has a
+    number.
 
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096

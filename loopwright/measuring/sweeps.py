@@ -1,4 +1,4 @@
-"""Which calls are measured: the sizes of calls, and the two trip counts of a main loop."""
+"""Which calls are measured: the sizes of calls, and the two iteration counts of a main loop."""
 
 import math
 from collections.abc import Sequence

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from loopwright.calibrating.delivery.probe import LOOPS, Nop, Probe
 from loopwright.calibrating.forms.kit import Kit
 from loopwright.calibrating.machines.machine import COUNTER, Trial
-from loopwright.measuring.blocks import trips
+from loopwright.measuring.blocks import counted_loop
 
 _COUNTS = (*range(33), *range(34, 81, 2), 55, 57, 59, 61, 63, 65)  # of nops
 _PLACED = (2, 7)  # nops of loops at all offsets
@@ -60,7 +60,7 @@ def _probe(
     name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False, isa: str = "x86_64"
 ) -> Probe:
     code = b"".join(body)
-    code += trips.closing(isa, COUNTER[isa], len(code))
+    code += counted_loop.closing(isa, COUNTER[isa], len(code))
     return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
 
 

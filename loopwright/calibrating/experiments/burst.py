@@ -1,12 +1,12 @@
 """Bursts: how many instructions are dispatched in a cycle, whatever delivers or retires them.
 
 Asked: the same as the width, where copies of what does nothing show no more than the slowest of
-fetch, dispatch and retirement. Kernel: the trip of a loop is n instructions that do nothing, a slow
-chain that waits for none of them, and a fence. While the fence waits, the queue in front of
-dispatch fills; while the chain runs, the n retire. So a trip is longer by what dispatching them
-takes before the chain. Answer: the width of the steps that trips make by n; none where no steps
-are seen, or where steps of other widths fit nearly as well. A form among the n shifts the steps by
-the places that it takes.
+fetch, dispatch and retirement. Kernel: the iteration of a loop is n instructions that do nothing, a
+slow chain that waits for none of them, and a fence. While the fence waits, the queue in front of
+dispatch fills; while the chain runs, the n retire. So an iteration is longer by what dispatching
+them takes before the chain. Answer: the width of the steps that iterations make by n; none where no
+steps are seen, or where steps of other widths fit nearly as well. A form among the n shifts the
+steps by the places that it takes.
 """
 
 from collections import Counter
@@ -21,22 +21,22 @@ from loopwright.calibrating.laboratory import Laboratory
 
 _MOST = 27  # instructions: what queues hold
 _WIDTHS = range(1, 17)
-_KNOWN = 0.75  # of the trips
-_ROUGH = 0.5  # cycles that trips may lie from steps, root mean square
-_CLEAR = 1.25  # times as far that steps of any other width lie: of 28 trips nearly four errors
+_KNOWN = 0.75  # of the iterations
+_ROUGH = 0.5  # cycles that iterations may lie from steps, root mean square
+_CLEAR = 1.25  # times as far that steps of any other width lie: of 28 iterations nearly four errors
 _RETIRED = 2  # instructions a cycle that any core retires
 _PLACES = 16  # of a form: what looks like as many, or more, is not told
 _GROUPS = 3  # of fillers before the chain that are tried
 _SHIFTED = 0.5  # cycles, squared: by how much steps of other places have to be further off
 
-Trips = Sequence[tuple[int, float]]  # fillers and cycles
+Iterations = Sequence[tuple[int, float]]  # fillers and cycles
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps that trips make by fillers: their width, where the first begins, cycles without any.
+    """Cycles of iterations over fillers: a step each `width`, the first step, cycles without any.
 
-    off is how far trips lie from them, cycles, root mean square.
+    off is how far iterations lie from them, cycles, root mean square.
     """
 
     width: int
@@ -80,8 +80,8 @@ def places(
         bodies = [one + filler * n + behind for one in left.values() for n in numbers]
         figures = iter(laboratory.turns(bodies))
         for name in left:
-            trips = [(n, one.cycles) for n in numbers if (one := next(figures))]
-            found = _shift(trips, steps) if len(trips) == len(numbers) else None
+            iterations = [(n, one.cycles) for n in numbers if (one := next(figures))]
+            found = _shift(iterations, steps) if len(iterations) == len(numbers) else None
             if found is not None:
                 votes[name][found] += 1
     shown = {name: _told(some) for name, some in votes.items()}
@@ -98,24 +98,26 @@ def _behind(laboratory: Laboratory, chain: Chain) -> bytes:
     return chain.start + chain.link * links + chain.last + laboratory.kit.FENCE
 
 
-def _steps(trips: Trips, width: int) -> Steps:
-    """Return the steps of a width that lie nearest to trips."""
+def _steps(iterations: Iterations, width: int) -> Steps:
+    """Return the steps of a width that lie nearest to iterations."""
     some = []
     for first in range(width):
-        rest = [cycles - (n + first) // width for n, cycles in trips]
+        rest = [cycles - (n + first) // width for n, cycles in iterations]
         level = fmean(rest)
         off = fmean((one - level) ** 2 for one in rest) ** 0.5
         some.append(Steps(width, first, level, off))
     return min(some, key=lambda one: one.off)
 
 
-def _shift(trips: Trips, steps: Steps) -> int | None:
-    """Return the places by which trips lie behind steps; None where others are as likely."""
+def _shift(iterations: Iterations, steps: Steps) -> int | None:
+    """Return the places by which iterations lie behind steps; None where others are as likely."""
 
     def off(more: int) -> float:
-        said = ((n, steps.level + (n + steps.first + more) // steps.width) for n, _ in trips)
-        return sum((cycles - one) ** 2 for (_, one), (_, cycles) in zip(said, trips, strict=True))
+        said = ((n, steps.level + (n + steps.first + more) // steps.width) for n, _ in iterations)
+        return sum(
+            (cycles - one) ** 2 for (_, one), (_, cycles) in zip(said, iterations, strict=True)
+        )
 
     (least, found), (second, _) = sorted((off(more), more) for more in range(_PLACES + 1))[:2]
-    clear = least <= _ROUGH**2 * len(trips) and second >= least + _SHIFTED
+    clear = least <= _ROUGH**2 * len(iterations) and second >= least + _SHIFTED
     return found if clear else None

@@ -13,7 +13,7 @@ def measure(laboratory: Laboratory) -> dict[tuple[str, str], float]:
     kit = laboratory.kit
     gpr, vector = kit.POOLS["gpr"].back, kit.POOLS["vector"].back
     there, here = gpr[0], vector[0]
-    trips = {
+    round_trips = {
         "gpr": [kit.carry("gpr", "gpr", *gpr), kit.carry("gpr", "gpr", *gpr[::-1])],
         "vector": [
             kit.carry("vector", "vector", *vector),
@@ -28,14 +28,14 @@ def measure(laboratory: Laboratory) -> dict[tuple[str, str], float]:
         "summed": [kit.add_with_carry(there), *chains.carry(kit, "flags", "gpr", 0, there)],
         "hold": [kit.carry("gpr", "gpr", *gpr), *kit.hold(gpr[0], gpr[1])],
     }
-    figures = dict(zip(trips, laboratory.time(list(trips.values())), strict=True))
+    figures = dict(zip(round_trips, laboratory.time(list(round_trips.values())), strict=True))
     cycles = {name: float(round(figure.cycles)) for name, figure in figures.items() if figure}
     nan = float("nan")
     to_vector = cycles.get("cross", nan) // 2
     from_vector = cycles.get("cross", nan) - to_vector
     to_flags = 1.0
     if cycles.get("sums") == 1.0 and "summed" in cycles:
-        # A sum takes a cycle by each way, so that the rest of the trip is the way from flags.
+        # A sum takes a cycle by each way, so that the rest of the round trip is the way from flags.
         to_flags = cycles.get("flags", nan) - (cycles["summed"] - 1.0)
     from_flags = cycles.get("flags", nan) - to_flags
     hold = cycles.get("hold", nan) - cycles.get("gpr", nan) / 2

@@ -1,10 +1,10 @@
 """Branches that go another way than was predicted.
 
 Asked: how many cycles one of them costs. Kernels: branches that go by bits of a generator, and the
-same ones by bits that never change. The generator goes on from one trip to the next through memory:
-a predictor learns all branches of a loop that begins anew with the same bits. Test: half of the
-branches by random bits are mispredicted, whatever they are predicted by. Answer: the cycles that
-the random ones take longer, over half their number.
+same ones by bits that never change. The generator goes on from one iteration to the next through
+memory: a predictor learns all branches of a loop that begins anew with the same bits. Test: half of
+the branches by random bits are mispredicted, whatever they are predicted by. Answer: the cycles
+that the random ones take longer, over half their number.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SURE = 3.0  # standard deviations
 
 @dataclass(frozen=True)
 class Gone:
-    """The cycles of a trip by random bits and by others, and of a misprediction.
+    """The cycles of an iteration by random bits and by others, and of a misprediction.
 
     cost is refused where nothing is lost, or where that is not known.
     """

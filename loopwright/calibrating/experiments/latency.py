@@ -8,7 +8,7 @@ goes on reading one place. A form that loads takes between registers what its tw
 changes memory changes another place in each copy, and for what it computes one place again.
 What crosses between kinds of registers is known as a round trip alone. Additions with carry that
 take a cycle each, through register and flags, tell the way to flags apart, which is else taken to
-be 1 cycle; trips to vectors are taken to be as long as those from them.
+be 1 cycle; crossings to vectors are taken to be as long as those from them.
 """
 
 import itertools
@@ -138,7 +138,7 @@ def _looped(one: Chain, known: Latency) -> bool:
 def _straight(one: Chain, known: Latency) -> bool:
     """Say whether copies without a loop may tell more of a chain, which has no one speed in one.
 
-    Zen 3 has such where vectors cross their halves: 3.2 to 3.5 cycles from trip to trip.
+    Zen 3 has such where vectors cross their halves: 3.2 to 3.5 cycles from iteration to iteration.
     """
     return one.repeated and bool(known.refused)
 

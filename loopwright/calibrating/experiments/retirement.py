@@ -1,9 +1,9 @@
 """Retirement: how many instructions leave the reorder buffer in a cycle.
 
-Asked: how fast what is done leaves, once what it waited behind is done. Kernel: the trip of a loop
-is a slow chain, n instructions that do nothing, which are done long before it, and a fence, which
-waits until all before it has left. Answer: by how many cycles a trip is longer for each of the n;
-none where a fence does not wait for that.
+Asked: how fast what is done leaves, once what it waited behind is done. Kernel: the iteration of a
+loop is a slow chain, n instructions that do nothing, which are done long before it, and a fence,
+which waits until all before it has left. Answer: by how many cycles an iteration is longer for each
+of the n; none where a fence does not wait for that.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from loopwright.calibrating.laboratory import Laboratory
 
 _MOST = 200  # instructions
 _LESS = 24  # than the reorder buffer holds
-_TRIPS = 10
+_ITERATIONS = 10
 _CHAIN = 0.5  # cycles of the chain for each instruction: dispatch is quicker
 _SURE = 3.0  # standard deviations
 
@@ -27,14 +27,14 @@ def measure(
     """
     kit = laboratory.kit
     most = min(_MOST, buffer - _LESS)
-    if not kit.FENCE or most < _TRIPS:
+    if not kit.FENCE or most < _ITERATIONS:
         return None
     links = int(most * _CHAIN // chain.cycles) + 1
-    numbers = [most * k // _TRIPS for k in range(1, _TRIPS + 1)]
+    numbers = [most * k // _ITERATIONS for k in range(1, _ITERATIONS + 1)]
     before = chain.start + chain.link * links + chain.last
     figures = laboratory.turns([before + filler * n + kit.FENCE for n in numbers])
     timed = [(n, figure) for n, figure in zip(numbers, figures, strict=True) if figure]
-    if len(timed) < _TRIPS // 2:
+    if len(timed) < _ITERATIONS // 2:
         return None
     counts = [n for n, _ in timed]
     slope, _ = np.polyfit(counts, [figure.cycles for _, figure in timed], 1)

@@ -1,10 +1,10 @@
 """What fits into the shadow of a slow chain: the method that shows how large a window is.
 
-Kernel: the trip of a loop is a chain of slow instructions, which waits for nothing of the trip
-before, and n fillers. As long as the window holds the fillers of a trip, the chain of the next one
-starts before this one's ends. Answer: the least n with which it starts behind it, where cycles over
-n stop to rise by a link of the chain for each filler, or jump (after Wong, and Butcher's robsize,
-with chains in the place of misses).
+Kernel: the iteration of a loop is a chain of slow instructions, which waits for nothing of the
+iteration before, and n fillers. As long as the window holds the fillers of an iteration, the chain
+of the next one starts before this one's ends. Answer: the least n with which it starts behind it,
+where cycles over n stop to rise by a link of the chain for each filler, or jump (after Wong, and
+Butcher's robsize, with chains in the place of misses).
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -17,7 +17,7 @@ from loopwright.calibrating.laboratory import MOST_BYTES, Figure, Laboratory
 
 _WIDE = 4  # fillers a cycle at most that any front end delivers
 _LEAST = 80.0  # cycles of a chain
-_CLOSED = 0.8  # share of a chain's cycles that a trip takes where the next one waits for it
+_CLOSED = 0.8  # share of a chain's cycles that an iteration takes where the next one waits for it
 _BESIDE = 1.1  # times as long as one chain that two take which run beside each other
 _FIRST = 12  # fillers that are tried first
 _STARTS = 12.0  # cycles from a place that becomes free to the start of what takes it
@@ -26,7 +26,7 @@ _PARTS = 6  # of numbers of fillers that are tried one after the other for a cor
 _LONG = 3.0  # times what fillers take, of chains that fillers wait for: they start behind it
 _SPLIT, _NEAR = 8, 6  # parts that a range of fillers is split in, down to so many
 _AGAIN = 3  # times that a corner is looked for further on
-_MISSED = 0.25  # share of trips near a corner that may be refused
+_MISSED = 0.25  # share of iterations near a corner that may be refused
 _SLOPE = 0.1  # of a step for each filler that cycles rise by behind a corner at most
 _ROUGH = 0.15  # of a step by which cycles behind a corner miss at most
 _SOFT = 0.2  # of a step by which the last one may differ from half a one
@@ -53,10 +53,10 @@ class Chain:
 class Filler:
     """What is put into the shadow: lead, each of which counts as one, and then codes in turn.
 
-    waits says that they wait for the chain: the last step is then that of its last link.
-    more is how many times as long as the fillers the chain has to last. first is how many fillers
-    stand before the chain; whole is what the places of a trip are a multiple of, by nops behind
-    the fillers, or where some stand before the chain, behind that.
+    waits says that they wait for the chain: the last step is then that of its last link. more is
+    how many times as long as the fillers the chain has to last. first is how many fillers stand
+    before the chain; whole is what the places of an iteration are a multiple of, by nops behind the
+    fillers, or where some stand before the chain, behind that.
     """
 
     codes: Sequence[bytes]
@@ -157,7 +157,7 @@ class Shadow:
     def _between(
         self, filler: Filler, first: int, last: int, links: int
     ) -> Generator[Sequence[bytes], Sequence[Figure], tuple[int, int]]:
-        """Return numbers of fillers close to each other between which trips begin to be long."""
+        """Return two close numbers of fillers, between which iterations begin to be long."""
         while last - first > _NEAR:
             inside = [first + (last - first) * k // _SPLIT for k in range(1, _SPLIT)]
             figures = yield self._bodies(filler, [(n, links) for n in inside])
@@ -215,14 +215,14 @@ class Shadow:
         return b"".join([*before, *chain, *inside])
 
     def places(self, n: int, links: int = 0) -> int:
-        """Return the places of a trip, or those from the last link of a chain to the next chain."""
+        """Return the places of an iteration, or those from the last link to the next chain."""
         return n + 1 + links + 1 + self._ends
 
 
 def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int, int, int] | None:
     """Return the corner of cycles by fillers, the likeliest of two numbers that follow it.
 
-    None where the last of them do not lie behind it: a trip takes as long as a chain there.
+    None where the last of them do not lie behind it: an iteration takes as long as a chain there.
     """
     tried = sorted(found)
     doubt = _SURE * 2**0.5 * max(figure.uncertainty for figure in found.values())
@@ -244,7 +244,8 @@ def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int,
         if at + 1 >= behind:
             break
         behind = at + 1
-    # Some windows end at once. Where a trip was not timed, the corner may lie behind it as well.
+    # Some windows end at once. Where an iteration was not timed, the corner may lie behind it as
+    # well.
     jump = max(step, missing[at - 1])
     doubt = max(doubt, _SOFT * jump)
     low = high = at

@@ -1,9 +1,9 @@
 """Repeated string instructions by their bytes and by where both sides lie.
 
-Asked: what one takes by count and alignment. Kernel: a trip of a loop that sets up the operands and
-repeats once; the destination lies half a page from the source, but for the offsets, so that the
-low 12 bits of addresses do not meet early. Test: sizes around powers of two, where fast paths end.
-Answer: the cycles of a trip.
+Asked: what one takes by count and alignment. Kernel: an iteration of a loop that sets up the
+operands and repeats once; the destination lies half a page from the source, but for the offsets, so
+that the low 12 bits of addresses do not meet early. Test: sizes around powers of two, where fast
+paths end. Answer: the cycles of an iteration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def measure(laboratory: Laboratory, asked: Sequence[Repeated]) -> list[Timed]:
 
 
 def code(kit: Kit, one: Repeated) -> bytes:
-    """Return the code of a trip."""
+    """Return the code of an iteration."""
     count = one.size // kit.REPEATED[one.name]
     return kit.repeated(one.name, count, _SOURCE + one.source, _DESTINATION + one.destination)
 

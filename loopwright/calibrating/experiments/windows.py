@@ -109,7 +109,7 @@ def _rate(rate: float, error: float) -> Window:
 
 
 def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
-    """Return how many places what counts a loop's trips and branches back takes: least and most.
+    """Return the places of the loop's counter and branch, least and most.
 
     The same pairs among the fillers, not taken, leave room for as many more as they are fused.
     """

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from loopwright.calibrating.forms import bits
 from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
-# x18 belongs to the platform, x28 counts trips. Sources that are elements of 16 bits are in v0 to
-# v15 alone. A table, or what is loaded or stored at once, is up to four registers that follow each
-# other: constants from v12 on, those under test four apart.
+# x18 belongs to the platform, x28 counts iterations. Sources that are elements of 16 bits are in v0
+# to v15 alone. A table, or what is loaded or stored at once, is up to four registers that follow
+# each other: constants from v12 on, those under test four apart.
 POOLS: Mapping[str, Pool] = {
     "gpr": Pool(
         (10, 11, 12),
@@ -39,8 +39,8 @@ FORWARDS: Mapping[str, tuple[str, str]] = {
 }
 ADDITIONS: Sequence[str] = ()
 UPDATES: Mapping[str, str] = {}
-# To what follows them. Flags are clear at first, and the count of trips leaves them; cbz is of what
-# counts, and bits of pointers to lines are clear.
+# To what follows them. Flags are clear at first, and the count of iterations leaves them; cbz is of
+# what counts, and bits of pointers to lines are clear.
 BRANCHES: Sequence[Branch] = (
     Branch("a", "b.cond", "b.cond", bytes.fromhex("20000054")),  # b.eq
     Branch("z", "cbz", "cbnz", bytes.fromhex("2a0000b4")),  # of x10
@@ -153,8 +153,8 @@ def gone(random: bool, branches: int) -> bytes:
     """Return so many branches forwards, over a nop each, that go by bits.
 
     They are bits of a generator whose state is in memory, or else those of a register that nothing
-    writes, set and clear in turn; all else is the same. The bits of a trip are made in the one
-    before, so that no branch waits for them.
+    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
+    one before, so that no branch waits for them.
     """
     before, state, factor, more = 1, 2, 3, 4
     constant = POOLS["gpr"].constant[0]

@@ -68,7 +68,7 @@ class Kit(Protocol):
     UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
     JUMP: str  # name of the plain jump
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
-    COUNT: bytes  # counts a register down as trips of a loop are counted
+    COUNT: bytes  # counts a register down as iterations of a loop are counted
     FENCE: bytes  # waits until all before it has retired; nothing where none is known to
     SERIAL: Mapping[str, Serial]  # by mnemonic
     PRIVILEGED: Sequence[str]  # what serialises and user mode cannot execute

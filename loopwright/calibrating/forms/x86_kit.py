@@ -10,7 +10,7 @@ import iced_x86 as iced
 from loopwright.calibrating.forms import bits
 from loopwright.calibrating.forms.kit import Branch, Pool, Serial
 
-# rsp and the counter of trips are left alone; implied registers are no instruction's choice.
+# rsp and the counter of iterations are left alone; implied registers are no instruction's choice.
 POOLS: Mapping[str, Pool] = {
     "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13), back=(8, 9)),
     "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
@@ -45,7 +45,7 @@ _ZEROING = (
 )  # fmt: skip
 IDIOMS = frozenset({"xor", "sub", *_ZEROING, *(f"v{name}" for name in _ZEROING)})
 # Branches to what follows them, and their opposites; their kind is what they go by. None of the
-# first ones is taken behind the count of a loop's trips, which is above zero.
+# first ones is taken behind the count of a loop's iterations, which is above zero.
 BRANCHES: Sequence[Branch] = tuple(
     Branch(kind, f"j{name} rel", f"j{other} rel", bytes((0x0F, code, 0, 0, 0, 0)))
     for kind, name, other, code in (
@@ -79,7 +79,7 @@ PRIVILEGED: Sequence[str] = ("stac", "clac", "wrmsr", "swapgs", "invlpg")
 REPEATED: Mapping[str, int] = {"movsb": 1, "movsq": 8, "stosb": 1, "stosq": 8}
 SHORT = bytes.fromhex("90")  # nop
 MOVE = bytes.fromhex("89f3")  # mov ebx, esi
-COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's trips are counted
+COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's iterations are counted
 _REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
 _R = iced.Register
 _LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
@@ -210,8 +210,8 @@ def gone(random: bool, branches: int) -> bytes:
     """Return so many branches forwards, over a nop each, that go by bits.
 
     They are bits of a generator whose state is in memory, or else those of a register that nothing
-    writes, set and clear in turn; all else is the same. The bits of a trip are made in the one
-    before, so that no branch waits for them.
+    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
+    one before, so that no branch waits for them.
     """
     code, create = iced.Code, iced.Instruction
     before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])

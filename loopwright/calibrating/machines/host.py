@@ -77,7 +77,7 @@ class Host:
         return [found[n] for n in range(len(trials))]
 
     def _read(self, trials: Sequence[Trial], turn: int) -> list[BlockReading]:
-        """Have each read once; another turn has other numbers of copies, or of trips."""
+        """Have each read once; another turn has other numbers of copies, or of iterations."""
         out: list[BlockReading] = []
         while len(out) < len(trials):
             if self._given >= _TRIALS:

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the trips of all loops
+COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the iterations of all loops
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the trips of a loop do that its code alone does not say; hardware finds out by itself.
+    """What iterations of a loop do that its code alone does not say; hardware finds out by itself.
 
-    ways has for each trip whether its branches forwards are taken, in their order, as what predicts
-    them cannot know; repeats are of its string instruction, which reads and writes memory from the
-    addresses load and store on, as all of the trip does.
+    ways has for each iteration whether its branches forwards are taken, in their order, as what
+    predicts them cannot know; repeats are of its string instruction, which reads and writes memory
+    from the addresses load and store on, as all of the iteration does.
     """
 
     ways: tuple[tuple[bool, ...], ...] = ((),)
@@ -25,7 +25,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Trial:
-    """Code to time: one trip of a loop with its branch, or copies that stand back to back.
+    """Code to time: one iteration of a loop with its branch, or copies that stand back to back.
 
     notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. look tells a
     further try at the same code from the first. run is for those that simulate, and no part of

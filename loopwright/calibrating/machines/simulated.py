@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
+from loopwright.calibrating.machines.iterations import Iterations
 from loopwright.calibrating.machines.machine import Timing, Trial, by_notion
-from loopwright.calibrating.machines.trips import Trips
 from loopwright.code import binding
 from loopwright.cores import microarchs
 from loopwright.errors import InputError, unknown
@@ -54,7 +54,7 @@ class Simulated:
         try:
             toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
             self._core = binding.core(toml, table, settings)
-            self._trips = Trips(self.isa, toml, table, settings)
+            self._iterations = Iterations(self.isa, toml, table, settings)
         except FileNotFoundError:
             raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
         except ValueError as error:
@@ -64,7 +64,7 @@ class Simulated:
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial; one that the core has no figures for is refused for good."""
-        exact = answers(self._core, trials, self._trips)
+        exact = answers(self._core, trials, self._iterations)
         return [self._timing(*pair) for pair in zip(trials, exact, strict=True)]
 
     def _timing(self, trial: Trial, exact: Timing) -> Timing:
@@ -81,13 +81,15 @@ class Simulated:
         return Timing(cycles * (1 + draw.gauss(0, self._noise)), self._noise * cycles)
 
 
-def answers(core: "Core", trials: Sequence[Trial], trips: Trips | None = None) -> list[Timing]:
+def answers(
+    core: "Core", trials: Sequence[Trial], iterations: Iterations | None = None
+) -> list[Timing]:
     """Return what a core of the simulator takes for each trial, or why it has no figure.
 
-    trips has the same core, for trials that say what their trips do.
+    iterations has the same core, for trials that say what their iterations do.
     """
     out = [Timing(None)] * len(trials)
-    runs = {n: (t, t.run) for n, t in enumerate(trials) if trips and t.run}
+    runs = {n: (t, t.run) for n, t in enumerate(trials) if iterations and t.run}
     for notion, chosen in by_notion(trials):
         plain = [n for n in chosen if n not in runs]
         asked = [(trials[n].code, trials[n].offset) for n in plain]
@@ -96,7 +98,7 @@ def answers(core: "Core", trials: Sequence[Trial], trips: Trips | None = None) -
             cycles = row["cycles"]
             known = isinstance(cycles, float)
             out[n] = Timing(cycles) if known else Timing(None, refused=str(row["error"]))
-    if trips and runs:
-        for n, timing in zip(runs, trips.measure(list(runs.values())), strict=True):
+    if iterations and runs:
+        for n, timing in zip(runs, iterations.measure(list(runs.values())), strict=True):
             out[n] = timing
     return out

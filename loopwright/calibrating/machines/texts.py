@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from loopwright.calibrating.machines.iterations import Iterations
 from loopwright.calibrating.machines.machine import Machine, Timing, Trial
 from loopwright.calibrating.machines.simulated import answers
-from loopwright.calibrating.machines.trips import Trips
 from loopwright.code import binding
 
 
@@ -24,8 +24,8 @@ class Texts:
         self.fingerprint = machine.fingerprint
         given = dict(settings or {})
         self._core = binding.core(toml, table, given)
-        self._trips = Trips(self.isa, toml, table, given)
+        self._iterations = Iterations(self.isa, toml, table, given)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Simulate each trial."""
-        return answers(self._core, trials, self._trips)
+        return answers(self._core, trials, self._iterations)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from loopwright.code import decode
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import addresses, path, starts, trips
+from loopwright.measuring.blocks import addresses, counted_loop, path, starts
 from loopwright.measuring.blocks.path import Stretch
 from loopwright.measuring.blocks.starts import Settled
 
 MOST_BYTES = 1024
 _COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
 _LEAST_COPIES = 8
-_TRIPS = 20000  # of the shorter loop, at most
+_ITERATIONS = 20000  # of the shorter loop, at most
 _PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with the length
 _X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
 _TRAPPED = "trap"  # what the harness says of code that runs into one
@@ -22,7 +22,7 @@ _TRAPPED = "trap"  # what the harness says of code that runs into one
 
 @dataclass(frozen=True)
 class Block:
-    """One row to measure: its code as one copy or one trip, or why it is not run.
+    """One row to measure: its code as one copy or one iteration, or why it is not run.
 
     settled says of a loop that ends by a condition of its own how it is run. samples are those of a
     process; 0 for as many as the harness takes unless told.
@@ -99,13 +99,17 @@ def of_code(
         block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
         looping = block.notion == "loop" and body[-1].target == 0
         inside = body[:-1] if looping else body
-        if looping and isa == "x86_64" and not (_stays(inside, code) and trips.counts(isa, body)):
+        if (
+            looping
+            and isa == "x86_64"
+            and not (_stays(inside, code) and counted_loop.counts(isa, body))
+        ):
             return _settled(block, isa, stretches)
         _stay_inside(inside, len(code))
         if block.notion == "unrolled":
             return block
-        trip = trips.of_block(isa, code)
-        return replace(block, code=trip.code, counter=trip.counter)
+        loop = counted_loop.of_block(isa, code)
+        return replace(block, code=loop.code, counter=loop.counter)
     except InputError as error:
         return replace(block, refused=str(error))
 
@@ -157,15 +161,15 @@ def _stay_inside(body: Sequence[Instruction], size: int) -> None:
 
 
 def job(isa: str, name: str, block: Block, turn: int) -> str:
-    """Return a block's job for the harness; turns have other numbers of copies, or of trips."""
+    """Return a block's job for the harness; turns differ in copies or iterations."""
     part = _PARTS[turn % len(_PARTS)]
     code, entry, lines = block.code, 0, []
     if block.settled:
-        short = round(starts.MOST_TRIPS / 3 * part)
+        short = round(starts.MOST_ITERATIONS / 3 * part)
         code, entry = block.settled.image.code, block.settled.image.entry
         lines = block.settled.lines()
     elif block.counter:
-        short, lines = round(_TRIPS * part), [f"counter {block.counter}"]
+        short, lines = round(_ITERATIONS * part), [f"counter {block.counter}"]
     else:
         short = round(max(_LEAST_COPIES, -(-_COPIES_BYTES // len(code))) * part)
     lines = [

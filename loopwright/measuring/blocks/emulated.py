@@ -31,7 +31,7 @@ _FLAGS = 0x202
 
 @dataclass(frozen=True)
 class Start:
-    """What registers and memory hold at first; of the counter a base, and a step for each trip."""
+    """What registers and memory hold at first; of the counter a base, and a step an iteration."""
 
     values: Mapping[str, int]
     memory: Memory
@@ -39,9 +39,9 @@ class Start:
     base: int
     step: int
 
-    def registers(self, trips: int) -> dict[str, int]:
-        """Return all registers before so many trips."""
-        counted = (self.base + self.step * trips) % (1 << 64)
+    def registers(self, iterations: int) -> dict[str, int]:
+        """Return all registers before so many iterations."""
+        counted = (self.base + self.step * iterations) % (1 << 64)
         return {**self.values, self.counter: counted}
 
 
@@ -49,11 +49,11 @@ class Start:
 class Outcome:
     """How a try ended: by the step that is to end it, or by left, which goes off the path.
 
-    trips were begun. faulted is the step whose access cannot be. unknown says that the emulator
-    does not know an instruction. Steps are -1 where that is not what happened.
+    iterations were begun. faulted is the step whose access cannot be. unknown says that the
+    emulator does not know an instruction. Steps are -1 where that is not what happened.
     """
 
-    trips: int
+    iterations: int
     ended: bool = False
     left: int = -1
     faulted: int = -1
@@ -89,7 +89,7 @@ class Emulated:
 
     def _begin(self) -> None:
         """Have steps by where blocks begin, and after each branch the only place to go on."""
-        self._trips, self._left, self._ended, self._expected = 0, -1, False, 0
+        self._iterations, self._left, self._ended, self._expected = 0, -1, False, 0
         self._after: dict[int, tuple[int, int]] = {}
         steps = self._path.steps
         leader = 0
@@ -99,7 +99,7 @@ class Emulated:
                 self._after[leader] = n, follows
                 leader = follows
 
-    def look(self, start: Start, trips: int) -> Seen:
+    def look(self, start: Start, iterations: int) -> Seen:
         """Run as run does, and return where each step read last, and what registers held then."""
         reads: dict[int, tuple[int, int]] = {}
         at = [0]
@@ -116,30 +116,30 @@ class Emulated:
             self._core.hook_add(unicorn.UC_HOOK_CODE, on_code),
             self._core.hook_add(unicorn.UC_HOOK_MEM_READ, on_read),
         ]
-        self.run(start, trips)
+        self.run(start, iterations)
         for hook in hooks:
             self._core.hook_del(hook)
         held = {name: int(self._core.reg_read(number)) for name, number in _NUMBERS.items()}
         return Seen(reads, held)
 
-    def run(self, start: Start, trips: int) -> Outcome:
+    def run(self, start: Start, iterations: int) -> Outcome:
         """Turn so many times, or until something else ends it; memory stays as it is left."""
         core = self._core
-        for name, value in start.registers(trips).items():
+        for name, value in start.registers(iterations).items():
             core.reg_write(_NUMBERS[name], value)
         for number, lanes in enumerate(_LANES):
             core.reg_write(x86_const.UC_X86_REG_XMM0 + number, lanes)
         core.reg_write(x86_const.UC_X86_REG_EFLAGS, _FLAGS)
-        self._trips, self._left, self._ended = 0, -1, False
-        self._expected, self._branch, self._most = 0, -1, 2 * trips + 16
+        self._iterations, self._left, self._ended = 0, -1, False
+        self._expected, self._branch, self._most = 0, -1, 2 * iterations + 16
         try:
             core.emu_start(_BASE, _BASE + len(self._image.code) - self._image.entry)
         except UcError as error:
             if error.errno == unicorn.UC_ERR_INSN_INVALID:
-                return Outcome(self._trips, unknown=True)
+                return Outcome(self._iterations, unknown=True)
             at = int(core.reg_read(x86_const.UC_X86_REG_RIP)) - _BASE
-            return Outcome(self._trips, faulted=max(0, self._path.index_of(at)))
-        return Outcome(self._trips, ended=self._ended, left=self._left)
+            return Outcome(self._iterations, faulted=max(0, self._path.index_of(at)))
+        return Outcome(self._iterations, ended=self._ended, left=self._left)
 
     def _on_block(self, core: Uc, address: int, _size: int, _data: object) -> None:
         at = address - _BASE
@@ -147,10 +147,10 @@ class Emulated:
             self._ended = True
             core.emu_stop()
             return
-        self._trips += at == 0
-        if at == self._expected and at in self._after and self._trips <= self._most:
+        self._iterations += at == 0
+        if at == self._expected and at in self._after and self._iterations <= self._most:
             self._branch, self._expected = self._after[at]
-        elif at in self._after or self._path.index_of(at) < 0 or self._trips > self._most:
+        elif at in self._after or self._path.index_of(at) < 0 or self._iterations > self._most:
             self._left = self._branch
             core.emu_stop()
 

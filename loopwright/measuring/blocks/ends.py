@@ -1,4 +1,4 @@
-"""Ways in which a loop can be made to end after a number of trips that is known."""
+"""Ways in which a loop can be made to end after a number of iterations that is known."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class End:
     """A step of the path that ends the loop, by a register that counts.
 
     The counter starts with the value that the register base has (nothing: 0), with constant and so
-    many bits of memory, and with step for each trip. code is the loop's, in which said is what was
-    replaced, or nothing.
+    many bits of memory, and with step for each iteration. code is the loop's, in which said is what
+    was replaced, or nothing.
     """
 
     step_of_path: int
@@ -34,7 +34,7 @@ class End:
     said: str = ""
 
     def start(self, values: Mapping[str, int], word: int) -> int:
-        """Return what the counter starts with before no trip at all."""
+        """Return what the counter starts with before no iteration at all."""
         held = word & (1 << self.memory_bits) - 1
         return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
 
@@ -99,7 +99,7 @@ class _Side:
 
 
 def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
-    """Yield how a loop's own comparison of what changes evenly can be met after so many trips."""
+    """Yield how a loop's own comparison of what changes evenly can be met after n iterations."""
     ins = setter.ins
     sides = _sides(setter)
     if sides is None:

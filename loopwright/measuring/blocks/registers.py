@@ -16,7 +16,7 @@ def number(name: str) -> int:
 
 
 def counters(isa: str) -> tuple[str, ...]:
-    """Return the registers that may count trips, first those that blocks use least."""
+    """Return the registers that may count iterations, first those that blocks use least."""
     if isa == "x86_64":
         return tuple(name for name in reversed(EVERY_X86) if name != "rsp")
     # x18 belongs to the platform, x29 and x30 are frame and return address.

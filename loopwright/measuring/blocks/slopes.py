@@ -15,7 +15,7 @@ _MOST_ENDS = 8.0  # the most that was seen: 5 loads of 23 bytes, by turns early 
 
 @dataclass(frozen=True)
 class BlockReading:
-    """One block in one process, in cycles: the slope between two numbers of copies or trips.
+    """One block in one process, in cycles: the slope between two numbers of copies or iterations.
 
     Of the samples accepted the slow ones were left out, which took slow_from to slow_to times as
     long as the others. copies is by how many the two codes differ. two_speeds says what noise does

@@ -1,4 +1,4 @@
-"""Find registers and memory with which a loop stays on its path and ends after so many trips."""
+"""Find registers and memory with which a loop stays on its path and ends after n iterations."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,9 +11,9 @@ from loopwright.measuring.blocks.guesses import State
 from loopwright.measuring.blocks.image import Image
 from loopwright.measuring.blocks.path import Path
 
-MOST_TRIPS = 4096  # that are measured
+MOST_ITERATIONS = 4096  # that are measured
 _TRIES = 160  # of one way to end it
-_FEW = 24  # trips of a try
+_FEW = 24  # iterations of a try
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _found(path: Path) -> Settled | str:
         if start := search.run():
             return Settled(path, made, start, end.said)
         reasons.append(search.reason)
-    return reasons[0] if reasons else "nothing in it can count its trips"
+    return reasons[0] if reasons else "nothing in it can count its iterations"
 
 
 class _Search:
@@ -77,7 +77,7 @@ class _Search:
         self.reason = ""
 
     def run(self) -> Start | None:
-        """Return a start that holds for as many trips as are measured."""
+        """Return a start that holds for as many iterations as are measured."""
         state = kept = self._guess.first()
         best = (-1, -1)
         tried = 0
@@ -89,7 +89,7 @@ class _Search:
             if found.unknown:
                 self.reason = self._said(found)
                 return None
-            if (reached := (found.trips, max(found.left, found.faulted))) > best:
+            if (reached := (found.iterations, max(found.left, found.faulted))) > best:
                 best, kept, failed, tried = reached, state, found, 0
                 self.reason = self._said(found)
                 seen = self._look(self._start(kept), found)
@@ -110,24 +110,24 @@ class _Search:
         """Return how a start fails, None where it holds."""
         core = self._core(start)
         begun = []
-        for trips in (_FEW, 2 * _FEW, MOST_TRIPS, _FEW):
-            found = core.run(start, trips)
+        for iterations in (_FEW, 2 * _FEW, MOST_ITERATIONS, _FEW):
+            found = core.run(start, iterations)
             if not found.ended:
                 return found
-            begun.append(found.trips)
-            if begun[-1] - begun[0] != trips - _FEW:
-                return Outcome(found.trips, left=self._end.step_of_path)
+            begun.append(found.iterations)
+            if begun[-1] - begun[0] != iterations - _FEW:
+                return Outcome(found.iterations, left=self._end.step_of_path)
         return None
 
     def _look(self, start: Start, found: Outcome) -> Seen:
         """Return what the first of the tries read, where it is that which failed."""
-        if found.trips > 2 * _FEW:
+        if found.iterations > 2 * _FEW:
             return Seen({}, {})
         return self._core(start).look(start, _FEW)
 
     def _said(self, found: Outcome) -> str:
         if found.unknown:
-            return "an instruction that the emulator does not know, so that its trips are not"
+            return "an instruction that the emulator does not know, so that its iterations are not"
         if found.faulted >= 0:
             step = self._path.steps[found.faulted]
             return f"an access that cannot be, at +{step.at:#x}: {step.text}"

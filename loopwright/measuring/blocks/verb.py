@@ -36,25 +36,26 @@ def measure_blocks(
     Exactly one of them: blocks has the columns id, hex and optionally offset and path; hex, asm and
     obj are those of predict, and the loops of asm and obj are those that predict has rows of.
 
-    notion is "unrolled" (copies back to back), "loop" (one copy, and a branch that counts trips in
-    a register that the block leaves alone) or "all" (a row each); left out, it is the loop for a
-    block that ends in a branch. offset (0 to 63, several of them or "all": a row each) replaces the
-    column's: where the first copy starts, mod 64. A loop that ends by a condition of its own, or
-    that has exits, runs as it is, from registers and memory that keep it turning (harness/README.md
-    says how); path names the stretches that an iteration executes, such as "0-9 13-20". isa is
-    "x86_64" or "arm64", this host's where left out; code of another one is run by an emulator,
-    without timing.
+    notion is "unrolled" (copies back to back), "loop" (one copy, and a branch that counts
+    iterations in a register that the block leaves alone) or "all" (a row each); left out, it is the
+    loop for a block that ends in a branch. offset (0 to 63, several of them or "all": a row each)
+    replaces the column's: where the first copy starts, mod 64. A loop that ends by a condition of
+    its own, or that has exits, runs as it is, from registers and memory that keep it turning
+    (harness/README.md says how); path names the stretches that an iteration executes, such as "0-9
+    13-20". isa is "x86_64" or "arm64", this host's where left out; code of another one is run by an
+    emulator, without timing.
 
-    cycles are those of one copy or one trip, the slope between two codes, one with twice the copies
-    or trips: what surrounds them is in neither. processes have to agree on it; one alone is the
-    quickest, and says nothing of the spread between them. p10 and p90 are of the samples;
-    uncertainty (cycles) adds the spread between processes, of which each measures other numbers of
-    copies. A row with status "refused" has a reason and no number; "bimodal" says that there are
-    two speeds, by more than interruptions and noise explain. dropped is the share of samples left
-    out for being slow, dropped_from and dropped_to how many times as long they took. note says that
-    an access is misaligned and may cross cache lines, and which comparison a count stands for; code
-    is what was repeated, in hex: of a loop, with its branch. progress is called with blocks done
-    and all. InputError for a file that is no blocks file and for settings that make no sense.
+    cycles are those of one copy or one iteration, the slope between two codes, one with twice the
+    copies or iterations: what surrounds them is in neither. processes have to agree on it; one
+    alone is the quickest, and says nothing of the spread between them. p10 and p90 are of the
+    samples; uncertainty (cycles) adds the spread between processes, of which each measures other
+    numbers of copies. A row with status "refused" has a reason and no number; "bimodal" says that
+    there are two speeds, by more than interruptions and noise explain. dropped is the share of
+    samples left out for being slow, dropped_from and dropped_to how many times as long they took.
+    note says that an access is misaligned and may cross cache lines, and which comparison a count
+    stands for; code is what was repeated, in hex: of a loop, with its branch. progress is called
+    with blocks done and all. InputError for a file that is no blocks file and for settings that
+    make no sense.
     """
     given = Question(blocks=blocks, hex=hex, asm=asm, obj=obj)
     if asm is not None or obj is not None:

@@ -1,4 +1,4 @@
-"""Make a loop of a block: count its trips in a register that it leaves alone."""
+"""Make a loop of a block: count its iterations in a register that it leaves alone."""
 
 import re
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _UNTIL_ZERO = {"x86_64": re.compile("j(ne|nz)"), "arm64": re.compile(r"b\.ne|cbn
 
 
 @dataclass(frozen=True)
-class Trip:
-    """One trip of a loop, its branch included, and the register that counts the trips."""
+class CountedLoop:
+    """One iteration of a loop, its branch included, and the register that counts the iterations."""
 
     code: bytes
     counter: str
 
 
-def of_block(isa: str, code: bytes) -> Trip:
+def of_block(isa: str, code: bytes) -> CountedLoop:
     """Return a block as a loop.
 
     One that ends in `dec` and `jnz` of a register (arm64: `sub` and `cbnz`, or `subs` and `b.ne`)
@@ -36,24 +36,24 @@ def of_block(isa: str, code: bytes) -> Trip:
     if own:
         if own in registers.used(isa, b"".join(i.code for i in body[:-2])):
             raise InputError(f"its own loop counts in {own}, which the block uses besides")
-        return Trip(code, own)
+        return CountedLoop(code, own)
     if body[-1].flow in (Flow.BRANCH, Flow.JUMP) and body[-1].target == 0:
-        raise InputError("it branches back for a number of trips that is not known")
+        raise InputError("it branches back for a number of iterations that is not known")
     used = registers.used(isa, code)
     free = [name for name in registers.counters(isa) if name not in used]
     if not free:
-        raise InputError("it leaves no register to count the trips of a loop in")
-    return Trip(code + closing(isa, free[0], len(code)), free[0])
+        raise InputError("it leaves no register to count the iterations of a loop in")
+    return CountedLoop(code + closing(isa, free[0], len(code)), free[0])
 
 
 def counts(isa: str, body: Sequence[Instruction]) -> bool:
-    """Say whether a loop counts its trips down in a register that it uses for nothing else."""
+    """Say whether a loop counts its iterations down in a register that it uses for nothing else."""
     own = _own_counter(isa, body)
     return own is not None and own not in registers.used(isa, b"".join(i.code for i in body[:-2]))
 
 
 def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
-    """Return the register that a block counts its own trips in, if that is how it ends."""
+    """Return the register that a block counts its own iterations in, if that is how it ends."""
     if len(body) < 2 or body[-1].target != 0:
         return None
     found = _COUNTS_DOWN[isa].fullmatch(body[-2].text)

@@ -5,7 +5,7 @@ import pytest
 from loopwright import paths
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import addresses
-from loopwright.measuring.blocks.trips import of_block
+from loopwright.measuring.blocks.counted_loop import of_block
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_pointers_are_where_the_harness_puts_them():
     ],
 )
 def test_loops_count_in_a_register_that_the_block_leaves_alone(isa, code, counter, repeated):
-    trip = of_block(isa, bytes.fromhex(code))
-    assert (trip.counter, trip.code.hex()) == (counter, repeated)
+    loop = of_block(isa, bytes.fromhex(code))
+    assert (loop.counter, loop.code.hex()) == (counter, repeated)
 
 
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("4801c84839c875f8", "a number of trips that is not known"),
+        ("4801c84839c875f8", "a number of iterations that is not known"),
         ("4d01ff49ffcf75f8", "counts in r15, which the block uses besides"),
         ("4801c84801d94801f24801fb4d01c54d01ca4d01d34d01e44d01f64d01ff", "no register to count"),
     ],

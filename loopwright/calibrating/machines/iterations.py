@@ -1,4 +1,4 @@
-"""Loops whose code alone does not say what their trips do, on a core of the simulator."""
+"""Loops whose code alone does not say what their iterations do, on a core of the simulator."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _NOWHERE = -1  # the address of what is not accessed
 _FORGETS = {"mispredict.history": "1"}
 
 
-class Trips:
+class Iterations:
     """Predicts such loops as calls, whose steps are the instructions that are executed."""
 
     def __init__(self, isa: str, toml: str, table: str, settings: Mapping[str, str]) -> None:
@@ -29,7 +29,7 @@ class Trips:
         return binding.core(*self._texts, {**self._settings, **_FORGETS})
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
-        """Return the cycles of a trip of each, or why there are none."""
+        """Return the cycles of an iteration of each, or why there are none."""
         asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
         out = []
         for (_, run), row in zip(trials, self._core.calls(asked) if asked else (), strict=True):
@@ -42,7 +42,7 @@ class Trips:
 
 
 def _steps(isa: str, code: bytes, run: Run) -> bytes:
-    """Return the steps of all trips."""
+    """Return the steps of all iterations."""
     return b"".join(_executed(isa, code, run))
 
 
