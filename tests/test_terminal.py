@@ -18,7 +18,7 @@ from click.shell_completion import BashComplete
 import loopwright as lw
 from loopwright import toolchain
 from loopwright.cli import cli
-from loopwright.cli.views import predicted
+from loopwright.cli.views import predicted, table
 from loopwright.machine import hosts
 from loopwright.rows import Rows
 
@@ -226,3 +226,18 @@ def test_the_shell_completes(words, expected):
 def test_the_installed_program_answers_the_shell():
     asked = {"COMP_WORDS": "loopwright rec", "COMP_CWORD": "1"}
     assert piped(_LOOPWRIGHT_COMPLETE="bash_complete", **asked) == "plain,recommend\n"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_statements_of_a_verdict_begin_lines_that_fit(width, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = (
+        "zen2: +68.7 % to +99.3 % (simulated; off by up to 20 %); haswell: open, +2.0 % to +4.0 %"
+    )
+    table.paragraph({"kernel": "x86_64/put_event", "said": f"{said}; and more", "reason": ""})
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any(line.endswith(tuple("0123456789")) for line in lines)
+    begun = [line[8:].split()[0] for line in lines if line[8] != " "]
+    assert begun == ["x86_64/put_event", "zen2:", "haswell:", "and"]

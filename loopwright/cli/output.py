@@ -53,10 +53,7 @@ def describe(found: "pd.DataFrame") -> None:
     for number, row in enumerate(Rows.of_frame(found).records()):
         if number:
             print()
-        width = max(map(len, row))
-        for key, value in row.items():
-            if not table.blank(value):
-                print(f"{key:<{width}}  {table.text(value)}")
+        table.paragraph(row)
 
 
 def verdict(answered: bool, what: str) -> int:

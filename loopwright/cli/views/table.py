@@ -1,7 +1,10 @@
 """Tables: as wide as they are in a pipe, as wide as the window on a terminal."""
 
 import os
+import re
 import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loopwright.rows import Rows
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNBROKEN = 10_000  # columns
+_FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
 _LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
 
 # Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
@@ -73,6 +77,43 @@ def show(rows: Rows, hide: tuple[str, ...] = ()) -> None:
         say(f"note: {note}")
 
 
+def paragraph(row: Mapping[str, Any]) -> None:
+    """Print a row, a line a column that says something.
+
+    On a terminal each statement of a value begins a line, and is broken where the window ends.
+    """
+    shown = {key: text(value) for key, value in row.items() if not blank(value)}
+    width = max(map(len, shown), default=0)
+    columns = max(console().width, width + 2 + _LEAST_TEXTS[0]) if on_terminal() else _UNBROKEN
+    for key, value in shown.items():
+        statements = _statements(value) if on_terminal() else [value]
+        for n, line in enumerate(_wrapped(statements, columns - width - 2)):
+            print(f"{'' if n else key:<{width}}  {line}".rstrip())
+
+
+def _statements(value: str) -> list[str]:
+    """Split a value behind semicolons that stand in no parentheses."""
+    parts = [""]
+    for part in value.split("; "):
+        inside = parts[-1].count("(") > parts[-1].count(")")
+        if parts[-1] and not inside:
+            parts.append(part)
+        else:
+            parts[-1] = f"{parts[-1]}; {part}" if parts[-1] else part
+    return parts
+
+
+def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:
+    """Yield lines of so many columns: each statement begins one, and figures keep their unit."""
+    indent = "  " if len(statements) > 1 else ""
+    for one in statements:
+        whole = _FIGURE.sub("\\1\N{NO-BREAK SPACE}", one)
+        for line in textwrap.wrap(
+            whole, columns, subsequent_indent=indent, break_on_hyphens=False
+        ) or [""]:
+            yield line.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def blank(value: object) -> bool:
     """Say whether there is nothing to show of a value."""
     return value is None or value == "" or value != value
@@ -117,10 +158,7 @@ def _broken(rows: Rows, where: "Console") -> None:
         where.print(narrow)
         return
     for row in left.records():
-        shown = {key: text(value) for key, value in row.items() if not blank(value)}
-        width = max(map(len, shown), default=0)
-        for key, value in shown.items():
-            where.print(f"{key:<{width}}  {value}", markup=False)
+        paragraph(row)
         where.print()
 
 
