@@ -1,4 +1,4 @@
-"""The errors that a user can mend."""
+"""The errors that a user can fix."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ LISTED = ("kernels", "variants", "microarchs", "models", "parameters")
 
 
 class InputError(Exception):
-    """Bad input or a missing tool: one line that names the input and the mend (exit code 2)."""
+    """Bad input or a missing tool: one line that names the input and the fix (exit code 2)."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

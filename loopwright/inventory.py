@@ -17,7 +17,7 @@ from loopwright.predicting.model import Model
 from loopwright.predicting.models import MODELS
 from loopwright.store.runs import Store
 
-COLUMNS = ["part", "state", "detail", "mend"]
+COLUMNS = ["part", "state", "detail", "fix"]
 _BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))
 _BOOTING = (
     ("qemu-system-x86_64", "qemu-system-x86"),
@@ -27,7 +27,7 @@ _BROWSING = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
 
 
 def doctor() -> pd.DataFrame:
-    """Return one row a part: state is "ok", "missing" or "limited"; mend how to get it."""
+    """Return one row a part: state is "ok", "missing" or "limited"; fix how to get it."""
     rows = [_row(f"model {m.id}", m.version) for m in MODELS]
     rows += [_row(f"compiler {isa}", partial(_compiler, isa)) for isa in kernels.ISAS]
     rows += [_row(f"run {isa}", partial(_runner, isa)) for isa in kernels.ISAS]
@@ -46,15 +46,15 @@ def doctor() -> pd.DataFrame:
 def model_state(model: Model) -> dict[str, str]:
     """Return whether a model is here (its version), or how to get it."""
     row = _row(model.id, model.version)
-    return {key: row[key] for key in ("state", "detail", "mend")}
+    return {key: row[key] for key in ("state", "detail", "fix")}
 
 
 def _row(part: str, find: Callable[[], str]) -> dict[str, str]:
     try:
-        return {"part": part, "state": "ok", "detail": find(), "mend": ""}
+        return {"part": part, "state": "ok", "detail": find(), "fix": ""}
     except InputError as error:
-        detail, _, mend = str(error).partition(": ")
-        return {"part": part, "state": "missing", "detail": detail, "mend": mend}
+        detail, _, fix = str(error).partition(": ")
+        return {"part": part, "state": "missing", "detail": detail, "fix": fix}
 
 
 def _compiler(isa: str) -> str:
@@ -92,9 +92,9 @@ def _results() -> str:
         return f"{store.path}: {len(store.runs())} runs"
 
 
-def _version(program: str, mend: str) -> str:
+def _version(program: str, fix: str) -> str:
     if not shutil.which(program):
-        raise InputError(f"no {program}: install it with `{mend}`")
+        raise InputError(f"no {program}: install it with `{fix}`")
     return _first_line(program)
 
 

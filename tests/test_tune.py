@@ -110,7 +110,7 @@ def test_a_killed_process_leaves_a_way_back(root, capsys):
     process.communicate()
     assert held(root) == TUNED
     [row] = [r for r in readiness.rows() if r["part"] == "settings left changed"]
-    assert (row["state"], "tune --restore" in row["mend"]) == ("limited", True)
+    assert (row["state"], "tune --restore" in row["fix"]) == ("limited", True)
     assert run_cli(["tune", "--", "true"]) == 2
     assert "tune --restore" in capsys.readouterr().err
     assert run_cli(["tune", "--restore"]) == 0
@@ -165,14 +165,14 @@ def test_without_root_it_says_so(monkeypatch, tmp_path):
 def test_doctor_names_the_command_for_each_lack(root):
     facts = Facts.live(root)
     rows = {s.name: readiness.setting_row(s, facts) for s in SETTINGS}
-    assert rows["paranoid"]["mend"].startswith("sudo sysctl kernel.perf_event_paranoid=2")
+    assert rows["paranoid"]["fix"].startswith("sudo sysctl kernel.perf_event_paranoid=2")
     assert rows["governor"]["detail"].startswith("powersave, schedutil")
     assert (rows["rdpmc"]["state"], rows["smt"]["state"]) == ("ok", "limited")
     assert rows["turbo"]["detail"].startswith("not visible")
 
 
 @pytest.mark.parametrize(
-    ("why", "flags", "isa", "mend"),
+    ("why", "flags", "isa", "fix"),
     [
         ("no cycle counter (ENOENT): no PMU here", "hypervisor", "x86_64", "pmu=on"),
         ("no cycle counter (ENOENT): no PMU here", "", "x86_64", "firmware"),
@@ -182,7 +182,7 @@ def test_doctor_names_the_command_for_each_lack(root):
         ("perf_event_open: Function not implemented", "", "arm64", "emulator"),
     ],
 )
-def test_why_there_is_no_pmu_says_what_to_do(why, flags, isa, mend):
+def test_why_there_is_no_pmu_says_what_to_do(why, flags, isa, fix):
     info = f"vendor_id : AuthenticAMD\nCPU part : 0xd0c\nflags : {flags}\n"
     facts = Facts(isa, 0, {}, {"/proc/cpuinfo": info}.get)
     found = {
@@ -196,7 +196,7 @@ def test_why_there_is_no_pmu_says_what_to_do(why, flags, isa, mend):
     }
     row = readiness.clock_row(found, facts)
     assert row["state"] == "limited"
-    assert mend in row["mend"]
+    assert fix in row["fix"]
     assert "steps of 10 ns" in row["detail"]
     refused = readiness.clock_row({**found, "clock_refused": "noise"}, facts)
     assert refused["detail"].startswith("nothing is measured: noise")

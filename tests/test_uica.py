@@ -127,8 +127,8 @@ def test_a_checkout_that_is_not_set_up_is_missing_with_the_command(
     state = model_state(Uica())
     assert state["state"] == "missing"
     assert f"lacks {named}" in state["detail"]
-    assert f"cd {home} && PATH=" in state["mend"]
-    assert state["mend"].endswith("./setup.sh")
+    assert f"cd {home} && PATH=" in state["fix"]
+    assert state["fix"].endswith("./setup.sh")
     with pytest.raises(InputError, match=f"uiCA lacks {named}"):
         lw.predict(hex=ADD, microarch="sandybridge", model="uica")
     row = lw.predict(hex=ADD, microarch="sandybridge", model="all").set_index("model").loc["uica"]

@@ -107,9 +107,17 @@ def results(
     if rows.empty and not (as_json or as_csv):
         print("nothing yet: `loopwright measure KERNEL` or `loopwright import FILE` adds results")
     else:
+        if not (as_json or as_csv):
+            rows = rows.assign(started=rows["started"].map(_to_the_minute))
         output.emit(
             rows, as_json=as_json, as_csv=as_csv, hide=("protocol", "fingerprint", "run", "origin")
         )
+
+
+def _to_the_minute(time: str) -> str:
+    """Return a time, as "2026-11-24T14:45:59Z", to the minute."""
+    day, _, rest = time.partition("T")
+    return f"{day} {rest[:5]} UTC"
 
 
 def _import_calibrations(

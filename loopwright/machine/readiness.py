@@ -1,6 +1,6 @@
 """What this machine can measure, with which clock and why with no better one, and what would help.
 
-Rows for `loopwright doctor`: part, state, detail, mend.
+Rows for `loopwright doctor`: part, state, detail, fix.
 """
 
 from collections.abc import Iterator
@@ -57,8 +57,8 @@ def rows() -> Iterator[dict[str, str]]:
         )
 
 
-def _row(part: str, detail: str, mend: str = "", state: str = "ok") -> dict[str, str]:
-    return {"part": part, "state": state, "detail": detail, "mend": mend}
+def _row(part: str, detail: str, fix: str = "", state: str = "ok") -> dict[str, str]:
+    return {"part": part, "state": state, "detail": detail, "fix": fix}
 
 
 def clock_row(found: dict[str, Any], facts: Facts) -> dict[str, str]:

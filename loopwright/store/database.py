@@ -99,10 +99,10 @@ def faults(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.DatabaseError) as error:
-        mend = "LOOPWRIGHT_RESULTS names another"
+        fix = "LOOPWRIGHT_RESULTS names another"
         if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-            mend = f"make room there, or let {mend.replace('names', 'name')}"
-        raise InputError(f"results store {path} cannot be used ({error}); {mend}") from None
+            fix = f"make room there, or let {fix.replace('names', 'name')}"
+        raise InputError(f"results store {path} cannot be used ({error}); {fix}") from None
 
 
 def _is_shut(error: Exception) -> bool:

@@ -5,6 +5,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from loopwright.rows import Rows
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _UNBROKEN = 10_000  # columns
 _FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
 _LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+_LEAST_WORDS = (18, 12, 0)  # columns that a word keeps, and the heads of figures if any
 
 # Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
 _CONTEXT = frozenset(
@@ -175,11 +177,12 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
     numeric = {c: _numeric(rows.column(c)) for c in rows.columns}
     widest = {c: max(map(len, cells[c]), default=0) for c in rows.columns}
-    for most in _LEAST_TEXTS:
+    words = {c: _longest_word([heads[c], *cells[c]]) for c in rows.columns}
+    for word, most in product(_LEAST_WORDS, _LEAST_TEXTS):
         least = {
-            c: max(widest[c], min(most, max(map(len, heads[c].split()))))
+            c: max(widest[c], min(word or most, max(map(len, heads[c].split()))))
             if numeric[c]
-            else min(max(widest[c], len("microarch") if c == "microarch" else 0), most)
+            else min(max(widest[c], words[c]), max(most, min(words[c], word)))
             for c in rows.columns
         }
         if sum(least.values()) + len(least) <= width:
@@ -206,6 +209,10 @@ def _narrow(rows: Rows, width: int) -> "Table | None":
     for row in rows.values:
         grid.add_row(*(escape(text(v)) for v in row))
     return grid
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
 
 
 def _numeric(values: list[Any]) -> bool:
