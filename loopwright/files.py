@@ -11,6 +11,7 @@ from pathlib import Path
 from loopwright.errors import InputError
 
 _FIX = "name another place"
+_SCRATCH = ".partial-"  # begins the names of files and folders that are not whole
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # Errors of a place that cannot be written to. Others are faults of the program.
 _UNWRITABLE = (
@@ -27,7 +28,9 @@ def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError
     """
     if error.errno == errno.ENOENT and "temporary directory" in (error.strerror or ""):
         return InputError("no folder for temporary files can be written; let TMPDIR name one")
-    if error.errno not in _UNWRITABLE:
+    # Folders such as /proc exist and take no file; others were made before.
+    untaken = (errno.ENOENT,) if _SCRATCH in str(error.filename) else ()
+    if error.errno is None or error.errno not in (*_UNWRITABLE, *untaken):
         raise error
     where = error.filename2 or error.filename if place is None else place
     if error.errno in _FULL:
@@ -100,6 +103,13 @@ def staged(out: Path) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def made_folder(path: Path) -> Path:
+    """Make a folder and its parents, and return it; InputError where that is refused."""
+    with writing(path):
+        _make(path)
+    return path
+
+
 def made_once(path: Path, make: Callable[[Path], object], fix: str = _FIX) -> Path:
     """Return a file that make writes unless it is there already; fix is replaced's."""
     if not path.exists():
@@ -108,8 +118,15 @@ def made_once(path: Path, make: Callable[[Path], object], fix: str = _FIX) -> Pa
     return path
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # of folders that take no others, such as /proc
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder)) from error
+
+
 def _scratch_name() -> str:
-    return f".partial-{secrets.token_hex(6)}"
+    return f"{_SCRATCH}{secrets.token_hex(6)}"
 
 
 @contextmanager
@@ -117,7 +134,7 @@ def _folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; remove those that the block, when it fails, leaves empty."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         yield
     except BaseException:
         for each in missing:

@@ -64,9 +64,7 @@ def calibrate(
     mapping.solver()
     known = _machine(machine, settings or {})
     forms = chosen(kits.forms(known.isa, known.features)[0], quick=quick, mnemonics=mnemonics)
-    place = Path(out) / folder(known.name)
-    with files.writing(place):
-        place.mkdir(parents=True, exist_ok=True)
+    place = files.made_folder(Path(out) / folder(known.name))
     asked = known
     recorded = None
     if not isinstance(known, Replay):

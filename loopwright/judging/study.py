@@ -10,7 +10,7 @@ from loopwright import kernels, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
-from loopwright.errors import unknown
+from loopwright.errors import InputError, unknown
 from loopwright.histogram import Histogram
 from loopwright.judging import basis
 from loopwright.judging.call_costs import ALIGNMENTS, Alignments
@@ -20,6 +20,7 @@ from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run as run_measurements
 from loopwright.measuring.table import COLUMNS
+from loopwright.predicting import calls
 from loopwright.predicting.calls import of_variants
 from loopwright.predicting.predict import predict
 from loopwright.store.recorder import Recorder
@@ -104,6 +105,9 @@ def gather(
     """
     kernel = compared(kernels.load(kernel_id), against)
     targets = microarchs.select(microarch, kernel.isa)
+    refusals = [calls.refusal(core, parameters or {}) for core in targets]
+    if all(refusals):
+        raise InputError(refusals[0])
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
