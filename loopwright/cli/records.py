@@ -74,7 +74,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
         return int(rows["damaged"].any())
     for row in rows.to_dict("records"):
-        where = row["microarch"] or "no core of ours"
+        where = row["microarch"] or "no core.toml describes it"
         clock = f", {row['clock']}" if row["clock"] else ""
         print(f"{row['file']}: {row['machine']} ({where}{clock})")
         print(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")

@@ -7,6 +7,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
+from loopwright.cli.views import table
 from loopwright.errors import unknown
 
 
@@ -163,7 +164,7 @@ def report(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
         return
     for row in rows.to_dict("records"):
-        print(f"{row['kernel']} {row['routine']}: {row['said']}")
+        table.say(f"{row['kernel']} {row['routine']}: {row['said']}")
 
 
 VERBS = (patch, baseline, report)

@@ -74,7 +74,7 @@ def _one_of_each(client: "Client", isa: str) -> tuple[list[Member], list[str]]:
         member = Member(address, *said[address])
         core = member.microarch
         if core is None:
-            left_out.append(f"{address}: {member.machine} is no core of ours")
+            left_out.append(f"{address}: no core.toml describes {member.machine}")
         elif microarchs.load(core).isa != isa:
             left_out.append(f"{address}: {core} runs no code for {isa}")
         elif core in chosen:

@@ -48,7 +48,7 @@ def report(
     findings = []
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
-            said(f"[{number}/{len(every)}] {kernel.id}: predict, check, measure")
+            said(f"[{number}/{len(every)}] {kernel.id}: predict, check{', measure' * (not quick)}")
             cores = cores_of(kernel, microarch)
             finding = _examine(kernel, histogram, quick, cores, linux, progress)
             if linux is not None:

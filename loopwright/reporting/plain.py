@@ -25,7 +25,9 @@ def _head(findings: list[Finding], host: dict[str, object], tree: PatchedTree | 
     measured = [f.study.measurements for f in findings if len(f.study.measurements)]
     clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
     lines = ["loopwright report", "=" * 17, ""]
-    lines += wrapped(f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core of ours'})")
+    lines += wrapped(
+        f"Host: {host.get('cpu', 'unknown CPU')} ({core or 'no core.toml describes it'})"
+    )
     lines += wrapped(f"Clock: {', '.join(clocks) or 'nothing was measured'}")
     known = (f"{model} ({said})" for model, said in origin.versions().items())
     lines += wrapped(f"Models: {'; '.join(known)}")
