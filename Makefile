@@ -42,15 +42,15 @@ recommend: setup
 	$(LOOPWRIGHT) report -o $(OUT) --patch $(if $(TREE),--tree '$(TREE)')
 
 # Without root, or where there is no such package, the tests that need a browser say so and skip.
-browser: setup
-	@scripts/setup --browser || echo 'no browser: pages are not opened by the tests'
+browser:
+	@scripts/setup --browser || { scripts/setup && echo 'no browser: pages are not opened by the tests'; }
 
-test: setup browser
+test: browser
 	$(call CARGO,test) --profile tests --quiet
 	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile
 	.venv/bin/python -m pytest -m 'measures and not slow'
 
-test-slow: setup browser
+test-slow: browser
 	.venv/bin/python -m pytest
 
 mutants: setup
