@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopwright.calibrating.brought import import_calibration
+    from loopwright.calibrating.calibrate import calibrate
     from loopwright.calibrating.fleet import calibrate_fleet
-    from loopwright.calibrating.verb import calibrate
+    from loopwright.calibrating.import_answers import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
     from loopwright.inventory import doctor
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # The module of each verb.
 _VERBS = {
     "baseline": "tree.baseline",
-    "calibrate": "calibrating.verb",
+    "calibrate": "calibrating.calibrate",
     "calibrate_fleet": "calibrating.fleet",
     "check": "checking.check",
     "compare": "judging.compare",
@@ -56,7 +56,7 @@ _VERBS = {
     "core": "reporting.core_sheet",
     "doctor": "inventory",
     "estimate": "judging.estimate",
-    "import_calibration": "calibrating.brought",
+    "import_calibration": "calibrating.import_answers",
     "import_results": "store.importing",
     "kit": "portable.kit",
     "measure": "measuring.measure",

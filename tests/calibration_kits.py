@@ -6,8 +6,8 @@ import tarfile
 from test_store import BANNER
 
 import loopwright as lw
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 
 MNEMONICS = ["add", "imul", "paddd", "mulps", "pshufd", "fadd", "madd", "eor", "aese", "fmov"]
 

@@ -8,7 +8,7 @@ import pandas as pd
 from once import once
 
 import loopwright as lw
-from loopwright.calibrating.laboratory import Figure
+from loopwright.microbench.laboratory import Figure
 
 X86 = [
     "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",

@@ -12,19 +12,15 @@ import pytest
 from calibrations import rows
 
 import loopwright as lw
-from loopwright.calibrating import write
-from loopwright.calibrating.experiments import width
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import learn
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.record import Recorded
-from loopwright.calibrating.machines.replay import Replay
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import mapping, rule
-from loopwright.calibrating.ports.classes import Union
-from loopwright.calibrating.ports.classes import mixture as beside
+from loopwright.calibrating import core_files, core_model, port_classes
+from loopwright.calibrating.passes import learn
+from loopwright.calibrating.port_classes import Union, mixture
 from loopwright.errors import InputError
+from loopwright.microbench import dispatch_width, x86_forms
+from loopwright.microbench.kept_answers import Recorded, Replay
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.forms import forms as table
 
 
@@ -89,10 +85,10 @@ def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch
     true = Laboratory(Simulated("skylake", noise=0))
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned))
     mine = Laboratory(Simulated("simulated-skylake", noise=0))
-    known = {form.name: form for form in x86.forms(true.machine.features)[0]}
+    known = {form.name: form for form in x86_forms.forms(true.machine.features)[0]}
     names = ["imul r64,r64", "vaddps x,x,x", "pshufd x,x,i8", "popcnt r64,r64", "vpand x,x,x"]
     kernels = [
-        beside([(known[a], 4), (known[b], 4)])
+        mixture([(known[a], 4), (known[b], 4)])
         for a in names
         for b in names
         if names.index(a) < names.index(b)
@@ -119,9 +115,9 @@ def test_two_runs_give_the_same_core_but_for_noise(tmp_path):
         core = Simulated("skylake", seed=seed)
         folder = tmp_path / str(seed)
         answers = Recorded(core, tmp_path / f"{seed}.jsonl")
-        forms = [f for f in x86.forms(core.features)[0] if f.mnemonic in SMALL]
+        forms = [f for f in x86_forms.forms(core.features)[0] if f.mnemonic in SMALL]
         learned = learn(Laboratory(answers), forms, lambda _: None)
-        write.core(learned, core, folder)
+        core_files.write_core(learned, core, folder)
         found.append({name: one for name, one in learned.uops.items() if one.ports is not None})
         figures.append(rows(folder / "measured.csv"))
     both = found[0].keys() & found[1].keys()
@@ -142,7 +138,7 @@ def test_two_runs_give_the_same_core_but_for_noise(tmp_path):
 @pytest.mark.parametrize(("set_to", "wide"), [("3", 3), ("4", 4)])
 def test_a_parameter_changed_by_hand_is_found(set_to, wide):
     machine = Simulated("zen2", {"rename.instructions": set_to})
-    assert width.measure(Laboratory(machine)).instructions == wide
+    assert dispatch_width.measure(Laboratory(machine)).instructions == wide
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):
@@ -216,7 +212,7 @@ def test_bad_input_is_said_in_one_line(tmp_path, asked, said):
 def test_forms_have_the_names_of_the_tables():
     for core in ("skylake", "zen2"):
         features = Simulated(core).features
-        names = {form.name for form in x86.forms(features)[0]}
+        names = {form.name for form in x86_forms.forms(features)[0]}
         assert len(names & set(table(core))) > 1200
         assert "add r64,i8" in names
         assert "vpaddd y,y,y" in names
@@ -225,12 +221,12 @@ def test_forms_have_the_names_of_the_tables():
 
 def test_the_rule_of_mixtures():
     one, both, other = frozenset({1}), frozenset({1, 2}), frozenset({2})
-    assert rule.cycles({one: 1}) == 1
-    assert rule.cycles({both: 1}) == 0.5
-    assert rule.cycles({one: 2, both: 2}) == 2
-    assert rule.cycles({one: 2, both: 1}) == 2
-    assert rule.cycles({one: 1, other: 1, both: 1}) == 1.5
-    assert rule.cycles({}) == 0
+    assert core_model.bound_cycles({one: 1}) == 1
+    assert core_model.bound_cycles({both: 1}) == 0.5
+    assert core_model.bound_cycles({one: 2, both: 2}) == 2
+    assert core_model.bound_cycles({one: 2, both: 1}) == 2
+    assert core_model.bound_cycles({one: 1, other: 1, both: 1}) == 1.5
+    assert core_model.bound_cycles({}) == 0
 
 
 TRUE = [{0, 1, 2}, {0, 3}, {0, 1}, {1, 2}, {0}, {2}, {1}, {4}]
@@ -242,8 +238,8 @@ def counted(true, wanted):
 
 
 def test_ports_that_explain_mixtures_are_found_up_to_their_names():
-    found, _ = mapping.find([len(one) for one in TRUE], 9, partial(counted, TRUE))
-    for some in rule.subsets(len(TRUE), 3):
+    found, _ = port_classes.find_mapping([len(one) for one in TRUE], 9, partial(counted, TRUE))
+    for some in core_model.index_subsets(len(TRUE), 3):
         together = set().union(*(found[n] for n in some))
         assert len(together) == len(set().union(*(TRUE[n] for n in some)))
 
@@ -257,14 +253,14 @@ def test_three_classes_are_measured_together_where_pairs_do_not_tell():
             asked.extend(wanted)
             return counted(true, wanted)
 
-        found, _ = mapping.find([2, 2, 2], 9, count)
+        found, _ = port_classes.find_mapping([2, 2, 2], 9, count)
         assert (0, 1, 2) in asked
         assert len(set().union(*found)) == len(set().union(*true))
 
 
 def test_ports_of_no_class_are_an_error():
     with pytest.raises(InputError, match="no class of forms"):
-        mapping.find([], 4, partial(counted, []))
+        port_classes.find_mapping([], 4, partial(counted, []))
 
 
 def test_what_no_ports_explain_is_an_error():
@@ -272,7 +268,7 @@ def test_what_no_ports_explain_is_an_error():
         return [Union(of, 1, False, None) for of in wanted]
 
     with pytest.raises(InputError, match="no ports explain"):
-        mapping.find([2, 2], 9, impossible)
+        port_classes.find_mapping([2, 2], 9, impossible)
 
 
 def test_a_mixture_that_takes_longer_than_its_ports_ask_for_does_not_mislead():
@@ -280,7 +276,7 @@ def test_a_mixture_that_takes_longer_than_its_ports_ask_for_does_not_mislead():
         told = counted(TRUE, wanted)
         return [replace(one, ports=3) if one.of == (1, 3) else one for one in told]
 
-    found, known = mapping.find([len(one) for one in TRUE], 9, clumsy)
-    for some in rule.subsets(len(TRUE), 2):
+    found, known = port_classes.find_mapping([len(one) for one in TRUE], 9, clumsy)
+    for some in core_model.index_subsets(len(TRUE), 2):
         assert len(found[some[0]] | found[some[1]]) == len(set().union(*(TRUE[n] for n in some)))
     assert [one.of for one in known if one.least] == [(1, 3)]

@@ -6,13 +6,12 @@ import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating import kernels
-from loopwright.calibrating.forms import arm64, arm64_kit, kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports.classes import mixture
+from loopwright.calibrating.port_classes import mixture
 from loopwright.code import binding
 from loopwright.code.decode import decode
+from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.forms import forms as table
 
 CORE = "neoverse-n1"
@@ -52,21 +51,21 @@ def in_table(name):
 def test_every_form_of_the_tables_is_listed(core):
     true = {name for name in table(core) if in_table(name)}
     features = Simulated(core).features
-    listed = {form.name for form in arm64.forms(features)[0]}
+    listed = {form.name for form in arm64_forms.forms(features)[0]}
     assert len(true) > 1600
     assert not true - listed
 
 
 def test_forms_that_the_core_lacks_are_not_listed():
     features = Simulated(CORE).features
-    assert any(form.mnemonic == "aese" for form in arm64.forms(features)[0])
-    assert not any(form.mnemonic == "aese" for form in arm64.forms(features - {"aes"})[0])
+    assert any(form.mnemonic == "aese" for form in arm64_forms.forms(features)[0])
+    assert not any(form.mnemonic == "aese" for form in arm64_forms.forms(features - {"aes"})[0])
 
 
 def test_every_instance_is_the_form_and_an_instruction():
-    forms, left = arm64.forms(Simulated(CORE).features)
-    instances = kernels.Instances()
-    codes = [code for form in forms for code in (kernels.apart(form), instances.of(form))]
+    forms, left = arm64_forms.forms(Simulated(CORE).features)
+    instances = form_instances.Instances()
+    codes = [code for form in forms for code in (form_instances.apart(form), instances.of(form))]
     names = [form.name for form in forms for _ in range(2)]
     found = binding.forms("arm64", codes)
     assert [name for name, *_ in found] == names
@@ -76,9 +75,9 @@ def test_every_instance_is_the_form_and_an_instruction():
 
 
 def test_instances_beside_each_other_write_other_registers():
-    known = {form.name: form for form in arm64.forms(Simulated(CORE).features)[0]}
+    known = {form.name: form for form in arm64_forms.forms(Simulated(CORE).features)[0]}
     for name in ("add x,x,x", "mla 16b", "tbx 16b,4"):
-        instances = kernels.Instances()
+        instances = form_instances.Instances()
         written = [instances.of(known[name])[0] & 0x1F for _ in range(6)]
         assert len(set(written)) == 6
         assert not set(written) & set(arm64_kit.POOLS["vector"].constant)
@@ -135,7 +134,7 @@ def test_latencies_within_general_or_vector_registers_are_found_again(learned):
     # What crosses between kinds is known as a round trip alone.
     true = table(CORE)
     known, wrong = 0, []
-    forms = {form.name: form for form in arm64.forms(Simulated(CORE).features)[0]}
+    forms = {form.name: form for form in arm64_forms.forms(Simulated(CORE).features)[0]}
     for row in rows(learned / "measured.csv"):
         figure, _, pair = row["figure"].partition(" ")
         if figure != "latency" or row["note"]:
@@ -157,7 +156,7 @@ def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch
     true = Laboratory(Simulated(CORE, noise=0))
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned.parent))
     mine = Laboratory(Simulated(learned.name, noise=0))
-    known = {form.name: form for form in arm64.forms(true.machine.features)[0]}
+    known = {form.name: form for form in arm64_forms.forms(true.machine.features)[0]}
     names = ["add x,x,x", "madd x,x,x", "fadd 4s", "mla 8b", "fmadd d", "umov r,e", "csel x,x,x"]
     mixtures = [mixture([(known[a], 3), (known[b], 4)]) for a in names for b in names if a < b]
     for theirs, ours in zip(

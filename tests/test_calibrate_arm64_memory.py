@@ -8,15 +8,14 @@ from calibrations import rows
 
 from loopwright import kernels as library
 from loopwright import paths
-from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments import gone
-from loopwright.calibrating.forms import arm64, arm64_kit, kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating import mispredictions
 from loopwright.code import binding
 from loopwright.code.decode import decode
 from loopwright.cores import microarchs
+from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 from loopwright.predicting import subjects
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
@@ -32,7 +31,7 @@ CHANGED = {
 @cache
 def known():
     """Return all forms by their names."""
-    return {form.name: form for form in arm64.forms(None)[0]}
+    return {form.name: form for form in arm64_forms.forms(None)[0]}
 
 
 @pytest.fixture(scope="module", params=[("neoverse-n1", None), ("tsv110", CHANGED)])
@@ -123,7 +122,7 @@ def test_bases_that_are_written_are_nobodys_results():
     assert written.isdisjoint(pool.moved[0] + pool.moved[1])
     for form in known().values():
         if form.memory and form.memory.moves:
-            one, *behind = decode("arm64", kernels.apart(form, 1))
+            one, *behind = decode("arm64", form_instances.apart(form, 1))
             base = one.text.rsplit("[")[-1].split("]")[0].split(",")[0]
             assert int(base[1:]) in pool.moved[form.memory.written], one.text
             # What moves it on by more than nothing is followed by what takes that off again.
@@ -138,7 +137,7 @@ def test_stores_lie_apart_from_what_loads_read():
     for form in short:
         if form.memory.reach[-1] > 4000:
             continue
-        where = kernels.place(form, 3)
+        where = form_instances.place(form, 3)
         assert where.get("a", pool[0]) == pool[form.memory.written]
         assert where["disp"] in form.memory.reach
 
@@ -164,5 +163,5 @@ def test_branches_that_go_by_bits_are_as_many_as_asked_for():
     for code in (same, random):
         (named,) = binding.forms("arm64", [code])
         assert named.count("tbnz") == 4
-    found = gone.measure(Laboratory(Simulated("neoverse-n1", noise=0)))
+    found = mispredictions.measure_mispredictions(Laboratory(Simulated("neoverse-n1", noise=0)))
     assert 8 < found.cost.cycles < 12

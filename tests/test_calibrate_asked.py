@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright.calibrating import trust
-from loopwright.calibrating.experiments import latency, throughput
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import learn
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import blockers
-from loopwright.calibrating.ports.blockers import Asked, Blocking
-from loopwright.calibrating.verb import chosen
+from loopwright.calibrating import cross_check
+from loopwright.calibrating.calibrate import chosen
+from loopwright.calibrating.passes import learn
+from loopwright.microbench import blockers, kits, latency, throughput
+from loopwright.microbench.blockers import Asked, Blocking
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import Simulated
 
 MNEMONICS = ["add", "imul", "shl", "paddd", "mulps", "pshufd", "movq", "mov", "vpand", "lea.bid",
              "adc", "cmovb", "pmulld", "haddps", "vaddps", "popcnt", "test", "divps",
@@ -58,12 +56,12 @@ def test_a_form_costs_few_trials(known):
 def test_a_form_whose_mixtures_take_another_time_is_left_out(known):
     laboratory, forms, learned, _ = known
     plain = {n for n, one in learned.uops.items() if one.ports is not None}
-    kept = trust.hold(laboratory, learned, forms)
+    kept = cross_check.hold_to_mixtures(laboratory, learned, forms)
     assert sum(kept.uops[n].ports is None for n in plain) <= 0.07 * len(plain)
     name = "paddd x,x"
     slow = replace(learned.uops[name], places=6, ports=learned.uops[name].ports * 6)
     wrong = replace(learned, uops={**learned.uops, name: slow})
-    left = trust.hold(laboratory, wrong, forms).uops
+    left = cross_check.hold_to_mixtures(laboratory, wrong, forms).uops
     assert left[name].ports is None
     assert left[name].why.startswith("beside ")
     assert sum(left[n].ports is None for n in plain) <= 0.07 * len(plain)

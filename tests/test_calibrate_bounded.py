@@ -3,15 +3,14 @@
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import accesses
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import branches, narrow, stack
-from loopwright.calibrating.ports.blockers import Surplus
-from loopwright.calibrating.ports.choices import Case, Listed, Numbers
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating import branches, port_usage, port_usage_search
+from loopwright.calibrating.core_model import Core
+from loopwright.calibrating.port_classes import Class
+from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.microbench import kits, memory_timing
+from loopwright.microbench.blockers import Surplus
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import Simulated
 
 
 def laboratory(core, settings=None):
@@ -22,16 +21,16 @@ def laboratory(core, settings=None):
 @pytest.mark.parametrize(
     ("core", "settings", "by", "predicted"),
     [
-        ("zen3", {}, accesses.BY_STACK, (24, 25)),
-        ("zen3", {"memory.renamed_in_loops": "7"}, accesses.BY_STACK, (7, 8)),
-        ("zen3", {"memory.renamed_in_loops": "0"}, accesses.BY_STACK, None),
+        ("zen3", {}, memory_timing.BY_STACK, (24, 25)),
+        ("zen3", {"memory.renamed_in_loops": "7"}, memory_timing.BY_STACK, (7, 8)),
+        ("zen3", {"memory.renamed_in_loops": "0"}, memory_timing.BY_STACK, None),
         ("zen2", {}, "", None),
         ("skylake", {}, "", None),
     ],
 )
 def test_what_is_renamed_by_the_stack_pointer_or_predicted_is_found(core, settings, by, predicted):
     known, forms = laboratory(core, settings)
-    found = accesses.measure(known, forms, {})
+    found = memory_timing.measure(known, forms, {})
     assert (found.by, found.predicted) == (by, predicted)
     assert bool(found.renamed("forwarded")) is (core != "skylake")
 
@@ -83,7 +82,7 @@ def test_pushes_and_pops_are_told_alone_where_both_take_longer():
         return 1 if pops.isdisjoint(kernel) else pushes(kernel)
 
     for longer, told in ((both, True), (pushes, False)):
-        found = stack.measure(calibrations.Slower(known, longer), core)
+        found = port_usage.stack_uops(calibrations.Slower(known, longer), core)
         assert (found[known.kit.PUSH].ports is not None) is told
         assert found[known.kit.POP].ports is not None
         assert "3 pushes and pops take" in found[known.kit.POP].why
@@ -105,7 +104,7 @@ def test_the_fewest_uops_explain_blockers_that_are_longer(measured, places, foun
     core = Core(classes, [frozenset(p) for p in named.values()], 6, early_binding=True)
     seen = {n: Surplus(None, one, 0.02) for n, one in enumerate(measured)}
     case = Case(forms["imul r64,r64"], 4, places, Numbers(1), 1.0, seen=seen)
-    chosen = narrow.longer(Listed(core), core, case)
+    chosen = port_usage_search.bound_late(Listed(core), core, case)
     assert (None if chosen is None else set(chosen)) == (None if found is None else set(found))
 
 

@@ -5,17 +5,15 @@ from collections import Counter
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import meetings, throughput
-from loopwright.calibrating.experiments.latency import Latency
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Figure, Laboratory
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import classes, early_binding, narrow, stores
-from loopwright.calibrating.ports.blockers import Surplus
-from loopwright.calibrating.ports.choices import Case, Listed, Numbers
-from loopwright.calibrating.ports.classes import Class, Union
-from loopwright.calibrating.ports.core import Core
-from loopwright.calibrating.ports.rule import cycles
+from loopwright.calibrating import port_classes, port_usage_search
+from loopwright.calibrating.core_model import Core, bound_cycles
+from loopwright.calibrating.port_classes import Class, Union
+from loopwright.calibrating.port_usage_search import Case, Listed, Numbers
+from loopwright.microbench import kits, memory_timing, throughput
+from loopwright.microbench.blockers import Surplus
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.latency import Latency
+from loopwright.microbench.simulated import Simulated
 
 SKYLAKE = Laboratory(Simulated("skylake", noise=0))
 FORMS = {form.name: form for form in kits.forms("x86_64", SKYLAKE.machine.features)[0]}
@@ -33,7 +31,7 @@ SKYLAKES = Core(of({"mov r64,i32": 4, "bt r32,i8": 2}), [frozenset(range(4)), fr
 @pytest.mark.parametrize(("longer", "early"), [(1.0, False), (1.02, False), (1.08, True)])
 def test_ports_are_bound_early_where_pairs_take_longer_than_they_ask_for(longer, early):
     slower = calibrations.Slower(SKYLAKE, lambda _: longer)
-    assert early_binding.measure(slower, SKYLAKES) is early
+    assert port_classes.binds_early(slower, SKYLAKES) is early
 
 
 @pytest.mark.parametrize("meets", [False, True])
@@ -71,12 +69,12 @@ def test_a_store_that_shares_ports_with_loads_and_arithmetic_is_two_uops(
                 for ports in truth[n]:
                     uops[ports] += some[n].size
             total = sum(some[n].size for n in of_)
-            took = max(cycles(uops), total / width)
+            took = max(bound_cycles(uops), total / width)
             ports = round(total / took)
             yield Union(of_, min(ports, width), ports >= width, Figure(took, 0.0))
 
-    monkeypatch.setattr(classes, "unions", lambda *asked: list(unions(*asked)))
-    ports, own = stores.find(SKYLAKE, found, WIDTH)
+    monkeypatch.setattr(port_classes, "unions", lambda *asked: list(unions(*asked)))
+    ports, own = port_classes.find_ports(SKYLAKE, found, WIDTH)
     assert (own is not None) is written
     if written:
         assert own < ports[0]
@@ -93,11 +91,11 @@ def test_what_blockers_show_more_counts_for_nothing_where_ports_are_bound_early(
     core = Core(some, [ARITHMETIC, frozenset({2, 3, 4})], WIDTH, early_binding=early)
     seen = {0: Surplus(2, 1.9, 0.1), 1: Surplus(1, 1.0, 0.1)}
     case = Case(FORMS["shl r64,i8"], 4, 1, Numbers(1, 1), 0.34, seen=seen)
-    assert narrow.early_binding(Listed(core), core, case) == found
+    assert port_usage_search.bound_early(Listed(core), core, case) == found
 
 
 def test_failed_forwards_wait_for_stores_where_nothing_bounds_what_is_written():
     core = Laboratory(Simulated("zen4", {"memory.commit_bytes": "0"}, noise=0))
-    kernel = meetings.parts(core.kit, FORMS)["more than was stored"]
+    kernel = memory_timing.partial_forwards(core.kit, FORMS)["more than was stored"]
     (figure,) = core.time([kernel])
     assert figure.cycles > 10

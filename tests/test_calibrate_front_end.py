@@ -8,15 +8,15 @@ import calibrations
 import pytest
 
 import loopwright as lw
-from loopwright.calibrating.delivery.probe import LOOPS, STRAIGHT, Probe
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.front_ends import candidates, choose, search, telling
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import learn
-from loopwright.calibrating.machines.machine import Timing, Trial
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.verb import chosen
+from loopwright.calibrating import front_end_fit, front_end_search
+from loopwright.calibrating.calibrate import chosen
+from loopwright.calibrating.front_end import LOOPS, STRAIGHT, Probe
+from loopwright.calibrating.passes import learn
 from loopwright.code import binding
+from loopwright.microbench import kits
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Timing, Trial
+from loopwright.microbench.simulated import Simulated
 
 # Cores, changes by hand, and parameters that they must be found again by.
 CORES = {
@@ -107,7 +107,9 @@ def test_blocks_are_predicted_better_than_with_an_ideal_front_end(found):
     for settings in ({}, {"front_end": "ideal"}):
         mine = binding.core(*texts, settings).predict(codes, notion="unrolled", bottleneck=False)
         pairs = [(m["cycles"], t["cycles"]) for m, t in zip(mine, true, strict=True)]
-        errors.append(search.error(*zip(*((m, t) for m, t in pairs if m and t), strict=True)))
+        errors.append(
+            front_end_search.error(*zip(*((m, t) for m, t in pairs if m and t), strict=True))
+        )
     assert errors[0] < 0.03
     binds = errors[1] > 0.02  # that of Zen 2 hardly ever does
     assert errors[0] < (0.8 * errors[1] if binds else errors[1])
@@ -127,7 +129,9 @@ def test_what_no_front_end_explains_is_left_unbound():
     forms = chosen(
         kits.forms(machine.isa, machine.features)[0], quick=True, mnemonics=calibrations.DELIVERED
     )
-    learned = choose.choose(machine, learn(Laboratory(machine), forms, lambda _: None))
+    learned = front_end_fit.choose_front_end(
+        machine, learn(Laboratory(machine), forms, lambda _: None)
+    )
     values = learned.front_end.parameters
     assert (values["fetch.block_bytes"][0], values["decode.width"][0]) == (64, 12)
     assert values["decode.width"][1].startswith("assumption")
@@ -139,17 +143,17 @@ def test_what_no_front_end_explains_is_left_unbound():
 def test_values_that_only_another_value_tells_are_assumptions():
     """Of lines and their uops kernels show the product alone, and the rest of both by itself."""
     free = {"lines": (1, 2, 3, 6), "uops": (1, 2, 3, 6), "width": (4, 6)}
-    both = candidates.Structure("x", {}, free, (("lines", "uops"),))
-    machine = search.Search(lambda v, some: [_x(v) for _ in some], [_x({**_TRUE})] * 12)
+    both = front_end_search.Structure("x", {}, free, (("lines", "uops"),))
+    machine = front_end_search.Search(lambda v, some: [_x(v) for _ in some], [_x({**_TRUE})] * 12)
     fit = machine.fit(both)
     assert fit.error == 0
     timed = [(Probe(LOOPS, "k", Trial(b"", "loop")), _x(_TRUE), 0.01)] * 12
-    said = {name: telling.source(machine, fit, name, timed) for name in free}
+    said = {name: front_end_search.evidence_for(machine, fit, name, timed) for name in free}
     assert all(said[name].startswith("assumption: no kernel tells") for name in ("lines", "uops"))
     assert said["width"].startswith("k: ")
-    alone = candidates.Structure("x", {}, free)
-    fit = search.Fit(alone, fit.values, fit.error, fit.predicted)
-    assert telling.source(machine, fit, "lines", timed).startswith("k: ")
+    alone = front_end_search.Structure("x", {}, free)
+    fit = front_end_search.Fit(alone, fit.values, fit.error, fit.predicted)
+    assert front_end_search.evidence_for(machine, fit, "lines", timed).startswith("k: ")
 
 
 _TRUE = {"lines": 3, "uops": 2, "width": 4}

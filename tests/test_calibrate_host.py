@@ -4,16 +4,15 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines import harnessed
-from loopwright.calibrating.machines import host as hosts_machine
-from loopwright.calibrating.machines.host import Host
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.record import Recorded
-from loopwright.calibrating.machines.simulated import Simulated
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import block
 from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.microbench import host
+from loopwright.microbench.host import Host
+from loopwright.microbench.kept_answers import Recorded
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 
 READ = BlockReading(
     cycles=2.0,
@@ -63,24 +62,24 @@ def heard(monkeypatch):
         def close(self):
             pass
 
-    monkeypatch.setattr(hosts_machine.harness, "Kept", Kept)
-    monkeypatch.setattr(hosts_machine.time, "sleep", pauses.append)
+    monkeypatch.setattr(host.harness, "Kept", Kept)
+    monkeypatch.setattr(host.time, "sleep", pauses.append)
     return said, pauses, begun
 
 
 def test_what_the_machine_refused_may_be_answered_later_and_what_the_code_did_not():
-    assert harnessed.timing([LOUD]).passing
-    assert not harnessed.timing([replace(LOUD, disturbed=False, refused="trap")]).passing
-    assert harnessed.timing([LOUD, READ]).cycles == 2.0
+    assert host.timing_of([LOUD]).passing
+    assert not host.timing_of([replace(LOUD, disturbed=False, refused="trap")]).passing
+    assert host.timing_of([LOUD, READ]).cycles == 2.0
 
 
 def test_code_without_one_speed_has_none_after_some_tries_that_nothing_disturbed():
-    assert harnessed.timing([UNSTEADY] * 7).passing
-    assert harnessed.timing([UNSTEADY] * 7 + [LOUD]).passing
-    found = harnessed.timing([UNSTEADY] * 7 + [LOUD, UNSTEADY])
+    assert host.timing_of([UNSTEADY] * 7).passing
+    assert host.timing_of([UNSTEADY] * 7 + [LOUD]).passing
+    found = host.timing_of([UNSTEADY] * 7 + [LOUD, UNSTEADY])
     assert not found.passing
     assert found.refused == f"{UNSTEADY.refused}; so in 8 tries"
-    assert harnessed.timing([UNSTEADY] * 8 + [READ]).cycles == 2.0
+    assert host.timing_of([UNSTEADY] * 8 + [READ]).cycles == 2.0
 
 
 def test_code_without_one_speed_is_asked_no_more_by_the_next_run(heard, tmp_path):
@@ -100,7 +99,7 @@ def test_a_machine_that_answers_nothing_is_waited_for(heard):
     said, pauses, begun = heard
     said += [LOUD] * 8 * 2 + [READ]
     assert [one.cycles for one in Host().measure([ADD])] == [2.0]
-    assert pauses[3] < pauses[-1] == hosts_machine._PAUSES[1]
+    assert pauses[3] < pauses[-1] == host._PAUSES[1]
     assert len(begun) > 2  # each with a self-test of its own
 
 
@@ -109,7 +108,7 @@ def test_a_machine_that_answers_in_part_is_not_waited_for(heard):
     said += [LOUD, READ, *[LOUD] * 3]
     found = Host().measure([ADD, replace(ADD, offset=16)])
     assert [one.passing for one in found] == [True, False]
-    assert set(pauses) <= {hosts_machine._NEIGHBOUR}
+    assert set(pauses) <= {host._NEIGHBOUR}
 
 
 def test_trials_that_are_disturbed_are_not_waited_for_where_nops_can_be_timed(heard):
@@ -117,7 +116,7 @@ def test_trials_that_are_disturbed_are_not_waited_for_where_nops_can_be_timed(he
     said += [*[LOUD] * 4, READ]
     (found,) = Host().measure([ADD])
     assert found.passing
-    assert set(pauses) <= {hosts_machine._NEIGHBOUR}
+    assert set(pauses) <= {host._NEIGHBOUR}
 
 
 def test_a_machine_that_is_never_quiet_is_an_error_that_says_what_to_do(heard):
@@ -139,7 +138,7 @@ def test_one_process_of_the_harness_takes_many_small_requests_and_is_ended_in_ti
 
 
 def test_trials_take_fewer_samples_than_blocks_that_a_user_gives():
-    one = harnessed.block("x86_64", "a", ADD)
+    one = host.trial_block("x86_64", "a", ADD)
     assert "\nsamples 10\n" in block.job("x86_64", "a", one, 0)
     assert "samples" not in block.job("x86_64", "a", replace(one, samples=0), 0)
 

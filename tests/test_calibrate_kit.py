@@ -9,11 +9,11 @@ import pytest
 from calibration_kits import MNEMONICS, answered, trials, unpacked
 
 import loopwright as lw
-from loopwright.calibrating.machines.record import read
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine.facts import Facts
 from loopwright.machine.recognise import recognise
+from loopwright.microbench.kept_answers import read_answers
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_two_rounds_teach_what_the_machine_itself_would(packed, tmp_path, core, 
     assert [p.name for p in sorted(jobs.glob("*.trials"))] == [f"{isa}.trials"]
     asked = {trial.key for trial in trials(jobs / f"{isa}.trials").values()}
     assert asked
-    assert not asked & read(tmp_path / answers).known.keys()
+    assert not asked & read_answers(tmp_path / answers).known.keys()
     lw.import_calibration(answered(jobs / f"{isa}.trials", tmp_path / "two.jsonl", core))
     twice = lw.calibrate(tmp_path / "twice", machine=answers, mnemonics=MNEMONICS)
     figures = twice.set_index("figure")["value"]

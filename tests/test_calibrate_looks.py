@@ -5,17 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from loopwright.calibrating import merged, trust
-from loopwright.calibrating.experiments import chains, latency, throughput
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.machine import Timing, Trial
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import classes, mapping, stores
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.core import Uops
+from loopwright.calibrating import core_model, cross_check, memory_rules, port_classes
+from loopwright.calibrating.core_model import Uops
+from loopwright.calibrating.port_classes import Class
+from loopwright.microbench import chains, latency, throughput, x86_forms
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Timing, Trial
+from loopwright.microbench.simulated import Simulated
 
-FORMS = {form.name: form for form in x86.forms(None)[0]}
+FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 WRONG = 1.5  # times as long
 
 
@@ -72,12 +70,12 @@ def test_ports_are_found_beside_a_figure_that_contradicts_all_others():
     # Zen 2: four ALUs, two of which shift; multiplications have one of the others.
     names = {"mov r32,i32": 4, "shl r32,i8": 2, "imul r32,r32": 1, "paddd x,x": 3}
     found = [Class(FORMS[name], size, (name,)) for name, size in names.items()]
-    pairs = mapping.subsets(len(found), 2)
-    some = [classes.mixture(classes.together([found[n] for n in pair])) for pair in pairs]
+    pairs = core_model.index_subsets(len(found), 2)
+    some = [port_classes.mixture(port_classes.together([found[n] for n in pair])) for pair in pairs]
     body = b"".join(some[0])
     machine = Disturbed("zen2", lambda t: t.look == 0 and t.code.startswith(body))
-    ports, _ = stores.find(Laboratory(machine), found, 5)
-    true, _ = stores.find(Laboratory(Simulated("zen2", noise=0)), found, 5)
+    ports, _ = port_classes.find_ports(Laboratory(machine), found, 5)
+    true, _ = port_classes.find_ports(Laboratory(Simulated("zen2", noise=0)), found, 5)
     sizes = [
         len(frozenset().union(*(one[n] for n in pair))) for one in (ports, true) for pair in pairs
     ]
@@ -97,7 +95,7 @@ def test_partners_of_a_form_can_stand_beside_it_and_each_other():
     ]
     forms, draw = [FORMS[name] for name in names], random.Random(1)
     for form in forms * 20:
-        one, other = trust.partners(draw, form, forms)
+        one, other = cross_check.partners(draw, form, forms)
         assert form.beside(one)
         assert form.beside(other)
         assert one.beside(other)
@@ -123,8 +121,10 @@ def test_narrow_stores_have_the_uops_of_wide_ones_where_the_cache_merges():
         "shl r8,i8": Uops(1, (narrow,)),
     }
     forms = [FORMS[name] for name in uops]
-    assert merged.uops(Known(uops), forms) == Known(uops)
-    found = merged.uops(Known(uops, {"memory.commit_narrow_cycles": (5, "")}), forms).uops
+    assert memory_rules.merged_store_uops(Known(uops), forms) == Known(uops)
+    found = memory_rules.merged_store_uops(
+        Known(uops, {"memory.commit_narrow_cycles": (5, "")}), forms
+    ).uops
     assert found["shl m8,i8"].ports == (wide,)
     assert found["shl m8,i8"].why == "as shl m32,i8; by blockers"
     assert found["add m16,i16"].ports == (narrow,)  # only 64 bits by 32 are known

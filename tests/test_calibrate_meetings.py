@@ -6,11 +6,10 @@ import tomllib
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import idioms, latency, throughput
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.microbench import latency, throughput, x86_forms
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 
 MNEMONICS = ["add", "imul", "lea.bid", "movq", "paddd", "mulps", "shl", "mov", "movaps", "cmp",
              "test", "sub", "movzx", "pshufd", "xor", "pxor", "movd", "dec"]  # fmt: skip
@@ -133,11 +132,11 @@ def test_ports_of_what_changes_memory_are_told_from_those_of_addresses(learned):
 def test_idioms_are_those_of_the_core(core, known):
     laboratory = Laboratory(Simulated(core))
     names = {*known, "xor r16,r16", "add r64,r64"}
-    forms = [form for form in x86.forms(laboratory.machine.features)[0] if form.name in names]
+    forms = [form for form in x86_forms.forms(laboratory.machine.features)[0] if form.name in names]
     rates = throughput.measure(laboratory, forms)
     latencies = latency.measure(laboratory, forms, throughput.cycles(rates))
     wide = {"zen4": 6, "goldencove": 6, "zen2": 5}[core]
-    found = idioms.measure(laboratory, forms, latencies, wide)
+    found = latency.zero_idioms(laboratory, forms, latencies, wide)
     assert {name: one.port for name, one in found.items()} == known
 
 

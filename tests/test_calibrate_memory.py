@@ -6,13 +6,12 @@ import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating.experiments import fusion, width
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.machine import Trial
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import mapping
-from loopwright.calibrating.ports.classes import Union
+from loopwright.calibrating import branches, port_classes
+from loopwright.calibrating.port_classes import Union
+from loopwright.microbench import dispatch_width, x86_forms
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Trial
+from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.forms import forms as table
 
 MNEMONICS = ["add", "imul", "lea.bid", "movq", "paddd", "mulps", "shl", "mov", "movaps", "cmp",
@@ -99,9 +98,9 @@ def test_branches_use_as_many_ports_as_on_the_core(learned):
 def test_pairs_that_fuse_are_found(core):
     laboratory = Laboratory(Simulated(core))
     names = ["add r64,r64", "cmp r64,m64", "cmp m64,i8", "test r32,r32", "inc r64", "xor r64,r64"]
-    known = {form.name: form for form in x86.forms(laboratory.machine.features)[0]}
-    wide = width.measure(laboratory)
-    found = fusion.measure(laboratory, [known[name] for name in names], wide)
+    known = {form.name: form for form in x86_forms.forms(laboratory.machine.features)[0]}
+    wide = dispatch_width.measure(laboratory)
+    found = branches.fused_pairs(laboratory, [known[name] for name in names], wide)
     for name in names:
         flags = [flag for flag in table(core)[name]["flags"].split() if flag.startswith("fuse=")]
         true = set(flags[0].removeprefix("fuse=")) if flags else set()
@@ -118,12 +117,12 @@ def test_classes_that_are_not_seen_to_share_have_ports_of_their_own():
         Union((1, 2), 5, True, None),
         Union((2, 3), 4, False, None),
     ]
-    assert mapping.parts(sizes, pairs) == [(0, 2), (1, 3)]
+    assert port_classes.groups_sharing_ports(sizes, pairs) == [(0, 2), (1, 3)]
 
     def measure(wanted):
         return [one for one in pairs if one.of in wanted]
 
-    found, _ = mapping.find(sizes, 5, measure)
+    found, _ = port_classes.find_mapping(sizes, 5, measure)
     assert found[2] < found[0]
     assert found[3] < found[1]
     assert not found[0] & found[1]

@@ -5,19 +5,16 @@ from dataclasses import replace
 import pytest
 
 import loopwright as lw
-from loopwright.calibrating import microcode, refine, trust
-from loopwright.calibrating.experiments import chains, latency, throughput
-from loopwright.calibrating.experiments.latency import Latency
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.front_ends import choose as front_ends
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import Microcode, learn
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import uops
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.core import Core, Uops
+from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
+from loopwright.calibrating.core_model import Core, Microcode, Uops
+from loopwright.calibrating.passes import learn
+from loopwright.calibrating.port_classes import Class
+from loopwright.microbench import chains, latency, throughput, x86_forms
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.latency import Latency
+from loopwright.microbench.simulated import Simulated
 
-FORMS = {form.name: form for form in x86.forms(None)[0]}
+FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 ZEN2 = [
     "add", "dec", "imul", "cmovb", "test", "mov", "movd", "movq", "pand", "vpand", "paddd",
     "mulps", "addps", "unpckhps", "pshufd", "pmulld", "xchg", "adc", "shld", "shrd", "bsr",
@@ -74,11 +71,11 @@ def test_bounds_are_chosen_together_the_longest_first():
     bound = Latency("0", "f", 0, 2.2, 0.01, refused="no more than 2.2 cycles")
     lost = Latency("1", "f", 0, float("nan"), 0.0, refused="not timed")
     assert [known.limited, bound.limited, lost.limited] == [False, True, False]
-    tried = list(refine._choices([known, bound, lost]))
+    tried = list(latency_fit._choices([known, bound, lost]))
     assert [[one.cycles for one in some] for some in tried] == [[2, 2, 0], [2, 1, 0], [2, 0, 0]]
     assert all(some[1].bound and not some[1].refused and some[2] == lost for some in tried)
-    assert len(list(refine._choices([bound, bound]))) == 9
-    assert not list(refine._choices([bound, bound, bound]))
+    assert len(list(latency_fit._choices([bound, bound]))) == 9
+    assert not list(latency_fit._choices([bound, bound, bound]))
 
 
 def test_places_are_those_of_most_forms_with_the_same_uops():
@@ -86,10 +83,10 @@ def test_places_are_those_of_most_forms_with_the_same_uops():
     core = Core([Class(FORMS["add r64,r64"], 2, ())], [two], 5)
     known = {str(n): Uops(4, (one, one, two, two)) for n in range(4)}
     found = {"hidden": Uops(2, (two, one, two, one)), "other": Uops(2, (one, two))}
-    agreed = uops._agreed(core, found, known)
+    agreed = port_usage._agreed(core, found, known)
     assert agreed["hidden"].places == 4
     assert agreed["other"] == found["other"]  # nothing is known of its like
-    assert uops._agreed(core, found, dict(list(known.items())[:3])) == found
+    assert port_usage._agreed(core, found, dict(list(known.items())[:3])) == found
 
 
 @pytest.fixture(scope="module")
@@ -100,16 +97,16 @@ def skylake():
     laboratory = Laboratory(Simulated("skylake"))
     forms = [form for form in FORMS.values() if form.mnemonic in names]
     learned = learn(laboratory, forms, lambda _: None)
-    return laboratory, forms, front_ends.choose(laboratory.machine, learned)
+    return laboratory, forms, front_end_fit.choose_front_end(laboratory.machine, learned)
 
 
 def test_a_form_is_not_held_to_the_mixture_that_chose_what_is_decoded_of_it(skylake):
     _, forms, learned = skylake
-    assert not trust._anew(learned, forms)
+    assert not cross_check._anew(learned, forms)
     name = "rcl r32,i8"
     chosen = replace(learned, microcode=Microcode(5, 4, 2, {name: 2}))
-    (anew,) = trust._anew(chosen, forms)
-    (first,) = [one for one in trust.mixtures(chosen, forms) if one.form == name]
+    (anew,) = cross_check._anew(chosen, forms)
+    (first,) = [one for one in cross_check.mixtures(chosen, forms) if one.form == name]
     assert anew.form == name
     assert anew.kernel != first.kernel
 
@@ -120,6 +117,6 @@ def test_a_unit_is_not_busy_where_a_sequencer_explains_its_cycles(skylake):
     (form,) = [form for form in forms if form.name == name]
     busy = replace(learned.uops[name], busy=30)
     known = replace(learned, uops={**learned.uops, name: busy}, microcode=Microcode(5, 4, 2))
-    assert microcode._free(laboratory, known, [form], ()).uops[name].busy == 0
+    assert decoding._free(laboratory, known, [form], ()).uops[name].busy == 0
     plain = replace(known, microcode=Microcode(99, 0, 0))  # no sequencer sends it
-    assert microcode._free(laboratory, plain, [form], ()).uops[name].busy == 30
+    assert decoding._free(laboratory, plain, [form], ()).uops[name].busy == 30

@@ -2,15 +2,14 @@
 
 import pytest
 
-from loopwright.calibrating.experiments import accesses, constants, width
-from loopwright.calibrating.forms import arm64, kits
-from loopwright.calibrating.laboratory import Laboratory, copies
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import branches, narrow
-from loopwright.calibrating.ports.blockers import Surplus
-from loopwright.calibrating.ports.choices import Case, Numbers
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.core import Core
+from loopwright.calibrating import branches, port_usage_search
+from loopwright.calibrating.core_model import Core
+from loopwright.calibrating.port_classes import Class
+from loopwright.calibrating.port_usage_search import Case, Numbers
+from loopwright.microbench import arm64_forms, dispatch_width, kits, latency, memory_timing
+from loopwright.microbench.blockers import Surplus
+from loopwright.microbench.laboratory import Laboratory, copies
+from loopwright.microbench.simulated import Simulated
 
 
 def laboratory(core, settings):
@@ -31,7 +30,7 @@ def laboratory(core, settings):
 )
 def test_banks_are_found_where_loads_meet_in_them(core, settings, found):
     known, forms = laboratory(core, settings)
-    banks = accesses.measure(known, forms, {}).banks
+    banks = memory_timing.measure(known, forms, {}).banks
     assert (banks and (banks.loads, banks.bytes)) == found
 
 
@@ -40,17 +39,20 @@ def test_banks_are_found_where_loads_meet_in_them(core, settings, found):
     [
         ("goldencove", {}, 1024),
         ("goldencove", {"rename.immediate_add_limit": "256"}, 256),
-        ("goldencove", {"rename.immediate_add_limit": "0"}, constants.NONE),
-        ("skylake", {}, constants.NONE),
+        ("goldencove", {"rename.immediate_add_limit": "0"}, latency.NO_CONSTANT),
+        ("skylake", {}, latency.NO_CONSTANT),
     ],
 )
 def test_constants_that_rename_adds_are_found(core, settings, limit):
     known, forms = laboratory(core, settings)
-    assert constants.measure(known, forms["add r64,i32"]).limit == limit
+    assert latency.renamed_constants(known, forms["add r64,i32"]).limit == limit
 
 
 def test_what_has_no_such_addition_adds_none_at_rename():
-    assert constants.measure(Laboratory(Simulated("neoverse-n1")), None).limit == constants.NONE
+    assert (
+        latency.renamed_constants(Laboratory(Simulated("neoverse-n1")), None).limit
+        == latency.NO_CONSTANT
+    )
 
 
 def _case(form, rows, *, late):
@@ -75,7 +77,7 @@ def test_uops_of_late_results_may_take_a_port_twice(rows, late, found):
     ports = [frozenset({0, 1, 2}), frozenset({1}), frozenset({3})]
     classes = [Class(b, len(p), (b.name,)) for b, p in zip(blockers, ports, strict=True)]
     case = _case(form, rows, late=late)
-    narrow.solve(known, Core(classes, ports, 4), [case])
+    port_usage_search.search(known, Core(classes, ports, 4), [case])
     assert case.found == (None if found is None else (frozenset(found),))
 
 
@@ -132,7 +134,7 @@ def test_branches_are_told_where_an_op_cache_binds_what_stands_beside_them():
     ],
 )
 def test_nops_count_unless_they_share_places(core, settings, instructions, nops):
-    found = width.measure(Laboratory(Simulated(core, settings)))
+    found = dispatch_width.measure(Laboratory(Simulated(core, settings)))
     assert (found.instructions, found.nops) == (instructions, nops)
 
 
@@ -150,7 +152,7 @@ def test_what_fits_a_loop_once_is_timed_once():
 
 def test_what_dispatch_hides_has_ports_of_its_own():
     machine = Laboratory(Simulated("neoverse-n1", noise=0))
-    adds = next(f for f in arm64.forms(machine.machine.features)[0] if f.mnemonic == "madd")
+    adds = next(f for f in arm64_forms.forms(machine.machine.features)[0] if f.mnemonic == "madd")
     one = Core([Class(adds, 1, (adds.name,))], [frozenset({0})], 3)
     assert len(one.wide) == 3
     assert frozenset({0}) < one.wide

@@ -7,13 +7,13 @@ import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating.experiments import aliasing, gone, serialising, strings
-from loopwright.calibrating.experiments.aliasing import Aliased
-from loopwright.calibrating.experiments.strings import Repeated
-from loopwright.calibrating.forms import kits, x86_kit
-from loopwright.calibrating.laboratory import Figure, Laboratory
-from loopwright.calibrating.machines.machine import Run, Trial
-from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating import mispredictions, serialising, strings
+from loopwright.calibrating.strings import Repeated
+from loopwright.microbench import kits, memory_timing, x86_kit
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.memory_timing import Aliased
+from loopwright.microbench.oracle import Run, Trial
+from loopwright.microbench.simulated import Simulated
 
 MNEMONICS = ["mov", "lea.bd", "movsxd", "imul", "add", "bt", "test", "dec", "xor", "paddd",
              "shl", "cmp"]  # fmt: skip
@@ -98,15 +98,15 @@ def test_curves_of_strings_are_those_of_the_core(learned, monkeypatch):
         for size in (96, 320, 2560)
         for source, destination in ((0, 0), (24, 40), (0, 56))
     ]
-    said = strings.measure(Laboratory(mine), asked)
-    true = strings.measure(Laboratory(Simulated(core, CHANGED[core], noise=0)), asked)
+    said = strings.measure_strings(Laboratory(mine), asked)
+    true = strings.measure_strings(Laboratory(Simulated(core, CHANGED[core], noise=0)), asked)
     for one, other in zip(said, true, strict=True):
         assert one.figure.cycles == pytest.approx(other.figure.cycles, rel=0.06)
 
 
 def test_half_of_random_branches_are_wrong_and_none_of_others():
     laboratory = Laboratory(Simulated("zen4", {"mispredict.cycles": "40"}, noise=0))
-    costs = gone.measure(laboratory)
+    costs = mispredictions.measure_mispredictions(laboratory)
     assert costs.cost.cycles == pytest.approx(40, abs=1)
     assert costs.known.cycles < 8
 
@@ -117,19 +117,22 @@ def test_branches_that_are_no_slower_tell_nothing(monkeypatch):
     monkeypatch.setattr(
         machine, "measure", lambda trials: measure([replace(one, run=None) for one in trials])
     )
-    assert "no longer than others" in gone.measure(Laboratory(machine)).cost.refused
+    assert (
+        "no longer than others"
+        in mispredictions.measure_mispredictions(Laboratory(machine)).cost.refused
+    )
 
 
 def test_a_guest_is_not_asked_for_what_traps():
     machine = Simulated("zen4", noise=0)
-    asked = serialising.measure(Laboratory(machine), {})
+    asked = serialising.measure_serialising(Laboratory(machine), {})
     assert asked.figures["cpuid"]["alone"].cycles > 50
     machine.features |= {"hypervisor"}
-    asked = serialising.measure(Laboratory(machine), {})
+    asked = serialising.measure_serialising(Laboratory(machine), {})
     assert "cpuid" not in asked.figures
     assert "guest" in asked.left["cpuid"]
     machine.features = frozenset()
-    assert "rdtscp" not in serialising.measure(Laboratory(machine), {}).figures
+    assert "rdtscp" not in serialising.measure_serialising(Laboratory(machine), {}).figures
 
 
 def test_a_run_is_no_part_of_what_tells_trials_apart():
@@ -148,11 +151,11 @@ def test_kernels_of_branches_differ_in_what_they_go_by_alone():
 def test_what_the_simulator_has_no_rule_for_costs_nothing_there():
     machine = Simulated("skylake")
     forms = {form.name: form for form in kits.forms("x86_64", machine.features)[0]}
-    found = aliasing.measure(Laboratory(machine), forms)
+    found = memory_timing.measure_aliasing(Laboratory(machine), forms)
     assert {said: one.cost for said, one in found.items()} == {
-        aliasing.CHAIN: 0.0, aliasing.FREE: 0.0,
+        memory_timing.CHAIN: 0.0, memory_timing.FREE: 0.0,
     }  # fmt: skip
-    assert aliasing.measure(Laboratory(Simulated("neoverse-n1")), {}) == {}
+    assert memory_timing.measure_aliasing(Laboratory(Simulated("neoverse-n1")), {}) == {}
 
 
 def test_a_difference_counts_where_it_is_surer_than_noise():
@@ -167,7 +170,7 @@ def test_a_difference_counts_where_it_is_surer_than_noise():
 def test_strings_are_no_loads_where_one_port_does_both():
     asked = [Repeated("movsb", 1024, 0, 0)]
     plain, shared = (
-        strings.measure(Laboratory(Simulated("skylake", ports, noise=0)), asked)[0].figure
+        strings.measure_strings(Laboratory(Simulated("skylake", ports, noise=0)), asked)[0].figure
         for ports in ({}, {"ports.load": "023"})
     )
     assert shared.cycles == pytest.approx(plain.cycles, rel=0.02)

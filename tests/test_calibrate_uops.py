@@ -7,22 +7,18 @@ from statistics import fmean
 import pytest
 
 import loopwright as lw
-from loopwright.calibrating import learn
-from loopwright.calibrating.experiments import chains, latency, throughput, width
-from loopwright.calibrating.experiments.throughput import Throughput
-from loopwright.calibrating.forms import x86
-from loopwright.calibrating.kernels import Brought
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.learn import Microcode
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import blockers, held, hidden, like, narrow
-from loopwright.calibrating.ports.blockers import Asked, Surplus
-from loopwright.calibrating.ports.classes import Class
-from loopwright.calibrating.ports.classes import mixture as beside
-from loopwright.calibrating.ports.core import Core, Uops
+from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
+from loopwright.calibrating.core_model import Core, Microcode, Uops
+from loopwright.calibrating.port_classes import Class, mixture
+from loopwright.microbench import blockers, chains, dispatch_width, latency, throughput, x86_forms
+from loopwright.microbench.blockers import Asked, Surplus
+from loopwright.microbench.form_instances import Brought
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.throughput import Throughput
 from loopwright.predicting.forms import forms as table
 
-FORMS = {form.name: form for form in x86.forms(None)[0]}
+FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 ZEN2 = [
     "add", "dec", "imul", "cmovb", "test", "mov", "movd", "movq", "movmskps", "pand", "vpand",
     "paddd", "mulps", "addps", "unpckhps", "pshufd", "pmulld", "comisd", "vpmovsxbw", "sqrtpd",
@@ -83,10 +79,10 @@ def test_of_what_blockers_leave_open_the_time_alone_decides():
     rows = [Surplus(n, float(n), 0.0) for n in (1, 1, 2)]
     shared = core((0, 1), (1, 2), (0, 1, 2, 3))
     one, wide = frozenset({1}), frozenset({0, 1, 2, 3})
-    assert sorted(narrow.counted(shared, rows, 1.0), key=len) == [one, wide]
-    apart = narrow.counted(shared, rows, 0.67)
+    assert sorted(port_usage_search.counted(shared, rows, 1.0), key=len) == [one, wide]
+    apart = port_usage_search.counted(shared, rows, 0.67)
     assert sorted(map(sorted, apart)) == [[0, 1], [1, 2]]
-    assert narrow.counted(shared, [replace(rows[0], uops=None), *rows[1:]]) is None
+    assert port_usage_search.counted(shared, [replace(rows[0], uops=None), *rows[1:]]) is None
 
 
 def test_blockers_take_no_more_instances_than_a_busy_unit_takes():
@@ -101,7 +97,7 @@ def test_a_port_that_no_class_has_alone_is_found(zen2, monkeypatch):
     names = ["comisd x,x", "vpmovsxbw y,x", "mulps x,x", "unpckhps x,x"]
     assert set(names) <= set(rows)
     kernels = [
-        beside([(FORMS[a], n), (FORMS[b], m)])
+        mixture([(FORMS[a], n), (FORMS[b], m)])
         for a in names[:2]
         for b in names[2:]
         for n, m in ((2, 4), (4, 4), (4, 2))
@@ -139,7 +135,7 @@ def test_microcode_is_learned(skylake, monkeypatch):
     assert sent <= {name for name, row in true.items() if row["ms"] != "0"}
     names = [name for name in sorted(sent) if "m" not in name.partition(" ")[2]][::4]
     assert names
-    kernels = [beside([(FORMS[name], 2), (FORMS["paddd x,x"], 4)]) for name in names]
+    kernels = [mixture([(FORMS[name], 2), (FORMS["paddd x,x"], 4)]) for name in names]
     assert fmean(errors(folder, "skylake", monkeypatch, kernels)) < 0.1
 
 
@@ -181,7 +177,7 @@ def test_bounds_between_flags_are_kept_where_they_tell_more():
 def test_what_has_a_known_twin_is_asked_first_of_its_kind():
     forms = [FORMS[name] for name in ("add m8,r8", "add m32,r32", "add m64,r64")]
     known = {"add r64,r64": Uops(1, (frozenset({0}),))}
-    first, rest = like.Like(core({0}), known, {}).split(forms)
+    first, rest = port_usage.Likely(core({0}), known, {}).split(forms)
     assert [form.name for form in first] == ["add m64,r64"]
     assert [form.name for form in rest] == ["add m8,r8", "add m32,r32"]
 
@@ -193,9 +189,9 @@ def dispatched(core, settings):
     forms = [one for one in FORMS.values() if one.mnemonic in names and "64" in one.name][:20]
     rates = throughput.measure(known, forms)
     waits = latency.measure(known, forms, throughput.cycles(rates))
-    wide = width.measure(known)
-    blocked = blockers.dispatched(known, forms, rates, waits, wide)
-    found = hidden.shown(known, forms, rates, blocked, wide)
+    wide = dispatch_width.measure(known)
+    blocked = blockers.dispatch_places(known, forms, rates, waits, wide)
+    found = blockers.unmasked(known, forms, rates, blocked, wide)
     return [{name: one.uops for name, one in some.items()} for some in (blocked, found)]
 
 
@@ -226,27 +222,31 @@ def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
 def test_classes_are_founded_on_places_that_blockers_show_too(blocked, sure):
     shown = {name: Surplus(uops, float(uops), 0.01) for name, uops in blocked.items()}
     bursts = {name: Surplus(1, 1.0, 0.0) for name in blocked}
-    found = hidden.agreed(shown, bursts)
+    found = blockers.agreed_places(shown, bursts)
     assert {name: one.uops for name, one in found.items()} == sure
 
 
 def test_the_count_of_a_loop_is_taken_from_its_twin_where_it_is_not_told():
     lost, twin = Uops(0, None, why="no"), Uops(1, (frozenset({0, 1}),), why="by blockers")
-    (count,) = learn._count({"dec r64": lost, "dec r32": twin}).values()
+    (count,) = passes._count({"dec r64": lost, "dec r32": twin}).values()
     assert count.ports == twin.ports
     assert count.why.startswith("assumption")
-    assert learn._count({"dec r64": twin, "dec r32": lost}) == {}
-    assert learn._count({"dec r64": lost, "dec r32": lost}) == {}
+    assert passes._count({"dec r64": twin, "dec r32": lost}) == {}
+    assert passes._count({"dec r64": lost, "dec r32": lost}) == {}
 
 
 def test_what_delivers_code_more_slowly_than_dispatch_takes_it_is_known_by_lengths():
     small = {"line_uops": "4", "width": "4", "reads": "1"}
     slow = Laboratory(Simulated("zen2", {f"uop_cache.{n}": v for n, v in small.items()}))
-    found = held._delivered(slow, replace(core({0}), width=4))
+    found = port_usage_check._delivered(slow, replace(core({0}), width=4))
     assert found[3] == pytest.approx(0.28, abs=0.02)
-    assert 3 not in held._delivered(Laboratory(Simulated("zen2")), replace(core({0}), width=5))
+    assert 3 not in port_usage_check._delivered(
+        Laboratory(Simulated("zen2")), replace(core({0}), width=5)
+    )
     add, uops = FORMS["add r32,r32"], Uops(1, (frozenset({0, 1, 2, 3}),))
     rate = Throughput(0.28, 0.001, clean=True)
     for delivered, told in ((0.28, True), (0.0, False)):
-        one = held.alone(core({0, 1, 2, 3}), add, uops, rate, (), Brought({}, {}), delivered)
+        one = port_usage_check.alone(
+            core({0, 1, 2, 3}), add, uops, rate, (), Brought({}, {}), delivered
+        )
         assert (one == uops) is told

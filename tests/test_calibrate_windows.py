@@ -6,20 +6,19 @@ import tomllib
 import calibrations
 import pytest
 
-from loopwright.calibrating.experiments import (
-    burst,
+from loopwright.microbench import (
+    blockers,
+    dispatch_width,
+    kits,
     latency,
-    shadow,
     throughput,
-    width,
+    window_size,
     windows,
 )
-from loopwright.calibrating.experiments.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.machine import Timing
-from loopwright.calibrating.machines.simulated import Simulated
-from loopwright.calibrating.ports import blockers
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Timing
+from loopwright.microbench.simulated import Simulated
+from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting.forms import forms as table
 
 ONE_SCHEDULER = {
@@ -34,7 +33,7 @@ def measured(machine):
     known = machine.isa == "x86_64"  # AArch64 has no experiments with memory
     every = kits.forms(machine.isa, machine.features)[0] if known else []
     forms = {form.name: form for form in every}
-    return windows.measure(laboratory, forms, width.measure(laboratory))
+    return windows.measure(laboratory, forms, dispatch_width.measure(laboratory))
 
 
 def holds(window, true):
@@ -128,9 +127,9 @@ def test_what_retires_in_a_cycle_is_found_behind_a_fence(core, retired):
 
 
 def test_nops_that_share_places_are_not_counted():
-    wide = width.measure(Laboratory(Simulated("zen4")))
+    wide = dispatch_width.measure(Laboratory(Simulated("zen4")))
     assert (wide.instructions, wide.nops) == (6, False)
-    wide = width.measure(Laboratory(Simulated("zen2")))
+    wide = dispatch_width.measure(Laboratory(Simulated("zen2")))
     assert (wide.instructions, wide.nops) == (5, True)
 
 
@@ -152,14 +151,14 @@ def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
 ):
     machine = Simulated(core, settings)
     laboratory = Laboratory(machine)
-    wide = width.measure(laboratory)
+    wide = dispatch_width.measure(laboratory)
     assert wide.instructions == instructions
     known = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
     names = ["add r64,m64", "shl r64,i8", "andps x,x", "cmovo r64,r64", "lea.bd r32", "mov r32,r32"]
     some = [known[name] for name in names]
     rates = throughput.measure(laboratory, some)
     latencies = latency.measure(laboratory, some, throughput.cycles(rates))
-    places = blockers.dispatched(laboratory, some, rates, latencies, wide)
+    places = blockers.dispatch_places(laboratory, some, rates, latencies, wide)
     issue = {name: int(table(core)[name]["issue"]) for name in names}
     assert {name: places[name].uops for name in names} == issue
 
@@ -185,7 +184,7 @@ def test_what_is_not_answered_is_not_guessed(share):
     machine = _Deaf(share)
     laboratory = Laboratory(machine)
     forms = {form.name: form for form in kits.forms(machine.isa, machine.features)[0]}
-    wide = width.measure(Laboratory(Simulated("zen2")))
+    wide = dispatch_width.measure(Laboratory(Simulated("zen2")))
     found = windows.measure(laboratory, forms, wide).found
     for name, true in ((BUFFER, 224), (SCHEDULER, 128)):
         if name in found:
@@ -224,8 +223,8 @@ def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
 )
 def test_dispatch_is_told_from_what_feeds_and_drains_it(core, settings, dispatched):
     laboratory = Laboratory(Simulated(core, settings))
-    chain = shadow.chain(laboratory)
-    assert burst.measure(laboratory, chain, laboratory.kit.SHORT).width == dispatched
+    chain = window_size.chain(laboratory)
+    assert dispatch_width.measure_burst(laboratory, chain, laboratory.kit.SHORT).width == dispatched
 
 
 def test_a_burst_that_makes_no_steps_tells_nothing():
@@ -234,6 +233,9 @@ def test_a_burst_that_makes_no_steps_tells_nothing():
             return [Timing(50 + 0.1 * len(trial.code), 0.1) for trial in trials]
 
     laboratory = Laboratory(Simulated("skylake"))
-    chain = shadow.chain(laboratory)
-    assert burst.measure(Laboratory(Even("skylake")), chain, laboratory.kit.SHORT) is None
+    chain = window_size.chain(laboratory)
+    assert (
+        dispatch_width.measure_burst(Laboratory(Even("skylake")), chain, laboratory.kit.SHORT)
+        is None
+    )
     assert BURST not in measured(Simulated("neoverse-n1")).found

@@ -9,7 +9,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import paths
-from loopwright.calibrating import familiar
+from loopwright.calibrating import reference_instructions
 from loopwright.cli import run
 from loopwright.cores import microarchs
 from loopwright.reporting import core_page, core_sheet
@@ -88,8 +88,10 @@ def test_bad_input_is_said_in_one_line(asked, said, capsys, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("core", ["zen2", "neoverse-n1"])
 def test_every_instruction_that_is_shown_is_a_form_of_its_isa(core):
-    asked = familiar.NAMES[microarchs.load(core).isa]
-    assert [one.form for one in familiar.figures(microarchs.load(core))] == list(asked)
+    asked = reference_instructions.NAMES[microarchs.load(core).isa]
+    assert [one.form for one in reference_instructions.figures(microarchs.load(core))] == list(
+        asked
+    )
 
 
 def test_the_port_map_has_a_square_for_each_port_that_runs_a_kind():

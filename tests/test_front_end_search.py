@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from loopwright.calibrating.front_ends import search
-from loopwright.calibrating.front_ends.candidates import Structure
-from loopwright.calibrating.front_ends.search import Search
+from loopwright.calibrating import front_end_search
+from loopwright.calibrating.front_end_search import Search, Structure
 
 KERNELS = 120
 FREE = {
@@ -48,7 +47,7 @@ def fit(seed, alike=()):
 def test_values_that_are_given_up_early_are_those_that_lose(seed, monkeypatch):
     groups = [list(range(first, KERNELS, 40)) for first in range(40)]
     early = [fit(seed), fit(seed, groups)]
-    monkeypatch.setattr(search, "_FIRST", KERNELS)
+    monkeypatch.setattr(front_end_search, "_FIRST", KERNELS)
     values, error, asked = fit(seed)
     assert values == {"a.width": 5, "a.bytes": 32, "a.joins": True, "a.idle": 1}
     for mine, off, fewer in early:

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from loopwright.calibrating.machines.machine import Timing
+from loopwright.microbench.oracle import Timing
 
 ROWS = [  # measured by the table, said by the core, timed here for all copies, verdict
     (1.0, 2.0, 2.0, "core"),

@@ -18,20 +18,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import derive_path  # noqa: F401
 import held_out
 from held_out import Kernel
 from inputs import REPO
 
 import loopwright as lw
 from loopwright import paths
-from loopwright.calibrating import write
-from loopwright.calibrating.experiments import chains
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.forms.form import Form
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.simulated import Simulated
+from loopwright.calibrating import core_files
 from loopwright.errors import InputError
+from loopwright.microbench import chains, kits
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.forms import forms as table
 
 CORES = ("skylake", "zen2")
@@ -109,10 +107,10 @@ def hold(core: str, folder: Path, *, seed: int = 1) -> Core:
     with models(folder):
         mine = Laboratory(Simulated(written.name, noise=0))
         names = set(table(written.name))
-    with (written / write.LEFT_OUT).open(newline="") as file:
+    with (written / core_files.LEFT_OUT).open(newline="") as file:
         left = {row["form"] for row in csv.DictReader(file)}
     known = [form for form in forms if form.name in names]
-    learned = _timed_chains(known, written / write.MEASURED)
+    learned = _timed_chains(known, written / core_files.MEASURED)
     kernels = {
         "mixtures held out": held_out.mixtures(known, _EACH, seed),
         "chains held out": held_out.chains(known, seed),

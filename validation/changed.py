@@ -22,13 +22,12 @@ import calibrated
 from inputs import REPO
 
 from loopwright import paths
-from loopwright.calibrating import verb, whole, write
-from loopwright.calibrating.experiments import accesses
-from loopwright.calibrating.forms import kits
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.record import Recorded
-from loopwright.calibrating.machines.simulated import NOISE, Simulated
+from loopwright.calibrating import calibrate, core_files, passes
 from loopwright.errors import InputError
+from loopwright.microbench import kits, memory_timing
+from loopwright.microbench.kept_answers import Recorded
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.simulated import NOISE, Simulated
 from loopwright.predicting.forms import TABLE
 from loopwright.predicting.forms import forms as table
 
@@ -133,11 +132,13 @@ def learn(case: Mapping[str, Any], keep: Path) -> Result:
     with calibrated.models(models):
         machine = Simulated(case["name"], noise=case.get("noise", NOISE), seed=case.get("seed", 1))
         forms = kits.forms(machine.isa, machine.features)[0]
-        folder = keep / verb.folder(machine.name)
+        folder = keep / calibrate.folder(machine.name)
         folder.mkdir(exist_ok=True)
-        recorded = Recorded(machine, folder / verb.ANSWERS)
-        quick = verb.chosen(forms, quick=True, mnemonics=None)
-        write.core(whole.core(Laboratory(recorded), quick, lambda _: None), machine, folder)
+        recorded = Recorded(machine, folder / calibrate.ANSWERS)
+        quick = calibrate.chosen(forms, quick=True, mnemonics=None)
+        core_files.write_core(
+            passes.learn_core(Laboratory(recorded), quick, lambda _: None), machine, folder
+        )
         recorded.close()
         held = calibrated.hold(case["name"], keep)
         listed = _listed(case["name"], machine.isa)
@@ -167,7 +168,7 @@ def _listed(core: str, isa: str) -> dict[str, int]:
 def _same(true: Laboratory, mine: Laboratory) -> dict[str, bool]:
     """Say by parameters of forwarding whether chains through memory take as long on both cores."""
     forms = {form.name: form for form in kits.forms(true.isa, true.machine.features)[0]}
-    found = [accesses.measure(one, forms, {}) for one in (true, mine)]
+    found = [memory_timing.measure(one, forms, {}) for one in (true, mine)]
     known = {name: [one.known(chain) for one in found] for name, chain in _CHAINS.items()}
     return {
         f"memory.{name}": None not in cycles and len(set(cycles)) == 1

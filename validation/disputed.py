@@ -13,16 +13,15 @@ import argparse
 import os
 from pathlib import Path
 
-import derive_path  # noqa: F401
 import instlatx64
 import pandas as pd
 import uops_info
 from singles import Figure, answers
 
-from loopwright.calibrating.laboratory import Laboratory
-from loopwright.calibrating.machines.host import Host
-from loopwright.calibrating.machines.machine import Timing, Trial
 from loopwright.machine import hosts
+from loopwright.microbench.host import Host
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Timing, Trial
 from loopwright.predicting.pipeline import Pipeline
 
 NEAR, CYCLES = 0.05, 0.1  # relative, and absolute

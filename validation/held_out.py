@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loopwright.calibrating import kernels
-from loopwright.calibrating.experiments.chains import pairs
-from loopwright.calibrating.forms.form import Form, Operand
-from loopwright.calibrating.ports import classes
+from loopwright.calibrating import port_classes
+from loopwright.microbench import form_instances
+from loopwright.microbench.chains import pairs
+from loopwright.microbench.forms import Form, Operand
 
 _MOST = 4  # instances of a form in a mixture
 _TURNS = {"gpr": (8, 9), "vector": (1, 2)}  # registers that values of a chain go through
@@ -34,7 +34,7 @@ def mixtures(forms: Sequence[Form], each: int, seed: int) -> list[Kernel]:
             chosen = [form, *draw.sample(others, 2)]
             parts = [(one, draw.randint(1, _MOST)) for one in chosen]
             names = tuple(one.name for one in chosen)
-            out.append(Kernel(names, tuple(classes.mixture(parts))))
+            out.append(Kernel(names, tuple(port_classes.mixture(parts))))
     return out
 
 
@@ -85,9 +85,11 @@ def _chain(ways: Sequence[_Way]) -> Kernel:
     for number, way in enumerate(moving):
         target = _TURNS[way.target.kind][1 - number % 2]
         given = {way.source.label: held, way.target.label: target}
-        code.append(way.form.encode(kernels.registers(way.form, given)))
+        code.append(way.form.encode(form_instances.registers(way.form, given)))
         held = target
         if at and number == 0:
             turn = ways[0]
-            code.append(turn.form.encode(kernels.registers(turn.form, {turn.source.label: held})))
+            code.append(
+                turn.form.encode(form_instances.registers(turn.form, {turn.source.label: held}))
+            )
     return Kernel(tuple(way.form.name for way in ways), tuple(code))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from loopwright import files, paths
-from loopwright.calibrating.verb import HOST, SIMULATED, calibrate, folder
+from loopwright.calibrating.calibrate import HOST, SIMULATED, calibrate, folder
 from loopwright.cluster import fleet, workers
 from loopwright.errors import InputError
 from loopwright.machine import hosts

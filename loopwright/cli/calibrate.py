@@ -73,7 +73,7 @@ def calibrate(
 
 def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
     """Calibrate one machine; say what is learned."""
-    from loopwright.calibrating import verb
+    from loopwright.calibrating.calibrate import calibrate as learn
 
     with output.progress("calibrating") as step:
 
@@ -81,7 +81,7 @@ def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
             click.echo(f"learning: {what}", err=True)
             step(0, None, what)
 
-        return verb.calibrate(out, **asked, step=learning, progress=step)
+        return learn(out, **asked, step=learning, progress=step)
 
 
 def _of_fleet(where: str, out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":

@@ -63,7 +63,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
     """
-    from loopwright.calibrating.brought import holds_calibration
+    from loopwright.calibrating.import_answers import holds_calibration
 
     answers = [path for path in files if holds_calibration(path)]
     if answers:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from loopwright import paths
-from loopwright.calibrating import curves, familiar
+from loopwright.calibrating import reference_instructions, strings
 from loopwright.cores import microarchs
 from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
@@ -48,7 +48,7 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
     if other and other.isa != mine.isa:
         raise InputError(f"{other.id} is {other.isa} and {mine.id} {mine.isa}; give one like it")
     here, there = dict(_figures(mine)), dict(_figures(other)) if other else {}
-    if any(curves.measured(one) for one in (mine, other) if one):
+    if any(strings.measured_curves(one) for one in (mine, other) if one):
         here |= _strings(mine)
         there |= _strings(other) if other else {}
     rows = []
@@ -86,7 +86,7 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
     for use in core_ports.uses(about):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
     table: Mapping[str, Mapping[str, str]] = forms(about.id)
-    for one in familiar.figures(about):
+    for one in reference_instructions.figures(about):
         if one.latencies:
             least, most = (f"{value:.3g}" for value in one.latencies)
             said = least if least == most else f"{least} to {most}"
@@ -101,14 +101,14 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
 
 def _strings(about: Microarch) -> dict[tuple[str, str], _Figure]:
     """Return what repeated string instructions take, by their names, bytes and offsets."""
-    timed = curves.measured(about)
+    timed = strings.measured_curves(about)
     source = "strings.csv, measured" if timed else "core.toml, simulated"
     return {
         (
             STRINGS,
             f"rep {one.name}, {one.size} bytes, offsets {one.source} and {one.destination}",
         ): _Figure("cycles", f"{cycles:.1f}", source)
-        for one, cycles in (timed or curves.simulated(about)).items()
+        for one, cycles in (timed or strings.simulated_curves(about)).items()
     }
 
 

@@ -1,0 +1,542 @@
+"""Files of a learned core: core.toml, instructions.csv and what each figure rests on.
+
+core.toml of what was learned: each parameter with what it rests on, or as an assumption.
+
+What was learned, as a core that the simulator takes, and what each figure of it rests on.
+"""
+
+import csv
+import io
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loopwright import files
+from loopwright.calibrating.core_model import Core, Learned, Ports
+from loopwright.calibrating.front_end import AFTER, Parameters
+from loopwright.microbench import memory_timing
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.latency import ALL, Latency
+from loopwright.microbench.oracle import Oracle
+from loopwright.microbench.simulated import CandidateCore
+from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
+from loopwright.predicting.forms import TABLE
+
+if TYPE_CHECKING:
+    from loopwright.calibrating.strings import Timed
+
+
+SOURCE = "calibrated"
+_NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
+_UNUSED = ("L", "S")  # ports of loads and of stores where none is known
+_ADDRESSES = "ABCDEFGH"  # ports of store addresses
+_ELEMENT = "ld1 s,e,[x]"  # a load of a part of a register
+_TWO = 8  # forms of two uops by which it is told whether dispatch counts these
+_HALF = "assumption: half of a round trip between registers is the way from vectors"
+_UNKNOWN = "assumption: not measured"
+# Figures of a store and a load, in the order in which they are least likely done by rename.
+_FORWARDED = (
+    "forwarded, 8 bits",
+    memory_timing.forwarded_at(memory_timing.FAR),
+    "forwarded",
+    "forwarded, indexed",
+    "forwarded, 16 bits",
+)
+_FITTED = "fitted to kernels together with others"
+_SURE = {"assumption": "low", _FITTED: "medium"}  # by how a source starts; else high
+_MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
+
+_IDEAL: Parameters = {
+    "front_end.mode": ("ideal", "assumption: not measured; it never binds here"),
+    "front_end.fetch": ("blocks", _UNKNOWN),
+    "uop_cache.rule": ("none", _UNKNOWN),
+}
+
+# A parameter: its name, its value, what it rests on.
+_Entry = tuple[str, object, str]
+
+
+def letters(ports: Ports) -> str:
+    """Return the names of ports."""
+    return "".join(_NAMES[port] for port in sorted(ports))
+
+
+def addresses(core: Core) -> str:
+    """Return the names of the ports that are taken to compute the addresses of stores."""
+    return _ADDRESSES[: len(core.of(core.store) or "S")]
+
+
+def fitted(said: str) -> str:
+    """Return the source of a value that was chosen with others for what kernels take."""
+    return f"{_FITTED}: {said} [{SOURCE}]"
+
+
+def core_toml(learned: Learned, machine: Oracle) -> str:
+    """Return core.toml; what no experiment told is an assumption, and says so."""
+    features = ", ".join(f'"{name}"' for name in sorted(machine.features))
+    lines = [
+        f'name = "calibrated on {machine.name}"',
+        f'isa = "{machine.isa}"',
+        'role = "validation"',
+        f"features = [{features}]",
+    ]
+    if machine.host:
+        lines += ["", "[host]", *(f"{key} = {json.dumps(v)}" for key, v in machine.host.items())]
+    for table, rows in _tables(learned).items():
+        lines += ["", f"[{table}]"]
+        for key, value, source in rows:
+            sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
+            spelled = json.dumps(value) + (_range(key, value) if sure == "low" else "")
+            lines.append(
+                f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _range(key: str, value: object) -> str:
+    """Return the keys of the range of a value that no experiment told."""
+    if isinstance(value, bool):
+        return f', alternatives = [{json.dumps(not value)}], range = "the other of two"'
+    if isinstance(value, int | float):
+        low, high = (value / 2, value * 2) if isinstance(value, float) else (value // 2, value * 2)
+        if value == 1:
+            low = value
+        if value > 0 and high <= _MOST.get(key, high):
+            return f', low = {low}, high = {high}, range = "half of it to twice as much"'
+    return ', fixed = "no experiment says what else it may be"'
+
+
+def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
+    width = learned.width
+    tables = _chosen(learned)
+    known: Mapping[str, list[_Entry]] = {
+        "rename": [
+            *_width(learned),
+            ("queue", 64, _UNKNOWN),
+            ("move_slots_gpr", "unlimited", _UNKNOWN),
+            ("move_slots_vec", "unlimited", _UNKNOWN),
+            *_groups(learned),
+            *_constants(learned),
+        ],
+        "scheduler": [_held(learned, "entries", SCHEDULER, 97)],
+        "ports": list(_ports(learned)),
+        "memory": list(_memory(learned)),
+        "retire": [
+            _held(learned, "width", RETIRED, width.instructions, "as many as are dispatched"),
+            _held(learned, "reorder_buffer", BUFFER, 224),
+        ],
+        "macro_fusion": [
+            ("pairs", "table", f"nops beside pairs [{SOURCE}]")
+            if learned.fusion
+            else ("pairs", "none", "no pair took less than two places at dispatch"),
+            ("nops", not width.nops, f"nops between moves, and moves alone [{SOURCE}]"),
+        ],
+        "taken_branch": list(_taken(learned)),
+        "mispredict": [("cycles", 16, _UNKNOWN), ("history", 64, _UNKNOWN)],
+    }
+    chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
+    return tables | {
+        name: [row for row in rows if row[0] not in chosen.get(name, ())] + tables.get(name, [])
+        for name, rows in known.items()
+    }
+
+
+def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
+    """Return the tables of rules that explain kernels, of a front end an ideal one without any."""
+    tables: dict[str, list[_Entry]] = {}
+    chosen = learned.front_end.parameters or _IDEAL
+    for name, (value, source) in {**chosen, **learned.rules}.items():
+        table, _, key = name.partition(".")
+        if table != AFTER:
+            tables.setdefault(table, []).append((key, value, source))
+    if one := learned.microcode:
+        cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
+        table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
+        why = f"assumption: no kernel shows it by itself; {one.why} [{SOURCE}]"
+        tables.setdefault(table, []).append((key, one.stall, why))
+    return tables
+
+
+def _held(
+    learned: Learned, name: str, window: str, otherwise: int, why: str = "not measured"
+) -> _Entry:
+    """Return the entry of a window; one whose end was not seen never binds before the buffer."""
+    one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
+    if one is None:
+        return name, otherwise, f"assumption: {why}"
+    if one.least:
+        value = max(one.value, buffer.value) if buffer else one.value
+        return name, min(value, _MOST[name]), f"assumption: {one.note} [{SOURCE}]"
+    return name, one.value, f"{one.note} [{SOURCE}]"
+
+
+def _width(learned: Learned) -> Iterator[_Entry]:
+    """Yield the width: of instructions, where forms of two uops take no more places than others.
+
+    A core may count uops besides; no experiment keeps more of them busy than that. Without a fence
+    nothing tells whether dispatch bound the copies of what was counted, or what feeds or drains it.
+    """
+    width, burst = learned.width, learned.windows.found.get(BURST)
+    counted = "nops" if width.nops else "moves"
+    said = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
+    most = width.instructions
+    if burst is None:
+        said = f"assumption: neither what delivers code nor retirement binds; {said}"
+    elif burst.value > most:
+        most, said = burst.value, f"{burst.note}; {said}"
+    core = learned.core
+    memory = {core.of(name) for name in (core.load, core.store)}
+    two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
+    places = [u.places for u in two if memory.isdisjoint(u.ports or ())]
+    if len(places) >= _TWO and 2 * places.count(1) > len(places):
+        yield "instructions", most, said
+        said = f"assumption: as many uops as instructions, of which forms of two are one; {said}"
+    elif burst and (len(places) < _TWO or most > width.instructions):
+        said = f"assumption: uops count, not instructions, of which copies show nothing; {said}"
+    yield "width", most, said
+
+
+def _groups(learned: Learned) -> Iterator[_Entry]:
+    """Yield whether rename waits for room for a whole group, where that is known."""
+    whole = learned.windows.whole_groups
+    if whole is not None:
+        yield (
+            "whole_groups",
+            whole,
+            f"places before a chain that shift the scheduler's end [{SOURCE}]",
+        )
+
+
+def _constants(learned: Learned) -> Iterator[_Entry]:
+    """Yield up to which constant rename adds them itself, where it does."""
+    if learned.constants.limit:
+        yield "immediate_add_limit", learned.constants.limit, f"{learned.constants.said} [{SOURCE}]"
+
+
+def _ports(learned: Learned) -> Iterator[_Entry]:
+    core = learned.core
+    known = (*core.ports, *learned.branches.ports.values(), core.written or frozenset())
+    every = letters(frozenset().union(*known, core.data or (), core.wide))
+    explained = f"as many as explain what mixtures take [{SOURCE}]"
+    load, store = core.of(core.load), core.of(core.store)
+    unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
+    yield "names", every + unused + addresses(core), explained
+    rule, why = learned.assigned
+    yield from ((name, value, why) for name, value in rule.items())
+    said = f"the class of {core.load} [{SOURCE}]" if load else "assumption: no load is known"
+    yield "load", letters(load) if load else _UNUSED[0], said
+    said = f"the class of {core.store} [{SOURCE}]" if store else "assumption: no store is known"
+    ports = letters(store) if store else _UNUSED[1]
+    if core.data:
+        yield "store_address", ports + addresses(core), f"{said}, and of what changes memory"
+        said = "as many as stores have; blockers of loads show no store of what changes memory"
+        if core.written:
+            said = f"what {core.store} shares with arithmetic; {said}"
+        yield "store_data", letters(core.data | (core.written or frozenset())), f"{said} [{SOURCE}]"
+    else:
+        yield "store_data", ports, said
+        said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
+        yield "store_address", addresses(core), said
+    yield "alu", letters(core.wide), _UNKNOWN
+
+
+def _memory(learned: Learned) -> Iterator[_Entry]:
+    accesses = learned.accesses
+    for name, cycles in accesses.loads.items():
+        said = f"from the address of a load alone [{SOURCE}]"
+        yield name, cycles, said if name == "load_cycles" else f"{_HALF}; with it, {said}"
+    load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
+    if load and chase is not None and chase <= load:
+        yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"
+    for one in learned.latencies.get(_ELEMENT, ()):
+        if one.plain and one.source == one.target:
+            yield "element_cycles", max(one.cycles, 1), f"what {_ELEMENT} keeps [{SOURCE}]"
+    forward = _first(learned, *_FORWARDED)
+    if forward:
+        name, cycles = forward
+        yield "forward_cycles", cycles, f"{name} [{SOURCE}]"
+    update = accesses.known("updated, 8 bits")
+    if forward and update is not None and update - 1 not in (forward[1], 0):
+        yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
+    vector = accesses.known("forwarded, vector")
+    if vector is not None and vector > 1:
+        said = "assumption: a chain of both takes no more than that; forwarded, vector"
+        yield "forward_vector_cycles", vector, f"{said} [{SOURCE}]"
+    if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
+        yield _held(learned, "store_queue", STORES, 64)
+    if accesses.banks:
+        yield "bank_loads", accesses.banks.loads, f"{accesses.banks.said} [{SOURCE}]"
+        if accesses.banks.bytes:
+            said = f"bytes so far apart are loaded as if in two lines [{SOURCE}]"
+            yield "bank_bytes", accesses.banks.bytes, said
+    if accesses.renamed("forwarded"):
+        yield from _renamed(learned)
+
+
+def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
+    """Return the first figure of forwarding that goes through the cache."""
+    for name in names:
+        cycles = learned.accesses.through(name)
+        if cycles is not None:
+            return name, cycles
+    return None
+
+
+def _renamed(learned: Learned) -> Iterator[_Entry]:
+    """Yield what loads are known at rename to read what a store stores."""
+    accesses = learned.accesses
+    if accesses.by:
+        said = f"forwarded by the stack pointer, not by another base [{SOURCE}]"
+        yield "renames", "stack", said
+    else:
+        known = "any" if accesses.renamed("forwarded, indexed") else "base"
+        yield "renames", known, f"forwarded, with and without index [{SOURCE}]"
+    if accesses.predicted:
+        few, many = accesses.predicted
+        said = f"pairs of a loop by any base, not {many} [{SOURCE}]"
+        yield "renamed_in_loops", few, said if many - few == 1 else f"assumption: {said}"
+    if accesses.reach:
+        sees, unseen = accesses.reach
+        said = f"forwarded {sees} bytes on, not {unseen} [{SOURCE}]"
+        near = unseen - sees <= memory_timing.STEPS[-1]
+        yield "renamed_reach", sees, said if near else f"assumption: {said}"
+    step = next(
+        (
+            disp
+            for disp in memory_timing.STEPS
+            if accesses.renamed(memory_timing.forwarded_at(disp))
+        ),
+        memory_timing.STEPS[-1],
+    )
+    yield (
+        "renamed_step",
+        step,
+        f"{memory_timing.forwarded_at(step)} bytes, and not at fewer [{SOURCE}]",
+    )
+    for bits in (8, 16, 32):
+        if accesses.renamed(f"forwarded, {bits} bits"):
+            break
+    else:
+        bits = 64
+    yield "renamed_bytes", bits // 8, f"forwarded, 8 to 64 bits [{SOURCE}]"
+    part = "forwarded, a part"
+    if accesses.renamed(part):
+        yield "renamed_parts", True, f"{part} [{SOURCE}]"
+    if accesses.renamed("updated, 64 bits") is False:
+        said = "updated, 64 bits; of additions of a constant it is assumed"
+        yield "renamed_updates", "constant", f"{said} [{SOURCE}]"
+
+
+def taken(learned: Learned) -> int:
+    """Return the cycles of a loop of one branch; 1 where they are not known."""
+    figure = learned.branches.taken
+    return max(round(figure.cycles), 1) if figure else 1
+
+
+def _taken(learned: Learned) -> Iterator[_Entry]:
+    figure = learned.branches.taken
+    if figure:
+        shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
+        if taken(learned) > 1:
+            shown = f"assumption: it is not fetch that loses some; {shown}"
+        yield "cycles", taken(learned), f"{shown} [{SOURCE}]"
+
+
+MEASURED = "measured.csv"
+LEFT_OUT = "left-out.csv"
+STRINGS = "strings.csv"
+_NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
+_WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
+_LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
+_ONE = ("1", "1", "0", "")  # issue, mite, ms and decoder of what is one uop
+_HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
+
+
+def core_texts(learned: Learned, machine: Oracle) -> tuple[str, str]:
+    """Return core.toml and instructions.csv."""
+    return core_toml(learned, machine), instruction_table(learned, machine)
+
+
+def core_laboratory(learned: Learned, machine: Oracle) -> Laboratory:
+    """Return what times kernels on the core that would be written, in the machine's place."""
+    return Laboratory(CandidateCore(machine, *core_texts(learned, machine)))
+
+
+def write_core(learned: Learned, machine: Oracle, folder: Path) -> None:
+    """Write a core into a folder."""
+    with files.staged(folder) as scratch:
+        _files(learned, machine, scratch)
+    title = f"loopwright calibrate on {machine.fingerprint}"
+    files.written(
+        folder.parent / "sources.toml",
+        f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder.name}/{MEASURED}"\ndate = ""\n',
+    )
+
+
+def _files(learned: Learned, machine: Oracle, folder: Path) -> None:
+    for name, text in zip(("core.toml", TABLE), core_texts(learned, machine), strict=True):
+        (folder / name).write_text(text)
+    with (folder / MEASURED).open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])
+        rows.writerows(_measured(learned))
+    with (folder / LEFT_OUT).open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["form", "why"])
+        rows.writerows(left_out(learned))
+    if learned.special and learned.special.strings:
+        _strings(learned.special.strings, folder / STRINGS)
+
+
+def _strings(timed: Sequence["Timed"], file: Path) -> None:
+    """Write what string instructions take; one that was not timed has a reason, and no cycles."""
+    with file.open("w", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        head = "instruction,bytes,source_offset,destination_offset,cycles,uncertainty,note"
+        rows.writerow(head.split(","))
+        for one in timed:
+            what, figure = one.what, one.figure
+            shown = (f"{figure.cycles:.3f}", f"{figure.uncertainty:.3f}") if figure else ("", "")
+            place = what.source, what.destination
+            rows.writerow([f"rep {what.name}", what.size, *place, *shown, figure.refused])
+
+
+def instruction_table(learned: Learned, machine: Oracle) -> str:
+    """Return instructions.csv."""
+    file = io.StringIO()
+    file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(_HEAD.split(","))
+    rows.writerows(_table(learned, machine.isa))
+    return file.getvalue()
+
+
+def left_out(learned: Learned) -> list[tuple[str, str]]:
+    """Return the forms, and parts of the front end, that the core has no figures for, and why."""
+    refused = [(n, rate.refused) for n, rate in learned.throughputs.items() if rate.refused]
+    refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
+    refused += learned.special.left.items() if learned.special else ()
+    return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]
+
+
+def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
+    """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
+    rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, uops in learned.uops.items():
+        if uops.ports is None:
+            continue
+        mnemonic, _, operands = name.partition(" ")
+        latencies = learned.latencies[name]
+        flags = [f"tp={uops.busy}"] if uops.busy else []
+        if name in learned.fusion:
+            flags.append(f"fuse={learned.fusion[name]}")
+        if not uops.ports and any(one.cycles == 0 and not one.bound for one in latencies):
+            flags.append("elim")
+        places = max(uops.places, 1)
+        sent = learned.microcode.sent(name, places) if learned.microcode else 0
+        issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
+        ports = _stored(learned.core, uops.ports) if name in learned.stores else shown(uops.ports)
+        idiom = learned.idioms.get(name)
+        same = "" if idiom is None else f"1:1:{ports if idiom.port else ''}|*:0"
+        figures = (*issued, ports, _latency(latencies), " ".join(flags), "", same)
+        rows[mnemonic, *figures].append(operands)
+    for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
+        if f"nop {operands}".rstrip() not in learned.uops:
+            rows["nop", *_ONE, "", "", "", "", ""].append(operands)
+    for name, some in learned.branches.ports.items():
+        mnemonic, _, operands = name.partition(" ")
+        rows[mnemonic, *_ONE, shown([some]), "", "", "", ""].append(operands)
+    for (mnemonic, *rest), named in sorted(rows.items()):
+        yield [mnemonic, ";".join(named), *rest, SOURCE]
+
+
+def _decoder(learned: Learned, name: str, places: int) -> str:
+    """Return how many simple decoders are left to what follows an instruction, if it is known."""
+    usual, _ = learned.front_end.parameters.get(f"{AFTER}.{places}", ("any", ""))
+    left = learned.decoders.get(name, usual)
+    return "" if left == "any" else f"c{left}"
+
+
+def _stored(core: Core, ports: Sequence[Ports]) -> str:
+    """Return uops as the table has them, with one for the address of each store, or its data."""
+    store = core.of(core.store)
+    writing = (core.written, core.data) if core.data else (store,)
+    stored = sum(one in writing for one in ports)
+    addressed = sum(one <= store for one in ports) if store and core.written else 0
+    more = _more(max(0, stored - addressed), addresses(core))
+    if not store or not core.data:
+        return shown(ports) + more
+    if core.written:
+        return shown([*ports, *[core.data] * (addressed - stored)]) + more
+    # What stores write has as many ports as their addresses: those with fewer have fewer of these.
+    data = dict(zip(sorted(store), sorted(core.data), strict=True))
+    written = [frozenset(data[port] for port in one) for one in ports if one <= store]
+    some = [store if one <= store else one for one in ports]
+    return shown([*some, *written]) + more
+
+
+def _more(times: int, ports: str) -> str:
+    return f"+{times}*{ports}" if times > 1 else f"+{ports}" * times
+
+
+def shown(ports: Sequence[Ports]) -> str:
+    """Return uops as the table has them: 2*01+5."""
+    count = Counter(letters(one) for one in ports)
+    return "+".join(f"{n}*{one}" if n > 1 else one for one, n in sorted(count.items()))
+
+
+def _latency(latencies: Sequence[Latency]) -> str:
+    known = [one for one in latencies if not one.refused]
+    known = [o for o in known if _LABEL.fullmatch(o.source) and _LABEL.fullmatch(o.target)]
+    return " ".join(f"{one.source}{_to(one.target)}:{one.cycles}" for one in known)
+
+
+def _to(target: str) -> str:
+    return "" if target == ALL else f">{target}"
+
+
+def _measured(learned: Learned) -> Iterable[Sequence[object]]:
+    """Yield what was measured of each form."""
+    width = learned.width
+    yield (
+        "",
+        "width",
+        width.instructions,
+        width.measured,
+        width.uncertainty,
+        f"{'nops' if width.nops else 'moves'} a cycle",
+    )
+    for said, window in learned.windows.found.items():
+        yield "", said, f"{'>= ' * window.least}{window.value}", "", "", window.note
+    for name, rate in learned.throughputs.items():
+        note = rate.refused or ("" if rate.clean else "with what makes instances independent")
+        if rate.cycles <= _WAITS * learned.waits.get(name, 0.0):
+            note = "at most: it waits for what it wrote"
+        yield name, "throughput", rate.cycles, rate.cycles, rate.uncertainty, note
+        for one in learned.latencies.get(name, ()):
+            figure = f"latency {one.source}>{one.target}"
+            yield name, figure, one.cycles, one.measured, one.uncertainty, one.note
+        uops = learned.uops.get(name)
+        if uops:
+            yield name, "ports", shown(uops.ports or ()), "", "", uops.why
+    for name, ports in learned.branches.ports.items():
+        longer = learned.branches.longer.get(name)
+        note = "of branches that are not taken" + (f"; {longer}" if longer else "")
+        yield name, "ports", shown([ports]), "", "", note
+    for name, idiom in learned.idioms.items():
+        note = "all operands one register"
+        yield name, "idiom", "", idiom.figure.cycles, idiom.figure.uncertainty, note
+    for name, said, timed, note in learned.special.rows() if learned.special else ():
+        yield name, said, "", timed.cycles, timed.uncertainty, note
+    for said, timed in learned.figures.items():
+        yield "", said, "", timed.cycles, timed.uncertainty, timed.refused
+    for probe, cycles, uncertainty in learned.front_end.rows():
+        note = "kept aside" if probe.aside else ""
+        yield "", f"{probe.part}: {probe.name}", "", cycles, uncertainty, note
+    for said, access in learned.accesses.figures.items():
+        seen = access.figure
+        value = access.cycles if seen else ""
+        yield "", said, value, seen.cycles, seen.uncertainty, seen.refused

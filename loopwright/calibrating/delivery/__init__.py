@@ -1,1 +1,0 @@
-"""Code that little but the front end binds, timed: what delivers instructions to dispatch."""

@@ -1,0 +1,162 @@
+"""Dry run: the trials to measure on a machine that has no solver, before it is learned.
+
+What a machine will be asked: what is known of it, and for all else another core's guess.
+
+Rounds of trials for a machine that has no solver: what to measure there before it is learned.
+
+Experiments go by answers, and elsewhere all that will be asked has to be known before. It is
+foreseen by having a known core answer what the machine has not: a first round is what learning each
+known core of an ISA asks for, up to the classes of forms; a further one what learning the machine
+asks for, where the core most like it stands in.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from loopwright.calibrating import passes
+from loopwright.calibrating.passes import Step, sort
+from loopwright.cores import microarchs
+from loopwright.errors import InputError
+from loopwright.microbench import kits, latency, throughput
+from loopwright.microbench.forms import Form
+from loopwright.microbench.kept_answers import Replay
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Oracle, Timing, Trial
+from loopwright.microbench.simulated import Simulated
+
+
+class DryRun:
+    """A machine that answers as one does whose answers are known in part, and notes what it lacks.
+
+    Where no answer is known, that of guess is given: experiments that go by answers then ask on.
+    missing holds the trials that were asked for and are not known, in the order of the asking.
+    """
+
+    def __init__(
+        self, known: Mapping[str, Timing], guess: Oracle, features: frozenset[str]
+    ) -> None:
+        """Take answers by the keys of their trials."""
+        self.isa, self.name = guess.isa, guess.name
+        self.features, self.host = features, guess.host
+        self.fingerprint = f"foreseen by {guess.fingerprint}"
+        self.missing: dict[str, Trial] = {}
+        self._known, self._guess = known, guess
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Return a timing for each trial, in order."""
+        found = {t.key: self._known[t.key] for t in trials if t.key in self._known}
+        lacking = [trial for trial in trials if trial.key not in found]
+        self.missing |= {trial.key: trial for trial in lacking}
+        guessed = zip(lacking, self._guess.measure(lacking), strict=True)
+        found |= {trial.key: timing for trial, timing in guessed}
+        return [found[trial.key] for trial in trials]
+
+
+_COMPARED = 200  # throughputs by which cores are held to a machine
+_NEAR = 0.05
+
+Round = dict[str, tuple[str, Trial]]
+Chosen = Callable[[Sequence[Form]], Sequence[Form]]
+
+
+class _Silent:
+    """A machine that answers nothing."""
+
+    def __init__(self, isa: str) -> None:
+        self.isa, self.name, self.fingerprint = isa, "none", "none"
+        self.features: frozenset[str] = frozenset()
+        self.host: Mapping[str, Any] = {}
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        return [Timing(None, refused="not measured yet") for _ in trials]
+
+
+def first_round(isa: str, choose: Chosen) -> Round:
+    """Return the trials of a first round by their keys, and what is learned by each.
+
+    Throughputs and latencies are those of all forms that any core may have; choose takes the forms
+    that are to be learned.
+    """
+    found: Round = {}
+    every = choose(kits.forms(isa, None)[0])
+    cores = [Simulated(core, noise=0) for core in _cores(isa)]
+    for core in cores:
+        forms = choose(kits.forms(isa, core.features)[0])
+        _foresee(DryRun({}, core, core.features), forms, found, sort)
+    plain = DryRun({}, _Silent(isa), frozenset())
+    rates = throughput.measure(Laboratory(plain), every)
+    _note(found, "throughput", plain)
+    latency.measure(Laboratory(plain), every, throughput.cycles(rates))
+    _note(found, "latencies", plain)
+    return _in_order(found)
+
+
+def further_round(answers: Replay, choose: Chosen) -> Round:
+    """Return the trials that learning a machine asks for and that it has not answered."""
+    forms = choose(kits.forms(answers.isa, answers.features)[0])
+    found: Round = {}
+    guess = _nearest(answers, forms)
+    _foresee(DryRun(answers.known, guess, answers.features), forms, found, passes.learn_core)
+    return _in_order(found)
+
+
+def _foresee(
+    machine: DryRun,
+    forms: Sequence[Form],
+    found: Round,
+    experiments: Callable[[Laboratory, Sequence[Form], Step], object],
+) -> None:
+    """Learn of a foreseen machine as far as its answers lead, and note what it was asked."""
+    doing = ""
+
+    def step(said: str) -> None:
+        nonlocal doing
+        _note(found, doing, machine)
+        doing = said.split()[0].strip(",")
+
+    # A guess may contradict itself: what it asked for stands.
+    with suppress(InputError):
+        experiments(Laboratory(machine), forms, step)
+    _note(found, doing, machine)
+
+
+def _note(found: Round, what: str, machine: DryRun) -> None:
+    for key, trial in machine.missing.items():
+        found.setdefault(key, (what, trial))
+
+
+def _in_order(found: Round) -> Round:
+    """Return trials with those of one experiment together, as they came first."""
+    order = list(dict.fromkeys(what for what, _ in found.values()))
+    return dict(sorted(found.items(), key=lambda item: order.index(item[1][0])))
+
+
+def _cores(isa: str) -> list[str]:
+    """Return the cores of an ISA that the simulator has figures for."""
+    return [core for core in microarchs.ids() if microarchs.load(core).isa == isa]
+
+
+def _nearest(answers: Replay, forms: Sequence[Form]) -> Oracle:
+    """Return the known core whose throughputs are most like those that were measured."""
+    every = throughput.measure(Laboratory(answers), forms)
+    answered = [form for form in forms if not every[form.name].refused]
+    some = answered[:: max(1, len(answered) // _COMPARED)]
+    best: tuple[float, Oracle] | None = None
+    for core in _cores(answers.isa):
+        machine = Simulated(core, noise=0)
+        rates = throughput.measure(Laboratory(machine), some)
+        errors = [
+            abs(rates[f.name].cycles / every[f.name].cycles - 1)
+            for f in some
+            if not rates[f.name].refused and every[f.name].cycles > 0
+        ]
+        near = sum(error <= _NEAR for error in errors) / max(1, len(some))
+        if best is None or near > best[0]:
+            best = near, machine
+    if best is None or not some:
+        raise InputError(
+            f"{answers.name}: no throughput is answered, so that nothing tells what to ask; "
+            "measure the first round again"
+        )
+    return best[1]

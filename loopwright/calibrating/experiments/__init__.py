@@ -1,1 +1,0 @@
-"""Experiments: each says what it asks, how its kernels answer, and what is made of the answers."""

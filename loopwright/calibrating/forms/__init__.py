@@ -1,1 +1,0 @@
-"""The instruction forms of an ISA, from its decoder's own tables, and code made of them."""

@@ -1,0 +1,317 @@
+"""Front-end microbenchmarks: straight code and loops that little but the front end binds.
+
+A kernel of the front end: code at a place, and what it is called.
+
+Loops: what the caches of decoded code deliver, by the number and the place of instructions.
+
+Kernels: loops of 0 to 80 nops; two loops at all 64 code offsets; regions of 32 and of 64 bytes that
+hold more and more nops, or nops and instructions of two uops; constants of 64 bits; nops of random
+lengths, half of which are kept aside. Each loop counts down and branches back.
+
+Straight code: copies back to back, which come through fetch and the decoders.
+
+Kernels: nops of one length, 1 to 15 bytes, and of random lengths; instructions of two uops and more
+with 0 to 7 nops behind each; instructions whose length a prefix changes; branches that are not
+taken, and what fuses with them. Half of the random ones are kept aside.
+
+Front end: what delivers instructions to dispatch, by code that little else can bind.
+
+Asked: what straight code and loops take by the lengths, the number and the place of their
+instructions. Kernels: those of `straight` and of `small_loops`, each timed by itself. Answer: what
+all of them take; which front end explains it is found by having the simulator predict them.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+from loopwright.calibrating.core_model import Uops
+from loopwright.measuring.blocks import counted_loop
+from loopwright.microbench import form_instances
+from loopwright.microbench.forms import Form, Kit
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import COUNTER, Timing, Trial
+
+Nop = Callable[[int], bytes]  # one nop of so many bytes, 1 to 15
+
+STRAIGHT, LOOPS = "straight code", "loops"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Code to time, by what it shows.
+
+    part is the kind of code; aside says that nothing is chosen by it, so that it tests the choice.
+    """
+
+    part: str
+    name: str
+    trial: Trial
+    aside: bool = False
+
+
+_COUNTS = (*range(33), *range(34, 81, 2), 55, 57, 59, 61, 63, 65)  # of nops
+_PLACED = (2, 7)  # nops of loops at all offsets
+_OFFSETS = range(64)
+_REGIONS = (32, 64)
+_WIDE_CONSTANTS = tuple(
+    bytes((0x48, 0xB8 + number)) + bytes(range(1, 9)) for number in (3, 5, 6, 7)
+)
+_RANDOM_LOOPS, _LOOP_SEED = 40, 43
+
+
+def loop_probes(isa: str, kit: Kit, nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+    """Yield the loops; several are instances of a form of two uops, if one is known.
+
+    On AArch64, where lengths are one, they are of nops alone.
+    """
+    for count in _COUNTS:
+        yield _loop(f"a loop of {count} nops", [nop(4)] * count, isa=isa)
+    for count in _PLACED:
+        for offset in _OFFSETS[:: kit.BYTES or 1]:
+            name = f"a loop of {count} nops at code offset {offset}"
+            yield _loop(name, [nop(4)] * count, offset, isa=isa)
+    if kit.BYTES:
+        yield from _placed(isa, nop, kit.BYTES)
+        return
+    yield from _dense(nop)
+    yield from _wide(nop)
+    if several:
+        yield from _loop_mixed(nop, several)
+    draw = random.Random(_LOOP_SEED)
+    for number in range(_RANDOM_LOOPS):
+        sizes = [draw.randint(1, (4, 6, 9)[number % 3]) for _ in range(draw.randint(2, 30))]
+        offset = draw.randrange(64)
+        name = f"a loop of nops of {' '.join(map(str, sizes))} bytes at code offset {offset}"
+        yield _loop(name, [nop(size) for size in sizes], offset, aside=number % 2 > 0)
+
+
+def _placed(isa: str, nop: Nop, size: int) -> Iterator[Probe]:
+    """Yield loops of some numbers of nops of one size at some code offsets."""
+    draw = random.Random(_LOOP_SEED)
+    for number in range(_RANDOM_LOOPS):
+        count, offset = draw.randint(1, 30), size * draw.randrange(64 // size)
+        name = f"a loop of {count} nops at code offset {offset}, at random"
+        yield _loop(name, [nop(size)] * count, offset, aside=number % 2 > 0, isa=isa)
+
+
+def _loop(
+    name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False, isa: str = "x86_64"
+) -> Probe:
+    code = b"".join(body)
+    code += counted_loop.closing(isa, COUNTER[isa], len(code))
+    return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
+
+
+def _dense(nop: Nop) -> Iterator[Probe]:
+    """Yield loops of 128 bytes, of which all or the first part hold some number of nops."""
+    for size in _REGIONS:
+        for count in (*range(size // 8, 25), *range(26, size + 1, 4)):
+            if count > size:
+                break
+            full = _filled(nop, size, count)
+            sparse = _filled(nop, size, size // 8)
+            name = f"a loop with {count} nops in "
+            yield _loop(f"{name}each {size} bytes", full * (128 // size))
+            yield _loop(f"{name}the first {size} bytes", [*full, *sparse])
+            if size == min(_REGIONS):
+                yield _loop(f"{name}bytes 32 to 63", [*sparse, *full, *sparse])
+
+
+def _filled(nop: Nop, size: int, count: int) -> list[bytes]:
+    """Return as many nops in so many bytes, of lengths as equal as can be."""
+    return [nop(size // count + (n < size % count)) for n in range(count)]
+
+
+def _loop_mixed(nop: Nop, several: Sequence[bytes]) -> Iterator[Probe]:
+    """Yield loops of which a part holds nops and instructions of two uops, in random order."""
+    draw = random.Random(_LOOP_SEED + 1)
+    for size, uops in ((32, (15, 16, 17, 18)), (64, (33, 34, 35, 36))):
+        sparse = _filled(nop, 32, 4)
+        for count in uops:
+            for twice in range(1, 5):
+                small = count - 2 * twice
+                left = size - sum(len(one) for one in several[:twice])
+                if left < small:
+                    break
+                mixed = [*_filled(nop, left, small), *several[:twice]]
+                draw.shuffle(mixed)
+                order = "".join("2" if one in several else "1" for one in mixed)
+                name = f"a loop of {size} bytes of instructions of {order} uops behind 32 of 4 nops"
+                yield _loop(name, [*sparse * (size // 32), *mixed, *sparse], aside=twice == 3)
+
+
+def _wide(nop: Nop) -> Iterator[Probe]:
+    """Yield loops with constants of 64 bits."""
+    for count in (1, 2, 3, 4):
+        for beside in (1, 3, 6):
+            name = f"a loop of {count} constants of 64 bits and {beside} nops"
+            rest = [nop(3)] * beside
+            yield _loop(name, [*_WIDE_CONSTANTS[:count], *rest], aside=beside == 3)
+
+
+_LONGEST = 15  # bytes of an instruction
+_RANDOM_CODE, _STRAIGHT_SEED = 16, 41
+_FORMS = 2  # of each number of uops
+UOPS = (2, 3, 4)  # of instructions that decoders may differ in
+_BEHIND = 8  # nops behind an instruction of several uops, at most
+# add of 16 bits to one of four registers, its immediate of 16 bits, too
+_PREFIXED = tuple(bytes((0x66, 0x81, 0xC0 + number, 0x34, 0x12)) for number in (3, 5, 6, 7))
+# mov of a constant to one of those registers
+_CONSTANTS = tuple(bytes((0xB8 + number, 1, 2, 3, 4)) for number in (3, 5, 6, 7))
+_TEST = bytes.fromhex("4d85f6")  # leaves the carry clear
+_NOT_TAKEN = bytes.fromhex("7200")  # jump if carry
+_FUSIBLE = 6  # nops beside them, at most
+
+
+def straight_probes(
+    kit: Kit, nop: Nop, forms: Sequence[Form], known: Mapping[str, Uops]
+) -> Iterator[Probe]:
+    """Yield the kernels of straight code; on AArch64, where lengths are one, nops alone."""
+    if kit.BYTES:
+        for count in range(1, 13):
+            yield _straight(f"{count} nops", [kit.nop()] * count)
+        return
+    for size in range(1, _LONGEST + 1):
+        yield _straight(f"16 nops of {size} bytes", [nop(size)] * 16)
+    yield from _lengths(nop)
+    yield from _constants(nop)
+    yield from _prefixes(nop)
+    yield from _branches(nop)
+    for form in several(forms, known):
+        uops = known[form.name].places
+        instances = form_instances.Instances()
+        for behind in range(_BEHIND):
+            code = [instances.of(form), *[nop(3)] * behind] * 4
+            yield _straight(f"{form.name} of {uops} uops and {behind} nops of 3 bytes", code)
+
+
+def _straight(name: str, code: Sequence[bytes], *, aside: bool = False) -> Probe:
+    return Probe(STRAIGHT, name, Trial(b"".join(code), "unrolled"), aside)
+
+
+def _lengths(nop: Nop) -> Iterator[Probe]:
+    draw = random.Random(_STRAIGHT_SEED)
+    for number in range(_RANDOM_CODE):
+        most = (4, 6, 8, 11)[number % 4]
+        sizes = [draw.randint(1, most) for _ in range(draw.randint(7, 13))]
+        name = f"nops of {' '.join(map(str, sizes))} bytes"
+        yield _straight(name, [nop(size) for size in sizes], aside=number % 8 > 3)
+
+
+def _constants(nop: Nop) -> Iterator[Probe]:
+    """Yield instructions whose first byte is the opcode, which may lie in another block."""
+    draw = random.Random(_STRAIGHT_SEED + 1)
+    for number in range(_RANDOM_CODE // 2):
+        code = [draw.choice((nop(1), nop(1), *_CONSTANTS)) for _ in range(draw.randint(7, 13))]
+        said = "".join("m" if one in _CONSTANTS else "n" for one in code)
+        name = f"moves of 32-bit constants and nops of 1 byte, {said}"
+        yield _straight(name, code, aside=number % 4 == 3)
+
+
+def _prefixes(nop: Nop) -> Iterator[Probe]:
+    for count in (1, 2, 3, 4):
+        for beside in (0, 3, 7, 12):
+            code = [*_PREFIXED[:count], *[nop(4)] * beside]
+            name = f"{count} adds of 16-bit immediates and {beside} nops of 4 bytes"
+            yield _straight(name, code, aside=beside == 7)
+
+
+def _branches(nop: Nop) -> Iterator[Probe]:
+    for beside in range(_FUSIBLE + 1):
+        rest = [nop(4)] * beside
+        yield _straight(f"a branch not taken and {beside} nops", [_NOT_TAKEN, *rest] * 4)
+        yield _straight(f"test, a branch and {beside} nops", [_TEST, _NOT_TAKEN, *rest] * 4)
+        yield _straight(f"2 tests and {beside} nops", [_TEST, _TEST, *rest] * 4)
+        yield _straight(f"{beside} nops and a test", [*rest, _TEST] * 4, aside=beside == 3)
+
+
+def several(forms: Sequence[Form], known: Mapping[str, Uops]) -> Iterator[Form]:
+    """Yield forms of several uops of which many run in few cycles, those of fewest uops first."""
+    for places in UOPS:
+        fit = [form for form in forms if _plain(form) and _needs(known[form.name], places)]
+        yield from sorted(fit, key=lambda f: (_busiest(known[f.name]), f.name))[:_FORMS]
+
+
+def _plain(form: Form) -> bool:
+    return form.memory is None and all(o.kind in ("gpr", "flags", "") for o in form.operands)
+
+
+def _needs(uops: Uops, places: int) -> bool:
+    return uops.places == places == len(uops.ports or ()) and not uops.busy
+
+
+def _busiest(uops: Uops) -> float:
+    return max(sum(1 / len(one) for one in uops.ports or () if port in one) for port in range(64))
+
+
+_PLAIN = 9  # bytes of the longest nop that needs no second prefix
+_SLOWER = 1.2  # times that nops with an operand take where they need a decoder of their own
+
+# Simple decoders that are left in a cycle to what follows an instruction of so many uops: a column
+# of instructions.csv.
+AFTER = "decoders after"
+
+# A parameter of the simulator by its dotted name: its value, and what it rests on.
+Parameters = Mapping[str, tuple[object, str]]
+
+
+@dataclass(frozen=True)
+class FrontEnd:
+    """Kernels with what they took, and the front end that explains them, once it is chosen.
+
+    long_nops says whether nops with an operand are decoded like plain ones; said is, by kinds of
+    code, what the choice came to.
+    """
+
+    probes: Sequence[Probe]
+    timings: Sequence[Timing]
+    long_nops: bool
+    parameters: Parameters
+    said: Mapping[str, str]
+    left: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[Probe, float, float]]:
+        """Yield the kernels that have a figure, with their cycles and uncertainty."""
+        for probe, timing in zip(self.probes, self.timings, strict=True):
+            if timing.cycles is not None:
+                yield probe, timing.cycles, timing.uncertainty
+
+    def of(self, part: str) -> Iterator[tuple[Probe, float, float]]:
+        """Return those of a kind of code."""
+        return (row for row in self.rows() if row[0].part == part)
+
+
+def measure_front_end(
+    laboratory: Laboratory, forms: Sequence[Form], known: Mapping[str, Uops]
+) -> FrontEnd:
+    """Time the kernels; known says what forms need."""
+    kit = laboratory.kit
+    prefixed = not kit.BYTES and _long_are_slow(laboratory)
+    nop = partial(_nop, kit, prefixed)
+    probes = list(straight_probes(kit, nop, forms, known))
+    probes += loop_probes(laboratory.isa, kit, nop, _two(forms, known))
+    timings = laboratory.trials([probe.trial for probe in probes])
+    return FrontEnd(probes, timings, not prefixed, {}, {}, {})
+
+
+def _two(forms: Sequence[Form], known: Mapping[str, Uops]) -> list[bytes]:
+    """Return instances of a form of two uops, none where there is none."""
+    instances = form_instances.Instances()
+    two = (form for form in several(forms, known) if known[form.name].places == 2)
+    return [instances.of(form) for form in islice(two, 1) for _ in range(4)]
+
+
+def _nop(kit: Kit, prefixed: bool, size: int) -> bytes:
+    """Return one nop of so many bytes, 1 to 15; prefixed: the shortest one behind prefixes."""
+    body = kit.pad(1 if prefixed else min(size, _PLAIN))[0]
+    return b"\x66" * (size - len(body)) + body
+
+
+def _long_are_slow(laboratory: Laboratory) -> bool:
+    """Say whether nops with an operand need a decoder that plain ones do not."""
+    blocks = [[_nop(laboratory.kit, prefixed, 4)] * 16 for prefixed in (False, True)]
+    long, plain = laboratory.time(blocks, "unrolled")
+    return bool(long and plain) and long.cycles > _SLOWER * plain.cycles

@@ -1,0 +1,276 @@
+"""Front-end fit: the structure of the simulator that explains what was timed.
+
+Kernels of a kind of code that a core has figures for, predicted with candidates.
+
+The front end of a core: of those that the simulator has, the one that explains what was timed.
+
+Straight code comes first, then loops on top of it. Each structure is fitted to kernels, and those
+kept aside say what it is worth. Where no structure explains a kind of code better than dispatch
+alone, its front end is one that hardly ever binds, or an ideal one where that holds of both kinds.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from loopwright.calibrating import core_files, front_end_search
+from loopwright.calibrating.core_model import Learned, Uops
+from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT, Probe
+from loopwright.calibrating.front_end_search import (
+    OF_BUFFER,
+    SURE,
+    Fit,
+    Key,
+    Search,
+    Structure,
+    Value,
+    Values,
+    error,
+    evidence_for,
+    key,
+)
+from loopwright.code import binding
+from loopwright.microbench.oracle import Oracle
+from loopwright.microbench.simulated import answers
+
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
+
+
+IDEAL: Values = {"front_end.mode": "ideal", "front_end.fetch": "blocks", "uop_cache.rule": "none"}
+_SURE = 0.03  # relative uncertainty, at most: what is known less well tells little
+_CORES = 64  # that are kept: a front end is predicted with several times in a row
+_AS_GOOD = 0.0003  # of the mean error that tells no two structures apart
+# What is taken to need as much as another form, in kernels alone: operands of 16 bits, with which
+# prefixes that change lengths come, and the count of a loop.
+_COUNT, _BACK = "dec r64", "jne rel"
+_TWINS = {"add r16,i16": "add r32,i32", _COUNT: "dec r32"}
+
+
+class Kernels:
+    """The kernels of a kind of code that the core has figures for."""
+
+    def __init__(self, machine: Oracle, learned: Learned, part: str) -> None:
+        """Take those of learned.front_end; a form that is not known leaves its kernels out."""
+        timed = learned.front_end.of(part)
+        every = [row for row in timed if row[2] <= _SURE * row[1]]
+        codes = [probe.trial.code for probe, _, _ in every]
+        named = binding.forms(machine.isa, codes) if codes else []
+        names = {name for some in named for name in some or ()}
+        self._machine, self._learned = machine, _of(learned, names)
+        self._core = lru_cache(_CORES)(self._make)
+        self._table = lru_cache(_CORES)(self._write)
+        ideal = self._predicted([probe for probe, _, _ in every], IDEAL)
+        self._ideal = [one for one in ideal if one == one]
+        self.every = [row for row, known in zip(every, ideal, strict=True) if known == known]
+        self.fitted = [row for row in self.every if not row[0].aside]
+        self.aside = [row for row in self.every if row[0].aside]
+
+    def _predicted(self, probes: Sequence[Probe], values: Values) -> list[float]:
+        try:
+            core = self._core(key(values))
+        except ValueError:
+            return [float("nan")] * len(probes)
+        timings = answers(core, [probe.trial for probe in probes])
+        return [float("nan") if t.cycles is None else t.cycles for t in timings]
+
+    def _make(self, values: Key) -> "Core":
+        """Return the core with a front end."""
+        table = self._table(tuple(pair for pair in values if pair[0].startswith(AFTER)))
+        return binding.core(core_files.core_toml(self._with(values), self._machine), table, {})
+
+    def _write(self, after: Key) -> str:
+        """Return the table of forms, in which no more of a front end stands than this."""
+        return core_files.instruction_table(self._with(after), self._machine)
+
+    def _with(self, values: Key) -> Learned:
+        tried = {name: (value, "tried") for name, value in values}
+        front = replace(self._learned.front_end, parameters=tried)
+        return replace(self._learned, front_end=front)
+
+    def predict(self, values: Values, numbers: Sequence[int]) -> list[float]:
+        """Predict some of the kernels that choices are made by."""
+        return self._predicted([self.fitted[n][0] for n in numbers], values)
+
+    def error(self, values: Values) -> float:
+        """Return the mean error of all kernels."""
+        predicted = self._predicted([probe for probe, _, _ in self.every], values)
+        return error(predicted, [cycles for _, cycles, _ in self.every]) if predicted else 0.0
+
+    def of_ideal(self) -> tuple[float, float]:
+        """Return the mean and the largest error of all kernels with an ideal front end."""
+        cycles = [cycles for _, cycles, _ in self.every]
+        rows = zip(self._ideal, cycles, strict=True)
+        worst = max((abs(p - cycles) / cycles for p, cycles in rows), default=0.0)
+        return (error(self._ideal, cycles) if cycles else 0.0), worst
+
+    def kept(self, values: Values) -> float:
+        """Return the mean error of those kept aside."""
+        predicted = self._predicted([probe for probe, _, _ in self.aside], values)
+        return error(predicted, [cycles for _, cycles, _ in self.aside]) if predicted else 0.0
+
+    def best(self, structures: Sequence[Structure]) -> tuple[Search, list[Fit]]:
+        """Fit structures; return them with the best first, of those as good the one preferred."""
+        numbers: dict[bytes, list[int]] = defaultdict(list)
+        for n, (probe, _, _) in enumerate(self.fitted):
+            numbers[probe.trial.code].append(n)
+        cycles = [cycles for _, cycles, _ in self.fitted]
+        search = Search(self.predict, cycles, list(numbers.values()))
+        fits = [search.fit(one) for one in structures]
+        least = min(fit.error for fit in fits)
+        best = next(fit for fit in fits if fit.error <= least + _AS_GOOD)
+        rest = sorted((fit for fit in fits if fit is not best), key=lambda f: f.error)
+        return search, [best, *rest]
+
+
+def _of(learned: Learned, names: set[str]) -> Learned:
+    """Keep a few forms, so that a core is made quickly; those not known need what twins do.
+
+    The count of a loop and its branch, whose ports hardly matter, may use any where none is known.
+    """
+    uops, latencies = {}, {}
+    for name in names:
+        known = name in learned.uops and learned.uops[name].ports is not None
+        source = name if known else _TWINS.get(name, "")
+        if source in learned.uops and learned.uops[source].ports is not None:
+            uops[name], latencies[name] = learned.uops[source], learned.latencies[source]
+        elif name == _COUNT:
+            uops[name], latencies[name] = Uops(1, (learned.core.wide,)), []
+    ports = {_BACK: learned.core.wide, **learned.branches.ports}
+    branches = replace(learned.branches, ports=ports)
+    return replace(learned, uops=uops, latencies=latencies, branches=branches)
+
+
+_EXPLAINED = 0.05  # mean relative error of kernels, at most
+_GAIN = 0.8  # of the error of an ideal front end that is left at most
+_LEAST = 8  # kernels that a front end is chosen by
+# An op cache that never binds, behind which straight code is decoded all the same.
+_FREE: Values = {
+    "uop_cache.rule": "entry",
+    "uop_cache.region_bytes": 64,
+    "uop_cache.line_uops": 16,
+    "uop_cache.width": 16,
+    "uop_cache.reads": 16,
+    "uop_cache.joins": "all",
+}
+# Fetch and decoders that hardly ever bind.
+_UNBOUND: Values = {
+    "front_end.fetch": "blocks",
+    "fetch.block_bytes": 64,
+    "fetch.queue": 64,
+    "decode.width": 12,
+    "decode.branch_ends": False,
+    "uop_cache.rule": "none",
+}
+_KINDS = ("front_end.fetch", "uop_cache.rule", "uop_cache.unrolled")
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Values for a kind of code, each with what it rests on, and what the choice came to."""
+
+    values: Mapping[str, tuple[Value, str]]
+    said: str
+    explained: bool
+
+    @property
+    def plain(self) -> Values:
+        return {name: value for name, (value, _) in self.values.items()}
+
+
+def choose_front_end(machine: Oracle, learned: Learned) -> Learned:
+    """Return what was learned with its front end."""
+    straight = _straight(Kernels(machine, learned, STRAIGHT))
+    chosen = {STRAIGHT: straight}
+    structures = list(front_end_search.loops(straight.plain, core_files.taken(learned)))
+    loops = _loops(Kernels(machine, learned, LOOPS), structures, straight)
+    timed = any(probe.part == LOOPS for probe in learned.front_end.probes)
+    if timed:
+        chosen[LOOPS] = loops
+    values = {**straight.values, **loops.values}
+    if straight.plain == _UNBOUND and not (timed and loops.explained):
+        why = straight.values["fetch.block_bytes"][1]
+        values = {name: (value, why) for name, value in IDEAL.items()}
+    known = {
+        name: pair
+        for name, pair in values.items()
+        if not (name in OF_BUFFER and not values["loop_buffer.enabled"][0])
+    }
+    said = {part: one.said for part, one in chosen.items()}
+    left = {f"front end of {part}": one.said for part, one in chosen.items() if not one.explained}
+    found = replace(learned.front_end, parameters=known, said=said, left=left)
+    return replace(learned, front_end=found)
+
+
+def _straight(kernels: Kernels) -> _Chosen:
+    """Choose what delivers straight code."""
+    if len(kernels.fitted) < _LEAST:
+        return _unbound(f"{len(kernels.fitted)} kernels could be predicted", explained=False)
+    ideal, worst = kernels.of_ideal()
+    said = f"dispatch alone explains {len(kernels.every)} kernels of straight code, "
+    said += f"mean error {100 * ideal:.1f} %"
+    if worst <= _EXPLAINED:
+        return _unbound(said, explained=True)
+    chosen = _best(kernels, front_end_search.STRAIGHT, {})
+    better = kernels.error(chosen.plain) < _GAIN * ideal
+    if chosen.explained and better:
+        return chosen
+    if ideal <= _EXPLAINED and not better:
+        return _unbound(f"{said}; {chosen.said}", explained=True)
+    return _unbound(f"{chosen.said}; an ideal one {100 * ideal:.1f} %", explained=False)
+
+
+def _unbound(said: str, *, explained: bool) -> _Chosen:
+    """Return what delivers straight code as fast as it is dispatched, but for the longest."""
+    why = f"assumption: as wide as can be; {said}"
+    return _Chosen({name: (value, why) for name, value in _UNBOUND.items()}, said, explained)
+
+
+def _loops(kernels: Kernels, structures: Sequence[Structure], straight: _Chosen) -> _Chosen:
+    """Choose what delivers loops, where it is known what delivers straight code."""
+    if len(kernels.fitted) < _LEAST:
+        return _free(straight, f"{len(kernels.fitted)} loops could be predicted")
+    chosen = _best(kernels, structures, straight.values)
+    if chosen.explained:
+        return chosen
+    return _free(straight, chosen.said)
+
+
+def _free(straight: _Chosen, said: str) -> _Chosen:
+    """Return an op cache that never binds; one that holds all copies stays as it is."""
+    if straight.plain["uop_cache.rule"] == "entry":
+        return _Chosen({}, f"{said}; that of straight code is taken", explained=False)
+    why = f"assumption: it never binds loops; {said}"
+    return _Chosen({name: (value, why) for name, value in _FREE.items()}, said, explained=False)
+
+
+def _best(
+    kernels: Kernels, structures: Sequence[Structure], before: Mapping[str, tuple[Value, str]]
+) -> _Chosen:
+    """Return the structure that explains kernels best, with what each of its values rests on."""
+    search, fits = kernels.best(structures)
+    fit = fits[0]
+    kept = kernels.kept(fit.values)
+    said = f"{fit.structure.name}: mean error {100 * fit.error:.1f} % of {len(kernels.fitted)} "
+    said += f"kernels, {100 * kept:.1f} % of {len(kernels.aside)} kept aside"
+    said += "".join(f"; {one.structure.name} {100 * one.error:.1f} %" for one in fits[1:])
+    rivals = [one for one in fits[1:] if one.error < fit.error + SURE]
+    alike = [one.structure.name for one in rivals]
+    values = dict(before)
+    for name, value in fit.values.items():
+        if name in fit.structure.free:
+            why = evidence_for(search, fit, name, kernels.fitted)
+            others = [one.structure.name for one in rivals if one.values.get(name) != value]
+            if others and not why.startswith("assumption"):
+                why = f"assumption: not of {' and '.join(others)}, which explains as much; {why}"
+        elif name in before and before[name][0] == value:
+            continue
+        elif alike and name in _KINDS:
+            why = f"assumption: kernels do not tell it from {' and '.join(alike)}; {said}"
+        else:
+            why = said if name in _KINDS else "assumption: not measured"
+        assumed = why.startswith("assumption")
+        values[name] = value, why if assumed else core_files.fitted(why)
+    return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED)

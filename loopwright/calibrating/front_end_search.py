@@ -1,0 +1,457 @@
+"""Front-end candidates, and the search for the values that explain microbenchmarks.
+
+Front ends that the simulator has, as parameters with the values to try.
+
+Values stand in the order of preference where kernels do not tell them apart: what binds nothing
+comes first.
+
+The front end that explains kernels best: values one by one and in pairs, until none helps.
+
+What a parameter of a front end rests on: the kernel that tells its value from others.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from statistics import fmean
+
+from loopwright.calibrating.front_end import AFTER, UOPS, Probe
+
+Value = str | int | bool | tuple[tuple[int, int, int], ...]
+Values = Mapping[str, Value]
+
+_FALSE_FIRST = (False, True)
+_TRUE_FIRST = (True, False)
+_BYTES = (64, 32, 16, 8)  # of aligned blocks of code
+
+
+def _down(most: int, least: int = 1) -> Sequence[int]:
+    return range(most, least - 1, -1)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A kind of front end: what makes it one, what is free, what is to be tried together.
+
+    starts are where a search begins, as far as these are not the preferred values. beside are
+    values that a search does not try, as kernels hardly tell them from one of those that it does.
+    guises are what may deliver small loops in place of all else, so that these hide it: parameters
+    with values to try in every combination. The first stays as it is.
+    """
+
+    name: str
+    fixed: Values
+    free: Mapping[str, Sequence[Value]]
+    together: tuple[tuple[str, str], ...] = ()
+    starts: Sequence[Values] = ({},)
+    beside: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    guises: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+
+    def firsts(self) -> Iterator[dict[str, Value]]:
+        """Yield the values that searches begin with."""
+        preferred = {name: values[0] for name, values in self.free.items()}
+        yield from ({**self.fixed, **preferred, **start} for start in self.starts)
+
+    def disguised(self, values: Values) -> Iterator[dict[str, Value]]:
+        """Yield these values with each of the guises, nothing where there are none."""
+        for some in product(*self.guises.values()) if self.guises else ():
+            yield {**values, **dict(zip(self.guises, some, strict=True))}
+
+    def partners(self, name: str) -> Iterator[str]:
+        """Yield the parameters that are tried together with one."""
+        for one, two in self.together:
+            if name in (one, two) and one in self.free and two in self.free:
+                yield two if name == one else one
+
+
+_DECODE: Mapping[str, Sequence[Value]] = {
+    "decode.width": _down(12),
+    "decode.branch_ends": _FALSE_FIRST,
+}
+PREDECODED = Structure(
+    "a predecoder, one complex decoder and simple ones",
+    {"front_end.fetch": "predecoded", "predecode.queue": 64, "uop_cache.rule": "none"},
+    {
+        "predecode.block_bytes": _BYTES,
+        "predecode.width": _down(16),
+        "predecode.cross_cycles": (0, 1, 2, 3),
+        "predecode.lcp_cycles": range(17),
+        **_DECODE,
+        "decode.fusible_last": _TRUE_FIRST,
+        **{f"{AFTER}.{uops}": ("any", *_down(7, 0)) for uops in UOPS},
+    },
+    (("predecode.block_bytes", "predecode.width"), ("predecode.width", "decode.width")),
+)
+BLOCKS = Structure(
+    "fetch of aligned blocks and equal decoders",
+    {"front_end.fetch": "blocks", "fetch.queue": 64, "uop_cache.rule": "none"},
+    {"fetch.block_bytes": _BYTES, **_DECODE},
+)
+COPIES = Structure(
+    "an op cache that holds all copies",
+    {
+        "front_end.fetch": "blocks",
+        "uop_cache.rule": "entry",
+        "uop_cache.unrolled": True,
+        "uop_cache.width": 16,
+    },
+    {"uop_cache.region_bytes": (64, 32, 16), "uop_cache.line_uops": _down(16)},
+)
+STRAIGHT = (BLOCKS, COPIES, PREDECODED)
+
+_READ: Mapping[str, Sequence[Value]] = {
+    "uop_cache.width": _down(16),
+    "uop_cache.reads": _down(4),
+    "uop_cache.joins": ("all", "none"),
+    "uop_cache.wide_ends": _FALSE_FIRST,
+    "uop_cache.branch_by_end": _FALSE_FIRST,
+    "uop_cache.one_region": _FALSE_FIRST,
+    "uop_cache.cut_branch_apart": _FALSE_FIRST,
+}
+_BUFFER: Mapping[str, Sequence[Value]] = {
+    "loop_buffer.enabled": _FALSE_FIRST,
+    "loop_buffer.uops": (*range(16, 73), 80, 96, 112, 128, 144),
+    # Copies of a loop that it holds, by uops of the loop: one, Haswell's (Abel and Reineke, ICS
+    # 2022), so many that where it starts over does not show.
+    "loop_buffer.unroll": (
+        (),
+        ((1, 4, 8), (5, 5, 6), (6, 6, 5), (7, 8, 4), (9, 12, 3), (13, 28, 2)),
+        ((1, 144, 64),),
+    ),
+}
+_GUISES: Mapping[str, Sequence[Value]] = {
+    "loop_buffer.enabled": (True,),
+    "loop_buffer.uops": (28, 40, 56, 72),
+    "loop_buffer.unroll": _BUFFER["loop_buffer.unroll"],
+}
+# Loops of one branch tell nothing of rules by which one behind another is followed.
+_BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
+_TAKEN, _BUBBLE = "taken_branch.cycles", "fetch.taken_bubble"
+_TOGETHER = (
+    ("uop_cache.width", "uop_cache.reads"),
+    ("uop_cache.width", "uop_cache.joins"),
+    ("uop_cache.reads", "uop_cache.joins"),
+    ("uop_cache.branch_by_end", "uop_cache.cut_branch_apart"),
+    ("loop_buffer.enabled", "loop_buffer.uops"),
+    ("loop_buffer.uops", "loop_buffer.unroll"),
+)
+
+
+def loops(straight: Values, taken: int) -> Iterator[Structure]:
+    """Yield what may deliver loops where straight code comes by a front end.
+
+    taken are cycles of a loop of one branch, which fetch may lose of it.
+    """
+    entry: dict[str, Sequence[Value]] = {"uop_cache.region_bytes": (64, 32, 16)}
+    branches: dict[str, Sequence[Value]] = {"macro_fusion.boundary_bytes": (0, 64, 32, 16)}
+    entry |= {"uop_cache.line_uops": _down(16, 4), **_READ}
+    if straight["uop_cache.rule"] == "entry":
+        free = {n: v for n, v in {**entry, **branches}.items() if n not in COPIES.free}
+        name = "the op cache that holds all copies"
+        yield Structure(name, straight, free, _TOGETHER, beside=_BESIDE)
+        return
+    yield _fetched(straight, branches, taken)
+    fixed = {**straight, "uop_cache.rule": "entry"}
+    together: tuple[tuple[str, str], ...] = (
+        *_TOGETHER,
+        ("uop_cache.region_bytes", "uop_cache.line_uops"),
+    )
+    entries = {**entry, **_BUFFER, **branches}
+    name = "an op cache of entries"
+    yield Structure(name, fixed, entries, together, beside=_BESIDE, guises=_GUISES)
+    region: dict[str, Sequence[Value]] = {
+        "uop_cache.region_bytes": (32, 64, 16),
+        "uop_cache.lines": _down(8),
+        "uop_cache.line_uops": (6, 8, 7, 5, 4, 3, 9, 10, 12),
+        **_READ,
+        "uop_cache.pairs": _FALSE_FIRST,
+        "uop_cache.branch_erratum": _FALSE_FIRST,
+        **_BUFFER,
+        **branches,
+    }
+    together = (
+        ("uop_cache.region_bytes", "uop_cache.lines"),
+        ("uop_cache.lines", "uop_cache.line_uops"),
+        ("uop_cache.pairs", "uop_cache.branch_erratum"),
+        *_TOGETHER,
+    )
+    fixed = {**straight, "uop_cache.rule": "region"}
+    starts: list[Values] = [{"uop_cache.region_bytes": size} for size in (32, 64)]
+    cut = {"uop_cache.branch_by_end": True, "uop_cache.cut_branch_apart": True}
+    starts.append({"uop_cache.region_bytes": 64, **cut})
+    name = "an op cache of regions"
+    yield Structure(name, fixed, region, together, starts, _BESIDE, _GUISES)
+
+
+def _fetched(straight: Values, branches: Mapping[str, Sequence[Value]], taken: int) -> Structure:
+    """Return what delivers loops as it does straight code, in which no branch is taken."""
+    free = dict(branches)
+    starts: list[Values] = [{}]
+    if straight["front_end.fetch"] == "blocks":
+        free[_BUBBLE] = (0, 1, 2, 3)
+        if straight["fetch.block_bytes"] == _BYTES[0]:
+            # Where dispatch alone binds straight code, blocks may be as small as it is wide.
+            free["fetch.block_bytes"] = _BYTES
+            starts = [{"fetch.block_bytes": size} for size in _BYTES]
+        if taken > 1:
+            free[_TAKEN] = (taken, 1)
+    fixed = {name: value for name, value in straight.items() if name not in free}
+    return Structure("no op cache", fixed, free, ((_BUBBLE, _TAKEN),), starts)
+
+
+_ROUNDS = 6  # at most
+_FIRST = 12  # kernels that are predicted first, as most values are wrong there;
+_MORE = 3  # and then one for so many that are known
+_RECENT = 0.3  # weight of what values did last in what a kernel is likely to say against others
+_BETTER = 2e-4  # of the mean error: less decides nothing
+SAME = 0.01  # relative: predictions that no kernel tells apart
+SURE = 0.001  # of the mean error that another value has to add
+_WORTH = 0.03  # of the mean error that a guise may add before its other values are looked for
+
+OF_BUFFER = ("loop_buffer.uops", "loop_buffer.unroll")  # that a loop buffer alone has
+
+Key = tuple[tuple[str, Value], ...]
+# What a front end predicts for kernels of these numbers, not a number where it has no answer.
+Predict = Callable[[Values, Sequence[int]], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A front end of a structure: its values, its mean relative error, its predictions.
+
+    rivals are other values of the same structure that explain kernels as well.
+    """
+
+    structure: Structure
+    values: Values
+    error: float
+    predicted: Sequence[float]
+    rivals: Sequence[Values] = ()
+
+
+def error(predicted: Sequence[float], cycles: Sequence[float]) -> float:
+    """Return the mean relative error, where one that is off by all of it counts no more."""
+    return fmean(_off(p, c) for p, c in zip(predicted, cycles, strict=True))
+
+
+def _off(predicted: float, cycles: float) -> float:
+    return min(abs(predicted - cycles) / cycles, 1.0) if predicted == predicted else 1.0
+
+
+@dataclass
+class _Tried:
+    """Values that were tried: what they predict so far, by kernel, and how far it is off in all.
+
+    error is the mean once all kernels are predicted.
+    """
+
+    predicted: dict[int, float] = field(default_factory=dict)
+    off: float = 0.0
+    error: float | None = None
+
+
+class Search:
+    """Looks for the values of structures that predict kernels best."""
+
+    def __init__(
+        self, predict: Predict, cycles: Sequence[float], alike: Sequence[Sequence[int]] = ()
+    ) -> None:
+        """Take what predicts the kernels, and what they took.
+
+        alike has the numbers of kernels that are cheaper to predict together; each has to be in it
+        once. Where it is empty, none are.
+        """
+        self._predict, self._cycles = predict, cycles
+        self._alike = alike or [[n] for n in range(len(cycles))]
+        # How far each of them was off with values that changed the same parameters.
+        self._against: dict[Sequence[str], dict[int, float]] = defaultdict(dict)
+        self._tried: dict[Key, _Tried] = {}
+
+    def fit(self, structure: Structure) -> Fit:
+        """Return the best values of a structure; of those that are as good, the preferred ones."""
+        ends = [self._descend(structure, first) for first in structure.firsts()]
+        ends += self._disguised(structure, min(ends, key=self._error))
+        least = min(map(self._error, ends)) + _BETTER
+        values = next(one for one in ends if self._error(one) <= least)
+        values = self._preferred(structure, values, self._error(values))
+        best = self._error(values)
+        rivals = [one for one in ends if self._error(one) < best + SURE and one != values]
+        return Fit(structure, values, best, self._predicted(values), rivals)
+
+    def _disguised(self, structure: Structure, values: Values) -> Iterator[Values]:
+        """Yield the best values with a guise on, if it explains kernels about as well as values."""
+        worth = self._error(values) + _WORTH
+        some = [one for one in structure.disguised(values) if self._error(one, worth) <= worth]
+        if some:
+            fixed = next(iter(structure.guises))
+            free = {name: values for name, values in structure.free.items() if name != fixed}
+            yield self._descend(replace(structure, free=free), min(some, key=self._error))
+
+    def others(self, fit: Fit, name: str) -> Iterator[tuple[Value, float, Sequence[float]]]:
+        """Yield the other values of a parameter: each with its error and its predictions.
+
+        What is tried together with it takes the value with which kernels are explained best; all
+        else is as in the fit, or as in one of its rivals.
+        """
+        structure = fit.structure
+        for value in (*structure.free[name], *structure.beside.get(name, ())):
+            if value != fit.values[name]:
+                best = {**fit.values, name: value}
+                for values in (fit.values, *fit.rivals):
+                    for tried in self._with(structure, values, name, value):
+                        if self._error(tried, self._error(best)) < self._error(best):
+                            best = tried
+                yield value, self._error(best), self._predicted(best)
+
+    @staticmethod
+    def _with(
+        structure: Structure, values: Values, name: str, value: Value
+    ) -> Iterator[dict[str, Value]]:
+        """Yield values with one replaced, alone and with each value of its partners."""
+        yield {**values, name: value}
+        for partner in structure.partners(name):
+            for other in structure.free[partner]:
+                yield {**values, name: value, partner: other}
+
+    def _descend(self, structure: Structure, first: Values) -> Values:
+        """Return where changes lead from some values."""
+        values, best = first, self._error(first)
+        for _ in range(_ROUNDS):
+            before = best
+            for change in self._changes(structure):
+                tried = {**values, **change}
+                found = self._error(tried, best - _BETTER, tuple(change))
+                if found < best - _BETTER:
+                    values, best = tried, found
+            if best >= before - _BETTER:
+                break
+        return values
+
+    def _changes(self, structure: Structure) -> Iterator[Mapping[str, Value]]:
+        for name, values in structure.free.items():
+            yield from ({name: value} for value in values)
+        for one, two in structure.together:
+            if one in structure.free and two in structure.free:
+                for some in product(structure.free[one], structure.free[two]):
+                    yield dict(zip((one, two), some, strict=True))
+
+    def _preferred(self, structure: Structure, values: Values, best: float) -> Values:
+        for name, some in structure.free.items():
+            for value in some:
+                tried = {**values, name: value}
+                if self._error(tried, best + _BETTER, (name,)) <= best + _BETTER:
+                    values = tried
+                    break
+        return values
+
+    def _error(
+        self, values: Values, enough: float = float("inf"), changed: Sequence[str] = ()
+    ) -> float:
+        """Return the mean error; once some of the kernels show that it is above enough, that.
+
+        changed are the parameters by which the values differ from others: kernels that told such
+        values before come first.
+        """
+        tried = self._tried.setdefault(key(values), _Tried())
+        count = len(self._cycles)
+        while len(tried.predicted) < count and tried.off <= enough * count:
+            self._go_on(values, tried, self._against[changed])
+        if len(tried.predicted) < count:
+            return tried.off / count
+        if tried.error is None:
+            tried.error = error([tried.predicted[n] for n in range(count)], self._cycles)
+        return tried.error
+
+    def _go_on(self, values: Values, tried: _Tried, against: dict[int, float]) -> None:
+        """Predict more kernels, those first that are likely to be off most."""
+        left = [n for n, some in enumerate(self._alike) if some[0] not in tried.predicted]
+        left.sort(key=lambda n: -against.get(n, self._against[()].get(n, 1.0)))
+        room = max(_FIRST, len(tried.predicted) // _MORE)
+        chosen = []
+        while left and room > 0:
+            room -= len(self._alike[left[0]])
+            chosen.append(left.pop(0))
+        numbers = [number for n in chosen for number in self._alike[n]]
+        tried.predicted |= zip(numbers, self._predict(values, numbers), strict=True)
+        for n in chosen:
+            some = self._alike[n]
+            off = sum(_off(tried.predicted[k], self._cycles[k]) for k in some)
+            tried.off += off
+            for known in (against, self._against[()]):
+                before = known.get(n, off / len(some))
+                known[n] = before + _RECENT * (off / len(some) - before)
+
+    def _predicted(self, values: Values) -> Sequence[float]:
+        self._error(values)
+        known = self._tried[key(values)].predicted
+        return [known[n] for n in range(len(self._cycles))]
+
+
+def key(values: Values) -> Key:
+    """Return what tells values from others that act alike."""
+    off = not values.get("loop_buffer.enabled", True)
+    return tuple(sorted(v for v in values.items() if not (off and v[0] in OF_BUFFER)))
+
+
+# What a kernel may take else than predicted and still tell: relative, or uncertainties.
+_AS_SAID, _ERRORS = 0.015, 3.0
+
+Timed = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
+
+
+def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> str:
+    """Return the sentence; it begins with "assumption" where other values explain as much."""
+    same: list[Value] = []
+    best: tuple[float, str] | None = None
+    for value, error, predicted in search.others(fit, name):
+        shown = _shown(fit, value, predicted, timed)
+        if shown is None or error < fit.error + SURE:
+            same.append(value)
+        elif best is None or error < best[0]:
+            best = error, shown
+    told = best[1] if best else ""
+    if not same:
+        return told
+    others = f"no kernel tells it from: {_list(same)}"
+    return f"assumption: {others}" + (f"; {told}" if told else "")
+
+
+def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:
+    """Return what the kernel took that speaks most against a value, None where none does.
+
+    A kernel that is not explained by what was chosen either tells nothing.
+    """
+    most, said = SAME, None
+    rows = zip(timed, fit.predicted, predicted, strict=True)
+    for (probe, cycles, uncertainty), mine, other in rows:
+        if mine != mine or other != other:
+            continue
+        if abs(mine - cycles) > max(_AS_SAID * cycles, _ERRORS * uncertainty):
+            continue
+        gain = (abs(other - cycles) - abs(mine - cycles)) / cycles
+        if gain > most:
+            most = gain
+            said = f"{probe.name}: {cycles:.2f} +- {uncertainty:.2f} cycles, as predicted"
+            said += f" {mine:.2f}; {_spelled(value)} would take {other:.2f}"
+    return said
+
+
+def _spelled(value: Value) -> str:
+    if isinstance(value, tuple):
+        return str([list(row) for row in value])
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _list(values: Sequence[Value]) -> str:
+    """Return values as a list, numbers that follow each other as a range."""
+    numbers = sorted(v for v in values if isinstance(v, int) and not isinstance(v, bool))
+    if len(numbers) == len(values) > 2:
+        ranges: list[list[int]] = []
+        for number in numbers:
+            if ranges and number == ranges[-1][-1] + 1:
+                ranges[-1].append(number)
+            else:
+                ranges.append([number])
+        return ", ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges)
+    return ", ".join(map(_spelled, values))

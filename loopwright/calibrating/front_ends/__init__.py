@@ -1,1 +1,0 @@
-"""Which front end explains what kernels of it took: candidates, predicted by the simulator."""

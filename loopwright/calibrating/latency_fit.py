@@ -1,0 +1,163 @@
+"""Latencies to flags of forms of several uops, held to the chains that they were measured by.
+
+Asked: does the core that would be written take as long for each chain as the machine did. Kernel:
+those that latencies and throughputs were measured by; nothing is timed. Answer: where a chain also
+waits for ports that its own uops keep busy, it takes longer than its latencies say, and what was
+measured has that wait in it. Such a latency is taken to be shorter by what the core would take too
+long, if the chain is predicted better so. Where a chain showed no more than a bound, the core takes
+latencies of its own for those; of all whole cycles up to the bounds those are taken, together, with
+which all kernels of the form are predicted best, if that is clearly better.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from loopwright.calibrating import core_files
+from loopwright.calibrating.core_model import Learned
+from loopwright.microbench import chains, throughput
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.latency import Latency
+
+_LATE = 0.5  # cycles of a link that are too many
+_ROUNDS = 3
+_JOINED, _MOST = 2, 4  # bounds of a form that are chosen together, and their cycles at most
+
+Known = Mapping[str, Sequence[Latency]]
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A kernel of a form, how often the form is in there, and the place of the latency it shows.
+
+    Latencies alone have a place of which fewer cycles may be tried: those to flags, no bounds.
+    """
+
+    form: str
+    number: int | None
+    kernel: tuple[bytes, ...]
+    notion: str
+    copies: int
+
+
+def refine_latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with latencies that predict their own chains."""
+    links = [link for form in forms for link in _links(learned, form)]
+    timed = _times(laboratory, links)
+    measured = [(one, figure) for one, figure in zip(links, timed, strict=True) if figure]
+    open_ = [(link, figure) for link, figure in measured if link.number is not None]
+    best = learned.latencies
+    late = _late(laboratory, learned, best, open_)
+    for _ in range(_ROUNDS):
+        tried = _shorter(best, [link for link, _ in open_], late)
+        if tried == best:
+            break
+        then = _late(laboratory, learned, tried, open_)
+        better = {
+            (link.form, link.number)
+            for (link, _), one, other in zip(open_, late, then, strict=True)
+            if one >= _LATE and abs(other) < abs(one)
+        }
+        best = _with(best, tried, better)
+        late = _late(laboratory, learned, best, open_)
+    return replace(learned, latencies=_limited(laboratory, learned, best, measured))
+
+
+def _limited(
+    laboratory: Laboratory,
+    learned: Learned,
+    known: Known,
+    measured: Sequence[tuple[_Link, Figure]],
+) -> Known:
+    """Return latencies with those that are no more than bounds as all kernels of a form say."""
+    names = {link.form for link, _ in measured}
+    choices = {name: found for name in names if (found := list(_choices(known[name])))}
+    asked = [(link, figure) for link, figure in measured if link.form in choices]
+
+    def off(tried: Known) -> dict[str, float]:
+        out = dict.fromkeys(choices, 0.0)
+        late = _late(laboratory, learned, tried, asked)
+        for (link, _), cycles in zip(asked, late, strict=True):
+            out[link.form] += abs(cycles)
+        return out
+
+    best, least = known, off(known)
+    for turn in range(max(map(len, choices.values()), default=0)):
+        left = {name: own[turn] for name, own in choices.items() if turn < len(own)}
+        tried = {**known, **left}
+        for name, cycles in off(tried).items():
+            if name in left and cycles < least[name] - _LATE:
+                best = {**best, name: left[name]}
+                least[name] = cycles
+    return best
+
+
+def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
+    """Yield latencies with whole cycles for all that are no more than bounds, the longest first."""
+    open_ = [n for n, one in enumerate(latencies) if one.limited]
+    if not 0 < len(open_) <= _JOINED:
+        return
+    for cycles in product(*(range(min(int(latencies[n].measured), _MOST), -1, -1) for n in open_)):
+        out = list(latencies)
+        for n, value in zip(open_, cycles, strict=True):
+            out[n] = replace(out[n], cycles=value, bound=True, refused="")
+        yield out
+
+
+def _links(learned: Learned, form: Form) -> Iterator[_Link]:
+    """Yield what is known of a form of several uops, each with the kernel that showed it."""
+    uops = learned.uops.get(form.name)
+    if uops is None or uops.ports is None or len(uops.ports) < 2:
+        return
+    instances = tuple(throughput.kernel(form))
+    yield _Link(form.name, None, instances, "loop", len(instances))
+    pairs = {(s.label, t.label): (s, t) for s, t in chains.pairs(form)}
+    for number, one in enumerate(learned.latencies[form.name]):
+        told = one.measured == one.measured
+        if told and one.twin in ("", form.name) and (one.source, one.target) in pairs:
+            chain = chains.chain(form, *pairs[one.source, one.target])
+            place = number if one.target == "f" and one.plain and one.cycles else None
+            yield _Link(form.name, place, tuple(chain.waiting), chain.notion, chain.copies)
+
+
+def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
+    found: dict[int, Figure] = {}
+    for notion in ("loop", "unrolled"):
+        some = [n for n, link in enumerate(links) if link.notion == notion]
+        figures = laboratory.time([links[n].kernel for n in some], notion)
+        found |= dict(zip(some, figures, strict=True))
+    return [found[n] for n in range(len(links))]
+
+
+def _late(
+    laboratory: Laboratory,
+    learned: Learned,
+    tried: Known,
+    measured: Sequence[tuple[_Link, Figure]],
+) -> list[float]:
+    """Return by how many cycles a link each chain is predicted too late."""
+    core = core_files.core_laboratory(replace(learned, latencies=tried), laboratory.machine)
+    said = _times(core, [link for link, _ in measured])
+    return [
+        (one.cycles - figure.cycles) / link.copies if one else 0.0
+        for one, (link, figure) in zip(said, measured, strict=True)
+    ]
+
+
+def _shorter(known: Known, links: Sequence[_Link], late: Sequence[float]) -> Known:
+    """Return latencies without the cycles that links are too late by; none ends at nothing."""
+    out = {name: list(some) for name, some in known.items()}
+    for link, cycles in zip(links, late, strict=True):
+        if link.number is not None and cycles >= _LATE:
+            one = out[link.form][link.number]
+            out[link.form][link.number] = replace(one, cycles=max(1, one.cycles - round(cycles)))
+    return out
+
+
+def _with(known: Known, tried: Known, better: set[tuple[str, int | None]]) -> Known:
+    """Return latencies, those that are better as tried."""
+    return {
+        name: [tried[name][n] if (name, n) in better else one for n, one in enumerate(some)]
+        for name, some in known.items()
+    }

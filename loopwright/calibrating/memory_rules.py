@@ -1,0 +1,197 @@
+"""Memory rules: splits, store commit and forwarding as the simulator has them.
+
+Rules for loads and stores that cross boundaries or meet: those that explain kernels best.
+
+Asked: what experiments.meetings asks, and whether another change of the stack pointer costs pops
+and pushes beside it a uop. Answer: of each kind of kernels the rule of the simulator
+with which what was learned predicts them with the least error, the plainest of those as good. It is
+an assumption where another one as plain is as good, or where much of the error is left.
+
+The uops of what stores bytes and words, where the cache takes cycles to merge these.
+
+Blockers among such stores take longer than ports ask for, and show uops that are none.
+What stores more and is else the same tells the uops; what merging takes is a rule of memory.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from statistics import fmean
+
+from loopwright.calibrating import candidate_core, core_files, port_usage
+from loopwright.calibrating.core_model import Learned
+from loopwright.microbench import memory_timing
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.oracle import Oracle
+
+Rule = Mapping[str, object]
+
+_AS_GOOD = 0.002  # of the mean error: what noise makes of it
+_MOST = 0.15  # mean error of what explains kernels
+_LEFT = 0.8  # of the error without a rule that one leaves that is taken although it explains little
+_LONGER = range(1, 9)  # cycles that an access across a boundary keeps its port for
+_NARROW = range(2, 13)  # cycles after which a byte may be stored beside another
+_LEAST = 2  # cycles that the simulator takes of a forwarded value
+_SOONER = range(4)  # cycles of a failed forward that are of the store's own way into the cache
+
+
+def choose_memory_rules(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with the rules of memory; the same where no form accesses it."""
+    kit = laboratory.kit
+    named = {form.name: form for form in forms if learned.has_ports(form.name)}
+    if kit.LOAD not in named or kit.STORE not in named:
+        return learned
+    load, store = named[kit.LOAD], named[kit.STORE]
+    if learned.has_ports(kit.PUSH) and learned.has_ports(kit.POP):
+        synced: list[Rule] = [{}, {"rename.stack_sync": True}]
+        learned = _explained(laboratory, learned, port_usage.stack_moves(kit), synced)
+    learned = _explained(
+        laboratory, learned, memory_timing.split_loads(load), list(_crossing("load"))
+    )
+    stored = sorted(_stored(), key=len)
+    learned = _explained(laboratory, learned, memory_timing.adjacent_stores(store), stored)
+    narrow = named.get(kit.FORWARDS["8 bits"][0])
+    if narrow and "memory.commit_bytes" in learned.rules:
+        rules: list[Rule] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
+        learned = _explained(laboratory, learned, memory_timing.narrow_stores(narrow), rules)
+    learned = _forwarded(laboratory, learned, memory_timing.vector_forwards(kit, named))
+    some = memory_timing.partial_forwards(kit, named)
+    found = dict(zip(some, laboratory.time(list(some.values())), strict=True))
+    if not some or not all(found.values()):
+        return learned
+    return _explained(laboratory, learned, some, list(_met(found)))
+
+
+def _forwarded(
+    laboratory: Laboratory, learned: Learned, kernels: Mapping[str, list[bytes]]
+) -> Learned:
+    """Return what was learned with the cycles of vectors, less those that uops compute for."""
+    figures = laboratory.time(list(kernels.values()))
+    if not kernels or not all(figures) or figures[0].cycles < _LEAST:
+        return learned
+    most = round(figures[0].cycles)
+    name = "memory.forward_vector_cycles"
+    rules: list[Rule] = [{name: most - n} for n in _SOONER if most - n >= _LEAST]
+    return _explained(laboratory, learned, kernels, rules)
+
+
+def _crossing(what: str) -> Iterator[Rule]:
+    """Yield what accesses across a boundary may cost, nothing first."""
+    yield {}
+    for boundary, cycles in product(reversed(memory_timing.BOUNDARIES), _LONGER):
+        yield {f"memory.split_{what}_bytes": boundary, f"memory.split_{what}_cycles": cycles}
+
+
+def _stored() -> Iterator[Rule]:
+    """Yield what stores across a boundary may cost, and which are written together."""
+    written: list[Rule] = [{}]
+    for boundary, middle in product(reversed(memory_timing.BOUNDARIES), (False, True)):
+        written.append({"memory.commit_bytes": boundary, "memory.commit_middle": middle})
+    for together in written:
+        for rule in _crossing("store"):
+            yield {**together, **rule}
+
+
+def _met(found: Mapping[str, Figure]) -> Iterator[Rule]:
+    """Yield what loads may take of a part of a store, or of more than one has."""
+    upper, more = (found[name] for name in (memory_timing.UPPER, memory_timing.MORE))
+    later = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
+    failed = [0, *(n for n in (round(more.cycles) - s for s in _SOONER) if n >= _LEAST)]
+    for parts, part, fail, waits in product((False, True), later, failed, (False, True)):
+        if waits and not fail:
+            continue
+        rule = {"memory.forward_parts": parts, "memory.forward_part_cycles": part}
+        rule |= {"memory.failed_forward_cycles": fail, "memory.failed_forward_waits": waits}
+        yield {name: value for name, value in rule.items() if value}
+
+
+def _explained(
+    laboratory: Laboratory,
+    learned: Learned,
+    kernels: Mapping[str, list[bytes]],
+    rules: Sequence[Rule],
+) -> Learned:
+    """Return what was learned with the rule that explains kernels, where one does."""
+    figures = laboratory.time(list(kernels.values()))
+    timed = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
+    learned = replace(learned, figures=timed)
+    if not all(figures):
+        return learned
+    machine = laboratory.machine
+    small = candidate_core.within(
+        learned, machine.isa, [code for one in kernels.values() for code in one]
+    )
+    errors = [_error(small, machine, rule, list(kernels.values()), figures) for rule in rules]
+    least = min(errors)
+    best = next(n for n, error in enumerate(errors) if error <= least + _AS_GOOD)
+    said = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
+    said += f"{100 * errors[best]:.1f} %, {100 * errors[0]:.1f} % without"
+    if not least <= _MOST:
+        said = f"assumption: no rule explains them, and this one leaves least; {said}"
+        return _with(learned, rules[best], said) if least < _LEFT * errors[0] else learned
+    alike = [
+        rule
+        for rule, off in zip(rules, errors, strict=True)
+        if off <= errors[best] + _AS_GOOD and len(rule) <= len(rules[best])
+    ]
+    told = {name: (value, _told(name, value, alike, said)) for name, value in rules[best].items()}
+    return replace(learned, rules=dict(learned.rules) | told)
+
+
+def _told(name: str, value: object, alike: Sequence[Rule], said: str) -> str:
+    """Return what a value rests on: an assumption where a rule as plain explains as much."""
+    other = next((rule for rule in alike if rule.get(name) != value), None)
+    if other is None:
+        return core_files.fitted(said)
+    rule = " and ".join(f"{key} {one}" for key, one in other.items()) or "none"
+    return f"assumption: another rule explains them as well, {rule}; {said}"
+
+
+def _with(learned: Learned, rule: Rule, said: str) -> Learned:
+    return replace(learned, rules=dict(learned.rules) | {n: (v, said) for n, v in rule.items()})
+
+
+def _error(
+    learned: Learned,
+    machine: Oracle,
+    rule: Rule,
+    kernels: Sequence[Sequence[bytes]],
+    figures: Sequence[Figure],
+) -> float:
+    """Return the mean relative error of kernels with a rule."""
+    said = core_files.core_laboratory(_with(learned, rule, "tried"), machine).time(kernels)
+    return fmean(
+        min(abs(a.cycles - b.cycles) / b.cycles, 1.0) if a else 1.0
+        for a, b in zip(said, figures, strict=True)
+    )
+
+
+_NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # of memory and registers, in the name of a form
+_NARROW_CONSTANTS = r"(?<=[mri])(?:8|16)\b"  # of constants, too
+_WIDE_BITS = "32", "64"
+
+
+def merged_store_uops(learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with the uops of narrow stores as their wide relatives have them."""
+    cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
+    if not cycles:
+        return learned
+    known = dict(learned.uops)
+    for form in forms:
+        if form.memory is None or not form.memory.narrow or form.name not in known:
+            continue
+        for name in _wide_forms(form.name):
+            other = learned.uops.get(name)
+            if other is not None and other.ports is not None:
+                known[form.name] = replace(other, why=f"as {name}; {other.why}")
+                break
+    return replace(learned, uops=known)
+
+
+def _wide_forms(name: str) -> Iterator[str]:
+    """Yield the names that a form has whose memory is wider."""
+    for narrow in (_NARROW_OPERANDS, _NARROW_CONSTANTS):
+        for bits in _WIDE_BITS:
+            yield re.sub(narrow, bits, name)

@@ -1,0 +1,240 @@
+"""Passes of calibrate, in their order.
+
+What instructions do that is no matter of ports: waits, wrong branches, strings, aliasing.
+
+All experiments in their order: what is learned of a core.
+
+A core as a whole: all experiments, what only they together tell, and what of it is trusted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from loopwright.calibrating import (
+    branches,
+    cross_check,
+    decoding,
+    front_end,
+    front_end_fit,
+    latency_fit,
+    memory_rules,
+    mispredictions,
+    port_classes,
+    port_usage,
+    serialising,
+    strings,
+)
+from loopwright.calibrating.core_model import Core, Learned, Uops
+from loopwright.calibrating.mispredictions import Mispredicted
+from loopwright.calibrating.serialising import Serialising
+from loopwright.calibrating.strings import Timed
+from loopwright.microbench import (
+    blockers,
+    dispatch_width,
+    latency,
+    memory_timing,
+    throughput,
+    windows,
+)
+from loopwright.microbench.blockers import Surplus
+from loopwright.microbench.dispatch_width import Width
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.latency import Constants, Latency
+from loopwright.microbench.memory_timing import Aliased
+from loopwright.microbench.throughput import Throughput
+
+MISPREDICTION = "a misprediction"
+ALIASING = "a load 4 KiB on from a store"
+
+
+@dataclass(frozen=True)
+class Special:
+    """What was measured, and why the rest is left out."""
+
+    serialising: Serialising
+    gone: Mispredicted
+    strings: Sequence[Timed]
+    aliased: Mapping[str, Aliased]
+    left: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[str, str, Figure, str]]:
+        """Yield what was measured: a mnemonic or none, what of it, the cycles, a note."""
+        for name, beside in self.serialising.figures.items():
+            for said, figure in beside.items():
+                yield name, said, figure, "a copy, by slope"
+        iteration = f"an iteration of {mispredictions.BRANCHES} branches and their bits"
+        yield "", "branches by random bits", self.gone.random, iteration
+        yield "", "branches by bits that never change", self.gone.known, iteration
+        half = "of half of the random branches"
+        yield "", MISPREDICTION, self.gone.cost, self.gone.cost.refused or half
+        for said, one in self.aliased.items():
+            yield "", f"{ALIASING}, {said}", one.same, f"{one.cost:.1f} cycles for looking alike"
+            yield "", f"{ALIASING}, and a line, {said}", one.other, ""
+
+
+def measure_special(laboratory: Laboratory, forms: Mapping[str, Form]) -> Special:
+    """Do these experiments; forms are those that are learned, by name."""
+    serial, branches = (
+        serialising.measure_serialising(laboratory, forms),
+        mispredictions.measure_mispredictions(laboratory),
+    )
+    left = dict(serial.left)
+    if branches.cost.refused:
+        left[MISPREDICTION] = branches.cost.refused
+    repeated = strings.measure_strings(laboratory, list(strings.every(laboratory.kit)))
+    aliased = memory_timing.measure_aliasing(laboratory, forms)
+    costs = [f"{one.cost:.1f} cycles {said}" for said, one in aliased.items() if one.cost]
+    if costs:
+        left[ALIASING] = f"it costs {' and '.join(costs)}; the simulator has no rule for it"
+    return Special(serial, branches, repeated, aliased, left)
+
+
+Step = Callable[[str], None]
+
+_COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's iterations, and its twin
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """What is known before the uops of forms are: runs are those that the machine has.
+
+    singles are those of runs that use no memory, or do nothing but load or store.
+    """
+
+    width: Width
+    throughputs: Mapping[str, Throughput]
+    latencies: Mapping[str, Sequence[Latency]]
+    places: Mapping[str, Surplus]
+    runs: Sequence[Form]
+    singles: Sequence[Form]
+    core: Core
+    constants: Constants
+
+
+def sort(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Sorted:
+    """Do the experiments up to the classes of forms that share ports, and these ports."""
+    step("dispatch width")
+    wide = dispatch_width.measure(laboratory)
+    step(f"throughput of {len(forms)} forms")
+    rates = throughput.measure(laboratory, forms)
+    runs = [form for form in forms if not rates[form.name].refused]
+    step("latencies")
+    kit = laboratory.kit
+    adding = latency.renamed_constants(
+        laboratory, next((f for f in runs if f.name == kit.ADDED), None)
+    )
+    latencies = latency.computed_latencies(
+        latency.measure(laboratory, runs, throughput.cycles(rates)), adding, kit.RENAMED
+    )
+    rates = throughput.meeting(laboratory, runs, rates, latencies, wide.instructions)
+    step("places at dispatch")
+    blocked = blockers.dispatch_places(laboratory, runs, rates, latencies, wide)
+    places = blockers.unmasked(laboratory, runs, rates, blocked, wide)
+    places = blockers.possible_places(places, rates, wide)
+    step("classes of forms that share ports")
+    singles = [form for form in runs if form.memory is None or form.name in (kit.LOAD, kit.STORE)]
+    sure = blockers.agreed_places(blocked, places)
+    found = port_classes.find_classes(
+        laboratory, singles, rates, latencies, sure, wide.instructions
+    )
+    step(f"ports of {len(found)} classes")
+    ports, written = port_classes.find_ports(laboratory, found, wide.instructions)
+    renamed = frozenset(kit.RENAMED if adding.limit else ())
+    core = Core(found, ports, wide.instructions, kit.LOAD, kit.STORE, renamed, written=written)
+    core = replace(core, early_binding=port_classes.binds_early(laboratory, core))
+    return Sorted(wide, rates, latencies, places, runs, singles, core, adding)
+
+
+def _count(known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the uops of a loop's count where blockers do not tell them: those of its narrow twin.
+
+    Without them no loop is predicted.
+    """
+    like = known.get(_NARROW)
+    told = _COUNT not in known or known[_COUNT].ports is not None
+    if told or like is None or like.ports is None:
+        return {}
+    return {_COUNT: replace(like, why=f"assumption: what {_NARROW} needs; {known[_COUNT].why}")}
+
+
+def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]:
+    """Return the uops of forms without those of what gives back the value of a base behind them."""
+    out = {}
+    for form in forms:
+        both, behind = known[form.name], known.get(form.undone)
+        if not form.undone or both.ports is None:
+            continue
+        less = behind.ports if behind else None
+        if less is None or Counter(less) - Counter(both.ports):
+            ports, why = None, f"beside {form.undone} not known"
+        else:
+            ports = tuple((Counter(both.ports) - Counter(less)).elements())
+            why = f"less {form.undone}; {both.why}"
+        out[form.name] = Uops(max(1, both.places - 1), ports, both.busy, why)
+    return out
+
+
+def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
+    """Do all experiments; step hears what is being learned."""
+    kit = laboratory.kit
+    base = sort(laboratory, forms, step)
+    core, rates, latencies = base.core, base.throughputs, base.latencies
+    step("uops of each form")
+    shown = port_usage.find(laboratory, base.singles, core, rates, latencies, base.places)
+    step("uops of forms with memory")
+    rest = [form for form in base.runs if form.name not in shown.uops]
+    with_memory = port_usage.find_with_memory(
+        laboratory, rest, core, rates, latencies, base.places, shown
+    )
+    known = shown.uops | with_memory
+    known |= _count(known) | _undone(base.runs, known)
+    step("front end")
+    delivery = front_end.measure_front_end(laboratory, base.singles, known)
+    step("loads, stores and branches")
+    named = {form.name: form for form in forms}
+    stacked = port_usage.stack_uops(laboratory, core)
+    fusing = [form for form in base.runs if known[form.name].places == 1]
+    accessed = memory_timing.measure(laboratory, named, latencies)
+    fused = branches.fused_pairs(laboratory, fusing, base.width)
+    branching = branches.measure(laboratory, core, fused)
+    step("serialising instructions, mispredictions, strings, aliasing")
+    apart = measure_special(laboratory, named)
+    step("windows")
+    held = windows.measure(laboratory, named, base.width)
+    return Learned(
+        base.width,
+        core,
+        rates,
+        {**latencies, **port_usage.stack_latencies(kit, stacked, latencies)},
+        known | stacked,
+        accessed,
+        branching,
+        fused,
+        {form.name: throughput.waits(form, latencies[form.name]) for form in base.runs},
+        held,
+        delivery,
+        base.constants,
+        idioms=latency.zero_idioms(laboratory, base.runs, latencies, base.width.instructions),
+        special=apart,
+        stores=frozenset(f.name for f in forms if f.memory and f.memory.written) | {kit.PUSH},
+    )
+
+
+def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
+    """Return what was learned of a machine by these forms; step hears what is being learned."""
+    learned = learn(laboratory, forms, step)
+    learned = memory_rules.choose_memory_rules(laboratory, learned, forms)
+    learned = memory_rules.merged_store_uops(learned, forms)
+    learned = cross_check.choose_assignment(laboratory, learned, forms)
+    step("front end that explains what was timed")
+    learned = front_end_fit.choose_front_end(laboratory.machine, learned)
+    step("mixtures")
+    learned = latency_fit.refine_latencies(laboratory, learned, forms)
+    learned = decoding.choose_microcode(laboratory, learned, forms)
+    learned = decoding.choose_decoders(laboratory, learned, forms)
+    learned = cross_check.hold_to_mixtures(laboratory, learned, forms)
+    learned = serialising.fit_serialising(laboratory, learned, forms)
+    learned = mispredictions.fit_mispredictions(laboratory, learned)
+    return strings.fit_strings(laboratory, learned)

@@ -1,0 +1,214 @@
+"""Serialising instructions: what a copy takes beside other work, and the fit of it.
+
+Instructions that wait for what stands before them, or keep what follows waiting.
+
+Asked: what a copy takes, and what of other work it overlaps. Kernels: copies by themselves, and
+copies among nops, loads and moves that wait for each other. Test: the slope between loops of two
+and of four copies, so that nothing of the loop is in it. Answer: the cycles of a copy and what
+stands beside it. What overlaps a chain adds nothing to it; what waits for it takes the sum.
+
+How the core that is written serialises: what explains each instruction beside other work.
+
+Asked: what experiments.serialising timed. Answer: for what the simulator has wait for all before it
+the cycles that it takes then, else places at dispatch and cycles of a unit with which it predicts
+the kernels best. What none of these explains is left out, with what it took.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import fmean
+
+from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating.core_model import Learned, Uops
+from loopwright.code import binding
+from loopwright.microbench.forms import Form, Kit
+from loopwright.microbench.laboratory import Figure, Laboratory
+
+ALONE = "alone"
+_COPIES = (2, 4)  # few: a slow one of 80 takes longer than a trial may
+_NOPS = (12, 48)
+_CHAINS = (12, 36)
+_LOADS = 6
+_GUEST = "hypervisor"  # what /proc/cpuinfo says of a guest
+
+
+@dataclass(frozen=True)
+class Serialising:
+    """What a copy takes by its mnemonic and what stands beside it; why others were not asked."""
+
+    figures: Mapping[str, Mapping[str, Figure]]
+    left: Mapping[str, str]
+
+
+def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Serialising:
+    """Return what is known of all of them that user mode has."""
+    kit, features = laboratory.kit, laboratory.machine.features
+    left = dict.fromkeys(kit.PRIVILEGED, "privileged: user mode cannot execute it")
+    chosen = []
+    for name, one in kit.SERIAL.items():
+        if one.needs and one.needs not in features:
+            continue
+        if one.traps and _GUEST in features:
+            left[name] = "a hypervisor answers it in the place of this guest's CPU"
+        else:
+            chosen.append(name)
+    found = {}
+    for name in chosen:
+        kernels = asked(kit, name, forms.get(kit.LOAD))
+        figures = dict(zip(kernels, slopes(laboratory, list(kernels.values())), strict=True))
+        if refused := [figure.refused for figure in figures.values() if not figure]:
+            left[name] = refused[0]
+        else:
+            found[name] = figures
+    return Serialising(found, left)
+
+
+def asked(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
+    """Return a copy and what stands beside it, by what that is."""
+    one = kit.SERIAL[name]
+    code = one.before + one.code
+    out = {ALONE: code}
+    for number in _NOPS:
+        out[f"beside {number} nops"] = code + kit.nop() * number
+    register = kit.POOLS["gpr"].own[0]
+    link = kit.carry("gpr", "gpr", register, register)
+    for number in _CHAINS:
+        out[f"beside a chain of {number} moves"] = code + link * number
+    if load:
+        (result,) = (operand for operand in load.chosen if operand.written)
+        base = kit.POOLS["gpr"].constant[0]
+        loads = [
+            load.encode({result.label: number, "a": base, "disp": 64 * place})
+            for place, number in enumerate(kit.POOLS["gpr"].others[:_LOADS])
+        ]
+        out[f"beside {len(loads)} loads"] = code + b"".join(loads)
+    return out
+
+
+def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
+    """Return the cycles of a copy of each kernel."""
+    few, many = _COPIES
+    timed = laboratory.turns([kernel * times for kernel in kernels for times in _COPIES])
+    out = []
+    for short, long in zip(timed[::2], timed[1::2], strict=True):
+        refused = short.refused or long.refused
+        error = (short.uncertainty**2 + long.uncertainty**2) ** 0.5 / (many - few)
+        out.append(Figure((long.cycles - short.cycles) / (many - few), error, refused))
+    return out
+
+
+_MEAN, _WORST = 0.06, 0.15  # relative errors of what explains the kernels of an instruction
+_AS_GOOD = 0.005  # of the mean error: what noise makes of it
+_LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
+_MOST_PLACES = 255  # that the simulator takes
+
+_Settings = Mapping[str, str]
+
+
+def fit_serialising(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+    """Return what was learned with what serialises, as far as the simulator explains it."""
+    special = learned.special
+    if special is None:
+        return learned
+    named = {form.name: form for form in forms}
+    left = dict(special.left)
+    for name, figures in special.serialising.figures.items():
+        kernels = asked(laboratory.kit, name, named.get(laboratory.kit.LOAD))
+        codes = [kernels[said] for said in figures]
+        parameter = f"serial.{name}"
+        if parameter in binding.parameters():
+            found = _waiting(laboratory, learned, parameter, codes, figures)
+        else:
+            found = _row(laboratory, learned, name, codes, figures)
+        if isinstance(found, str):
+            left[name] = found
+        else:
+            learned = found
+    return replace(learned, special=replace(special, left=left))
+
+
+def _waiting(
+    laboratory: Laboratory,
+    learned: Learned,
+    parameter: str,
+    codes: Sequence[bytes],
+    figures: Mapping[str, Figure],
+) -> Learned | str:
+    """Return what was learned with the cycles of what waits for all before it, or why without."""
+    alone = ceil(figures[ALONE].cycles)
+    cycles = range(max(1, alone - _LESS), alone + _MORE)
+    off = [_errors(laboratory, learned, codes, figures, {parameter: str(n)}) for n in cycles]
+    best = min(range(len(cycles)), key=lambda n: fmean(off[n]))
+    if not _explains(off[best]):
+        return _unlike(figures, "waits otherwise than the simulator has it", off[best])
+    said = f"{len(codes)} kernels, alone and beside others, mean error {100 * fmean(off[best]):.1f}"
+    rules = {**learned.rules, parameter: (cycles[best], core_files.fitted(f"{said} %"))}
+    return replace(learned, rules=rules)
+
+
+def _row(
+    laboratory: Laboratory,
+    learned: Learned,
+    name: str,
+    codes: Sequence[bytes],
+    figures: Mapping[str, Figure],
+) -> Learned | str:
+    """Return what was learned with the uops of what the table has, or why without."""
+    (forms,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
+    if not forms:
+        return "the simulator has no form for it"
+    found = []
+    for uops in _uops(learned, figures[ALONE].cycles):
+        one = replace(
+            learned,
+            uops={**learned.uops, forms[0]: uops},
+            latencies={**learned.latencies, forms[0]: ()},
+        )
+        found.append((_errors(laboratory, one, codes, figures, {}), one))
+    least = min(fmean(errors) for errors, _ in found)
+    errors, best = next(one for one in found if fmean(one[0]) <= least + _AS_GOOD)
+    if not _explains(errors):
+        return _unlike(figures, "neither its places nor a unit explain it", errors)
+    return best
+
+
+def _uops(learned: Learned, alone: float) -> Iterator[Uops]:
+    """Yield what may make a copy take so long: dispatch, or a unit of its own beside a port."""
+    core = learned.core
+    busy = round(alone)
+    sent = min(busy * core.width, _MOST_PLACES)
+    why = "what it takes beside nops, loads and a chain"
+    # One port is busy as a unit is; several take turns.
+    one = frozenset([max(core.wide)])
+    for ports in dict.fromkeys((one, core.wide, core.of(core.store) or core.wide)):
+        for places in sorted({1, 2, max(sent, 1)}):
+            yield Uops(places, (ports,), busy if busy > 1 else 0, why)
+
+
+def _errors(
+    laboratory: Laboratory,
+    learned: Learned,
+    codes: Sequence[bytes],
+    figures: Mapping[str, Figure],
+    settings: _Settings,
+) -> list[float]:
+    """Return the relative errors of what was learned, with parameters that replace its own."""
+    said = slopes(
+        candidate_core.candidate_laboratory(learned, laboratory.machine, codes, settings), codes
+    )
+    return [
+        min(abs(mine.cycles - theirs.cycles) / max(theirs.cycles, 1.0), 1.0) if mine else 1.0
+        for mine, theirs in zip(said, figures.values(), strict=True)
+    ]
+
+
+def _explains(errors: Sequence[float]) -> bool:
+    return fmean(errors) <= _MEAN and max(errors) <= _WORST
+
+
+def _unlike(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
+    if min(errors) >= 1.0:
+        return "what was learned has no figures for what stands beside it"
+    took = ", ".join(f"{said} {one.cycles:.1f}" for said, one in figures.items())
+    return f"{why}: {100 * max(errors):.0f} % off at best; cycles {took}"

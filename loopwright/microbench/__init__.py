@@ -1,0 +1,1 @@
+"""Microbenchmarks: instruction forms, oracles that time them, and the figures they give."""

@@ -1,0 +1,134 @@
+"""Forms of AArch64, from the decoder's own tables: what computes in registers, loads or stores."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from loopwright.code import binding
+from loopwright.code.binding import Arm64Access, Arm64Field, Arm64Operand
+from loopwright.code.decode import decode
+from loopwright.code.outline import Outline, outlines
+from loopwright.errors import InputError
+from loopwright.microbench import arm64_kit
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Encode, Form, Memory, Operand
+
+_FIELD = 0x1F
+_VECTOR_BITS, _GPR_BITS = 128, 64
+_ADDRESS = {4: BASE, 5: INDEX}  # labels of the decoder
+_STACK = 31
+_SUBTRACT, _BACK = 0xD1000000, "sub x,x,i"
+_PARTS = 2  # uops that may access memory for one register; for more, one each, and one
+# Of loads and stores: bits that tell scaled displacements from those of bytes, and the field of the
+# latter. Assemblers take these where the others do not fit.
+_SCALED, _SCALED_AT, _SCALING, _BYTES_AT = 0x3B000000, 0x39000000, 0x01000000, (12, 9)
+
+
+def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not.
+
+    The decoder's list has nothing that branches, acts on the system or reads what lies by code.
+    Left out are forms of which a second decoder knows no word.
+    """
+    found, lost = _every()
+    chosen = [form for form in found if features is None or not form.needs - features]
+    return chosen, {name: _why(name) for name in lost}
+
+
+def _why(name: str) -> str:
+    if "[" in name:
+        return "its base moves on by a register"
+    return "no instruction, or none whose registers can be chosen"
+
+
+@cache
+def _every() -> tuple[Sequence[Form], Sequence[str]]:
+    listed, lost = binding.arm64_forms(_allocated)
+    codes = [_code(word) for _, word, *_ in listed]
+    out = []
+    for one, seen in zip(listed, outlines("arm64", codes), strict=True):
+        name, word, reads, writes, found, access = one
+        operands = [_operand(operand) for operand in found]
+        if reads or writes:
+            operands.append(Operand("f", "flags", 0, reads, writes))
+        if isinstance(seen, Outline):
+            encode = _encoding(word, found, access)
+            memory = _memory(access, found) if access else None
+            undone = _BACK if access and access[4] else ""
+            kind = (arm64_kit, seen.needs, memory, "", undone)
+            out.append(Form(name, tuple(operands), encode, *kind))
+    return out, lost
+
+
+def _allocated(word: int) -> bool:
+    try:
+        decode("arm64", _code(word))
+    except InputError:
+        return False
+    return True
+
+
+def _code(word: int) -> bytes:
+    return word.to_bytes(4, "little")
+
+
+def _label(found: Arm64Operand) -> str:
+    return _ADDRESS.get(found[0], str(found[0]))
+
+
+def _operand(found: Arm64Operand) -> Operand:
+    _, vector, _, _, _, read, written = found
+    label = _label(found)
+    kind, bits = ("vector", _VECTOR_BITS) if vector else ("gpr", _GPR_BITS)
+    # A base that is written keeps its value: nothing is to be told from waiting for it.
+    return Operand(label, kind, bits, read, written and label != BASE)
+
+
+def _memory(access: Arm64Access, operands: Sequence[Arm64Operand]) -> Memory:
+    size, read, written, moves, _, field = access
+    registers = sum(one[4] for one in operands if one[0] not in _ADDRESS)
+    reach = _reach(field) if field else range(1)
+    return Memory(8 * size, read, written, reach, moves, registers + _PARTS - 1)
+
+
+def _reach(field: Arm64Field) -> range:
+    _, width, step, signed = field
+    least = -(1 << width - 1) if signed else 0
+    return range(least * step, (least + (1 << width)) * step, step)
+
+
+def _encoding(word: int, operands: Sequence[Arm64Operand], access: Arm64Access | None) -> Encode:
+    by, field = access[4:] if access else (0, None)
+
+    def encode(registers: Mapping[str, int]) -> bytes:
+        out = _placed(word, field, registers.get(DISPLACEMENT, 0))
+        for one in operands:
+            _, _, fields, most, *_ = one
+            label = _label(one)
+            number = registers[label]
+            if number > (_STACK if label == BASE else most):
+                raise ValueError(f"register {number} does not fit operand {label} of {word:#010x}")
+            for low in fields:
+                out = out & ~(_FIELD << low) | number << low
+        return _code(out) + (_back(registers[BASE], by) if by else b"")
+
+    return encode
+
+
+def _back(base: int, by: int) -> bytes:
+    """Return what takes bytes off a register."""
+    return _code(_SUBTRACT | by << 10 | base << 5 | base)
+
+
+def _placed(word: int, field: Arm64Field | None, displacement: int) -> int:
+    """Return a word with a displacement, as assemblers do: of another form where it does not fit.
+
+    ValueError where it fits neither.
+    """
+    if not displacement:
+        return word
+    if field and displacement in _reach(field):
+        low, width, step, _ = field
+        return word | (displacement // step & (1 << width) - 1) << low
+    low, width = _BYTES_AT
+    if word & _SCALED == _SCALED_AT and displacement in _reach((low, width, 1, True)):
+        return word & ~_SCALING | (displacement & (1 << width) - 1) << low
+    raise ValueError(f"{displacement} bytes do not fit the displacement of {word:#010x}")

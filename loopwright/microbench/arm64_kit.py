@@ -1,0 +1,177 @@
+"""Registers that AArch64 experiments use, and instructions whose part in them is known."""
+
+from collections.abc import Mapping, Sequence
+
+from loopwright.microbench import forms
+from loopwright.microbench.forms import Branch, Pool, Serial
+
+# x18 belongs to the platform, x28 counts iterations. Sources that are elements of 16 bits are in v0
+# to v15 alone. A table, or what is loaded or stored at once, is up to four registers that follow
+# each other: constants from v12 on, those under test four apart.
+POOLS: Mapping[str, Pool] = {
+    "gpr": Pool(
+        (10, 11, 12),
+        (0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+        (13, 14, 15),
+        back=(8, 9),
+        moved=((16, 17, 19, 20, 21, 22), (23, 24, 25, 26, 27)),
+    ),
+    "vector": Pool((20, 24, 28), (0, 2, 3, 5, 6, 7, 16, 17, 18, 19), (12, 13, 14, 15), back=(1, 8)),
+}
+BYTES = 4
+# A fetch ends at the branch of a loop: what is fetched in whole cycles shows no quarter of one.
+DISPATCHED = "unrolled"
+LOAD, STORE = "ldr x,[x,i]", "str x,[x,i]"
+PUSH, POP = "", ""  # a base that is written, as others are
+STACK = 31
+IDIOMS = frozenset({"eor", "sub", "subs", "bic"})
+ADDED = ""
+RENAMED: Sequence[str] = ()
+LOADS: Mapping[str, str] = {"load_cycles": LOAD, "load_vector_cycles": "ldr q,[x,i]"}
+FORWARDS: Mapping[str, tuple[str, str]] = {
+    "indexed": ("str x,[x,x]", "ldr x,[x,x]"),
+    "8 bits": ("strb w,[x,i]", "ldrb w,[x,i]"),
+    "16 bits": ("strh w,[x,i]", "ldrh w,[x,i]"),
+    "32 bits": ("str w,[x,i]", "ldr w,[x,i]"),
+    "vector": ("str q,[x,i]", "ldr q,[x,i]"),
+    "a part": ("str x,[x,i]", "ldr w,[x,i]"),
+    "more than was stored": ("str w,[x,i]", "ldr x,[x,i]"),
+}
+ADDITIONS: Sequence[str] = ()
+UPDATES: Mapping[str, str] = {}
+# To what follows them. Flags are clear at first, and the count of iterations leaves them; cbz is of
+# what counts, and bits of pointers to lines are clear.
+BRANCHES: Sequence[Branch] = (
+    Branch("a", "b.cond", "b.cond", bytes.fromhex("20000054")),  # b.eq
+    Branch("z", "cbz", "cbnz", bytes.fromhex("2a0000b4")),  # of x10
+)
+UNFUSED: Sequence[Branch] = (Branch("", "tbnz", "tbz", bytes.fromhex("2d000037")),)  # x13, bit 0
+JUMP = "b"
+FUSING: Sequence[str] = (
+    "adds", "subs", "ands", "bics", "adcs", "sbcs", "ccmp", "ccmn", "fcmp", "fcmpe", "fccmp",
+    "fccmpe", "sub",
+)  # fmt: skip
+FENCE = b""
+SERIAL: Mapping[str, Serial] = {}
+PRIVILEGED: Sequence[str] = ()
+REPEATED: Mapping[str, int] = {}
+SHORT = bytes.fromhex("1f2003d5")  # nop
+COUNT = bytes.fromhex("4a0500d1")  # sub x10, x10, 1
+MOVE = bytes.fromhex("e00301aa")  # mov x0, x1
+_ZERO = 31
+_CARRY_SET = 2  # the condition
+
+
+def nop() -> bytes:
+    """Return an instruction that does nothing."""
+    return _word(0xD503201F)
+
+
+def pad(size: int) -> list[bytes]:
+    """Return as few instructions as do nothing in so many bytes."""
+    return [nop()] * (size // 4)
+
+
+def opposite(branch: Branch) -> bytes:
+    """Return the code of a branch's opposite: a bit turns it round, of the condition or of cbz."""
+    turned = 1 if branch.name == "b.cond" else 1 << 24
+    return _word(int.from_bytes(branch.code, "little") ^ turned)
+
+
+def slow(register: int) -> list[bytes]:
+    """Return instructions of one uop that make a vector register wait long for itself."""
+    root, product = 0x1E61C000, 0x1E600800  # fsqrt and fmul of doubles
+    return [
+        _word(root | _three(register, register, 0)),
+        _word(product | _three(register, register, register)),
+    ]
+
+
+def stacked(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return what moves a register to the stack, and what moves one from it."""
+    push, pop = 0xF81F0FE0, 0xF84107E0  # str x0, [sp, -16]! and ldr x0, [sp], 16
+    return _word(push | source), _word(pop | target)
+
+
+def stack_moved(by: int) -> bytes:
+    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+    return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)
+
+
+def hold(register: int, on: int) -> list[bytes]:
+    """Return what makes a general-purpose register wait for another, and leaves its value."""
+    return [_word(0xCA000000 | _three(register, register, on))] * 2
+
+
+def set_anew(kind: str, number: int) -> bytes:
+    """Return what gives a register, or the flags, a value that depends on nothing written."""
+    if kind == "flags":
+        constant = POOLS["gpr"].constant[0]
+        return _word(0xEA000000 | _three(_ZERO, constant, constant))
+    if kind == "gpr":
+        return _word(0xAA000000 | _three(number, _ZERO, POOLS["gpr"].constant[0]))
+    constant = POOLS["vector"].constant[0]
+    return _word(0x4EA01C00 | _three(number, constant, constant))
+
+
+def carry(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction that makes a value of one kind of a value of another.
+
+    Numbers are of registers; those of flags do not count. What writes a register from flags reads
+    that register, too.
+    """
+    constant = {kind: pool.constant[0] for kind, pool in POOLS.items()}
+    if (source, target) == ("gpr", "gpr"):  # eor
+        return _word(0xCA000000 | _three(write, read, constant["gpr"]))
+    if (source, target) == ("vector", "vector"):  # and, of 16 bytes
+        return _word(0x4E201C00 | _three(write, read, constant["vector"]))
+    if (source, target) == ("gpr", "vector"):  # fmov
+        return _word(0x9E670000 | _three(write, read, 0))
+    if (source, target) == ("vector", "gpr"):
+        return _word(0x9E660000 | _three(write, read, 0))
+    if (source, target) == ("gpr", "flags"):  # tst
+        return _word(0xEA000000 | _three(_ZERO, read, read))
+    if (source, target) == ("flags", "gpr"):  # csel
+        return _word(0x9A800000 | _CARRY_SET << 12 | _three(write, write, constant["gpr"]))
+    raise ValueError(f"nothing carries {source} to {target}")
+
+
+def add_with_carry(register: int) -> bytes:
+    """Return an addition to a register that reads the carry and writes it."""
+    return _word(0xBA000000 | _three(register, register, POOLS["gpr"].constant[0]))
+
+
+def _three(to: int, one: int, other: int) -> int:
+    return to | one << 5 | other << 16
+
+
+def _word(word: int) -> bytes:
+    return word.to_bytes(4, "little")
+
+
+def gone(random: bool, branches: int) -> bytes:
+    """Return so many branches forwards, over a nop each, that go by bits.
+
+    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
+    one before, so that no branch waits for them.
+    """
+    before, state, factor, more = 1, 2, 3, 4
+    constant = POOLS["gpr"].constant[0]
+    place = forms.GENERATOR_PLACE // 8 << 10 | constant << 5 | state
+    out = [0xAA0003E0 | state << 16 | before, 0xF9400000 | place]  # mov, ldr
+    for register, value in ((factor, forms.MULTIPLIER), (more, forms.INCREMENT)):
+        out += [0xD2800000 | (value & 0xFFFF) << 5 | register]  # movz
+        out += [0xF2A00000 | (value >> 16) << 5 | register]  # movk
+    out += [0x9B000000 | _three(state, state, factor) | more << 10, 0xF9000000 | place]  # madd, str
+    of = before if random else constant
+    for bit in forms.branch_bits(random, branches):
+        out += [0x37000040 | bit >> 5 << 31 | (bit & 31) << 19 | of]  # tbnz, over what follows
+        out += [int.from_bytes(nop(), "little")]
+    return b"".join(map(_word, out))
+
+
+def repeated(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return nothing: there are no such instructions."""
+    del name, count, source, destination
+    return b""

@@ -1,0 +1,140 @@
+"""The host as an oracle: trials as jobs of the harness, readings as timings.
+
+A trial as a job of the harness, and what the harness read of it as an answer.
+
+A host and a kit elsewhere ask the same and hear the same.
+
+This host as a machine for experiments: the harness times what it is given.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loopwright import harness, toolchain
+from loopwright.errors import InputError
+from loopwright.machine import hosts, recognise
+from loopwright.measuring.blocks import block, slopes
+from loopwright.measuring.blocks.block import Block
+from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.microbench import kits
+from loopwright.microbench.oracle import COUNTER, Timing, Trial
+
+_SAMPLES = 10  # the least that the harness makes a reading of: there are tens of thousands
+_UNSTEADY = 8  # tries without one speed, though nothing disturbed them, after which there is none
+
+
+def trial_block(isa: str, name: str, trial: Trial) -> Block:
+    """Return a trial as a block that has that name."""
+    counter = COUNTER[isa] if trial.notion == "loop" else ""
+    # Pointers are aligned to lines, so that displacements say what lies in one.
+    return Block(name, trial.notion, trial.offset, trial.code, counter, wide=True, samples=_SAMPLES)
+
+
+def timing_of(readings: Sequence[BlockReading]) -> Timing:
+    """Return the figure that one of some tries brought, or the refusal of the last.
+
+    A refusal is passing where the code is no reason for it. Code that had no one speed again and
+    again has none.
+    """
+    known = [one for one in readings if not one.refused]
+    if known:
+        found = slopes.result(known[-1:], 1)
+        return Timing(found["cycles"], found["uncertainty"])
+    last = readings[-1]
+    unsteady = sum(one.unsteady for one in readings)
+    if last.unsteady and unsteady >= _UNSTEADY:
+        return Timing(None, refused=f"{last.refused}; so in {unsteady} tries")
+    return Timing(None, refused=last.refused, passing=last.disturbed)
+
+
+_PAUSES = (0.2, 0.4, 0.8, 1.6, *[3.0] * 11)  # s, before a machine that answered nothing is asked
+_NOPS = 8  # of a trial that any quiet machine answers
+_TRIES = 4  # of a trial that was disturbed
+_NEIGHBOUR = 0.1  # s, before what was refused throughout is tried again
+_TRIALS = 400  # of a process of the harness, which begins with the self-test
+
+
+class Host:
+    """The machine that this runs on."""
+
+    def __init__(self) -> None:
+        """Describe the machine."""
+        self.isa = toolchain.host_isa()
+        self.name = "host"
+        self.features = hosts.features()
+        self.host: Mapping[str, Any] = recognise.table(hosts.here())
+        self.fingerprint = f"host {hosts.machine()}"
+        self._kept: harness.Kept | None = None
+        self._given = 0
+        self._unsteady: dict[str, list[BlockReading]] = defaultdict(list)
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Have the harness time each trial; its loops come with their branch.
+
+        What was disturbed is tried some times. Where others keep it from timing anything, nops
+        included, wait for it to be quiet; InputError where that does not come.
+        """
+        if not trials:
+            return []
+        nops = Trial(kits.of(self.isa).nop() * _NOPS, "unrolled")
+        for pause in _PAUSES:
+            found = self._tried(trials)
+            if not all(one.passing for one in found) or not self._tried([nops])[0].passing:
+                return found
+            self._end()
+            time.sleep(pause)
+        raise InputError(
+            f"nothing can be timed here now: {found[0].refused}; run it again, which goes on from "
+            "here, when less runs on this machine"
+        )
+
+    def _tried(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Try trials, and those again that are disturbed."""
+        found: dict[int, Timing] = {}
+        left = list(range(len(trials)))
+        for turn in range(_TRIES):
+            again = []
+            read = self._read([trials[n] for n in left], turn)
+            for n, reading in zip(left, read, strict=True):
+                unsteady = self._unsteady[trials[n].key]
+                found[n] = timing_of([*unsteady, reading])
+                if reading.unsteady:
+                    unsteady.append(reading)
+                if found[n].passing:
+                    again.append(n)
+            if all(one.disturbed and not one.unsteady for one in read) and turn + 1 < _TRIES:
+                time.sleep(_NEIGHBOUR)
+            left = again
+            if not left:
+                break
+        return [found[n] for n in range(len(trials))]
+
+    def _read(self, trials: Sequence[Trial], turn: int) -> list[BlockReading]:
+        """Have each read once; another turn has other numbers of copies, or of iterations."""
+        out: list[BlockReading] = []
+        while len(out) < len(trials):
+            if self._given >= _TRIALS:
+                self._end()
+            some = trials[len(out) : len(out) + _TRIALS - self._given]
+            named = [(str(n), trial_block(self.isa, str(n), t)) for n, t in enumerate(some)]
+            jobs = [block.job(self.isa, name, one, turn) for name, one in named]
+            self._given += len(jobs)
+            try:
+                self._kept = self._kept or harness.Kept(self.isa)
+                records = list(self._kept.answers(jobs))
+            except BaseException:
+                self._end()
+                raise
+            out += map(BlockReading.of, records)
+            # A process whose self-test failed takes no sample of anything.
+            if all(record["disturbed"] and not record["taken"] for record in records):
+                self._end()
+        return out
+
+    def _end(self) -> None:
+        """Have the next process of the harness test itself."""
+        if self._kept:
+            self._kept.close()
+        self._kept, self._given = None, 0

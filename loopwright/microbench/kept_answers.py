@@ -1,0 +1,187 @@
+"""Answers of an oracle in a file: resumed by a killed run, replayed on another machine.
+
+A file of answers: what was measured is measured once, and a killed run goes on where it was.
+
+A file of answers in the place of the machine that gave them.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loopwright import files
+from loopwright.errors import InputError
+from loopwright.microbench.oracle import Known, Oracle, Timing, Trial
+
+_KEPT = 200  # trials after which their answers are in the file, seconds on hardware
+FORMAT = 2  # of the file, which counts its changes
+
+
+class Recorded:
+    """A machine whose answers are kept in a file, from which they are taken a second time."""
+
+    def __init__(
+        self,
+        machine: Oracle,
+        path: Path,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Take what the file has of this machine; InputError where it is another one's.
+
+        progress is called with how many trials of those asked for at once are answered, and all.
+        """
+        self.isa, self.name = machine.isa, machine.name
+        self.features, self.fingerprint = machine.features, machine.fingerprint
+        self.host = machine.host
+        self._machine = machine
+        self._known: dict[str, Timing] = {}
+        self._progress = progress
+        self.asked = 0
+        if path.exists():
+            content = read_answers(path)
+            self._known = content.known
+            if content.head["fingerprint"] != self.fingerprint:
+                raise InputError(
+                    f"{path} holds answers of {content.head['fingerprint']}, and this is "
+                    f"{self.fingerprint}; take another folder or remove it"
+                )
+            with path.open("r+b") as file:
+                file.truncate(content.whole)
+        else:
+            files.written(path, json.dumps(head(machine)) + "\n")
+        self._path = path
+        self._file = path.open("a")
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Return a timing for each trial; ask the machine for those that are not known yet."""
+        missing = list({t.key: t for t in trials if t.key not in self._known}.values())
+        self.asked += len(missing)
+        for start in range(0, len(missing), _KEPT):
+            part = missing[start : start + _KEPT]
+            self._keep(part, self._machine.measure(part))
+            if self._progress:
+                self._progress(start + len(part), len(missing))
+        out = [self._known[t.key] for t in trials]
+        self._known = {key: one for key, one in self._known.items() if not one.passing}
+        return out
+
+    def _keep(self, trials: Sequence[Trial], timings: Sequence[Timing]) -> None:
+        with files.writing(self._path):
+            for trial, timing in zip(trials, timings, strict=True):
+                self._known[trial.key] = timing
+                if not timing.passing:
+                    self._line(**answer(trial.key, timing))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Say that the file is whole."""
+        with files.writing(self._path):
+            self._line(end=len(self._known))
+            self._file.close()
+
+    def _line(self, **said: Any) -> None:
+        self._file.write(json.dumps(said) + "\n")
+
+
+def head(machine: Known) -> dict[str, Any]:
+    """Return the first line of a file of answers: whose they are."""
+    return {
+        "format": FORMAT,
+        "isa": machine.isa,
+        "machine": machine.name,
+        "fingerprint": machine.fingerprint,
+        "features": sorted(machine.features),
+        "host": dict(machine.host),
+    }
+
+
+def answer(key: str, timing: Timing) -> dict[str, Any]:
+    """Return the line of an answer to the trial of a key."""
+    return {
+        "trial": key,
+        "cycles": timing.cycles,
+        "uncertainty": timing.uncertainty,
+        "refused": timing.refused,
+    }
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file of answers holds: its head, its answers, the bytes that these two take up.
+
+    complete says that the run that wrote it came to its end.
+    """
+
+    head: dict[str, Any]
+    known: dict[str, Timing]
+    whole: int
+    complete: bool
+
+
+def read_answers(path: Path) -> Content:
+    """Read a file of answers; a last line that was cut short is left out.
+
+    InputError where the file is none of answers, or where two machines' are mixed in it.
+    """
+    known: dict[str, Timing] = {}
+    head: dict[str, Any] = {}
+    whole, end = 0, None
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    for number, line in enumerate(lines):
+        try:
+            said = json.loads(line)
+        except ValueError:
+            if number and number == len(lines) - 1:
+                break
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine") from None
+        if not isinstance(said, dict) or end is not None:
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+        if "end" in said:
+            end = said["end"]
+            continue
+        if "fingerprint" in said:
+            if head and said != head:
+                raise InputError(f"{path} mixes two machines: line {number + 1} begins another")
+            head = said
+            if head.get("format") != FORMAT:
+                raise InputError(f"{path} has another format than this version writes: {FORMAT}")
+        elif "trial" in said and head:
+            known[said["trial"]] = Timing(said["cycles"], said["uncertainty"], said["refused"])
+        else:
+            raise InputError(f"{path}: line {number + 1} is no answer of a machine")
+        whole += len(line)
+    if not head:
+        raise InputError(f"{path} does not say whose answers it holds")
+    return Content(head, known, whole, end == len(known))
+
+
+_UNKNOWN = Timing(None, refused="the file has no answer for it")
+
+
+class Replay:
+    """What a machine answered elsewhere; what it was not asked is refused, and is in missing."""
+
+    def __init__(self, path: Path) -> None:
+        """Take a file that a run wrote; InputError where that run did not come to its end."""
+        content = read_answers(path)
+        if not content.complete:
+            raise InputError(
+                f"{path} was cut short; let `calibrate` end on the machine that it comes from"
+            )
+        self.isa = str(content.head["isa"])
+        self.name = str(content.head["machine"])
+        self.fingerprint = str(content.head["fingerprint"])
+        self.features = frozenset(content.head["features"])
+        self.host = content.head["host"]
+        self.known = content.known
+        self.missing: set[str] = set()
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Return what the file has of each trial."""
+        self.missing |= {trial.key for trial in trials} - self.known.keys()
+        return [self.known.get(trial.key, _UNKNOWN) for trial in trials]

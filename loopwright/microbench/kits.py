@@ -1,0 +1,18 @@
+"""What there is of each ISA: its forms, and its kit."""
+
+from collections.abc import Mapping
+
+from loopwright.microbench import arm64_forms, arm64_kit, x86_forms, x86_kit
+from loopwright.microbench.forms import Form, Kit
+
+_KITS: Mapping[str, Kit] = {"x86_64": x86_kit, "arm64": arm64_kit}
+
+
+def of(isa: str) -> Kit:
+    """Return the kit of an ISA."""
+    return _KITS[isa]
+
+
+def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not."""
+    return x86_forms.forms(features) if isa == "x86_64" else arm64_forms.forms(features)

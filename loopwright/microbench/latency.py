@@ -1,0 +1,448 @@
+"""Latency of each pair of operands; constants and zero idioms that rename handles.
+
+Latency from each operand that a form reads to each that it writes.
+
+Asked: after how many cycles a result can be used. Kernel: a chain, the form and, where result and
+operand cannot be one register, an instruction that carries the result back; all else that the form
+waits for is given a new value before it. Answer: the cycles of a copy, less those of what carries.
+From an address: what makes the base wait for what was loaded leaves its value, so that the chain
+goes on reading one place. A form that loads takes between registers what its twin takes. One that
+changes memory changes another place in each copy, and for what it computes one place again.
+What crosses between kinds of registers is known as a round trip alone. Additions with carry that
+take a cycle each, through register and flags, tell the way to flags apart, which is else taken to
+be 1 cycle; crossings to vectors are taken to be as long as those from them.
+
+Constants that rename adds: additions of them to a register need no port and no cycle.
+
+Asked: up to which constant. Kernel: a register to which a constant is added and from which it is
+taken again, so that what rename has added stays within it. Answer: the cycles of an addition, by
+the constant; less than most of a cycle where rename does it.
+
+Forms whose result is known where their operands are one register, as that of x xor x is.
+
+Asked: does such an instruction wait for its register, and does it need a port. Kernel: one register
+over and over. Answer: where a copy takes less than the latency, it waits for nothing; where as many
+go through in a cycle as are dispatched, it needs no port.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from loopwright.microbench import chains, form_instances
+from loopwright.microbench.chains import Chain
+from loopwright.microbench.forms import BASE, Form
+from loopwright.microbench.laboratory import Figure, Laboratory
+
+_WHOLE = 0.12  # cycles: how far from a whole number a latency may lie
+_UP = 0.45  # cycles: up to this below a whole number, copies alone show that one
+_APART = 0.95  # share of a chain's cycles that its kernel takes without it, where the chain binds
+_CLEAR = 0.7  # share of a latency that the form takes alone, below which its chain binds
+_PROLONGED = 6.0  # cycles alone of what longer chains are tried for
+_LEAST = 0.5  # cycles of what computes flags
+_LEAST_UPDATE = 0.8  # cycles of each of repeated changes of one word that wait
+ALL = "*"  # the target of a latency to all that is written
+STORED = "m"  # the same to what is stored
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Cycles from one operand to another by their labels, or why they are not known.
+
+    bound says that it is no more than these: the kernel takes as long without the chain, or no
+    whole number of cycles. twin names the form that they were measured of, if it was another.
+    """
+
+    source: str
+    target: str
+    cycles: int
+    measured: float
+    uncertainty: float
+    bound: bool = False
+    refused: str = ""
+    twin: str = ""
+
+    @property
+    def plain(self) -> bool:
+        """Say whether the cycles are known, and not only that they are no more."""
+        return not self.refused and not self.bound
+
+    @property
+    def note(self) -> str:
+        """Return what there is to say of the figure."""
+        whole = self.bound and abs(self.measured - round(self.measured)) <= _WHOLE
+        doubt = "at most: the chain does not bind" if whole else "no whole number of cycles"
+        twin = f"measured of {self.twin}" if self.twin else ""
+        return "; ".join(filter(None, (self.refused or doubt * self.bound, twin)))
+
+    @property
+    def limited(self) -> bool:
+        """Say whether no cycles are given, although a chain has shown a bound."""
+        return bool(self.refused) and self.measured == self.measured
+
+
+def of_address(latencies: Sequence[Latency]) -> int | None:
+    """Return the cycles from an address to what is loaded, None where they are not known."""
+    return next((one.cycles for one in latencies if one.source == BASE and one.plain), None)
+
+
+def measure(
+    laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
+) -> dict[str, list[Latency]]:
+    """Return the latencies of each form, by its name; alone has the cycles of their throughputs.
+
+    The kernel without the chain is not timed where it cannot take as long: where the form and all
+    else in it together take less by themselves.
+    """
+    carrying = chains.measure_carriers(laboratory)
+    times = partial(_times, laboratory, alone, carrying)
+    out: dict[str, list[Latency]] = {form.name: [] for form in forms}
+    every = [chains.chain(form, s, t) for form in forms for s, t in chains.pairs(form)]
+    for notion in ("loop", "unrolled"):
+        some = [one for one in every if one.notion == notion]
+        for one, found in zip(some, times(some, notion), strict=True):
+            out[one.form.name].append(found)
+    _otherwise(times, every, out, "loop", _looped)
+    _otherwise(times, every, out, "unrolled", _straight)
+    _prolong(laboratory, every, out, alone, carrying)
+    updates = _of_updates(laboratory, forms, out.get(laboratory.kit.LOAD, []))
+    for name, rewritten in _of_results(laboratory, forms, alone).items():
+        out[name] += rewritten
+    for form in forms:
+        known = [*out[form.name], *updates.get(form.name, [])]
+        out[form.name] = _plain(_with_twin(form, known, out.get(form.twin, [])))
+    return out
+
+
+def _times(
+    laboratory: Laboratory,
+    alone: Mapping[str, float],
+    carrying: Mapping[tuple[str, str], float],
+    some: Sequence[Chain],
+    notion: str,
+) -> list[Latency]:
+    """Return the latency that each chain shows, its copies repeated in one way."""
+    waiting = laboratory.time([one.waiting for one in some], notion)
+    backs = [chains.carrier_cycles(one, carrying) for one in some]
+    open_ = [
+        n
+        for n, (one, figure) in enumerate(zip(some, waiting, strict=True))
+        if figure
+        and not (notion == "loop" and _surely(one, figure, alone[one.form.name], backs[n]))
+    ]
+    free = dict(zip(open_, laboratory.time([some[n].free for n in open_], notion), strict=True))
+    return [
+        _latency(one, figure, free.get(n), back)
+        for n, (one, figure, back) in enumerate(zip(some, waiting, backs, strict=True))
+    ]
+
+
+def _looped(one: Chain, known: Latency) -> bool:
+    """Say whether a loop may tell more of a chain between flags.
+
+    Copies without a loop may be bound by what decodes them. The branch of a loop leaves the carry
+    as it was, and where it writes the flag of the chain, that is one link of many.
+    """
+    return one.notion == "unrolled" and known.bound
+
+
+def _straight(one: Chain, known: Latency) -> bool:
+    """Say whether copies without a loop may tell more of a chain, which has no one speed in one.
+
+    Zen 3 has such where vectors cross their halves: 3.2 to 3.5 cycles from iteration to iteration.
+    """
+    return one.repeated and bool(known.refused)
+
+
+def _otherwise(
+    times: Callable[[Sequence[Chain], str], Sequence[Latency]],
+    every: Sequence[Chain],
+    latencies: Mapping[str, list[Latency]],
+    notion: str,
+    wanted: Callable[[Chain, Latency], bool],
+) -> None:
+    """Put what copies repeated in another way tell in the place of what leaves doubt."""
+    known = {(n, x.source, x.target): x for n, found in latencies.items() for x in found}
+    olds = [known[one.form.name, one.source.label, one.target.label] for one in every]
+    some = [(one, old) for one, old in zip(every, olds, strict=True) if wanted(one, old)]
+    for (one, old), found in zip(some, times([one for one, _ in some], notion), strict=True):
+        if found.plain or (old.refused and not found.refused):
+            mine = latencies[one.form.name]
+            mine[mine.index(old)] = found
+
+
+def _prolong(
+    laboratory: Laboratory,
+    every: Sequence[Chain],
+    latencies: Mapping[str, list[Latency]],
+    alone: Mapping[str, float],
+    carrying: Mapping[tuple[str, str], float],
+) -> None:
+    """Put what longer chains tell in the place of bounds, and of what nearly is one.
+
+    They are longer by instructions that carry and take few ports, so that the chain binds where the
+    form's own would not.
+    """
+    places = {
+        (one.form.name, one.source.label, one.target.label): one for one in every if one.prolongs
+    }
+    longer: list[tuple[int, str, Chain, float, float]] = []
+    for name, some in latencies.items():
+        for n, one in enumerate(some):
+            short = places.get((name, one.source, one.target))
+            if short is None or one.refused or not alone[name] <= _PROLONGED:
+                continue
+            each = carrying[short.source.kind, short.source.kind]
+            near = short.source is short.target and alone[name] >= _CLEAR * one.measured
+            if each != each or not (one.bound or near):
+                continue
+            times = 2 * math.ceil((alone[name] + 1 + short.others) / each) + short.swaps
+            longer.append((n, name, chains.prolonged(short, times), times * each, alone[name]))
+    figures = laboratory.time([two.waiting for _, _, two, _, _ in longer])
+    for (n, name, two, back, free), figure in zip(longer, figures, strict=True):
+        if not figure:
+            continue
+        mine, one = latencies[name], latencies[name][n]
+        plain = two.source is two.target
+        if _binds(two, figure, free + two.others):
+            found = _latency(two, figure, None, back)
+            # What carries vectors may wait longer for the form than the form itself does.
+            found = found if plain else replace(found, bound=True)
+            mine[n] = found if plain or found.measured < one.measured else one
+        elif plain and figure.cycles / two.copies < back - _LEAST:
+            mine[n] = replace(one, cycles=0, measured=0.0, bound=False)
+
+
+def _of_results(
+    laboratory: Laboratory, forms: Sequence[Form], alone: Mapping[str, float]
+) -> dict[str, list[Latency]]:
+    """Return the latency from registers that a form only writes, where it waits for them.
+
+    Such false output dependencies are those of popcnt on cores before Ice Lake, for example.
+    """
+    asked = [(form, result) for form in forms for result in chains.results(form)]
+    figures = laboratory.time([chains.rewritten(form) for form, _ in asked])
+    out: dict[str, list[Latency]] = {}
+    for (form, result), figure in zip(asked, figures, strict=True):
+        cycles, error = figure.cycles / chains.TURNS, figure.uncertainty / chains.TURNS
+        waits = bool(figure) and alone[form.name] <= _APART * cycles - _WHOLE
+        if waits and abs(cycles - round(cycles)) <= max(_WHOLE, 3 * error):
+            label = result.label
+            out[form.name] = [Latency(label, label, round(cycles), cycles, error)]
+    return out
+
+
+def _of_updates(
+    laboratory: Laboratory, forms: Sequence[Form], loads: Sequence[Latency]
+) -> dict[str, list[Latency]]:
+    """Return the latency from an address to what is stored there, of forms that change memory.
+
+    It is that of a load, a cycle, and the difference between repeated changes of one word by the
+    form and by an addition. Cores that rename memory may do so for additions of constants alone:
+    of the two additions, the one whose cycles are nearer is compared. Changes that take less than
+    a cycle each do not wait for each other: their latency is 0.
+    """
+    load = next((one for one in loads if one.plain), None)
+    named = {form.name: form for form in forms}
+    some = [form for form in forms if form.memory and form.memory.read and form.memory.written]
+    adds = laboratory.kit.ADDITIONS
+    names = {f.name: [a.format(f.memory.bits) for a in adds] for f in some if f.memory}
+    additions = {n: [named[one] for one in names[n] if one in named] for n in names}
+    asked = list(dict.fromkeys([*some, *itertools.chain.from_iterable(additions.values())]))
+    answers = laboratory.time([[form_instances.apart(form)] for form in asked])
+    figures = {form.name: figure for form, figure in zip(asked, answers, strict=True)}
+    out = {}
+    for form in some:
+        figure = figures[form.name]
+        apart = {
+            one: abs(figures[one.name].cycles - figure.cycles)
+            for one in sorted(additions[form.name], key=lambda one: one is not form)
+            if figure and figures[one.name]
+        }
+        if load and apart:
+            other = min(apart, key=lambda one: apart[one])
+            added = figures[other.name]
+            waits = figure.cycles >= _LEAST_UPDATE
+            cycles = load.measured + 1 + figure.cycles - added.cycles if waits else 0.0
+            error = (load.uncertainty**2 + figure.uncertainty**2 + added.uncertainty**2) ** 0.5
+            bound = abs(cycles - round(cycles)) > max(_WHOLE, 3 * error)
+            said = "" if form is other else f"{laboratory.kit.LOAD} and {other.name}"
+            out[form.name] = [Latency(BASE, ALL, round(cycles), cycles, error, bound, "", said)]
+    return out
+
+
+def _plain(latencies: Sequence[Latency]) -> list[Latency]:
+    """Return latencies without bounds to flags, where those to other results, or all, are known.
+
+    A bound would be taken for what an instruction of several uops computes for all its results;
+    from flags one below what is known from elsewhere tells more than that.
+    """
+    most = max((one.cycles for one in latencies if one.plain and one.target == "f"), default=0)
+    sure = {one.source for one in latencies if one.plain}
+    if any(one.target == ALL and one.plain for one in latencies):
+        sure |= {one.source for one in latencies}
+    why = "no more than {:.1f} cycles: the kernel takes as long without the chain"
+    return [
+        replace(one, cycles=0, refused=why.format(one.measured))
+        if one.bound
+        and one.target == "f"
+        and one.source in sure
+        and not one.refused
+        and (one.source != "f" or one.cycles >= most)
+        else one
+        for one in latencies
+    ]
+
+
+def _with_twin(form: Form, known: Sequence[Latency], twin: Sequence[Latency]) -> list[Latency]:
+    """Return latencies of a form with memory, between registers those of its twin if not known."""
+    read = {o.label for o in form.operands if o.read or o.written}
+    written = {STORED, *(o.label for o in form.operands if o.written)}
+    plain = {(one.source, one.target) for one in known if one.plain}
+    bounds = {(one.source, one.target): one.measured for one in known if one.bound}
+    more = {
+        (one.source, one.target): replace(one, twin=form.twin)
+        for one in map(partial(_stored, form), twin)
+        if one.source in read and one.target in written
+        if (one.source, one.target) not in plain and not one.refused
+        if one.plain or one.measured <= bounds.get((one.source, one.target), math.inf)
+    }
+    return [one for one in known if (one.source, one.target) not in more] + list(more.values())
+
+
+def _stored(form: Form, one: Latency) -> Latency:
+    """Return a latency of a twin, to what is stored where its own result waits for nothing."""
+    changes = form.memory is not None and form.memory.read and form.memory.written
+    kept = any(one.target == operand.label for operand in form.operands)
+    return replace(one, target=STORED) if changes and not kept and not one.cycles else one
+
+
+def _surely(one: Chain, figure: Figure, alone: float, back: float) -> bool:
+    """Say whether a chain binds for sure: all else takes less, what carries its result, too."""
+    adds = figure.cycles / one.copies - back > 1 - _WHOLE
+    return adds and _binds(one, figure, alone + one.others)
+
+
+def _binds(one: Chain, figure: Figure, free: float) -> bool:
+    """Say whether a chain takes clearly longer than a copy of its kernel does without it."""
+    return free <= _APART * figure.cycles / one.copies - _WHOLE
+
+
+def _latency(one: Chain, figure: Figure, free: Figure | None, back: float) -> Latency:
+    cycles, error = figure.cycles / one.copies, figure.uncertainty / one.copies
+    measured = cycles - back
+    names = (one.source.label, one.target.label)
+    if one.target.kind == "flags" != one.source.kind and figure and measured < _LEAST:
+        why = "it does not write the flag that carries its result back"
+        return Latency(*names, 0, float("nan"), 0.0, refused=why)
+    if not figure or measured != measured:
+        why = figure.refused or "what carries its result back is not known"
+        return Latency(*names, 0, float("nan"), 0.0, refused=why)
+    whole = abs(measured - round(measured)) <= max(_WHOLE, 3 * error)
+    slower = free is None or (bool(free) and _binds(one, figure, free.cycles / one.copies))
+    bound = not whole or not slower
+    value = round(measured) if whole else int(measured + _UP * (slower and not back))
+    return Latency(*names, max(value, 0), measured, error, bound)
+
+
+_POWERS = range(7, 16)  # of two, around which constants are tried
+_ADDITIONS = 8  # additions of a kernel
+_RENAMED_ADDITION = 0.7  # cycles
+_TRIED_CONSTANTS = (1, *(n for power in _POWERS for n in ((1 << power) - 1, 1 << power)))
+_MORE_THAN_TRIED = 1 << 16
+NO_CONSTANT = 0
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The largest constant tried that rename adds, NONE where it adds none."""
+
+    limit: int
+    said: str
+
+
+def renamed_constants(laboratory: Laboratory, form: Form | None) -> Constants:
+    """Return the constants that rename adds; form adds any, none stands for no such form."""
+    if form is None:
+        return Constants(NO_CONSTANT, "")
+    register = form.kit.POOLS["gpr"].back[0]
+    asked = [
+        [form.encode({"0": register, "i": sign * n}) for sign in (1, -1)] * (_ADDITIONS // 2)
+        for n in _TRIED_CONSTANTS
+    ]
+    answers = zip(_TRIED_CONSTANTS, laboratory.time(asked), strict=True)
+    known = {n: figure.cycles / _ADDITIONS for n, figure in answers if figure}
+    slow = min(
+        (n for n, cycles in known.items() if cycles >= _RENAMED_ADDITION), default=_MORE_THAN_TRIED
+    )
+    limit = max((n for n in known if n < slow), default=NO_CONSTANT)
+    if not limit:
+        return Constants(NO_CONSTANT, "")
+    said = f"{known[1]:.2f} cycles for each addition of 1"
+    return Constants(limit, said + (f", {known[slow]:.2f} of {slow}" if slow in known else ""))
+
+
+def computed_latencies(
+    latencies: Mapping[str, Sequence[Latency]], constants: Constants, names: Sequence[str]
+) -> dict[str, Sequence[Latency]]:
+    """Return latencies with those that additions of these names have where a unit does them."""
+    out = dict(latencies)
+    if constants.limit:
+        for name in names:
+            out[name] = [_of_a_unit(one) for one in latencies.get(name, ())]
+    return out
+
+
+def _of_a_unit(latency: Latency) -> Latency:
+    return latency if latency.refused else replace(latency, cycles=1, bound=False)
+
+
+_WAITS_FOR_ITSELF = 0.9  # of the latency: what takes as long waits
+_AS_FAST_AS_DISPATCH = 1.08  # times the cycles of dispatch: what takes no longer needs no port
+
+
+@dataclass(frozen=True)
+class Idiom:
+    """What such an instruction takes, in cycles, and whether it needs a port."""
+
+    figure: Figure
+    port: bool
+
+
+def zero_idioms(
+    laboratory: Laboratory,
+    forms: Sequence[Form],
+    latencies: Mapping[str, Sequence[Latency]],
+    width: int,
+) -> dict[str, Idiom]:
+    """Return the forms that wait for nothing so, by their names."""
+    some = [form for form in forms if _may_be_idiom(form) and _least_latency(latencies[form.name])]
+    figures = laboratory.time([[_of_one_register(form)] for form in some])
+    return {
+        form.name: Idiom(figure, figure.cycles > _AS_FAST_AS_DISPATCH / width)
+        for form, figure in zip(some, figures, strict=True)
+        if figure and figure.cycles < _WAITS_FOR_ITSELF * _least_latency(latencies[form.name])
+    }
+
+
+def _may_be_idiom(form: Form) -> bool:
+    """Say whether all operands can be one register, in a form that may be an idiom then."""
+    kinds = {(one.kind, one.bits) for one in form.chosen}
+    return (
+        form.mnemonic in form.kit.IDIOMS
+        and form.memory is None
+        and len(form.chosen) > 1
+        and len(kinds) == 1
+    )
+
+
+def _least_latency(latencies: Sequence[Latency]) -> int:
+    """Return the least latency to the result, 0 where it is not known."""
+    return min((one.cycles for one in latencies if one.plain and one.target == "0"), default=0)
+
+
+def _of_one_register(form: Form) -> bytes:
+    register = form.kit.POOLS[form.chosen[0].kind].back[0]
+    return form.encode({one.label: register for one in form.chosen})

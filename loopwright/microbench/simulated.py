@@ -1,0 +1,188 @@
+"""Simulated oracles: a core of models/ with noise, or the texts of a candidate core.
+
+Loops whose code alone does not say what their iterations do, on a core of the simulator.
+
+A core of the simulator in the place of hardware, with noise as the harness has it.
+
+What was learned of a machine, in its place.
+"""
+
+import hashlib
+import random
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from loopwright import paths
+from loopwright.code import binding, decode
+from loopwright.code.instructions import Flow
+from loopwright.cores import microarchs
+from loopwright.errors import InputError, unknown
+from loopwright.microbench.oracle import Oracle, Run, Timing, Trial, by_notion
+from loopwright.predicting.forms import TABLE
+
+if TYPE_CHECKING:
+    from loopwright_pipeline import Core
+
+
+_NOWHERE = -1  # the address of what is not accessed
+# What predicts branches remembers one, so that it is wrong where ways are balanced.
+_FORGETS = {"mispredict.history": "1"}
+
+
+class Iterations:
+    """Predicts such loops as calls, whose steps are the instructions that are executed."""
+
+    def __init__(self, isa: str, toml: str, table: str, settings: Mapping[str, str]) -> None:
+        """Take the texts of a core, and parameters that replace its own."""
+        self._isa, self._texts, self._settings = isa, (toml, table), settings
+
+    @cached_property
+    def _core(self) -> "Core":
+        return binding.core(*self._texts, {**self._settings, **_FORGETS})
+
+    def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
+        """Return the cycles of an iteration of each, or why there are none."""
+        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
+        out = []
+        for (_, run), row in zip(trials, self._core.calls(asked) if asked else (), strict=True):
+            cycles = row.get("mispredicted")
+            if isinstance(cycles, float):
+                out.append(Timing(cycles / len(run.ways)))
+            else:
+                out.append(Timing(None, refused=str(row["error"])))
+        return out
+
+
+def _steps(isa: str, code: bytes, run: Run) -> bytes:
+    """Return the steps of all iterations."""
+    return b"".join(_executed(isa, code, run))
+
+
+def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
+    body = {one.address: one for one in decode.decode(isa, code)}
+    for ways in run.ways:
+        left = iter(ways)
+        at = 0
+        while at in body:
+            one = body[at]
+            load = run.load if one.read_bytes else _NOWHERE
+            store = run.store if one.written_bytes else _NOWHERE
+            yield struct.pack("<IIqq", at, run.repeats if one.string else 1, load, store)
+            target = one.target if one.flow is Flow.BRANCH else None
+            if target is not None and target >= one.end and next(left, False):
+                at = target
+            else:
+                at = one.end
+
+
+NOISE = 0.003  # relative, one standard deviation: two runs of the harness differ by as much
+REFUSED = 0.01  # share of tries that the harness gives up, for interrupts
+_DISTURBED = "disturbed: too few samples were accepted"
+
+
+class Simulated:
+    """A known core behind the interface that hardware has.
+
+    Noise is drawn from the seed, the trial and how often it was tried, so that the order of
+    trials changes nothing.
+    """
+
+    def __init__(
+        self,
+        core: str,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        noise: float = NOISE,
+        seed: int = 1,
+    ) -> None:
+        """Take a core of models/ and parameters that replace its own, by dotted name."""
+        known = microarchs.load(core)
+        self.isa = known.isa
+        self.name = f"simulated:{core}"
+        self.features = known.features
+        self.host: Mapping[str, Any] = {}
+        self._noise, self._seed = noise, seed
+        self._tries: Counter[str] = Counter()
+        settings = {name: str(value) for name, value in (overrides or {}).items()}
+        allowed = [*binding.parameters(), "front_end"]
+        for name in settings:
+            if name not in allowed:
+                raise unknown("parameter", name, allowed)
+        folder = paths.models_root() / core
+        try:
+            toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
+            self._core = binding.core(toml, table, settings)
+            self._iterations = Iterations(self.isa, toml, table, settings)
+        except FileNotFoundError:
+            raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
+        except ValueError as error:
+            raise InputError(f"simulated:{core}: {error}") from None
+        said = repr((binding.version(), toml, table, sorted(settings.items()), noise, seed))
+        self.fingerprint = f"{self.name} {hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Simulate each trial; one that the core has no figures for is refused for good."""
+        exact = answers(self._core, trials, self._iterations)
+        return [self._timing(*pair) for pair in zip(trials, exact, strict=True)]
+
+    def _timing(self, trial: Trial, exact: Timing) -> Timing:
+        cycles = exact.cycles
+        if cycles is None:
+            return exact
+        if not self._noise:
+            return Timing(cycles, 1e-4 * cycles)
+        self._tries[trial.key] += 1
+        said = f"{self._seed} {trial.key} {self._tries[trial.key]}"
+        draw = random.Random(hashlib.sha256(said.encode()).digest())
+        if draw.random() < REFUSED:
+            return Timing(None, refused=_DISTURBED, passing=True)
+        return Timing(cycles * (1 + draw.gauss(0, self._noise)), self._noise * cycles)
+
+
+def answers(
+    core: "Core", trials: Sequence[Trial], iterations: Iterations | None = None
+) -> list[Timing]:
+    """Return what a core of the simulator takes for each trial, or why it has no figure.
+
+    iterations has the same core, for trials that say what their iterations do.
+    """
+    out = [Timing(None)] * len(trials)
+    runs = {n: (t, t.run) for n, t in enumerate(trials) if iterations and t.run}
+    for notion, chosen in by_notion(trials):
+        plain = [n for n in chosen if n not in runs]
+        asked = [(trials[n].code, trials[n].offset) for n in plain]
+        rows = core.predict(asked, notion=notion, bottleneck=False)
+        for n, row in zip(plain, rows, strict=True):
+            cycles = row["cycles"]
+            known = isinstance(cycles, float)
+            out[n] = Timing(cycles) if known else Timing(None, refused=str(row["error"]))
+    if iterations and runs:
+        for n, timing in zip(runs, iterations.measure(list(runs.values())), strict=True):
+            out[n] = timing
+    return out
+
+
+class CandidateCore:
+    """A core by the texts of its files; the simulator answers, without noise."""
+
+    def __init__(
+        self,
+        machine: Oracle,
+        toml: str,
+        table: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the texts of what was learned of a machine, and parameters that replace its own."""
+        self.isa, self.name, self.features = machine.isa, machine.name, machine.features
+        self.host = machine.host
+        self.fingerprint = machine.fingerprint
+        given = dict(settings or {})
+        self._core = binding.core(toml, table, given)
+        self._iterations = Iterations(self.isa, toml, table, given)
+
+    def measure(self, trials: Sequence[Trial]) -> list[Timing]:
+        """Simulate each trial."""
+        return answers(self._core, trials, self._iterations)

@@ -1,0 +1,262 @@
+"""Window sizes: reorder buffer, scheduler, queues and register files; retirement width.
+
+Retirement: how many instructions leave the reorder buffer in a cycle.
+
+Asked: how fast what is done leaves, once what it waited behind is done. Kernel: the iteration of a
+loop is a slow chain, n instructions that do nothing, which are done long before it, and a fence,
+which waits until all before it has left. Answer: by how many cycles an iteration is longer for each
+of the n; none where a fence does not wait for that.
+
+Windows: how many instructions a core holds at once, by what of it they take.
+
+Asked: how many fit into the shadow of a slow chain (module shadow). Fillers choose the window: what
+does nothing fills the reorder buffer, what waits for the chain the scheduler, stores their queue,
+loads theirs, what writes registers the register file. Answer: what fits at most. Every filler takes
+a place of the reorder buffer, too: where that is full first, the window is at least so large.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from loopwright.microbench import dispatch_width, form_instances, window_size
+from loopwright.microbench.dispatch_width import Steps, Width
+from loopwright.microbench.forms import Form, Kit
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.window_size import Chain, Corner, Filler, Shadow
+
+_MOST_RETIRED = 200  # instructions
+_LESS_THAN_BUFFER = 24  # than the reorder buffer holds
+_ITERATIONS = 10
+_CHAIN_CYCLES = 0.5  # cycles of the chain for each instruction: dispatch is quicker
+
+
+def measure_retirement(
+    laboratory: Laboratory, chain: Chain, filler: bytes, width: int, buffer: int
+) -> tuple[float, float] | None:
+    """Return how many fillers in a reorder buffer retire in a cycle, and the uncertainty.
+
+    None where that is not seen.
+    """
+    kit = laboratory.kit
+    most = min(_MOST_RETIRED, buffer - _LESS_THAN_BUFFER)
+    if not kit.FENCE or most < _ITERATIONS:
+        return None
+    links = int(most * _CHAIN_CYCLES // chain.cycles) + 1
+    numbers = [most * k // _ITERATIONS for k in range(1, _ITERATIONS + 1)]
+    before = chain.start + chain.link * links + chain.last
+    figures = laboratory.turns([before + filler * n + kit.FENCE for n in numbers])
+    timed = [(n, figure) for n, figure in zip(numbers, figures, strict=True) if figure]
+    if len(timed) < _ITERATIONS // 2:
+        return None
+    counts = [n for n, _ in timed]
+    slope, _ = np.polyfit(counts, [figure.cycles for _, figure in timed], 1)
+    doubt = max(figure.uncertainty for _, figure in timed) / (np.std(counts) * len(counts) ** 0.5)
+    if slope <= _SURE * doubt:
+        return None
+    rate = float(1 / slope)
+    error = float(rate * rate * doubt)
+    return (rate, error) if rate + _SURE * error > width - 0.5 else None
+
+
+BUFFER, SCHEDULER, STORES = "reorder buffer", "scheduler", "store queue"
+RETIRED, BURST = "retired a cycle", "dispatched a cycle"
+_SURE = 3.0  # standard deviations
+_UNIFIED = 3  # entries by which schedulers that are one may seem to differ
+_MOST_ENDS, _PAIRS = 2, 3  # places of the end of a loop; copies of it among fillers
+_TOLD = 2  # entries by which one way to rename explains corners better than another
+_ASTRAY = 1  # entries by which corners may miss where whole groups explain them
+_PLAIN, _DRAIN = (
+    2.0,
+    4.0,
+)  # times as long as loads, or stores, that are written behind it, a chain lasts
+
+
+@dataclass(frozen=True)
+class Window:
+    """How many a window holds, or how many leave it in a cycle.
+
+    value is the likeliest of low to high. note says what that rests on; least that it holds no
+    fewer, as no end of it was seen.
+    """
+
+    value: int
+    low: int
+    high: int
+    note: str
+    least: bool = False
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows by their names; whole_groups: whether rename waits for room for a whole group.
+
+    That is None where it is not known.
+    """
+
+    found: Mapping[str, Window]
+    whole_groups: bool | None = None
+
+
+def measure(laboratory: Laboratory, forms: Mapping[str, Form], width: Width) -> Windows:
+    """Return the windows that the machine shows; forms are those that are learned, by name."""
+    chain = window_size.chain(laboratory)
+    if chain is None:
+        return Windows({})
+    shaded = Shadow(laboratory, chain, _MOST_ENDS)
+    kit = laboratory.kit
+    idle = dispatch_width.idle(kit, width)
+    found = _burst(dispatch_width.measure_burst(laboratory, chain, idle))
+    plain = Filler([idle])
+    (corner,) = shaded.corners([plain])
+    few, most = _ends(shaded, kit, plain, corner)
+    buffer = _window(corner, (shaded.places(0) - _MOST_ENDS + few, most - few), "that do nothing")
+    if buffer is None:
+        return Windows(found)
+    shaded = Shadow(laboratory, chain, few)
+    found[BUFFER] = buffer
+    rate = measure_retirement(laboratory, chain, idle, width.instructions, buffer.low)
+    if rate:
+        found[RETIRED] = _rate(*rate)
+    group = max(width.instructions, found[BURST].value if BURST in found else 0)
+    entries, whole = _scheduler(shaded, kit, group, buffer)
+    if entries:
+        found[SCHEDULER] = entries
+    others = _others(kit, forms)
+    corners = shaded.corners([filler for _, filler in others.values()])
+    for (name, (what, _)), corner in zip(others.items(), corners, strict=True):
+        one = _bound(shaded, corner, buffer, 0) or _window(corner, (-1, 0), what)
+        if one:
+            found[name] = one
+    return Windows(found, whole)
+
+
+def _burst(steps: Steps | None) -> dict[str, Window]:
+    """Return what is dispatched in a cycle behind a fence, by its name; nothing where not seen."""
+    if steps is None:
+        return {}
+    width = steps.width
+    said = f"each {width} instructions before a chain and a fence take a cycle, "
+    said += f"to {steps.off:.2f} cycles"
+    return {BURST: Window(width, width, width, said)}
+
+
+def _rate(rate: float, error: float) -> Window:
+    """Return what retires in a cycle, as whole numbers."""
+    low, high = (round(rate + far * error) for far in (-_SURE, _SURE))
+    note = f"{low} to {high}, " if low < high else ""
+    said = f"{note}{rate:.2f} +- {error:.2f} a cycle behind a chain, before a fence"
+    return Window(round(rate), low, high, said)
+
+
+def _ends(shaded: Shadow, kit: Kit, plain: Filler, known: Corner) -> tuple[int, int]:
+    """Return the places of the loop's counter and branch, least and most.
+
+    The same pairs among the fillers, not taken, leave room for as many more as they are fused.
+    """
+    closing = next(branch for branch in kit.BRANCHES if branch.kind == "z")
+    if known.at is None:
+        return 1, _MOST_ENDS
+    (pairs,) = shaded.near([replace(plain, lead=[kit.COUNT, closing.code] * _PAIRS)], known)
+    if pairs.at is None:
+        return 1, _MOST_ENDS
+    return (1, 1) if pairs.at - known.at > _PAIRS / 2 else (_MOST_ENDS, _MOST_ENDS)
+
+
+def _window(corner: Corner, more: tuple[int, int], what: str) -> Window | None:
+    """Return the window that a corner shows; None without an answer.
+
+    It is larger than the corner by more, of which the second part is not sure.
+    """
+    sure, doubt = more
+    if corner.at is None:
+        if not corner.unseen:
+            return None
+        least = corner.most + sure
+        note = f"at least: {corner.most} instructions {what}, as many as a loop takes, fit"
+        return Window(least, least, least, note, least=True)
+    low, high = corner.low + sure, corner.high + sure + doubt
+    note = f"{low} to {high}, " if low < high else ""
+    return Window(corner.at + sure, low, high, f"{note}{corner.at} instructions {what}")
+
+
+def _bound(shaded: Shadow, corner: Corner, buffer: Window, pad: int) -> Window | None:
+    """Return what is known of a window that may be no smaller than the reorder buffer."""
+    if corner.at is None or shaded.places(corner.high) + pad < buffer.low:
+        return None
+    least = corner.low - 1
+    note = f"at least: {corner.at} instructions fill the reorder buffer first"
+    return Window(least, least, least, note, least=True)
+
+
+def _scheduler(
+    shaded: Shadow, kit: Kit, width: int, buffer: Window
+) -> tuple[Window | None, bool | None]:
+    """Return the entries of the scheduler, and whether rename waits for room for a whole group."""
+    kinds = {name: replace(one, whole=width) for name, one in window_size.waiting(kit).items()}
+    corners = dict(zip(kinds, shaded.corners(list(kinds.values())), strict=True))
+    seen = {name: one.at for name, one in corners.items() if one.at is not None}
+    bounds = {name: _bound(shaded, one, buffer, width) for name, one in corners.items()}
+    bounds |= {n: _window(one, (0, 0), "that wait") for n, one in corners.items() if one.at is None}
+    name = next(iter(corners))
+    if name not in seen or bounds[name]:
+        return max(filter(None, bounds.values()), key=lambda one: one.low, default=None), None
+    said = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
+    most = max(seen, key=lambda kind: seen[kind])
+    if seen[most] > seen[name] + _UNIFIED:
+        return _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}"), None
+    before = [replace(kinds[name], first=first) for first in range(1, width)]
+    behind = dict(enumerate([corners[name], *shaded.near(before, corners[name])]))
+    return _entries(
+        {n: one for n, one in behind.items() if one.at is not None}, width, said, shaded.sharp
+    )
+
+
+def _entries(
+    corners: Mapping[int, Corner], width: int, said: str, sharp: bool
+) -> tuple[Window, bool | None]:
+    """Return entries by how many fillers of its group are renamed before the next chain.
+
+    A core that waits for room for a whole group has to have room for it behind the fillers that are
+    renamed before: its corners follow them. On others they do not, but that the branch of the loop
+    is in the way of a chain that follows it; that says little where the chain is not sharp.
+    """
+    at = {first: one.at or 0 for first, one in corners.items()}
+    apart = [n for first, n in at.items() if first or len(at) == 1]
+    groups = [n + width - 1 - (f if f < width - 1 else 0) for f, n in at.items()]
+    less = _spread(apart) - _spread(groups)
+    whole = None if abs(less) < _TOLD or (less < 0 and not sharp) else less > 0
+    if _spread(groups if whole else apart) > (_ASTRAY if whole else 0):
+        whole = None  # Neither explains them, as where what delivers code is slower than rename.
+    some = {True: groups, False: apart, None: [*apart, *groups]}[whole]
+    low, high = min(some), max(some)
+    note = f"{low} to {high}, " if low < high else ""
+    value = _middle(groups if less > 0 else apart)
+    return Window(value, low, high, f"{note}of what waits: {said}"), whole
+
+
+def _middle(some: Sequence[int]) -> int:
+    return sorted(some)[len(some) // 2]
+
+
+def _spread(some: Sequence[int]) -> int:
+    return sum(abs(n - _middle(some)) for n in some)
+
+
+def _others(kit: Kit, forms: Mapping[str, Form]) -> Mapping[str, tuple[str, Filler]]:
+    """Return what fills other windows, by their names, and what is said of it."""
+    out = {}
+    for name, what, wanted, more in (
+        (STORES, "that store", kit.STORE, _DRAIN),
+        ("load queue", "that load", kit.LOAD, _PLAIN),
+    ):
+        if wanted in forms:
+            form = forms[wanted]
+            code = form.encode({**form_instances.registers(form, {}), "disp": 0})
+            out[name] = what, Filler([code], more=more)
+    for kind, name in (("gpr", "general registers"), ("vector", "vector registers")):
+        pool = kit.POOLS[kind]
+        codes = [kit.carry(kind, kind, pool.constant[0], to) for to in pool.own]
+        out[name] = "that write one", Filler(codes)
+    return out

@@ -1,0 +1,335 @@
+"""Forms of x86-64, from iced-x86's tables, and their encoding.
+
+Instructions of x86-64 forms: encoded with chosen registers, and what they read and write.
+
+Forms of x86-64, from iced-x86's tables: of registers, and with an operand in memory.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import iced_x86 as iced
+
+from loopwright.code import binding
+from loopwright.code.decode import READS, WRITES
+from loopwright.code.outline import Outline, outlines
+from loopwright.microbench import x86_kit
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Memory, Operand
+
+_GPR = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{n}" for n in range(8, 16)))
+_NAMES = {
+    64: _GPR,
+    32: ("EAX", "ECX", "EDX", "EBX", "ESP", "EBP", "ESI", "EDI", *(f"R{n}D" for n in range(8, 16))),
+    16: ("AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", *(f"R{n}W" for n in range(8, 16))),
+    8: ("AL", "CL", "DL", "BL", "SPL", "BPL", "SIL", "DIL", *(f"R{n}L" for n in range(8, 16))),
+    128: tuple(f"XMM{n}" for n in range(16)),
+    256: tuple(f"YMM{n}" for n in range(16)),
+}
+_BITS = {"R8": 8, "R16": 16, "R32": 32, "R64": 64, "XMM": 128, "YMM": 256}
+_FIXED = {"AL": (8, 0), "AX": (16, 0), "EAX": (32, 0), "RAX": (64, 0), "CL": (8, 1), "DX": (16, 2)}
+_CL = 1
+_IMMEDIATE = {
+    "IMM8": (iced.OpKind.IMMEDIATE8, 5),
+    "IMM8_CONST_1": (iced.OpKind.IMMEDIATE8, 1),
+    "IMM8SEX16": (iced.OpKind.IMMEDIATE8TO16, 5),
+    "IMM8SEX32": (iced.OpKind.IMMEDIATE8TO32, 5),
+    "IMM8SEX64": (iced.OpKind.IMMEDIATE8TO64, 5),
+    "IMM16": (iced.OpKind.IMMEDIATE16, 0x1235),
+    "IMM32": (iced.OpKind.IMMEDIATE32, 0x12345675),
+    "IMM32SEX64": (iced.OpKind.IMMEDIATE32TO64, 0x12345675),
+    "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
+}
+_MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
+NO_BASE = -1  # the number of a base that there is not
+SCALE = "scale"  # of the index
+CONSTANT = "i"  # the value of a constant
+_ADDRESS = 14  # register where none is given
+_SHORT = range(-128, 128)
+_WORD = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operand of an opcode: "register", "fixed", "immediate" or "memory".
+
+    size is its bits, or the kind of an immediate; value the number of a fixed register, or that of
+    an immediate.
+    """
+
+    what: str
+    size: Any = 0
+    value: int = 0
+
+
+@cache
+def _kinds() -> dict[int, str]:
+    found = vars(iced.OpCodeOperandKind).items()
+    return {value: name for name, value in found if name.isupper()}
+
+
+def plan(info: iced.OpCodeInfo, *, memory: bool) -> list[Part] | None:
+    """Return the operands of an opcode, with memory where it can have it or without any.
+
+    None where it has no such form.
+    """
+    out: list[Part] = []
+    for kind in (_kinds()[info.op_kind(n)] for n in range(info.op_count)):
+        stem = kind.partition("_")[0]
+        if memory and kind in _MEMORY:
+            out.append(Part("memory"))
+        elif kind in _IMMEDIATE:
+            out.append(Part("immediate", *_IMMEDIATE[kind]))
+        elif kind in _FIXED:
+            out.append(Part("fixed", *_FIXED[kind]))
+        elif stem in _BITS:
+            out.append(Part("register", _BITS[stem]))
+        else:
+            return None
+    return out if memory == any(part.what == "memory" for part in out) else None
+
+
+def instruction(
+    code: "iced.Code_", parts: Sequence[Part], registers: Mapping[str, int]
+) -> iced.Instruction:
+    """Return an instruction; registers has the number of each by its operand's label."""
+    ins = iced.Instruction()
+    ins.code = code
+    for n, part in enumerate(parts):
+        if part.what == "immediate":
+            ins.set_op_kind(n, part.size)
+            ins.set_immediate_u64(n, registers.get(CONSTANT, part.value) & _WORD)
+        elif part.what == "memory":
+            ins.set_op_kind(n, iced.OpKind.MEMORY)
+            _address(ins, registers)
+        else:
+            number = part.value if part.what == "fixed" else registers[str(n)]
+            ins.set_op_kind(n, iced.OpKind.REGISTER)
+            ins.set_op_register(n, getattr(iced.Register, _NAMES[part.size][number]))
+    return ins
+
+
+def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
+    base = registers.get(BASE, _ADDRESS)
+    displacement = registers.get(DISPLACEMENT, 0)
+    if base != NO_BASE:
+        ins.memory_base = getattr(iced.Register, _GPR[base])
+    if INDEX in registers:
+        ins.memory_index = getattr(iced.Register, _GPR[registers[INDEX]])
+        ins.memory_index_scale = registers.get(SCALE, 1)
+    ins.memory_displacement = displacement & _WORD
+    short = displacement in _SHORT and base != NO_BASE
+    ins.memory_displ_size = (1 if short else 8) if displacement else 0
+
+
+def encoded(ins: iced.Instruction) -> bytes:
+    """Return the bytes of an instruction; ValueError where it has none."""
+    encoder = iced.Encoder(64)
+    encoder.encode(ins, 0)
+    return bytes(encoder.take_buffer())
+
+
+def operands_of(
+    ins: iced.Instruction, parts: Sequence[Part], registers: Mapping[str, int]
+) -> Iterator[Operand]:
+    """Yield what it reads and writes: operands, an address, other registers, the flags."""
+    info = iced.InstructionInfoFactory().info(ins)
+    seen = set()
+    for n, part in enumerate(parts):
+        if part.what in ("immediate", "memory"):
+            continue
+        access = info.op_access(n)
+        kind = "vector" if part.size >= 128 else "gpr"
+        fixed = part.value if part.what == "fixed" else None
+        seen.add((kind, registers[str(n)] if fixed is None else fixed))
+        # What may not be written, or not in all bits, is left as it was.
+        part_alone = access in WRITES and (part.size < 32 or access == iced.OpAccess.COND_WRITE)
+        yield Operand(
+            str(n), kind, part.size, access in READS or part_alone, access in WRITES, fixed
+        )
+    if any(part.what == "memory" for part in parts):
+        if registers[BASE] != NO_BASE:
+            seen.add(("gpr", registers[BASE]))
+            yield Operand(BASE, "gpr", 64, read=True, written=False)
+        if INDEX in registers:
+            seen.add(("gpr", registers[INDEX]))
+            yield Operand(INDEX, "gpr", 64, read=True, written=False)
+    implied: dict[tuple[str, int], tuple[bool, bool]] = {}
+    for use in info.used_registers():
+        number = _number(use.register)
+        kind = "vector" if iced.RegisterExt.is_vector_register(use.register) else "gpr"
+        if number is None or (kind, number) in seen:
+            continue
+        reads, writes = implied.get((kind, number), (False, False))
+        implied[kind, number] = reads or use.access in READS, writes or use.access in WRITES
+    for (kind, number), (reads, writes) in implied.items():
+        label = _GPR[number].lower() if kind == "gpr" else f"xmm{number}"
+        yield Operand(label, kind, 64 if kind == "gpr" else 128, reads, writes, number)
+    if ins.rflags_read or ins.rflags_modified:
+        # A shift by cl leaves the flags as they were where cl is 0.
+        by_cl = any(part.what == "fixed" and part.value == _CL for part in parts)
+        yield Operand("f", "flags", 0, bool(ins.rflags_read) or by_cl, bool(ins.rflags_modified))
+
+
+def accessed(ins: iced.Instruction) -> Memory | None:
+    """Return what an instruction accesses in memory; None where it computes an address alone."""
+    used = iced.InstructionInfoFactory().info(ins).used_memory()
+    bits = max((8 * iced.MemorySizeExt.size(one.memory_size) for one in used), default=0)
+    reads = any(one.access in READS for one in used)
+    writes = any(one.access in WRITES for one in used)
+    return Memory(bits, reads, writes) if reads or writes else None
+
+
+def _number(register: "iced.Register_") -> int | None:
+    full = iced.RegisterExt.full_register(register)
+    if iced.RegisterExt.is_gpr(full) or iced.RegisterExt.is_vector_register(full):
+        return int(iced.RegisterExt.number(full))
+    return None
+
+
+# Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both,
+# and those two without base.
+_ADDRESSES: Sequence[Mapping[str, int]] = (
+    {},
+    {DISPLACEMENT: 5},
+    {INDEX: 7},
+    {INDEX: 7, DISPLACEMENT: 5},
+    {INDEX: 7, SCALE: 4},
+    {INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
+    {BASE: NO_BASE, INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
+)
+_OLD = {
+    iced.CpuidFeature.FPU,
+    iced.CpuidFeature.FPU287,
+    iced.CpuidFeature.FPU387,
+    iced.CpuidFeature.FPU387SL_ONLY,
+    iced.CpuidFeature.MMX,
+    iced.CpuidFeature.RTM,
+    iced.CpuidFeature.HLE_OR_RTM,
+    iced.CpuidFeature.FSGSBASE,
+    iced.CpuidFeature.CET_SS,
+    iced.CpuidFeature.CET_IBT,
+    iced.CpuidFeature.MONITORX,
+    iced.CpuidFeature.MONITOR,
+    iced.CpuidFeature.RDPRU,
+    iced.CpuidFeature.RDPID,
+    iced.CpuidFeature.RDRAND,
+    iced.CpuidFeature.RDSEED,
+    iced.CpuidFeature.RDTSCP,
+    iced.CpuidFeature.TSC,
+    iced.CpuidFeature.RDPMC,
+    iced.CpuidFeature.SMX,
+    iced.CpuidFeature.XSAVE,
+    iced.CpuidFeature.PAUSE,
+}
+# What computes in registers that it does not name.
+_IMPLIED = {
+    iced.Mnemonic.CBW, iced.Mnemonic.CWDE, iced.Mnemonic.CDQE,
+    iced.Mnemonic.CWD, iced.Mnemonic.CDQ, iced.Mnemonic.CQO,
+    iced.Mnemonic.CLC, iced.Mnemonic.STC, iced.Mnemonic.CMC,
+}  # fmt: skip
+_ORDERS = {iced.Mnemonic.SFENCE, iced.Mnemonic.LFENCE, iced.Mnemonic.MFENCE}
+_SEGMENTS = {iced.Mnemonic.LSS, iced.Mnemonic.LFS, iced.Mnemonic.LGS}
+_PAST_CACHE = ("MOVNT", "PREFETCH", "CLFLUSH", "CLWB", "CLDEMOTE", "MASKMOV", "MOVDIR")
+_STEP = (iced.EncodingKind.LEGACY, iced.EncodingKind.VEX)
+
+
+def forms(features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
+    """Return the forms that a core of these features has (None: any), and why others are not.
+
+    Of those with one name, the first encoding is taken; each opcode has a form of registers, one
+    with memory, or both. Left out are, by their opcodes: what branches, serialises, needs
+    privilege, repeats, uses the stack or goes past the cache; x87, MMX and AVX-512; gathers.
+    """
+    chosen: dict[str, Form] = {}
+    left: dict[str, str] = {}
+    codes = sorted({v for n, v in vars(iced.Code).items() if n.isupper()})
+    for code in codes:
+        info = iced.OpCodeInfo(code)
+        if not info.is_instruction or not info.mode64 or info.encoding not in _STEP:
+            continue
+        if why := _unfit(info):
+            left[info.instruction_string] = why
+            continue
+        found = list(_forms(code, info))
+        if not found:
+            left[info.instruction_string] = "operands that cannot be chosen"
+        for form in found:
+            if features is None or not form.needs - features:
+                chosen.setdefault(form.name, form)
+    return list(chosen.values()), left
+
+
+def _unfit(info: iced.OpCodeInfo) -> str:
+    """Say why no experiment is done with an opcode, or nothing."""
+    sample = iced.Instruction()
+    sample.code = info.code
+    if sample.flow_control != iced.FlowControl.NEXT:
+        return "branches"
+    if info.is_privileged or info.must_be_cpl0 or info.may_require_cpl0 or info.is_input_output:
+        return "needs privilege"
+    if info.is_serializing_intel or info.is_serializing_amd or info.intel_may_vm_exit:
+        return "serialises or leaves the guest"
+    if info.is_stack_instruction:
+        return "uses the stack"
+    if info.is_save_restore or sample.is_string_instruction:
+        return "saves state or repeats"
+    if _OLD & set(sample.cpuid_features()):
+        return "x87, MMX or system state"
+    if info.mnemonic in _SEGMENTS:
+        return "loads a segment"
+    if info.mnemonic in _ORDERS:
+        return "orders memory accesses"
+    if _name(info).startswith(_PAST_CACHE):
+        return "goes past the cache"
+    return "reserved" if info.is_reserved_nop else ""
+
+
+def _name(info: iced.OpCodeInfo) -> str:
+    return info.instruction_string.partition(" ")[0].removeprefix("V")
+
+
+def _forms(code: "iced.Code_", info: iced.OpCodeInfo) -> Iterator[Form]:
+    """Yield the forms of an opcode: of registers, with memory, and of address arithmetic."""
+    plain = plan(info, memory=False)
+    of_registers = _form(code, plain or []) if plain or info.mnemonic in _IMPLIED else None
+    if of_registers:
+        yield of_registers
+    parts = plan(info, memory=True)
+    if not parts:
+        return
+    if info.mnemonic == iced.Mnemonic.LEA:
+        for address in _ADDRESSES:
+            if form := _form(code, parts, address):
+                yield form
+        return
+    form = _form(code, parts)
+    named = any(part.what in ("register", "fixed") for part in parts)
+    if form and form.memory and (of_registers or named):
+        yield replace(form, twin=of_registers.name if of_registers else "")
+
+
+def _form(
+    code: "iced.Code_", parts: Sequence[Part], address: Mapping[str, int] | None = None
+) -> Form | None:
+    """Return the form of an opcode with such operands, None where it has no name in the tables."""
+    at = dict(address or {})
+
+    def encode(registers: Mapping[str, int]) -> bytes:
+        return encoded(instruction(code, parts, {**at, **registers}))
+
+    registers = {str(n): 8 + n for n, part in enumerate(parts) if part.what == "register"}
+    registers |= {BASE: 6, **at}
+    try:
+        text = encode(registers)
+    except ValueError:
+        return None
+    (names,) = binding.forms("x86_64", [text])
+    (seen,) = outlines("x86_64", [text])
+    if not names or len(names) != 1 or not isinstance(seen, Outline):
+        return None
+    sample = instruction(code, parts, registers)
+    found = tuple(operands_of(sample, parts, registers))
+    memory = accessed(sample)
+    return Form(names[0], found, encode, x86_kit, seen.needs, memory)

@@ -1,0 +1,242 @@
+"""Registers that x86-64 experiments use, and instructions whose part in them is known.
+
+Those of vectors are of AVX, which leave no upper halves as they are: see Form.beside.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import iced_x86 as iced
+
+from loopwright.microbench import forms
+from loopwright.microbench.forms import Branch, Pool, Serial
+
+# rsp and the counter of iterations are left alone; implied registers are no instruction's choice.
+POOLS: Mapping[str, Pool] = {
+    "gpr": Pool((10, 11, 12), (3, 5, 6, 7, 8, 9), (14, 13), back=(8, 9)),
+    "vector": Pool((10, 11, 12), (1, 2, 3, 4, 5, 6, 7, 8, 9), (15, 14, 13), back=(1, 2)),
+}
+BYTES = 0
+DISPATCHED = "loop"  # so that decoded code is held by caches for it
+LOAD, STORE = "mov r64,m64", "mov m64,r64"
+LOADS: Mapping[str, str] = {
+    "load_cycles": LOAD,
+    "load_vector_cycles": "movaps x,m128",
+    "load_256_cycles": "vmovaps y,m256",
+}
+FORWARDS: Mapping[str, tuple[str, str]] = {
+    "indexed": (STORE, LOAD),
+    "8 bits": ("mov m8,r8", "movzx r32,m8"),
+    "16 bits": ("mov m16,r16", "movzx r32,m16"),
+    "32 bits": ("mov m32,r32", "mov r32,m32"),
+    "vector": ("movaps m128,x", "movaps x,m128"),
+    "a part": ("mov m64,r64", "mov r32,m32"),
+    "more than was stored": ("mov m32,r32", "mov r64,m64"),
+}
+ADDITIONS: Sequence[str] = ("add m{0},r{0}", "add m{0},i8")
+UPDATES: Mapping[str, str] = {"64 bits": "add m64,r64", "8 bits": "add m8,r8"}
+ADDED = "add r64,i32"
+RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")
+PUSH, POP = "push r64", "pop r64"
+STACK = 4  # rsp
+_ZEROING = (
+    "pxor", "xorps", "xorpd", "pandn", "andnps", "andnpd",
+    *(f"psub{kind}" for kind in ("b", "w", "d", "q", "sb", "sw", "usb", "usw")),
+    *(f"pcmp{what}{bits}" for what in ("eq", "gt") for bits in "bwdq"),
+)  # fmt: skip
+IDIOMS = frozenset({"xor", "sub", *_ZEROING, *(f"v{name}" for name in _ZEROING)})
+# Branches to what follows them, and their opposites; their kind is what they go by. None of the
+# first ones is taken behind the count of a loop's iterations, which is above zero.
+BRANCHES: Sequence[Branch] = tuple(
+    Branch(kind, f"j{name} rel", f"j{other} rel", bytes((0x0F, code, 0, 0, 0, 0)))
+    for kind, name, other, code in (
+        ("z", "e", "ne", 0x84),
+        ("c", "b", "ae", 0x82),
+        ("o", "o", "no", 0x80),
+        ("s", "s", "ns", 0x88),
+        ("a", "be", "a", 0x86),
+        ("l", "l", "ge", 0x8C),
+        ("l", "le", "g", 0x8E),
+    )
+)
+# rcx is a pointer.
+UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
+JUMP = "jmp rel"
+FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
+FENCE = bytes.fromhex("0faee8")  # lfence
+SERIAL: Mapping[str, Serial] = {
+    "lfence": Serial(FENCE),
+    "mfence": Serial(bytes.fromhex("0faef0")),
+    "sfence": Serial(bytes.fromhex("0faef8")),
+    "pause": Serial(bytes.fromhex("f390")),
+    "rdtsc": Serial(bytes.fromhex("0f31")),
+    "rdtscp": Serial(bytes.fromhex("0f01f9"), needs="rdtscp"),
+    "rdpid": Serial(bytes.fromhex("f30fc7f8"), needs="rdpid"),  # to rax
+    "xgetbv": Serial(bytes.fromhex("0f01d0"), bytes.fromhex("31c9"), "avx"),  # xor ecx, ecx
+    "serialize": Serial(bytes.fromhex("0f01e8"), needs="serialize"),
+    "cpuid": Serial(bytes.fromhex("0fa2"), bytes.fromhex("31c0"), traps=True),  # xor eax, eax
+}
+PRIVILEGED: Sequence[str] = ("stac", "clac", "wrmsr", "swapgs", "invlpg")
+REPEATED: Mapping[str, int] = {"movsb": 1, "movsq": 8, "stosb": 1, "stosq": 8}
+SHORT = bytes.fromhex("90")  # nop
+MOVE = bytes.fromhex("89f3")  # mov ebx, esi
+COUNT = bytes.fromhex("49ffca")  # dec r10, as a loop's iterations are counted
+_REPEATS = {"movsb": "f3a4", "movsq": "f348a5", "stosb": "f3aa", "stosq": "f348ab"}
+_R = iced.Register
+_LOW = (_R.RAX, _R.RCX, _R.RDX, _R.RBX, _R.RSP, _R.RBP, _R.RSI, _R.RDI)
+_R64 = (*_LOW, _R.R8, _R.R9, _R.R10, _R.R11, _R.R12, _R.R13, _R.R14, _R.R15)
+
+
+_NOPS = tuple(
+    bytes.fromhex(code)
+    for code in (
+        "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
+        "0f1f840000000000", "660f1f840000000000",
+    )
+)  # fmt: skip
+
+
+def _encoded(ins: iced.Instruction) -> bytes:
+    encoder = iced.Encoder(64)
+    encoder.encode(ins, 0)
+    return bytes(encoder.take_buffer())
+
+
+def _gpr(number: int) -> "iced.Register_":
+    return _R64[number]
+
+
+def _vector(number: int) -> "iced.Register_":
+    return getattr(_R, f"XMM{number}")  # type: ignore[no-any-return]
+
+
+def nop() -> bytes:
+    """Return an instruction that does nothing, long enough for caches of decoded code."""
+    return bytes.fromhex("0f1f440000")
+
+
+def pad(size: int) -> list[bytes]:
+    """Return as few instructions as do nothing in so many bytes."""
+    out = []
+    while size:
+        out.append(_NOPS[min(size, len(_NOPS)) - 1])
+        size -= len(out[-1])
+    return out
+
+
+def opposite(branch: Branch) -> bytes:
+    """Return the code of a branch's opposite."""
+    return bytes((branch.code[0], branch.code[1] ^ 1, *branch.code[2:]))
+
+
+def set_anew(kind: str, number: int) -> bytes:
+    """Return what gives a register, or the flags, a value that depends on nothing written."""
+    if kind == "flags":
+        source = _gpr(POOLS["gpr"].constant[0])
+        return _encoded(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
+    if kind == "gpr":
+        code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
+        return _encoded(iced.Instruction.create_reg_reg(code, _gpr(number), source))
+    code, source = iced.Code.VEX_VMOVAPS_XMM_XMMM128, _vector(POOLS["vector"].constant[0])
+    return _encoded(iced.Instruction.create_reg_reg(code, _vector(number), source))
+
+
+def carry(source: str, target: str, read: int, write: int) -> bytes:
+    """Return an instruction that makes a value of one kind of a value of another.
+
+    Numbers are of registers; those of flags do not count. What writes a register from flags reads
+    that register, too.
+    """
+    create = iced.Instruction.create_reg_reg
+    code = iced.Code
+    constant = _gpr(POOLS["gpr"].constant[1])
+    if (source, target) == ("gpr", "gpr"):
+        half = iced.RegisterExt.full_register32(_gpr(read))
+        ins = create(code.MOVSXD_R64_RM32, _gpr(write), half)
+    elif (source, target) == ("gpr", "vector"):
+        ins = create(code.VEX_VMOVQ_XMM_RM64, _vector(write), _gpr(read))
+    elif (source, target) == ("vector", "gpr"):
+        ins = create(code.VEX_VMOVQ_RM64_XMM, _gpr(write), _vector(read))
+    elif (source, target) == ("vector", "vector"):
+        ones = _vector(POOLS["vector"].constant[0])
+        ins = iced.Instruction.create_reg_reg_reg(
+            code.VEX_VPAND_XMM_XMM_XMMM128, _vector(write), _vector(read), ones
+        )
+    elif (source, target) == ("gpr", "flags"):
+        ins = create(code.TEST_RM64_R64, _gpr(read), _gpr(read))
+    elif (source, target) == ("flags", "gpr"):
+        ins = create(code.CMOVB_R64_RM64, _gpr(write), constant)
+    else:
+        raise ValueError(f"nothing carries {source} to {target}")
+    return _encoded(ins)
+
+
+def slow(register: int) -> list[bytes]:
+    """Return instructions of one uop that make a vector register wait long for itself."""
+    code, create, one = iced.Code, iced.Instruction, _vector(register)
+    root = create.create_reg_reg(code.VEX_VSQRTPD_XMM_XMMM128, one, one)
+    others = (code.VEX_VDIVPD_XMM_XMM_XMMM128, code.VEX_VMULPD_XMM_XMM_XMMM128)
+    return [
+        _encoded(i) for i in (root, *(create.create_reg_reg_reg(o, *[one] * 3) for o in others))
+    ]
+
+
+def add_with_carry(register: int) -> bytes:
+    """Return an addition to a register that reads the carry and writes it."""
+    source = _gpr(POOLS["gpr"].constant[0])
+    code = iced.Code.ADC_R64_RM64
+    return _encoded(iced.Instruction.create_reg_reg(code, _gpr(register), source))
+
+
+def stacked(source: int, target: int) -> tuple[bytes, bytes]:
+    """Return what moves a register to the stack, and what moves one from it."""
+    create, code = iced.Instruction.create_reg, iced.Code
+    push, pop = create(code.PUSH_R64, _gpr(source)), create(code.POP_R64, _gpr(target))
+    return _encoded(push), _encoded(pop)
+
+
+def stack_moved(by: int) -> bytes:
+    """Return what adds so many bytes to the stack pointer, and moves nothing there."""
+    create = iced.Instruction.create_reg_i32
+    return _encoded(create(iced.Code.ADD_RM64_IMM8, iced.Register.RSP, by))
+
+
+def hold(register: int, on: int) -> list[bytes]:
+    """Return what makes a general-purpose register wait for another, and leaves its value."""
+    code, create = iced.Code.XOR_R64_RM64, iced.Instruction.create_reg_reg
+    return [_encoded(create(code, _gpr(register), _gpr(on)))] * 2
+
+
+def gone(random: bool, branches: int) -> bytes:
+    """Return so many branches forwards, over a nop each, that go by bits.
+
+    They are bits of a generator whose state is in memory, or else those of a register that nothing
+    writes, set and clear in turn; all else is the same. The bits of an iteration are made in the
+    one before, so that no branch waits for them.
+    """
+    code, create = iced.Code, iced.Instruction
+    before, state, constant = _R.RBX, _R.RDX, _gpr(POOLS["gpr"].constant[0])
+    place = iced.MemoryOperand(constant, displ=forms.GENERATOR_PLACE, displ_size=1)
+    out = [
+        create.create_reg_reg(code.MOV_R64_RM64, before, state),
+        create.create_reg_mem(code.MOV_R64_RM64, state, place),
+        create.create_reg_reg_i32(code.IMUL_R64_RM64_IMM32, state, state, forms.MULTIPLIER),
+        create.create_reg_i32(code.ADD_RM64_IMM32, state, forms.INCREMENT),
+        create.create_mem_reg(code.MOV_RM64_R64, place, state),
+    ]
+    made = b"".join(map(_encoded, out))
+    over = bytes((0x72, len(nop()))) + nop()  # jb
+    of = before if random else constant
+    for bit in forms.branch_bits(random, branches):
+        made += _encoded(create.create_reg_u32(code.BT_RM64_IMM8, of, bit)) + over
+    return made
+
+
+def repeated(name: str, count: int, source: int, destination: int) -> bytes:
+    """Return a string instruction with its operands, places so many bytes behind lines."""
+    create = iced.Instruction
+    out = [create.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.ECX, count)]
+    places = ((_R.RSI, source), (_R.RDI, destination))
+    for (register, place), base in zip(places, POOLS["gpr"].constant, strict=True):
+        memory = iced.MemoryOperand(_gpr(base), displ=place, displ_size=8)
+        out.append(create.create_reg_mem(iced.Code.LEA_R64_M, register, memory))
+    return b"".join(map(_encoded, out)) + bytes.fromhex(_REPEATS[name])
