@@ -14,8 +14,8 @@
 # %% [markdown]
 # # Compare loops
 #
-# **What this answers:** for one kernel, how many cycles does each model give each variant for the
-# same bytes, on each core; what does this machine measure; where do the models disagree, and why?
+# **What this answers:** for one kernel, how many cycles does each variant take for the same bytes,
+# by each model on each core and as measured on this machine; where do the models disagree, and why?
 
 # %%
 from functools import cache
@@ -31,9 +31,8 @@ from loopwright.reporting.dropdowns import Choices, Several
 
 # %% [markdown]
 # ## What to compare
-# A kernel is a routine of Linux with several variants of its loop. The cores are those that
-# recommendations are made for, and this machine's if it is another one. What follows is drawn
-# again when you choose.
+# A kernel is one task of Linux with several variants of its loop. The cores are the targets, which
+# recommendations are made for, and this machine's. All that follows is drawn again when you choose.
 
 # %%
 CORES = [*(core.id for core in microarchs.targets()), hosts.microarch() or "zen2"]
@@ -58,9 +57,10 @@ def chosen(kernel, microarchs):
 
 # %% [markdown]
 # ## Cycles for the same bytes, side by side
-# Loops move different bytes an iteration, so that cycles are for what `unit` says: 64 bytes, a
-# record or a call. A row for each variant and core; empty where a source has no figure that counts.
-# `spread_percent` says how far the models' largest figure lies above the least.
+# Loops move different numbers of bytes an iteration, so cycles are for the amount in `unit`: 64
+# bytes, a record or a call. There is a row for each variant and core; a cell is empty where a
+# source has no figure that counts. `spread_percent` says by how much the models' largest figure
+# exceeds their smallest.
 
 # %%
 pick.show(lambda kernel, microarchs: tables.side_by_side(chosen(kernel, microarchs)))
@@ -81,18 +81,17 @@ pick.show(
 
 # %% [markdown]
 # ## Where the models disagree, and why
-# A wide spread means that a model is wrong: measure there. A figure that is less than the core's
-# loads and stores take counts nowhere: it is named in `why`. Models without a front end miss what
-# fetching, decoding and the uop cache cost; `offset_bytes` is where the loop stands in its 64-byte
-# line.
+# A wide spread means that a model is wrong: measure there. A figure below the bound of the core's
+# load and store ports does not count, and `why` names it. Models without a front end miss the cost
+# of fetch, decode and the op cache. `offset_bytes` is the loop's code offset.
 
 # %%
 pick.show(lambda kernel, microarchs: disagreements(kernel, microarchs))
 
 # %% [markdown]
-# ## Who has no answer that counts, and why
-# A model that would have to guess gives no number. A measurement of a part of a routine, as user
-# space can run it, is none of the whole.
+# ## Sources without an answer that counts, and why
+# A model that would have to guess gives no number. User space cannot run all of some routines; a
+# measurement of the rest does not count for the whole.
 
 # %%
 pick.show(lambda kernel, microarchs: tables.unanswered(chosen(kernel, microarchs)))
@@ -102,5 +101,5 @@ pick.show(lambda kernel, microarchs: tables.unanswered(chosen(kernel, microarchs
 # - Choose another kernel or other cores above; several cores by Ctrl or Shift.
 # - `CORES` takes any of `loopwright list microarchs`.
 # - A variant of your own: copy a `.S` of `kernels/`, add a `[[variant]]` to the `kernel.toml`
-#   beside it, and run this again. A loop that is no kernel yet: `your_own_loop`.
-# - What one loop does inside, cycle by cycle: `pipeline_timeline`.
+#   beside it, and run this again.
+# - A loop that is no kernel yet, and any loop cycle by cycle: `your_own_loop`.

@@ -1,8 +1,9 @@
-"""Run notebooks from top to bottom and keep what they show: NAME.py into NAME.ipynb.
+"""Run notebooks from top to bottom and keep their outputs: NAME.py into NAME.ipynb.
 
 usage: python notebooks/execute.py [NAME ...]   (make notebooks-executed: all of them)
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from nbformat import NotebookNode
 FOLDER = Path(__file__).resolve().parent
 NOTEBOOKS = sorted(p for p in FOLDER.glob("*.py") if p.name != Path(__file__).name)
 LIMIT = 300  # s for one cell
+AUTHOR = {"NAME": "A Developer", "EMAIL": "developer@example.org"}  # of patches in kept outputs
 
 
 def execute(source: Path, folder: Path, extra: str = "") -> NotebookNode:
@@ -33,6 +35,9 @@ def execute(source: Path, folder: Path, extra: str = "") -> NotebookNode:
 
 def main(names: list[str]) -> None:
     """Run the named notebooks, or all, and write their .ipynb halves."""
+    os.environ |= {
+        f"GIT_{who}_{k}": v for who in ("AUTHOR", "COMMITTER") for k, v in AUTHOR.items()
+    }
     for source in NOTEBOOKS:
         if not names or source.stem in names:
             print(source.stem, flush=True)

@@ -14,9 +14,9 @@
 # %% [markdown]
 # # Size and alignment curves
 #
-# **What this answers:** what does a call of a given size cost with each variant, here and on the
-# cores that recommendations are made for; from which size on is which variant the cheapest, and
-# which is the cheapest for the sizes that a workload really has?
+# **What this answers:** how many cycles does a call of a given size take with each variant, here
+# and on the target cores; from which size on is which variant the cheapest, and which one is the
+# cheapest for the sizes of a real workload?
 
 # %%
 from functools import cache
@@ -34,7 +34,7 @@ from loopwright.toolchain import host_isa
 
 # %% [markdown]
 # ## The sizes of a workload
-# Paste what bpftrace printed between the quotes. This one is of `memcpy` in a kernel build, posted
+# Paste the output of bpftrace between the quotes. This one is of `memcpy` in a kernel build, posted
 # by Mateusz Guzik in the thread "x86: bring back rep movsq for user access on CPUs without ERMS";
 # it came from `bpftrace -e 'kprobe:memcpy { @ = lhist(arg2, 64, 16384, 512); }'`.
 
@@ -69,7 +69,7 @@ def measured(kernel):
 def costs(kernel, destination):
     """Return costs of a call: measured here where that can be, and predicted.
 
-    Whole calls are predicted for this machine's core, if it is known, and for every target.
+    Predictions are for this machine's core, if it is known, and for every target.
     """
     isa, dst = kernels.load(kernel).isa, int(destination != "aligned")
     here = isa == host_isa()
@@ -87,10 +87,9 @@ def each(rows):
 
 # %% [markdown]
 # ## Cost of a call over its size
-# Measured on this machine where it can run the kernel, and beside it what is predicted of whole
-# calls: for this machine's core, and for every core that recommendations are made for. A band is
-# as far as what nobody has measured of a core can move a line. Vertical lines are crossover
-# points; the bars beneath are the workload.
+# Measured on this machine where it can run the kernel, and predicted for this machine's core and
+# for every target core. A band is the range that unmeasured parameters of a core leave. Vertical
+# lines are crossover points; the bars beneath are the workload.
 
 # %%
 pick.show(
@@ -101,8 +100,8 @@ pick.show(
 
 # %% [markdown]
 # ## Which variant is the cheapest where
-# Variants that may all be the cheapest, by their uncertainty or by what nobody has measured of the
-# core, share a stretch.
+# Variants share a range of sizes where their uncertainty, or unmeasured parameters of the core,
+# leave open which is cheaper.
 
 # %%
 pick.show(
@@ -115,7 +114,7 @@ pick.show(
 
 # %% [markdown]
 # ## Which variant is the cheapest for the workload
-# The mean cost of a call with the workload's sizes, taken to be spread evenly in each bucket.
+# The mean cost of a call over the workload's sizes, spread evenly within each bucket.
 
 # %%
 pick.show(

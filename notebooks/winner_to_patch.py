@@ -14,8 +14,8 @@
 # %% [markdown]
 # # From winner to patch
 #
-# **What this answers:** which variant should Linux have, on what evidence, what is the patch, and
-# how far is it proven?
+# **What this answers:** which variant should Linux have, what is the evidence, what is the patch,
+# and how far is the patch proven?
 
 # %%
 import tempfile
@@ -32,9 +32,9 @@ TREE = ""  # a Linux source tree; left empty, the one that `make recommend` has 
 
 # %% [markdown]
 # ## The recommendation
-# One column a routine. No winner is an answer too: `reason` says what leads, `confidence` where to
-# measure before anybody is asked to merge anything, `models` which models count and how right they
-# have been there.
+# One column a routine. No winner is an answer too: `reason` names the leading variant,
+# `confidence` where a measurement would help most, `models` the models that count and their error
+# on that core.
 
 # %%
 recommendation = lw.recommend(KERNEL)
@@ -42,7 +42,7 @@ Page(recommendation.set_index("routine").T.reset_index(names="routine"))
 
 # %% [markdown]
 # ## The evidence
-# `vs_baseline` is speed relative to what Linux has: above 1 is faster.
+# `vs_baseline` is speed relative to the variant that Linux has: above 1 is faster.
 
 # %%
 evidence = lw.compare(KERNEL)
@@ -50,17 +50,17 @@ Page(tables.against_baseline(evidence))
 
 # %% [markdown]
 # ## The contract
-# The check runs each variant at every size and alignment, with a fault at every position. One that
-# breaks its contract is never recommended.
+# The check runs each variant at every size and alignment, with a fault at every position. A variant
+# that breaks its contract is never recommended.
 
 # %%
 Page(lw.check(KERNEL)[["variant", "passed", "cases", "entries", "entries_hit", "failure"]])
 
 # %% [markdown]
 # ## The patch
-# Made against a tree, which is only read, and verified: it applies with `git am`, `checkpatch.pl`
-# passes, and what was applied assembles to the code that was checked. A variant that is not the
-# winner makes an RFC: its first lines say what speaks against it.
+# The patch is made against a tree, which is only read, and verified: it applies with `git am`,
+# `checkpatch.pl` passes, and the patched file assembles to the code that was checked. A variant
+# that is not the winner makes an RFC; its first lines give the evidence against it.
 
 # %%
 tree = trees.at_hand(TREE)

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="apt install chromium chromium-driver"),
 ]
-NOTEBOOK = ROOT / "notebooks" / "pipeline_timeline.py"
+NOTEBOOK = ROOT / "notebooks" / "your_own_loop.py"
 PATIENCE = 120  # s
 
 PROMPTS = "return [...document.querySelectorAll('.jp-InputPrompt')].map(e => e.textContent)"
@@ -128,18 +128,30 @@ def test_a_notebook_runs_in_the_browser_and_draws_by_choice(lab, browser):
     wait("the notebook", lambda: browser.find_elements(By.CSS_SELECTOR, ".jp-Notebook .jp-Cell"))
     wait("the kernel", lambda: "Idle" in browser.page_source)
     choose(browser, "Run", "Run All Cells")
-    wait("the last cell", lambda: any("[6]" in p for p in browser.execute_script(PROMPTS)))
+    wait("the last cell", lambda: any("[10]" in p for p in browser.execute_script(PROMPTS)))
     assert not browser.find_elements(By.CSS_SELECTOR, ERRORS)
 
-    wait("the prediction", lambda: any(row.startswith("59 2.00 1.00") for row in _table(browser)))
-    scroll(browser, 0)
-    wait("the choices", lambda: len(browser.find_elements(By.CSS_SELECTOR, CHOICES)) == 3)
-    _, _, offset = browser.find_elements(By.CSS_SELECTOR, CHOICES)
-    Select(offset).select_by_visible_text("0")
+    wait("the prediction", lambda: any(row.startswith("0 2.00 2.00") for row in _table(browser)))
+    wait("the choices", lambda: _choices(browser))
+    _, _, offset = _choices(browser)
+    Select(offset).select_by_visible_text("40")
     wait(
-        "the table of offset 0",
-        lambda: any(row.startswith("0 1.00 1.00") for row in _table(browser)),
+        "the table of offset 40",
+        lambda: any(row.startswith("40 2.00 2.00 balanced") for row in _table(browser)),
     )
+
+
+def _choices(browser: WebDriver) -> list[WebElement]:
+    """Scroll to the three drop-downs of the notebook, and return them."""
+    tall = browser.execute_script(
+        "return document.querySelector('.jp-WindowedPanel-outer').scrollHeight"
+    )
+    for to in range(0, tall, 600):
+        scroll(browser, to)
+        found = browser.find_elements(By.CSS_SELECTOR, CHOICES)
+        if len(found) == 3:
+            return found
+    return []
 
 
 def _table(browser: WebDriver) -> list[str]:

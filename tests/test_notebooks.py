@@ -14,9 +14,9 @@ from loopwright import toolchain
 sys.path.insert(0, str(ROOT / "notebooks"))
 from execute import NOTEBOOKS, execute
 
-QUICK = {"core_at_a_glance", "pipeline_timeline", "your_own_loop"}
-# What is run in addition, as if somebody had chosen something else.
-CHOICE = {"pipeline_timeline": 'pick["microarch"] = "sandybridge"'}
+QUICK = {"your_own_loop"}
+# A last cell, as if somebody had chosen something else.
+CHOICE = {"your_own_loop": 'pick["microarch"] = "sandybridge"'}
 MEASURES = [pytest.mark.slow, pytest.mark.measures]
 RUNS = [
     pytest.param(path, id=path.stem, marks=[] if path.stem in QUICK else MEASURES)
