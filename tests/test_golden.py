@@ -13,7 +13,16 @@ def test_answers_are_what_they_were(golden, name):
     found = golden.differences(name)
     if found is None:
         pytest.skip("the public blocks of BHive and uiCA are not in $LOOPWRIGHT_SHARED/data")
-    assert not found, "\n".join(found[:20])
+    assert not found, "\n".join([*found[:20], "if these changes are meant: make golden"])
+
+
+def test_writing_says_how_many_lines_changed(golden, monkeypatch, tmp_path):
+    monkeypatch.setattr(golden, "REPO", tmp_path)
+    file = tmp_path / "kernels.txt"
+    file.write_text("a | 1\nb | 2\n")
+    assert golden._write(file, "a | 1\nb | 2\n") == "no line changed"
+    assert golden._write(file, "a | 1\nb | 3\nc | 4\n").startswith("1 lines removed, 2 added; ")
+    assert file.read_text() == "a | 1\nb | 3\nc | 4\n"
 
 
 def test_a_difference_is_named(golden, monkeypatch, tmp_path):

@@ -1,10 +1,12 @@
-"""Hold the simulator's answers still while its code moves: every prediction and every refusal.
+"""Golden files: every prediction and every refusal of the pipeline simulator.
 
 usage: python validation/golden.py [--check]   (make golden)
-Writes what the pipeline simulator says now into validation/golden/, or with --check compares and
-names what differs (exit code 1). kernels.txt: every variant on every core at all code offsets;
-timelines.txt: what each uop of some loops does; public.csv: digests of the answers for the blocks
-of $LOOPWRIGHT_SHARED/data (default: ../shared/data; BHive's and uiCA's, see accuracy.py).
+Writes today's answers into validation/golden/ and prints which of them changed; with --check,
+compares and names the differences (exit code 1). A change that adds a variant, a core or figures
+commits the golden files with it; any other change leaves them as they are. kernels.txt: every
+variant on every core at all code offsets; timelines.txt: each uop of some loops, cycle by cycle;
+public.csv: digests of the answers for the blocks of $LOOPWRIGHT_SHARED/data (default:
+../shared/data; BHive's and uiCA's, see accuracy.py).
 """
 
 import argparse
@@ -14,6 +16,7 @@ import io
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from itertools import groupby
+from pathlib import Path
 
 import derive_path  # noqa: F401
 import pandas as pd
@@ -140,8 +143,21 @@ def main() -> int:
         elif (text := make()) is None:
             print(f"{name}: left as it is, {DATA} has not {', '.join(PUBLIC)}", file=sys.stderr)
         else:
-            (FOLDER / name).write_text(text)
+            print(f"{name}: {_write(FOLDER / name, text)}")
     return int(changed)
+
+
+def _write(file: Path, text: str) -> str:
+    """Write a golden file; return how it changed and what to do with it."""
+    before, after = file.read_text().splitlines(), text.splitlines()
+    file.write_text(text)
+    if before == after:
+        return "no line changed"
+    gone, new = len(set(before) - set(after)), len(set(after) - set(before))
+    return (
+        f"{gone} lines removed, {new} added; read `git diff {file.relative_to(REPO)}`, and commit"
+        " the file together with the change that these lines come from"
+    )
 
 
 if __name__ == "__main__":
