@@ -148,6 +148,8 @@ def test_a_loop_without_its_end_is_predicted_and_a_loop_without_its_head_is_none
         r"\x03\x07\x48\x83\xc7\x04\x48\xff\xce\x75\xf5",
         "0x03074883c70448ffce75f5\n",
         "0307 4883 c704 48ff ce75 f5",
+        '"\\x03\\x07\\x48\\x83\\xc7\\x04" "\\x48\\xff\\xce\\x75\\xf5"',
+        "{ 0x03, 0x07, 0x48, 0x83, 0xc7, 0x04, 0x48, 0xff, 0xce, 0x75, 0xf5 };",
     ],
 )
 def test_hex_is_read_as_listings_and_debuggers_write_it(text):
@@ -167,3 +169,52 @@ def test_a_mnemonic_of_hex_digits_is_no_hex():
     assert piece.code.hex() == "ffc975fc"
     with pytest.raises(InputError):
         snippet.pieces("add\n")
+
+
+MAIL = """\
+From: Jane Doe <jane@example.org>
+Subject: Re: the loop of sum()
+
+On Mon, 2 Jun 2025, Joe Doe wrote:
+> The hot loop of it, in question:
+>
+> 1:\taddl (%rdi), %eax
+> \taddq $4, %rdi\t# this is the pointer of the array
+> \tdecq %rsi
+> \tjne 1b
+
+Hi Joe,
+
+does it do one iteration per cycle on your machine?
+
+Regards,
+Jane
+"""
+
+
+def test_a_loop_is_read_out_of_the_sentences_of_a_mail():
+    [piece] = snippet.pieces(MAIL)
+    assert piece.code.hex() == SUM
+
+
+@pytest.mark.parametrize("quote", ["> ", ">> ", "> > "])
+@pytest.mark.parametrize("text", [PERF_ADDRESSES, PERF_LABELS, GDB])
+def test_a_quoted_listing_between_sentences_is_read(text, quote):
+    quoted = "".join(f"{quote}{line}\n" for line in text.splitlines())
+    [piece] = snippet.pieces(f"On Monday Joe wrote:\n{quoted}\nWhat do you get of it?\n")
+    assert piece.code.hex() == SUM
+
+
+def test_a_comment_in_words_leaves_its_instruction():
+    text = (
+        "l: add eax, [rdi] ; this is the sum of all in it\n dec rsi # and so it is the end\n jne l"
+    )
+    [piece] = snippet.pieces(text)
+    assert [ins.mnemonic for ins in piece.instructions] == ["addl", "decq", "jne"]
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_padding_that_ends_a_listing_without_bytes_is_read(end):
+    padding = "   0x000000000000114c:\tdata16 cs nopw 0x0(%rax,%rax,1)"
+    [piece] = snippet.pieces(GDB.replace("End of assembler dump.\n", padding + end))
+    assert piece.code.hex() == SUM

@@ -163,7 +163,7 @@ ANSWERS = {
     "list": (("list",), ("kernel", "variants")),
     "list of cores": (("list", "microarchs"), ("role", "zen2")),
     "core": (("core", "zen2"), ("figure", "value", "confidence")),
-    "doctor": (("doctor",), ("part", "state", "fix")),
+    "doctor": (("doctor",), ("part", "state", "detail")),
     "check": (("check", "x86_64/put_event/masked"), ("passed",)),
     "compare": (("compare", "x86_64/put_event", "--no-measure"), ("pipeline",)),
 }

@@ -146,3 +146,74 @@ def test_bad_input_is_one_line(arguments, said, capsys):
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
+
+
+ADD = """\
+1:\tmovq (%rsi,%rax,8), %rdx
+\ttestq %rdx, %rdx
+\tje 2f
+\taddq %rdx, 16(%rdi)
+2:\tincq %rax
+\tcmpq %rcx, %rax
+\tjne 1b
+"""
+
+
+def accesses(rows, kind):
+    return [
+        (place, size)
+        for place, size in zip(rows[kind], rows[f"{kind}_bytes"], strict=True)
+        if place
+    ]
+
+
+def test_iterations_of_a_loop_go_through_buffers_named_by_their_registers():
+    rows = lw.trace(asm=ADD, iterations=3, offset=60)
+    assert list(rows["iteration"].unique()) == [0, 1, 2]
+    assert accesses(rows, "load") == [("rsi+0", 8), ("rsi+8", 8), ("rsi+16", 8)]
+    assert not accesses(rows, "store")  # memory holds zeros, and the branch skips the addition
+    last = rows[rows["text"].str.startswith("jne")]
+    assert list(last["taken"]) == [True] * 3
+    assert rows["offset"].iloc[0] == 60
+
+
+def test_a_loop_of_arm64_is_traced_and_its_exits_are_not_taken():
+    text = "1: ldp x2, x3, [x1], 16\n cbz x2, 2f\n stp x2, x3, [x0], 16\n b 1b\n2: ret\n"
+    rows = lw.trace(asm=text, iterations=2)
+    assert accesses(rows, "load") == [("x1+0", 16), ("x1+16", 16)]
+    assert accesses(rows, "store") == [("x0+0", 16), ("x0+16", 16)]
+    assert list(rows["taken"].dropna()) == [False, True] * 2
+
+
+def test_a_string_instruction_repeats():
+    [row] = lw.trace(asm="rep movsq\n", iterations=1).to_dict("records")
+    assert (row["repeats"], row["load"], row["store"], row["store_bytes"]) == (
+        8,
+        "rsi+0",
+        "rdi+0",
+        64,
+    )
+
+
+def test_hex_that_is_no_loop_is_passed_through_once_an_iteration():
+    rows = lw.trace(hex="488b07488947 08".replace(" ", ""), iterations=2)
+    assert list(rows["load"]) == ["rdi+0", "", "rdi+0", ""]
+    assert list(rows["store"]) == ["", "rdi+8", "", "rdi+8"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "give one of"),
+        ({"asm": ADD, "hex": "90"}, "give one of"),
+        ({"asm": ADD, "size": 8}, "are for KERNEL/VARIANT"),
+        ({"asm": ADD, "iterations": 0}, "give 1 to"),
+        ({"spec": "x86_64/clear_user/plain"}, "--size"),
+        ({"spec": "x86_64/clear_user/plain", "size": 8, "iterations": 2}, "are for --asm"),
+        ({"asm": "1: vmovups (%rdi), %ymm0\n jmp 1b\n"}, "AVX"),
+        ({"asm": "1: call *%rax\n jmp 1b\n"}, "leaves the loop"),
+    ],
+)
+def test_what_cannot_be_traced_is_one_line(asked, said):
+    with pytest.raises(InputError, match=said):
+        lw.trace(**asked)

@@ -47,7 +47,7 @@ def calibrate(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Learn a core from timing alone: its width, latencies, and what runs on which ports.
+    """Learn a core from timing alone: width, latencies, ports.
 
     Forms of x86-64 and AArch64 that compute in registers, load or store, and branches. What is not
     known for sure is left out and listed. A run that was killed goes on where it was.

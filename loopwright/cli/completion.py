@@ -21,7 +21,7 @@ _INSTALL = {
 @click.argument("shell", metavar="bash|zsh|fish", shell_complete=options.complete_from(_INSTALL))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes verbs, options, kernels and cores.
+    """Print the script by which a shell completes the command line.
 
     Its first lines say how to install it for good.
 

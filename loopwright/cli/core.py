@@ -27,7 +27,7 @@ from loopwright.cli import options, output
 def core(
     microarch: str, beside: str | None, html: Path | None, as_json: bool, as_csv: bool
 ) -> None:
-    """Show what is known of a core: parameters, ports, what well-known instructions take.
+    """Show parameters, ports and common instructions of a core.
 
     \b
     loopwright core zen2

@@ -12,7 +12,7 @@ from loopwright.errors import InputError
 @options.spec("KERNEL[/VARIANT]")
 @output.formats
 def check(spec: str, as_json: bool, as_csv: bool) -> int:
-    """Run variants against their contract: results, faults, bounds, registers.
+    """Run variants against their contract: results, faults, bounds.
 
     Exit code 1 where a variant breaks it.
 
@@ -51,7 +51,7 @@ def compare(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Put predictions and this host's measurement side by side, with errors and spread.
+    """Show predictions beside this machine's measurement.
 
     Of a kernel's variants by every model, or of loops of your own by the simulator.
 
@@ -121,7 +121,7 @@ def recommend(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Name the variant to ship for each routine of a kernel, or say why there is none.
+    """Name the variant to ship, or say why there is none.
 
     A winner is slower on no core that is asked for or was measured, and at no size.
 
@@ -161,7 +161,9 @@ def recommend(
 @click.command("self-test")
 @output.formats
 def self_test(as_json: bool, as_csv: bool) -> int:
-    """Measure loops whose cost is known, in three processes, against documented cycles.
+    """Measure loops of known cost, to judge measurements here.
+
+    Cycles of three processes stand against documented ones.
 
     The first five are measured before every run, which is refused where a chain is off, or fewer
     than two streams hold. Exit code 1 where one is out of its tolerance.
@@ -176,7 +178,7 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     hidden = ("machine", "processes", "reason")
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
     for row in rows[~rows["held"]].to_dict("records") if not (as_json or as_csv) else ():
-        print(f"{row['loop']} does not hold: {row['reason']}")
+        table.say(f"{row['loop']} does not hold: {row['reason']}")
     return 0 if bool(rows["held"].all()) else 1
 
 

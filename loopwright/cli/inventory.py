@@ -6,6 +6,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
+from loopwright.cli.views import table
 from loopwright.errors import LISTED, unknown
 from loopwright.rows import Rows
 
@@ -20,7 +21,7 @@ from loopwright.rows import Rows
 )
 @output.formats
 def list_(kind: str, as_json: bool, as_csv: bool) -> None:
-    """List kernels, variants, microarchitectures, models or the simulator's parameters.
+    """List kernels, variants, cores, models or parameters.
 
     \b
     loopwright list
@@ -108,12 +109,20 @@ def _parameters() -> Rows:
 @click.command()
 @output.formats
 def doctor(as_json: bool, as_csv: bool) -> None:
-    """Say what is here: models, compilers, counters, CPU; what is missing and how to get it.
+    """List models, compilers, counters; what is missing, its fix.
 
     \b
     loopwright doctor
     """
-    output.emit(lw.doctor(), as_json=as_json, as_csv=as_csv)
+    found = Rows.of_frame(lw.doctor())
+    if as_json or as_csv or not table.on_terminal():
+        output.emit(found, as_json=as_json, as_csv=as_csv)
+        return
+    table.draw(found.only(c for c in found.columns if c != "fix"))
+    for row in found.records():
+        if row["fix"]:
+            print()
+            table.say(f"{row['part']}, {row['state']}: {row['fix']}")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -124,7 +133,7 @@ def doctor(as_json: bool, as_csv: bool) -> None:
 def tune(
     restore: bool, keep: str, command: tuple[str, ...], as_json: bool, as_csv: bool
 ) -> int | None:
-    """Set the machine up for measuring, run COMMAND, and put everything back.
+    """Set the machine up for measuring, run COMMAND, restore it.
 
     Without COMMAND it shows what would be changed. It needs root; COMMAND runs as the user who
     called sudo. The exit code is COMMAND's.

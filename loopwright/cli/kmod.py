@@ -20,7 +20,7 @@ _SPECS = options.spec("[KERNEL[/VARIANT] ...]", name="specs", nargs=-1)
 
 @click.group()
 def kmod() -> None:
-    """Build the kernel module, which checks and measures variants in the kernel itself.
+    """Build a module that checks and measures in the kernel itself.
 
     The folder holds what a test machine needs: `make` builds it there, `./run` does the rest.
     """

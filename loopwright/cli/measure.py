@@ -98,12 +98,12 @@ def measure(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Measure variants on this host: cycles an iteration and cycles a call over sizes.
+    """Measure variants or loops of your own on this machine.
 
-    Or blocks of any code, each in a sealed process: cycles a copy, or an iteration of a loop. A
-    variant that breaks its contract is not measured. Every point of a variant is kept in the
-    results store as soon as it is measured (`loopwright results`). Exit code 1 where nothing has a
-    number.
+    Of variants: cycles an iteration and cycles a call over sizes. Of loops and blocks of any code,
+    each in a sealed process: cycles an iteration, or a copy. A variant that breaks its contract is
+    not measured. Every point of a variant is kept in the results store as soon as it is measured
+    (`loopwright results`). Exit code 1 where nothing has a number.
 
     \b
     loopwright measure x86_64/copy_user --sizes 64,256,4096

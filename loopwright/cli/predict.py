@@ -78,7 +78,9 @@ def predict(
     as_csv: bool,
     **asked: Any,
 ) -> int:
-    """Predict cycles an iteration of a kernel's main loops, of a block, or of many.
+    """Predict cycles an iteration of loops, or of whole calls.
+
+    Of a kernel's main loops, of loops of your own, or of many blocks.
 
     Exit code 1 where nothing has a number.
 

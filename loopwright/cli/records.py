@@ -6,6 +6,7 @@ import click
 
 import loopwright as lw
 from loopwright.cli import output
+from loopwright.cli.views import table
 from loopwright.errors import InputError
 
 _FIRST = ""  # round of trials: no machine has answered any yet
@@ -29,7 +30,7 @@ _FIRST = ""  # round of trials: no machine has answered any yet
 )
 @output.formats
 def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> None:
-    """Pack harness and kernels for machines without Python, compiler or network.
+    """Pack a kit that measures on machines with no compiler.
 
     Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`. With
     --calibrate, `./run --calibrate` measures what `calibrate --machine` learns a core from.
@@ -53,7 +54,7 @@ def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> Non
 )
 @output.formats
 def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
-    """Bring what a kit measured elsewhere into the results store.
+    """Bring what a kit measured into the results store.
 
     compare and recommend use it for the core that the machine is. A file that was brought in
     before adds nothing; one that was cut off gives what is whole. The exit code is 1 where
@@ -93,7 +94,9 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
 def results(
     kernel: str | None, withdraw: str | None, reason: str | None, as_json: bool, as_csv: bool
 ) -> None:
-    """List what the results store holds: runs by machine, clock and variant, newest first.
+    """List the runs in the results store.
+
+    By machine, clock and variant, newest first.
 
     \b
     loopwright results --kernel x86_64/copy_user
@@ -105,7 +108,9 @@ def results(
         raise InputError("--withdraw and --kernel exclude each other: a run is withdrawn whole")
     rows = lw.results(kernel) if withdraw is None else lw.withdraw(withdraw, reason or "")
     if rows.empty and not (as_json or as_csv):
-        print("nothing yet: `loopwright measure KERNEL` or `loopwright import FILE` adds results")
+        table.say(
+            "no result yet: `loopwright measure KERNEL` and `loopwright import FILE` add some"
+        )
     else:
         if not (as_json or as_csv):
             rows = rows.assign(started=rows["started"].map(_to_the_minute))

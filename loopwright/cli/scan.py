@@ -112,7 +112,7 @@ def scan(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Find all loops of a binary, and say which of them their code offset hurts.
+    """Find the loops of a binary that their code offset hurts.
 
     FILE is a kernel (vmlinux, vmlinuz, an arm64 Image), a module, an object or archive, a library
     or a program, also packed. Loops that their offset hurts come first, ranked by the cycles that

@@ -3,17 +3,18 @@
 import click
 
 from loopwright.cli import options, output
+from loopwright.cli.views import table, traced
 from loopwright.errors import InputError
 
 
 @click.command()
-@options.spec("KERNEL/VARIANT")
+@options.spec("[KERNEL/VARIANT|-]", required=False)
+@options.loops
 @click.option(
     "--size",
     type=int,
-    required=True,
     metavar="N",
-    help="Bytes of the call; records of a routine that stores records.",
+    help="Of KERNEL/VARIANT: bytes of the call; records of a routine that stores records.",
 )
 @click.option(
     "--align",
@@ -29,24 +30,42 @@ from loopwright.errors import InputError
 @options.microarch(
     "Take the alternatives that this core takes; all of them where left out.", metavar="ID"
 )
-@click.option("--offset", type=int, metavar="N", help="Code offset of the main loop, mod 64.")
+@click.option("--offset", type=int, metavar="N", help="Code offset of the loop, mod 64.")
+@click.option(
+    "--iterations",
+    type=int,
+    metavar="N",
+    help="Of --asm, --obj and --hex: how many of each loop, 2 where left out.",
+)
+@click.option("--isa", metavar="x86_64|arm64", help="Of --asm and --hex.")
 @output.formats
 def trace(
-    spec: str,
-    size: int,
+    spec: str | None,
+    hex: str | None,
+    asm: str | None,
+    obj: str | None,
+    size: int | None,
     align: str,
     fault: str | None,
     microarch: str | None,
     offset: int | None,
+    iterations: int | None,
+    isa: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Show every instruction that one call executes, with its branches and memory accesses.
+    """Show each instruction that a call or a loop executes.
+
+    With its branches and memory accesses.
+
+    Of a loop of your own each register that addresses memory starts in a buffer named like it, all
+    others at zero, and memory holds zeros; exits are not taken.
 
     \b
     loopwright trace x86_64/copy_user/movsq_aligned --size 100 --align 1:0
     loopwright trace arm64/copy_user/to_user_pairs --size 200 --fault dst:130
     loopwright trace x86_64/csum/adc4 --size 1500 --csv
+    loopwright trace --asm loop.s --iterations 3
     """
     from loopwright.tracing.trace import TraceQuestion, answer_trace
 
@@ -63,9 +82,18 @@ def trace(
         fault=(side, int(reach)) if fault else None,
         microarch=microarch,
         offset=offset,
+        hex=hex,
+        asm=asm,
+        obj=obj,
+        isa=isa,
+        iterations=iterations,
     )
-    hidden = ("kernel", "variant", "load_address", "store_address")
-    output.emit(answer_trace(asked), as_json=as_json, as_csv=as_csv, hide=hidden)
+    rows = answer_trace(asked)
+    if as_json or as_csv or not table.on_terminal():
+        hidden = ("kernel", "variant", "load_address", "store_address")
+        output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
+    else:
+        traced.show(rows)
 
 
 VERBS = (trace,)

@@ -44,7 +44,7 @@ def patch(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    """Make a kernel patch of a variant, or of each routine's winner over the cores asked for.
+    """Make a Linux patch of a variant, or of each routine's winner.
 
     A variant asked for by name that is no winner is an RFC, whose message says why first.
     Exit code 1 where there is no winner to make one of, or a check of --verify fails or cannot
@@ -88,10 +88,10 @@ def patch(
 @options.no_measure
 @output.formats
 def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
-    """Compare a tree's own functions, as tree:VERSION, with a kernel's variants.
+    """Compare functions of a Linux tree with a kernel's variants.
 
-    They are assembled, predicted, checked and measured as variants are. Exit code 1 where one of
-    them breaks the contract.
+    They are called tree:VERSION, and are assembled, predicted, checked and measured as variants
+    are. Exit code 1 where one of them breaks the contract.
 
     \b
     loopwright baseline x86_64/copy_user --tree ~/src/linux
@@ -132,7 +132,9 @@ def report(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Study kernels (all where none is named) and write a report, tables and patches.
+    """Write a report on kernels: a page, text, tables, patches.
+
+    All kernels where none is named.
 
     DIR/index.html is one page to open in a browser, DIR/report.txt the same for a mailing list.
     With --tree the baseline is what that tree has.

@@ -40,8 +40,9 @@ def parse_hex(text: str) -> bytes:
             return code
     except ValueError:
         pass  # it may be written otherwise; else it is said below what is wrong
-    # As listings, debuggers and C have it, too: 0x48, 48:83, \x48.
-    digits = re.sub(r"(?:^|(?<=[\s,:;]))0x|\\x|[\s,:;]+", "", text.strip(), flags=re.I).lower()
+    # As listings, debuggers and C have it, too: 0x48, 48:83, "\x48", {0x48}.
+    bare = re.sub(r"[\s,:;{}\"']+", " ", text)
+    digits = re.sub(r"(?:^|(?<= ))0x|\\x| ", "", bare.strip(), flags=re.I).lower()
     if not digits:
         raise InputError("the hex string is empty; give the bytes of at least one instruction")
     wrong = re.search(r"[^0-9a-f]", digits)

@@ -14,7 +14,20 @@ from loopwright.code import decode
 
 _QUOTE = re.compile(r"^(?:[>|] ?)+")
 _FENCE = ("```", "~~~")
-_HEX = re.compile(r"\s*(?:(?:0x|\\x)?[0-9a-f]{2}[\s,:;]*)+", re.IGNORECASE)
+
+# Prose of a mail. No instruction has four words of letters alone and one of these among them.
+_ENGLISH = re.compile(
+    r"(?:an?|are|be|but|can|do|does|for|has|have|here|i|is|its?|my|not|of|on|one|that|the|there|they"
+    r"|this|to|was|we|what|when|which|with|your?)"
+)
+_LETTERS = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*[.,:;?!]?")
+_PROSE = re.compile(
+    r"(?:From|To|Cc|Date|Subject|Message-ID): \S.*|.*\bwrote:|[A-Za-z][A-Za-z ]*,"
+    r"|[A-Za-z][^%\[(#]*[a-z][?!]"
+)
+_NOTES = re.compile(r"[;#]|//|/\*")
+_CLOSING = re.compile(r"--|(?:best |kind |many )?(?:regards|thanks|cheers|greetings)[,.!]?", re.I)
+_HEX = re.compile(r"[\s{\"']*(?:(?:0x|\\x)?[0-9a-f]{2}[\s,:;{}\"']*)+", re.IGNORECASE)
 
 # A line of a listing: what perf puts in front, the address, the code, the instruction.
 _SHARE = re.compile(r"^\s*(?:\d+\.\d+\s*%?)?\s*(?:[\u2502|]|:(?=\s))\s?")
@@ -30,6 +43,7 @@ _SOURCE = re.compile(
     r"[;{}]\s*$|^\s*(?://|/\*|#|Disassembly of )|\(\):\s*$"
 )  # a line of C that perf put in between
 _LONG_NOP = re.compile(r"(?:data16 |cs |xchg\s+%ax,%ax)*(?:nop[wl]?\b.*)?$")  # of any length
+_LONG_NOP_PREFIX = re.compile(r"^(?:data16 |cs )+(?=nop)")
 _SYMBOLIC = re.compile(r"\s+<.*>\s*$")
 _COMMENT = re.compile(r"\s+(?:#|//)\s.*$")
 _TARGET = re.compile(
@@ -71,17 +85,31 @@ class Pasted:
 def read(text: str) -> Pasted:
     """Return what an assembler takes of a pasted text."""
     plain = text.replace("\r\n", "\n").replace("\u00a0", " ")
-    lines = [_QUOTE.sub("", line) for line in plain.split("\n")]
+    lines = _without_prose([_QUOTE.sub("", line) for line in plain.split("\n")])
     lines = ["" if line.strip().startswith(_FENCE) else line for line in lines]
     whole = "\n".join(lines).strip()
     if re.search(r"\d", whole) and _HEX.fullmatch(whole):
         return Pasted(f"hex: {_data(decode.parse_hex(whole))}")
-    if len(_PERF.findall(plain)) > 1:
+    if len(_PERF.findall("\n".join(lines))) > 1:
         return _annotated(lines)
     if _is_listing(lines):
         return _listed(lines, bare=False)
     intel = _is_intel(whole)
     return Pasted("\n".join(_compiled(line, intel=intel) for line in lines), intel=intel)
+
+
+def _without_prose(lines: Sequence[str]) -> list[str]:
+    """Return lines with the prose of a mail blank: headers, sentences, what closes it."""
+    end = next((n for n, line in enumerate(lines) if _CLOSING.fullmatch(line.strip())), len(lines))
+    return ["" if n >= end or _is_prose(line.strip()) else line for n, line in enumerate(lines)]
+
+
+def _is_prose(line: str) -> bool:
+    """Say whether a line is a sentence, a mail's header or a greeting; comments do not count."""
+    plain = _NOTES.split(line)[0]
+    words = [word.rstrip(".,:;?!").lower() for word in plain.split() if _LETTERS.fullmatch(word)]
+    english = len(words) > 3 and any(map(_ENGLISH.fullmatch, words)) and "%" not in plain
+    return english or bool(_PROSE.fullmatch(line))
 
 
 def _is_listing(lines: Sequence[str]) -> bool:
@@ -205,9 +233,9 @@ def _as_text(lines: Sequence[_Line]) -> list[str]:
             out.append("")
             continue
         text = line.text
-        if _LONG_NOP.match(text) and line.at is not None and n + 1 < len(lines):
+        if _LONG_NOP.match(text) and line.at is not None:
             behind = next((one.at for one in lines[n + 1 :] if one.at is not None), None)
-            text = f".nops {behind - line.at}" if behind else text
+            text = f".nops {behind - line.at}" if behind else _LONG_NOP_PREFIX.sub("", text)
         elif target := _TARGET.match(text):
             to = int(target["to"], 16)
             wanted.add(to)

@@ -47,6 +47,11 @@ def microarch() -> str | None:
     return recognise(here()).core
 
 
+def marked(core: str) -> str:
+    """Return a core's id as tables show it: "zen4 (this machine)" where this machine is one."""
+    return f"{core} (this machine)" if core and core == microarch() else core
+
+
 def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
     """Resolve "ID[,ID]", "all" or None to cores of the given ISA; "host" is this machine's core.
 

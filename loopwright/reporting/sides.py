@@ -15,9 +15,8 @@ _HEADS = {m.id: m.short for m in MODELS}
 def by_core(rows: pd.DataFrame) -> str:
     """Return as text what loopwright.compare returns."""
     cores = rows["microarch"].unique()
-    here = hosts.microarch()
     tables = [
-        _core(f"{core} (this machine)" if core == here else str(core), mine)
+        _core(hosts.marked(str(core)), mine)
         for core in cores
         for mine in [rows[rows["microarch"] == core]]
     ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from loopwright.judging.bands import CONTESTED, KEEPS, OPEN
+from loopwright.machine import hosts
 from loopwright.reporting.layout import table, wrapped
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -31,7 +32,8 @@ def _strip(bands: pd.DataFrame) -> Iterator[str]:
     sizes = _sizes(bands)
     rows = []
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
-        where = f"{core}, {condition}" if condition else str(core)
+        name = hosts.marked(str(core))
+        where = f"{name}, {condition}" if condition else name
         rows.append([where, *(_cell(mine, size, letters) for size in sizes)])
     yield table(["core", *(_size(s) for s in sizes)], rows)
     words = [f"{letter} {name}" for name, letter in letters.items()]

@@ -32,7 +32,7 @@ class Machine:
         self.isa = code.isa
         self.base = CODE + offset
         self.end = self.base + len(code.text)  # where the routine returns to: no code is there
-        self.core = _core(code.isa)
+        self.core = core_of(code.isa)
         self.recorder = Recorder(self.core)
         first = self.base // PAGE * PAGE
         self.map(first, -(-(self.end + 1 - first) // PAGE) * PAGE)
@@ -47,7 +47,7 @@ class Machine:
         """Begin anew, before a call with these registers."""
         self.recorder.clear()
         for name, value in inputs.items():
-            self.core.reg_write(_register(self.isa, name), value)
+            self.core.reg_write(register(self.isa, name), value)
         if self.isa == "x86_64":
             self.core.mem_write(STACK_TOP, self.end.to_bytes(8, "little"))
             self.core.reg_write(x86_const.UC_X86_REG_RSP, STACK_TOP)
@@ -65,7 +65,7 @@ class Machine:
 
     def read(self, name: str) -> int:
         """Return what a register holds."""
-        return int(self.core.reg_read(_register(self.isa, name)))
+        return int(self.core.reg_read(register(self.isa, name)))
 
     @property
     def at(self) -> int:
@@ -80,7 +80,8 @@ def refusal(error: UcError, where: str) -> InputError:
     return InputError(f"{where}: {error}")
 
 
-def _core(isa: str) -> Uc:
+def core_of(isa: str) -> Uc:
+    """Return an emulated core of an ISA, with nothing in its memory."""
     if isa == "arm64":
         return Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
     core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
@@ -88,7 +89,8 @@ def _core(isa: str) -> Uc:
     return core
 
 
-def _register(isa: str, name: str) -> int:
+def register(isa: str, name: str) -> int:
+    """Return the number that Unicorn gives a register; InputError for an unknown name."""
     names: Mapping[str, int] = vars(x86_const if isa == "x86_64" else arm64_const)
     number = names.get(f"UC_{'X86' if isa == 'x86_64' else 'ARM64'}_REG_{name.upper()}")
     if number is None:

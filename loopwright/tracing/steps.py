@@ -9,6 +9,9 @@ from loopwright.code.instructions import Instruction
 class Access:
     """One access to memory: of which buffer ("dst", "src", "stack"), from which byte of it on.
 
+    Of a loop without a contract a buffer is named by the register that begins there, and is empty
+    for memory elsewhere.
+
     address is where it lies; bytes is how much it moves: all of a repeated string instruction.
     """
 
@@ -19,7 +22,7 @@ class Access:
 
     def __str__(self) -> str:
         """Return it as a table shows it: "src+8"."""
-        return f"{self.buffer}{self.offset:+d}"
+        return f"{self.buffer}{self.offset:+d}" if self.buffer else f"{self.address:#x}"
 
 
 @dataclass(frozen=True)

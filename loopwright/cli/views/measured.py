@@ -1,9 +1,10 @@
 """Terminal view of what was measured: a line a point, with what it says against the baseline."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from loopwright.cli.views import table
+from loopwright.machine import hosts
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
@@ -17,15 +18,15 @@ def show(found: "pd.DataFrame") -> None:
     rows = Rows.of_frame(found).records()
     table.draw(_columns(rows))
     if any(row["verdict"] for row in rows):
-        print("speed: by bytes moved, against the variant named there; 95 % interval")
+        table.say("speed: by bytes moved, against the variant named there; 95 % interval")
     for machine, clock in dict.fromkeys((row["machine"], row["clock"]) for row in rows):
-        print(f"measured on {machine}, clock {clock}")
+        table.say(f"measured on {machine}, clock {clock}")
     for line in _reasons(rows):
-        print(line)
+        table.say(line)
     for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
-        print(f"note: {note}")
+        table.say(f"note: {note}")
     for tested in dict.fromkeys(row["self_test"] for row in rows if row["self_test"]):
-        print(f"self-test, cycles an instruction: {tested}")
+        table.say(f"self-test, cycles an instruction: {tested}")
 
 
 def blocks(found: "pd.DataFrame") -> None:
@@ -38,11 +39,12 @@ def blocks(found: "pd.DataFrame") -> None:
                 "offset": row["offset"],
                 "cycles": row["cycles"],
                 "±": row["uncertainty"],
-                "why": row["reason"],
+                "status": "" if row["status"] == _OK else row["status"],
             }
             for row in rows
         )
     )
+    _say_each((row["id"], row["reason"]) for row in rows)
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
         table.say(f"cycles an iteration (a copy, unrolled), measured on {machine}, clock {clock}")
     for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
@@ -52,30 +54,38 @@ def blocks(found: "pd.DataFrame") -> None:
 def compared(found: "pd.DataFrame") -> None:
     """Print loops predicted and measured, a line a loop, core and offset, and why."""
     rows = Rows.of_frame(found).records()
-    here = next((row["microarch"] for row in rows if row["measured"] is not None), None)
     table.draw(
         Rows.of(
             {
                 "id": row["id"],
-                "microarch": f"{row['microarch']} (this machine)"
-                if row["microarch"] == here
-                else row["microarch"],
+                "microarch": hosts.marked(row["microarch"]) or "this machine",
                 "offset": row["offset"],
                 "predicted": _two(row["predicted"]),
                 "measured": _two(row["measured"]),
                 "±": _two(row["uncertainty"]),
-                "error %": None if row["error_percent"] is None else round(row["error_percent"], 1),
-                "bottleneck": "; ".join(filter(None, (row["bottleneck"], row["error"]))),
+                "error": "" if row["error_percent"] is None else f"{row['error_percent']:+.1f} %",
             }
             for row in rows
         )
+    )
+    _say_each(
+        (f"{row['id']} on {row['microarch'] or 'this machine'}", said)
+        for row in rows
+        for said in (row["bottleneck"], row["error"])
     )
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
         table.say(f"cycles an iteration; measured on {machine}, clock {clock}")
 
 
-def _two(value: float | None) -> table.Figure | None:
-    return None if value is None else table.Figure(f"{value:.2f}")
+def _say_each(said: Iterable[tuple[str, str]]) -> None:
+    """Print what is said of each row, once a row."""
+    for of, what in dict.fromkeys(said):
+        if what:
+            table.say(f"{of}: {what}")
+
+
+def _two(value: float | None) -> table.Figure:
+    return table.Figure("-" if value is None else f"{value:.2f}")
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:

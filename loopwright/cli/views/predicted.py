@@ -81,7 +81,7 @@ def _narrow(found: Rows, models: Sequence[str]) -> Rows:
     out = []
     for line in lines:
         kept = {c: v for c, v in line.items() if c not in {*_ASIDE, *mute, *alike}}
-        kept["microarch"] = _marked(kept["microarch"])
+        kept["microarch"] = hosts.marked(kept["microarch"])
         out.append({short.get(c, c): v for c, v in kept.items()})
     return Rows.of(out)
 
@@ -196,7 +196,7 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
     for (name, core), mine in _by_core(rows, subject):
         known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
         if len(set(known.values())) > 1:
-            found.setdefault((name, _strip(known)), []).append(_marked(core))
+            found.setdefault((name, _strip(known)), []).append(hosts.marked(core))
     drawn = [(f"{name} on {', '.join(cores)}", strip) for (name, strip), cores in found.items()]
     if not drawn:
         return
@@ -230,17 +230,12 @@ def _folded(lines: Sequence[Row]) -> list[Row]:
     found: dict[tuple[Any, ...], Row] = {}
     for line in lines:
         said = tuple(value for key, value in line.items() if key != "microarch")
-        core = _marked(line["microarch"])
+        core = hosts.marked(line["microarch"])
         if said in found:
             found[said]["microarch"] += f", {core}"
         else:
             found[said] = line | {"microarch": core}
     return list(found.values())
-
-
-def _marked(core: str) -> str:
-    """Return a core's id, marked where it is this machine's."""
-    return f"{core} (this machine)" if core == hosts.microarch() else core
 
 
 def _draw(lines: Sequence[Row]) -> None:
@@ -271,7 +266,11 @@ def _limits(rows: Sequence[Row], subject: str) -> None:
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     lines: list[Row] = [{"cycles by this limit alone": name} for name in names]
     for row, one in zip(told, parsed, strict=True):
-        of = f"{row[subject]} {_marked(row['microarch'])}" if several else _marked(row["microarch"])
+        of = (
+            f"{row[subject]} {hosts.marked(row['microarch'])}"
+            if several
+            else hosts.marked(row["microarch"])
+        )
         for line, name in zip(lines, names, strict=True):
             line[of] = Figure(f"{one[name]:.2f}" if name in one else "-")
     print()

@@ -127,7 +127,9 @@ class _Search:
 
     def _said(self, found: Outcome) -> str:
         if found.unknown:
-            return "an instruction that the emulator does not know, so that its iterations are not"
+            return (
+                "the emulator that counts its iterations lacks an instruction of it (AVX, for one)"
+            )
         if found.faulted >= 0:
             step = self._path.steps[found.faulted]
             return f"an access that cannot be, at +{step.at:#x}: {step.text}"

@@ -7,6 +7,7 @@ import pandas as pd
 
 from loopwright.judging.bands import CONTESTED, EVERY, OPEN, WINS
 from loopwright.judging.recommend import Kind
+from loopwright.machine import hosts
 from loopwright.reporting.findings import Finding
 
 _BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
@@ -88,7 +89,8 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     of_text: dict[str, list[str]] = {}
     for (core, condition), text in said.items():
         if text and not (condition and text == said.get((core, ""))):
-            where = f"{core} if {condition}" if condition else core
+            name = hosts.marked(core)
+            where = f"{name} if {condition}" if condition else name
             of_text.setdefault(text, []).append(where)
     order = sorted(of_text, key=lambda text: text == "open")
     return [(", ".join(of_text[text]), text) for text in order]
