@@ -1,5 +1,6 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
-# make test        the tests
+# make test        the tests: ten minutes on two CPUs, set-up included
+# make test-slow   those that take minutes each; UNTIL=SECONDS since 1970 skips what has not begun then
 # make validate    the models against public measurements; models/accuracy.csv from them
 # make cross-validate   the models against what this machine measures (some 20 minutes)
 # make mutants     every variant's code changed in every way that we know, and what finds it (hours)
@@ -28,7 +29,7 @@ WORKERS = $(shell echo $$((2 * $$(nproc))))
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit recommend test test-slow verify-boot verify-kmod validate golden cross-validate \
+.PHONY: help setup kit recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
 	streams mutants sanitize bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
@@ -42,16 +43,16 @@ recommend: setup
 	$(LOOPWRIGHT) report -o $(OUT) --patch $(if $(TREE),--tree '$(TREE)')
 
 # Without root, or where there is no such package, the tests that need a browser say so and skip.
-browser:
-	@scripts/setup --browser || { scripts/setup && echo 'no browser: pages are not opened by the tests'; }
+tests-setup:
+	@scripts/setup --tests || { scripts/setup && echo 'no browser: pages are not opened by the tests'; }
 
-test: browser
-	$(call CARGO,test) --profile tests --quiet
-	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile
+test: tests-setup
+	$(call CARGO,test) --profile tests --locked --quiet
+	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	.venv/bin/python -m pytest -m 'measures and not slow'
 
-test-slow: browser
-	.venv/bin/python -m pytest
+test-slow: tests-setup
+	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m slow
 
 mutants: setup
 	.venv/bin/python validation/mutants/search.py -o validation/mutants/search.md

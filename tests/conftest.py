@@ -1,10 +1,20 @@
 """Keep what tests measure, and what they change of settings, out of the user's own files."""
 
 import importlib
+import os
 import shutil
+import time
 
 import pytest
 from checkout import ROOT
+
+# Seconds since 1970 after which no further test begins; make test-slow says it.
+UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
+
+
+def pytest_runtest_setup():
+    if time.time() > UNTIL:
+        pytest.skip("no time left for it here: `make test-slow` runs it")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,7 +57,7 @@ def chromium():
     """Return a browser without a window."""
     program, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (program and driver):
-        pytest.skip("no chromium and chromedriver here: run scripts/setup --browser")
+        pytest.skip("no chromium and chromedriver here: run scripts/setup --tests")
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from test_verify import whole_tree
+from linux_trees import whole_tree
 
 from loopwright import toolchain
 from loopwright.portable import kmod

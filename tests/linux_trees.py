@@ -10,23 +10,47 @@ import pytest
 
 from loopwright import kernels
 from loopwright.tree import debian
+from loopwright.tree import sources as trees
 from loopwright.tree.patch import Identity
+from loopwright.tree.sources import Tree
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 
 
-def linux(series: str) -> Path:
-    """A Linux tree: below LOOPWRIGHT_TREES, else Debian's package in the cache, else skipped."""
-    given = os.environ.get("LOOPWRIGHT_TREES")
-    if given and (Path(given) / debian.package(series)).is_dir():
-        return Path(given) / debian.package(series)
+BUILT = "6.12"  # the series whose objects tests build: fetched whole, so that it is fetched once
+
+
+def _lacking() -> str:
+    """Return what kernel objects cannot be built without here; empty where nothing lacks."""
+    for tool in ("make", "flex", "bison", "bc", "aarch64-linux-gnu-gcc"):
+        if not shutil.which(tool):
+            return tool
+    return "" if Path("/usr/include/libelf.h").is_file() else "libelf (`apt install libelf-dev`)"
+
+
+def _tree(series: str, marker: str, whole: bool) -> Path:
+    given = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / debian.package(series)
+    if (given / marker).exists():
+        return given
     try:
-        return debian.fetch(series)
+        return debian.fetch(series, whole=whole)
     except debian.UnavailableError as reason:
         pytest.skip(
             f"no Linux {series} tree: {reason}; set LOOPWRIGHT_TREES to a folder that holds "
-            f"{debian.package(series)}, e.g. unpacked from Debian's package of that name"
+            f"{debian.package(series)}, unpacked from Debian's package of that name"
         )
+
+
+def linux(series: str) -> Path:
+    """Return a Linux tree: below LOOPWRIGHT_TREES, else Debian's package, else skip."""
+    return _tree(series, ".", whole=series == BUILT and not _lacking())
+
+
+def whole_tree(series: str) -> Tree:
+    """Return a whole Linux tree, with what builds its objects at hand; skip without."""
+    if lacking := _lacking():
+        pytest.skip(f"building kernel objects needs {lacking}: install it")
+    return trees.read(_tree(series, "scripts/Makefile.build", whole=True))
 
 
 def variant(spec: str) -> kernels.Variant:

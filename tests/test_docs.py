@@ -13,8 +13,6 @@ import pytest
 from checkout import ROOT
 from documents import Step, differs, steps
 
-pytestmark = pytest.mark.measures
-
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 # What measure says, and a kit's run.
 _REFUSED = ("loopwright: no measurement has a number", "are still wanted: try --resume")
@@ -94,6 +92,7 @@ def reader(tmp_path):
     return Reader(folder, folder, {**places, "XDG_CACHE_HOME": cache})
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("document", QUICK, ids=lambda path: path.stem)
 def test_quick_commands_do_what_the_document_shows(document, reader):
     for step in steps(document):
@@ -102,6 +101,7 @@ def test_quick_commands_do_what_the_document_shows(document, reader):
     reader.done()
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 @pytest.mark.parametrize("document", LONG, ids=lambda path: path.stem)
 def test_all_commands_do_what_the_document_shows(document, reader):
@@ -111,6 +111,7 @@ def test_all_commands_do_what_the_document_shows(document, reader):
     reader.done()
 
 
+@pytest.mark.measures
 @pytest.mark.slow
 def test_the_tutorial_works_word_for_word_in_a_clean_clone(tmp_path):
     places = {"LOOPWRIGHT_RESULTS": str(tmp_path / "results.sqlite"), "PYTHONPATH": ""}

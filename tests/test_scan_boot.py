@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from linux_trees import SOMEONE
-from test_verify import whole_tree
+from linux_trees import SOMEONE, whole_tree
 
 from loopwright.cores import microarchs
 from loopwright.scanning import assembly, images, patching

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from linux_trees import SOMEONE, git, pristine
+from linux_trees import SOMEONE, git, pristine, whole_tree
 from scanned import by_name
-from test_verify import whole_tree
 
 from loopwright.errors import InputError
 from loopwright.scanning import patching, shapes

@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from test_verify import patched, whole_tree
+from linux_trees import whole_tree
+from test_verify import patched
 
 from loopwright.tree import verify
 from loopwright.tree.verify import machines

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from test_verify import whole_tree
+from linux_trees import whole_tree
 
 pytestmark = pytest.mark.slow
 
