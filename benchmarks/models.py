@@ -19,10 +19,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import decode
 from loopwright.code.instructions import Flow
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.predicting.llvm_mca import LlvmMca, regions
 from loopwright.predicting.model import Block, unfit

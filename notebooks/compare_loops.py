@@ -21,8 +21,7 @@
 from functools import cache
 
 import loopwright as lw
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots, tables

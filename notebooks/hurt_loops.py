@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from loopwright import microarchs
 from loopwright.code.decode import decode
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots

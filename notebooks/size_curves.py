@@ -24,8 +24,7 @@ from functools import cache
 import pandas as pd
 
 import loopwright as lw
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.histogram import parse
 from loopwright.machine import hosts
 from loopwright.reporting import plots, sizes

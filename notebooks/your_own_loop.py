@@ -38,7 +38,7 @@ TEXT = """
 
 # %%
 import loopwright as lw
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.reporting import alignment, plots, tables
 from loopwright.reporting.dropdowns import Choices, Page
 

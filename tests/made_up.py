@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging import basis, call_costs, standing
 from loopwright.judging.study import Study

@@ -7,11 +7,10 @@ import pytest
 from calibrations import rows
 
 from loopwright import kernels as library
-from loopwright import paths
+from loopwright import microarchs, paths
 from loopwright.calibrating import mispredictions
 from loopwright.code import binding
 from loopwright.code.decode import decode
-from loopwright.cores import microarchs
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial

@@ -5,9 +5,8 @@ import json
 import pytest
 
 import loopwright as lw
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.cli import run
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.predicting import call_batches, call_cache, calls
 from loopwright.predicting.calls import CallCost, CallQuestion

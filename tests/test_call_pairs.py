@@ -5,8 +5,7 @@ import pytest
 from seen import measured
 
 import loopwright as lw
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.predicting import calls

@@ -13,8 +13,8 @@ import pytest
 from distributed import LocalCluster
 
 import loopwright as lw
+from loopwright import cluster as workers
 from loopwright.cli import run
-from loopwright.cluster import tasks, workers
 from loopwright.errors import InputError
 from loopwright.predicting import asking, models
 from loopwright.predicting.question import Question
@@ -89,7 +89,7 @@ def test_the_work_of_a_worker_that_is_killed_is_done_by_others_once(blocks, clus
     found = {}
     with workers.connected(cluster.scheduler_address) as client:
         client.wait_for_workers(3)
-        for done in tasks.each(client, asking._answer, parts):
+        for done in workers.each(client, asking._answer, parts):
             if not found:
                 ours[1].send_signal(signal.SIGKILL)
             assert done.number not in found
@@ -104,17 +104,17 @@ def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
         workers.connected(two.scheduler_address) as client,
     ):
-        (lost,) = tasks.each(client, os._exit, [3])
+        (lost,) = workers.each(client, os._exit, [3])
         assert lost.result is None
         assert "every worker" in lost.lost
-        done = list(tasks.each(client, neg, range(40)))
+        done = list(workers.each(client, neg, range(40)))
     assert sorted((d.number, d.result) for d in done) == [(n, -n) for n in range(40)]
 
 
 def test_nobody_waits_for_ever_where_no_worker_is_left(cluster, worker):
     only = worker()
     with workers.connected(cluster.scheduler_address) as client:
-        running = tasks.each(client, neg, range(10**6), alone=1.0)
+        running = workers.each(client, neg, range(10**6), alone=1.0)
         next(running)
         only.kill()
         with pytest.raises(InputError, match="no worker has been left for 1 s"):
@@ -127,7 +127,7 @@ def test_an_error_of_a_task_is_raised_here(cluster, worker):
         workers.connected(cluster.scheduler_address) as client,
         pytest.raises(ZeroDivisionError),
     ):
-        list(tasks.each(client, (1).__truediv__, [0]))
+        list(workers.each(client, (1).__truediv__, [0]))
 
 
 def test_a_worker_with_other_cores_is_refused(cluster, worker, monkeypatch, tmp_path):

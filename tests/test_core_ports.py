@@ -2,8 +2,8 @@
 
 import pytest
 
+from loopwright import microarchs
 from loopwright.cli import run as run_cli
-from loopwright.cores import microarchs
 from loopwright.predicting import core_ports
 from loopwright.predicting.forms import forms
 

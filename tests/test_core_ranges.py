@@ -4,10 +4,9 @@ import tomllib
 
 import pytest
 
-from loopwright import paths
-from loopwright.cores import microarchs
-from loopwright.cores.ranges import Range
+from loopwright import microarchs, paths
 from loopwright.errors import InputError
+from loopwright.microarchs import Range
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 

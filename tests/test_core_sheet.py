@@ -8,10 +8,9 @@ import browsing
 import pytest
 
 import loopwright as lw
-from loopwright import paths
+from loopwright import microarchs, paths
 from loopwright.calibrating import reference_instructions
 from loopwright.cli import run
-from loopwright.cores import microarchs
 from loopwright.reporting import core_page, core_sheet
 from loopwright.reporting.plots import port_map
 

@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging import basis, estimate
 from loopwright.measuring import sweeps

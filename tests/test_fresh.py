@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import loopwright as lw
-from loopwright import kernels, paths
+from loopwright import kernels, microarchs, paths
 from loopwright.code import assemble
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from loopwright import toolchain
-from loopwright.cores import microarchs
+from loopwright import microarchs, toolchain
 from loopwright.harness import jobs
 from loopwright.machine import hosts
 from loopwright.machine.facts import FILES, Facts

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import assemble
-from loopwright.cores import features, microarchs
 from loopwright.errors import InputError
 from loopwright.kernels import cpu_features
 
@@ -154,13 +153,13 @@ def test_a_core_has_no_feature_that_it_does_not_list():
     """Names that begin with "no" are names as others: nopl, notpr."""
     zen2, n1 = microarchs.load("zen2"), microarchs.load("neoverse-n1")
     masked = kernels.load("x86_64/put_event").variants["masked"]
-    assert features.missing(replace(masked, needs=("nopl",)), zen2) == ["nopl"]
-    assert features.missing(replace(masked, needs=("smap",)), zen2) == []
+    assert microarchs.missing(replace(masked, needs=("nopl",)), zen2) == ["nopl"]
+    assert microarchs.missing(replace(masked, needs=("smap",)), zen2) == []
     nopan = kernels.load("arm64/copy_user").variants["to_user_nopan"]
-    assert features.missing(nopan, n1) == []
-    assert features.conditions(nopan, n1) == ["pan is off"]
+    assert microarchs.missing(nopan, n1) == []
+    assert microarchs.conditions(nopan, n1) == ["pan is off"]
     without = replace(n1, features=n1.features - {"pan"})
-    assert features.conditions(nopan, without) == []
+    assert microarchs.conditions(nopan, without) == []
 
 
 def test_every_feature_of_a_core_has_a_name():

@@ -9,9 +9,8 @@ import pytest
 from checkout import SHARED
 
 import loopwright as lw
-from loopwright import toolchain
+from loopwright import microarchs, toolchain
 from loopwright.code.outline import Outline, outline, outlines
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.predicting.models import MODELS
 

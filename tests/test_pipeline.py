@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from loopwright import microarchs
 from loopwright.cli import cli
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline, parameters

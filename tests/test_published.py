@@ -3,8 +3,7 @@
 import pytest
 
 import loopwright as lw
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.judging import published
 from loopwright.judging.published import figures, table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from linux_trees import SOMEONE, whole_tree
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.scanning import assembly, images, patching
 from loopwright.scanning.booted import Booted
 from loopwright.scanning.find import find

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scanned import by_name, linked
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.scanning.boundary import Boundary, boundary
 from loopwright.scanning.costs import cost
 from loopwright.scanning.found import ScannedLoop

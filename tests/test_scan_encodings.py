@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scanned import built, by_name, found
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.scanning.encodings import encodings
 from loopwright.scanning.places import places
 from loopwright.scanning.shapes import of_code

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scanned import built, by_name, found
 
-from loopwright import toolchain
-from loopwright.cores import microarchs
+from loopwright import microarchs, toolchain
 from loopwright.scanning import costs, images, mend_text, mends, starts
 from loopwright.scanning.candidates import Candidate
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts

@@ -9,8 +9,7 @@ import pytest
 from scanned import built, by_name, found, linked
 
 import loopwright as lw
-from loopwright import toolchain
-from loopwright.cores import microarchs
+from loopwright import microarchs, toolchain
 from loopwright.scanning import rank
 from loopwright.scanning.costs import CoreCosts
 

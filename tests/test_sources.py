@@ -3,8 +3,8 @@
 import pytest
 
 import loopwright as lw
+from loopwright import microarchs
 from loopwright.cli import run as run_cli
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 
 STORE = "48890748ffc975f8"  # movq %rax,(%rdi); decq %rcx; jne

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.judging import standing
 from loopwright.predicting.models import MODELS

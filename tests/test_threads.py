@@ -7,8 +7,7 @@ import pytest
 from checkout import ROOT
 from made_up import predictions
 
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.judging import study
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study

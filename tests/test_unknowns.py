@@ -2,14 +2,13 @@
 
 import pytest
 
-from loopwright import kernels
-from loopwright.cores import microarchs
-from loopwright.cores.ranges import Range
+from loopwright import kernels, microarchs
 from loopwright.judging import cases, simulated, standing, unknowns
 from loopwright.judging import margins as margins_module
 from loopwright.judging.margins import Margins
 from loopwright.judging.unknowns import Unmeasured
 from loopwright.judging.whole_calls import Calls, code_offsets
+from loopwright.microarchs import Range
 from loopwright.predicting.calls import of_variants
 
 ALONG = (0.0, 0.25, 0.5, 0.75, 1.0)

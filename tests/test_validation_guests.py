@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 
 STORE_LOOP = "4889074883c70849ffcf75f4"
 

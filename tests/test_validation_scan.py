@@ -7,7 +7,7 @@ from types import ModuleType
 import pandas as pd
 import pytest
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 
 FOLDER = Path(__file__).parent.parent / "validation"
 KEPT = FOLDER / "scan_measured"

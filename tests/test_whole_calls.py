@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import calls, held_to, predictions, simulated
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import published, standing
 from loopwright.judging.recommend import judge

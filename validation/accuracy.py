@@ -16,8 +16,7 @@ import whole_loops
 from host import measured_loops
 from inputs import DATA
 
-from loopwright import paths
-from loopwright.cores import microarchs
+from loopwright import microarchs, paths
 from loopwright.judging.accuracy import Accuracy
 from loopwright.machine import hosts
 from loopwright.predicting.model import Block

@@ -22,7 +22,7 @@ import derive_path  # noqa: F401
 import pandas as pd
 from inputs import DATA, REPO
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import counted_loop
 from loopwright.predicting.inside import timeline

@@ -18,9 +18,9 @@ import host_calls
 import pandas as pd
 from inputs import DATA
 
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
+from loopwright import microarchs
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 

@@ -25,9 +25,8 @@ from every_model import MODEL_IDS, predicted, write
 from inputs import DATA, REPO
 
 import loopwright as lw
-from loopwright import harness, kernels, toolchain
+from loopwright import harness, kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.judging.accuracy import Accuracy
 from loopwright.machine import hosts

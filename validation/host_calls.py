@@ -14,9 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import assemble
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.machine import hosts

@@ -16,7 +16,7 @@ import derive_path  # noqa: F401
 import pandas as pd
 from inputs import DATA
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.predicting.model import Block
 from loopwright.predicting.models import select
 

@@ -28,11 +28,10 @@ import numpy as np
 import pandas as pd
 from inputs import REPO
 
-from loopwright import harness
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
+from loopwright import harness, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.microarchs import Microarch
 from loopwright.scanning import images
 from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.find import find

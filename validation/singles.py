@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.predicting.model import Block, Model
 
 # What counts as reproduced: within 10 percent or a tenth of a cycle.

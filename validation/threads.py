@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.judging.published import PublishedFigure, figures, routine_cycles, table
 from loopwright.predicting.calls import CallCost, CallQuestion, of_variants

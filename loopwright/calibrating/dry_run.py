@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from loopwright import microarchs
 from loopwright.calibrating import passes
 from loopwright.calibrating.passes import Step, sort
-from loopwright.cores import microarchs
 from loopwright.errors import InputError
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loopwright import files, paths
+from loopwright import cluster, files, paths
 from loopwright.calibrating.calibrate import HOST, SIMULATED, calibrate, folder
-from loopwright.cluster import fleet, workers
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 
@@ -47,9 +46,9 @@ def calibrate_fleet(
     if not (machine == HOST or machine.startswith(SIMULATED)):
         raise InputError("--fleet has workers measure; leave it out where a file has the answers")
     asked = {**asked, "machine": machine}
-    with workers.connected(where) as client:
+    with cluster.connected(where) as client:
         chosen, left_out = _one_of_each(client)
-        return fleet.gather(
+        return cluster.gather(
             client,
             {at: partial(_learn, machine, asked) for machine, at in chosen.items()},
             partial(_keep, Path(out)),

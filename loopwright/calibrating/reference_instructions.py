@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory

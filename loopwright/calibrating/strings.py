@@ -28,7 +28,7 @@ from loopwright.calibrating import candidate_core, core_files
 from loopwright.calibrating.core_files import STRINGS
 from loopwright.calibrating.core_model import Learned
 from loopwright.code import binding
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory

@@ -65,7 +65,7 @@ def _variants() -> Rows:
 
 
 def _microarchs() -> Rows:
-    from loopwright.cores import microarchs
+    from loopwright import microarchs
     from loopwright.predicting.models import MODELS
 
     cores = [microarchs.load(i) for i in microarchs.ids()]
@@ -91,7 +91,7 @@ def _models() -> Rows:
 
 def _parameters() -> Rows:
     """Return the simulator's parameters, with the value that each core gives them."""
-    from loopwright.cores import microarchs
+    from loopwright import microarchs
     from loopwright.predicting.models import parameters
 
     cores = [microarchs.load(i) for i in microarchs.ids()]

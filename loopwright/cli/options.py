@@ -170,7 +170,7 @@ def complete_microarchs(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[str]:
     """Return the cores that go on with a list of them."""
-    from loopwright.cores import microarchs
+    from loopwright import microarchs
 
     del context, parameter
     try:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loopwright.cores.ranges import Range
 from loopwright.judging import unknowns
 from loopwright.judging.simulated import Simulated
 from loopwright.judging.unknowns import Course
+from loopwright.microarchs import Range
 
 # What parameters are, in words, and what they count.
 _WORDS = {

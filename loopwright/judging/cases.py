@@ -8,8 +8,6 @@ import pandas as pd
 
 from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
-from loopwright.cores.features import conditions
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
 from loopwright.judging import basis, opinions, published, simulated, standing
@@ -27,6 +25,7 @@ from loopwright.kernels import Routine, Variant
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
+from loopwright.microarchs import Microarch, conditions
 
 # A published change below this is no difference.
 _NO_CHANGE_PERCENT = 1.0

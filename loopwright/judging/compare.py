@@ -6,9 +6,9 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 
+from loopwright import microarchs
 from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
-from loopwright.cores import bounds
 from loopwright.errors import InputError
 from loopwright.judging.study import HERE, Study, gather
 from loopwright.kernels import Variant
@@ -85,9 +85,9 @@ def table(found: Study) -> pd.DataFrame:
     rows["unit"] = [c.unit_name for c in contracts]
     of_unit = pd.Series([c.unit_bytes for c in contracts], index=rows.index, dtype="float64")
     rows["cycles_per_unit"] = of_unit / rows["bytes_per_cycle"]
-    low = bounds.impossible(rows)
+    low = microarchs.below_bounds(rows)
     rows["excluded"] = [
-        bounds.why(least) if is_low else ""
+        microarchs.why_below_bounds(least) if is_low else ""
         for least, is_low in zip(rows["least_cycles"], low, strict=True)
     ]
     rows["main_loop"] = _main_loops(found, rows)

@@ -8,15 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from loopwright import harness, kernels
+from loopwright import harness, kernels, microarchs
 from loopwright.code import assemble
 from loopwright.code.assemble import PRIVILEGED
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
-from loopwright.cores.ranges import Range
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
 from loopwright.machine import hosts
+from loopwright.microarchs import Microarch, Range
 from loopwright.predicting.calls import CallCost, CallQuestion, of_variants
 from loopwright.store.runs import Run, Store
 

@@ -7,14 +7,13 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwright.cores.microarchs import Microarch
-from loopwright.cores.ranges import Range
 from loopwright.histogram import Histogram
 from loopwright.judging import unknowns
 from loopwright.judging.call_costs import ALIGNMENTS, OCTAVES, Alignments, Place, mean, weights
 from loopwright.judging.unknowns import Course, Unmeasured
 from loopwright.judging.whole_calls import Asked, Calls, Costs, Setting, code_offsets
 from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch, Range
 
 Values = Mapping[str, str]
 """Values of parameters by name; those left out have their base value."""

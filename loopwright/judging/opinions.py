@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from loopwright.cores import bounds
+from loopwright import microarchs
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs, standing
 from loopwright.judging.call_costs import Row
@@ -147,7 +147,9 @@ class Panel:
 
     def _impossible(self, *figures: pd.DataFrame) -> set[str]:
         """Return the models of which one figure cannot be."""
-        return {str(model) for rows in figures for model in rows.index[bounds.impossible(rows)]}
+        return {
+            str(model) for rows in figures for model in rows.index[microarchs.below_bounds(rows)]
+        }
 
 
 def _counted(standings: Iterable[Standing]) -> list[Standing]:

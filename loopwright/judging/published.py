@@ -7,8 +7,7 @@ from typing import Any, Literal, cast
 
 import pandas as pd
 
-from loopwright import kernels, paths
-from loopwright.cores import bounds, microarchs
+from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallQuestion
@@ -290,7 +289,7 @@ def _not_asked(figure: PublishedFigure) -> str:
 
 def _loops(kernel: str, core: str, model: str) -> pd.DataFrame:
     rows = predict(kernel, microarch=core, model=model)
-    return rows.assign(low=bounds.impossible(rows))
+    return rows.assign(low=microarchs.below_bounds(rows))
 
 
 def _predicted(
@@ -318,7 +317,7 @@ def _of_loops(
         if pd.isna(answer["cycles"]):
             return None, f"{answer['variant']}: {answer['error']}"
         if answer["low"]:
-            why = bounds.why(answer["least_cycles"])
+            why = microarchs.why_below_bounds(answer["least_cycles"])
             return None, f"{answer['variant']}: {answer['cycles']:.2f} is {why}"
     startup = asked[0]["startup_cycles"]
     if figure.quantity == "startup_cycles":

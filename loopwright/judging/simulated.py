@@ -5,15 +5,15 @@ from functools import cached_property
 
 import pandas as pd
 
+from loopwright import microarchs
 from loopwright.code import assemble, binding
-from loopwright.cores import features
-from loopwright.cores.microarchs import Microarch
 from loopwright.histogram import Histogram
 from loopwright.judging import standing, unknowns
 from loopwright.judging.margins import Margins, Speed
 from loopwright.judging.opinions import LEAST
 from loopwright.judging.ranks import Rank
 from loopwright.judging.standing import Standing
+from loopwright.microarchs import Microarch
 from loopwright.predicting import forms
 from loopwright.predicting.models import SIMULATOR
 
@@ -127,7 +127,7 @@ class Simulated:
         found: dict[str, None] = {}
         for name in (self.variant, self.against):
             variant = self.margins.variants[name]
-            code = assemble.variant_code(variant, features.alternatives_left(variant, core))
+            code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
             [named] = binding.forms(code.isa, [b"".join(i.code for i in code.instructions)])
             for form in named or ():
                 source = table.get(form, {}).get("source", "")

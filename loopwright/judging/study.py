@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
-from loopwright import kernels, toolchain
+from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import run as run_checks
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.histogram import Histogram
 from loopwright.judging import basis
@@ -20,6 +18,7 @@ from loopwright.kernels import Kernel, Routine, Variant
 from loopwright.machine import hosts
 from loopwright.measuring.measure import run as run_measurements
 from loopwright.measuring.table import COLUMNS
+from loopwright.microarchs import Microarch
 from loopwright.predicting import calls
 from loopwright.predicting.calls import of_variants
 from loopwright.predicting.predict import predict

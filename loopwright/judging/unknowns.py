@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from loopwright.cores.microarchs import Microarch
-from loopwright.cores.ranges import Range
+from loopwright.microarchs import Microarch, Range
 from loopwright.predicting import calls
 
 Margin = Callable[[float], float]

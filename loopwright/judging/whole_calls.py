@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import assemble, placement
-from loopwright.cores import features
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.judging.call_costs import Place
 from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch
 from loopwright.predicting.calls import CallQuestion
 
 Setting = tuple[tuple[str, str], ...]
@@ -95,7 +94,7 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
     A routine that a tree keeps in a header is inlined.
     """
     try:
-        code = assemble.variant_code(variant, features.alternatives_left(variant, core))
+        code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
     except InputError:
         return (None,)
     upstream = kernels.load(variant.kernel).routines[variant.routine].upstream

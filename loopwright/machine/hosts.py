@@ -9,12 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from loopwright import harness, paths, toolchain
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
+from loopwright import harness, microarchs, paths, toolchain
 from loopwright.errors import InputError
 from loopwright.machine.facts import Facts
 from loopwright.machine.recognise import Recognition, recognise
+from loopwright.microarchs import Microarch
 
 HOST = "host"  # stands for this machine's core in a list of cores
 PMU = "perf-rdpmc"  # the clock that counts core cycles

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.machine.facts import Facts
 
 # Features that no setting of a kernel or hypervisor can add, and that tell cores apart.

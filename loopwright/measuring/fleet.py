@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loopwright import kernels
-from loopwright.cluster import fleet, workers
-from loopwright.cores import microarchs
+from loopwright import cluster, kernels, microarchs
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
 from loopwright.measuring.rounds import Progress
@@ -52,9 +50,9 @@ def measure_fleet(
     InputError where none has measured.
     """
     kernel, _ = kernels.select(spec)
-    with workers.connected(where) as client:
+    with cluster.connected(where) as client:
         chosen, left_out = _one_of_each(client, kernel.isa)
-        return fleet.gather(
+        return cluster.gather(
             client,
             {member.address: partial(_measure, spec, asked) for member in chosen},
             _keep,

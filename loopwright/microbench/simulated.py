@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from loopwright import paths
+from loopwright import microarchs, paths
 from loopwright.code import binding, decode
 from loopwright.code.instructions import Flow
-from loopwright.cores import microarchs
 from loopwright.errors import InputError, unknown
 from loopwright.microbench.oracle import Oracle, Run, Timing, Trial, by_notion
 from loopwright.predicting.forms import TABLE

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import NamedTuple
 
-from loopwright.cluster import tasks
-from loopwright.cluster.workers import connected
-from loopwright.cores.microarchs import Microarch
+from loopwright import cluster
+from loopwright.cluster import connected
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Answer, Block, Model
 
 Ask = Callable[[Model, Sequence[Block], Microarch], list[Answer]]
@@ -26,7 +26,7 @@ def asking(dask: str | None) -> Iterator[Ask]:
         def there(model: Model, blocks: Sequence[Block], core: Microarch) -> list[Answer]:
             parts = _parts(model, blocks, core)
             found: list[list[Answer]] = [[] for _ in parts]
-            for done in tasks.each(client, _answer, parts):
+            for done in cluster.each(client, _answer, parts):
                 lost = [Answer.none(done.lost) for _ in parts[done.number].blocks]
                 found[done.number] = lost if done.result is None else done.result
             return [answer for part in found for answer in part]

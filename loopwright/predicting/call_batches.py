@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopwright.code.instructions import Code
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Contract
+from loopwright.microarchs import Microarch
 from loopwright.predicting.call_cache import Cache, Found, Place
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.tracing.calls import Packed, Tracer

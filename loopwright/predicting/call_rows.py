@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import assemble
 from loopwright.code.placement import Placement
-from loopwright.cores import features
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.machine import hosts
+from loopwright.microarchs import Microarch
 from loopwright.predicting import calls, ranges
 from loopwright.predicting.call_cache import Place
 from loopwright.predicting.call_sizes import Calls
@@ -109,7 +108,7 @@ def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microar
 def _asked(variant: Variant, core: Microarch, offset: int | None, wanted: Calls) -> _Asked:
     try:
         places = tuple(wanted.places(kernels.contract_of(variant)))
-        assemble.variant_code(variant, features.alternatives_left(variant, core))
+        assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
     except InputError as error:
         return _Asked(variant, core, offset, (), str(error))
     return _Asked(variant, core, offset, places)
@@ -135,7 +134,7 @@ def _simulated(
 
 def _rests_on(one: _Asked, overrides: Mapping[str, str]) -> bool:
     """Say whether calls can depend on a parameter that nobody has measured."""
-    code = assemble.variant_code(one.variant, features.alternatives_left(one.variant, one.core))
+    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
     block = Block(code.isa, code.text[: code.entry + code.size], "unrolled", 0)
     straight = not any(i.string for i in code.instructions)
     return any(
@@ -151,7 +150,7 @@ def _rows(
     if found is None:
         yield (*where, "call", one.offset, *(None,) * 9, one.error, "")
         return
-    code = assemble.variant_code(one.variant, features.alternatives_left(one.variant, one.core))
+    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
     offset = Placement.of(code, contract, one.offset).offset
     for place, answer, *ends in zip(one.places, *found, strict=True):
         size, dst, src = place

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import assemble
 from loopwright.code.outline import lacking, outline
 from loopwright.code.placement import Placement
-from loopwright.cores import features
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch
 from loopwright.predicting.call_batches import Routine, Work, run
 from loopwright.predicting.call_cache import Found, Place
 from loopwright.predicting.pipeline import Pipeline
@@ -131,9 +130,9 @@ def _routine(question: CallQuestion) -> Routine | str:
     variant, core = question.variant, question.core
     if lacks := Pipeline(question.overrides).lacks(core):
         return lacks
-    if missing := features.missing(variant, core):
+    if missing := microarchs.missing(variant, core):
         return f"needs {', '.join(missing)}, which {core.id} lacks"
-    left = features.alternatives_left(variant, core)
+    left = microarchs.alternatives_left(variant, core)
     left |= assemble.PRIVILEGED if question.in_user_space else frozenset()
     code = assemble.variant_code(variant, left)
     contract = kernels.contract_of(variant)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting.forms import forms
 
 # Kinds of uops: the parameter that says where they run, or by ISA a form that is one such uop.

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Question

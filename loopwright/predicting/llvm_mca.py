@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Answer, Block, unfit
 
 _TRIPLES = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from loopwright.code.decode import decode
 from loopwright.code.instructions import Flow, Instruction
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 
 
 @dataclass(frozen=True)

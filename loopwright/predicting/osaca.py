@@ -7,8 +7,8 @@ from functools import cache
 import iced_x86 as iced
 
 from loopwright.code.instructions import Instruction
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Answer, Block, unfit
 from loopwright.predicting.worker import Worker
 

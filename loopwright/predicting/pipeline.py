@@ -10,8 +10,8 @@ from loopwright.code import binding
 from loopwright.code.instructions import Instruction
 from loopwright.code.loops import STRING_BYTES
 from loopwright.code.outline import Outline, outlines
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
+from loopwright.microarchs import Microarch
 from loopwright.predicting import limits, ranges
 from loopwright.predicting.forms import TABLE
 from loopwright.predicting.model import Answer, Block, unfit

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting import models
 from loopwright.predicting.asking import Ask, asking
 from loopwright.predicting.model import Answer, Model

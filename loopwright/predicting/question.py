@@ -5,9 +5,9 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError, unknown
 from loopwright.machine import hosts
+from loopwright.microarchs import Microarch
 from loopwright.predicting import subjects
 from loopwright.predicting.call_sizes import Alignments, Calls, Sizes
 from loopwright.predicting.subjects import Subject

@@ -6,7 +6,7 @@ only ever add cycles, so that their ends are those of the prediction. Verdicts v
 
 from collections.abc import Mapping
 
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 
 Ends = tuple[str, str]

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from loopwright import paths
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.forms import forms
 from loopwright.predicting.model import Answer, Block
 from loopwright.predicting.pipeline import Pipeline, startup_parameter

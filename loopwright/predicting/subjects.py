@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from loopwright import kernels
+from loopwright import kernels, microarchs
 from loopwright.code import decode, loops
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.code.outline import Outline, lacking, outline, outlines
-from loopwright.cores import features
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 from loopwright.rows import Rows
 
@@ -87,8 +86,8 @@ def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> 
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
-    code = assemble.variant_code(variant, features.alternatives_left(variant, core))
-    missing = features.missing(variant, core)
+    code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+    missing = microarchs.missing(variant, core)
     error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
     if contract.unit == "call":
         body, start = straight(code.instructions, code.entry), code.entry

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from loopwright.code.instructions import Flow
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Answer, Block, unfit
 from loopwright.predicting.worker import Worker
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import files, kernels
-from loopwright.cores import microarchs
+from loopwright import files, kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from loopwright import kernels, toolchain
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure

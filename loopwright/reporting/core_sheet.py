@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright import paths
+from loopwright import microarchs, paths
 from loopwright.calibrating import reference_instructions, strings
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
 from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
 from loopwright.predicting import core_ports
 from loopwright.predicting.forms import forms
 

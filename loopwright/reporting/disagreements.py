@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import kernels
-from loopwright.cores import bounds, microarchs
+from loopwright import kernels, microarchs
 from loopwright.predicting.models import MODELS, SIMULATOR
 from loopwright.predicting.predict import predict
 
@@ -64,7 +63,7 @@ def _by_unit(kernel: str, rows: pd.DataFrame) -> pd.DataFrame:
     units = pd.Series([c.unit_bytes for c in contracts], index=rows.index)
     scale = units / rows["bytes_per_iteration"].astype("float64")
     return rows.assign(
-        low=bounds.impossible(rows),
+        low=microarchs.below_bounds(rows),
         unit=[c.unit_name for c in contracts],
         cycles=rows["cycles"] * scale,
         least_cycles=rows["least_cycles"] * scale,
@@ -74,7 +73,7 @@ def _by_unit(kernel: str, rows: pd.DataFrame) -> pd.DataFrame:
 def _why(answers: list[Row], ideal: float) -> str:
     """Return the reasons: figures that cannot be, what the front end costs, other bottlenecks."""
     out = [
-        f"{a['model']}: {a['cycles']:.2f} is {bounds.why(a['least_cycles'])}"
+        f"{a['model']}: {a['cycles']:.2f} is {microarchs.why_below_bounds(a['least_cycles'])}"
         for a in answers
         if a["low"]
     ]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.histogram import Histogram
 from loopwright.judging.cases import simulated_places
 from loopwright.judging.compare import table

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from loopwright.cores import bounds
+from loopwright import microarchs
 from loopwright.judging.compare import MEASURED
 from loopwright.predicting.models import MODELS
 
@@ -71,6 +71,9 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
     if "excluded" in rows:
         return rows
     rows = rows.rename(columns={"id": "variant", "model": "source"})
-    low = bounds.impossible(rows)
-    why = [bounds.why(n) if cut else "" for n, cut in zip(rows["least_cycles"], low, strict=True)]
+    low = microarchs.below_bounds(rows)
+    why = [
+        microarchs.why_below_bounds(n) if cut else ""
+        for n, cut in zip(rows["least_cycles"], low, strict=True)
+    ]
     return rows.assign(excluded=why, note="", unit="an iteration", cycles_per_unit=rows["cycles"])

@@ -4,8 +4,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loopwright import paths
-from loopwright.cores import microarchs
+from loopwright import microarchs, paths
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even, published, study
 from loopwright.judging.published import PublishedFigure

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from loopwright.code.outline import Outline, lacking, outlines
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.places import LINE, places
 

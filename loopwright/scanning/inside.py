@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopwright.code.decode import decode
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.found import ScannedLoop
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from loopwright.cluster import tasks
-from loopwright.cluster.workers import connected
+from loopwright import cluster
+from loopwright.cluster import connected
 from loopwright.errors import InputError
 from loopwright.rows import Rows
 from loopwright.scanning import folders, rank, tables
@@ -103,7 +103,7 @@ def _scanning(
     with connected(dask) as client:
 
         def there(files: Sequence[Path]) -> Iterator[tuple[int, Rows | str]]:
-            for done in tasks.each(client, one, [path.absolute() for path in files]):
+            for done in cluster.each(client, one, [path.absolute() for path in files]):
                 yield done.number, done.lost if done.result is None else done.result
 
         yield there

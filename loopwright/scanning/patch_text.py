@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.candidates import Candidate
 from loopwright.scanning.mends import Mend

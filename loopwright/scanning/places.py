@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 
 LINE = 64  # bytes, after which a place is the same to every boundary of a core

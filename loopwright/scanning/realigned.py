@@ -8,7 +8,7 @@ from statistics import mean
 from loopwright.code import decode
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.scanning import assembly, compare, images, labels, shapes, starts
 from loopwright.scanning.costs import CoreCosts, cost
 from loopwright.scanning.find import find

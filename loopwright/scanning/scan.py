@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.rows import Rows, as_frame
 from loopwright.scanning import images, mend_text, mends, rank, starts

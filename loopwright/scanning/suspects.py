@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from loopwright import toolchain
-from loopwright.cores import microarchs
+from loopwright import microarchs, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring.blocks import slopes

@@ -4,15 +4,14 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
-from loopwright import kernels, toolchain
+from loopwright import kernels, microarchs, toolchain
 from loopwright.code import assemble, decode, objects, snippet
 from loopwright.code.instructions import Flow
 from loopwright.code.pieces import Piece, moved
 from loopwright.code.placement import Placement
-from loopwright.cores import microarchs
-from loopwright.cores.features import alternatives_left
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.microarchs import alternatives_left
 from loopwright.rows import Rows, as_frame
 from loopwright.tracing import emulator, loop_trace
 from loopwright.tracing.memory import Call

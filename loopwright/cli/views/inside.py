@@ -4,9 +4,9 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from loopwright import microarchs
 from loopwright.cli.views import table
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting import core_ports
 from loopwright.predicting.inside import STEPS
 from loopwright.rows import Rows

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from loopwright import kernels
-from loopwright.cores import microarchs
-from loopwright.cores.microarchs import Microarch
+from loopwright import kernels, microarchs
+from loopwright.microarchs import Microarch
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import alignment, core_sheet, origin, plots, sizes
 from loopwright.reporting.core_page import tables

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright.cores.microarchs import Microarch
+from loopwright.microarchs import Microarch
 from loopwright.predicting import core_ports
 from loopwright.reporting.core_sheet import (
     LATENCY,

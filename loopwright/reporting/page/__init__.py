@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.histogram import Histogram
 from loopwright.judging.published import published
 from loopwright.kernels import Kernel

@@ -3,8 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from loopwright import kernels
-from loopwright.cores import microarchs
+from loopwright import kernels, microarchs
 from loopwright.judging.compare import MEASURED
 from loopwright.kernels import Kernel
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright.cores import microarchs
+from loopwright import microarchs
 from loopwright.judging.compare import MEASURED
 from loopwright.predicting import core_ports
 from loopwright.predicting.models import SIMULATOR

@@ -1,0 +1,267 @@
+"""Work shared by the workers of a Dask cluster: connecting, and tasks that outlive lost workers."""
+
+import hashlib
+import logging
+import re
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pandas as pd
+
+from loopwright import paths
+from loopwright.errors import InputError
+from loopwright.version import VERSION
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+
+LOCAL = "local"
+_ADDRESS = re.compile(r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):\d{1,5}")
+_ANSWER = 10  # s that a scheduler has to answer in
+_ARRIVE = 30  # s that the first worker has to come in
+
+
+@contextmanager
+def connected(where: str) -> Iterator["Client"]:
+    """Yield a client of the Dask scheduler at HOST:PORT, or of workers here where it is "local".
+
+    InputError where Dask is not installed, where no scheduler answers or none of its workers comes,
+    and where a worker has no loopwright, or another one, or other cores.
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "dask.distributed is not here: pip install 'loopwright[cluster]', or leave --dask out"
+        ) from None
+    # What workers were lost the rows say; a warning each is noise.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if where == LOCAL:
+        with (
+            LocalCluster(
+                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    if not _ADDRESS.fullmatch(where):
+        raise InputError(f"{where!r} is no Dask scheduler; give its HOST:PORT, or local")
+    try:
+        client = Client(where, timeout=_ANSWER)
+    except (OSError, ValueError) as error:
+        said = str(error).splitlines()[0] if str(error) else "no answer"
+        raise InputError(
+            f"no Dask scheduler at {where}: {said}; start one with `dask scheduler`, or say --dask "
+            "local"
+        ) from None
+    with client:
+        _wait_for_one(client, where)
+        _hold_to_one_loopwright(client)
+        yield client
+
+
+def identity() -> str:
+    """Return what has to be alike for two machines to give the same figures."""
+    return _identity(str(paths.models_root()))
+
+
+@lru_cache(maxsize=1)
+def _identity(models: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in Path(models).glob("*/*") if p.is_file()):
+        if path.suffix in (".toml", ".csv") and path.parent.name not in ("derive", "pipeline"):
+            digest.update(path.parent.name.encode() + b"\0" + path.name.encode() + b"\0")
+            digest.update(path.read_bytes())
+    return f"loopwright {VERSION}, cores {digest.hexdigest()[:12]}"
+
+
+def _wait_for_one(client: "Client", where: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_ARRIVE)
+    except TimeoutError:
+        raise InputError(
+            f"the Dask scheduler at {where} has no worker; start one with `dask worker {where}`"
+        ) from None
+
+
+def _hold_to_one_loopwright(client: "Client") -> None:
+    """Raise InputError unless all workers have what this machine has."""
+    ours = identity()
+    for worker, said in client.run(identity, on_error="return").items():
+        if isinstance(said, ModuleNotFoundError):
+            raise InputError(f"worker {worker} has no loopwright; install {ours} there")
+        if isinstance(said, Exception):
+            raise InputError(f"worker {worker} does not answer: {type(said).__name__}: {said}")
+        if said != ours:
+            raise InputError(f"worker {worker} has {said}, and here is {ours}; install the same")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AHEAD = 4  # tasks for each thread of a worker: memory stays flat, and nobody waits
+_LOOK = 2.0  # s between looks at whether anybody is left
+_FETCH = 10.0  # s that a result has to come in
+_ALONE = 60.0  # s without a worker after which nobody is waited for
+
+
+@dataclass(frozen=True)
+class Done(Generic[R]):
+    """What came of one item, by its number; lost says why nothing did."""
+
+    number: int
+    result: R | None = None
+    lost: str = ""
+
+
+def each(
+    client: "Client", function: Callable[[T], R], items: Iterable[T], *, alone: float = _ALONE
+) -> Iterator[Done[R]]:
+    """Yield what function makes of each item, as it comes; each item once.
+
+    What a worker had when it was lost goes to another one. An item that takes four workers with it
+    is lost; an error that the function raises is raised here. InputError where no worker is left
+    for so many seconds.
+    """
+    from distributed.scheduler import KilledWorker
+
+    ours = identity()
+    left = enumerate(items)
+    running: dict[Future[R], int] = {}
+    seen = time.monotonic()
+    while True:
+        threads = sum(_workers(client).values())
+        room = _AHEAD * max(1, threads) - len(running)
+        for number, item in islice(left, max(0, room)):
+            running[client.submit(_checked, ours, function, item, pure=False)] = number
+        if not running:
+            return
+        ended = _ended(running)
+        now = time.monotonic()
+        seen = now if threads else seen
+        if now - seen > alone:
+            raise InputError(
+                f"no worker has been left for {alone:.0f} s, with {len(running)} tasks under way; "
+                "start workers, and the command again"
+            )
+        for future in ended:
+            number = running.pop(future)
+            try:
+                yield Done(number, future.result(timeout=_FETCH))
+            except TimeoutError:  # its worker was lost with what it had made
+                running[future] = number
+            except KilledWorker:
+                yield Done(number, lost="it took every worker with it that tried it")
+            except CancelledError:
+                raise InputError(
+                    "the Dask scheduler was lost; start it, and the command again"
+                ) from None
+
+
+def pinned(
+    client: "Client", parts: Sequence[tuple[str, Callable[[], R]]]
+) -> Iterator[tuple[int, R | str]]:
+    """Yield what functions return, each on the worker at its address and nowhere else.
+
+    Each comes with its number, as it ends; text says why one has nothing: what is bad input there,
+    or that its worker was lost.
+    """
+    running: dict[Future[Any], int] = {
+        client.submit(function, workers=[where], allow_other_workers=False, pure=False): number
+        for number, (where, function) in enumerate(parts)
+    }
+    while running:
+        ended = _ended(running)
+        there = _workers(client)
+        for future, number in list(running.items()):
+            if future in ended:
+                yield number, _outcome(future)
+            elif parts[number][0] not in there:
+                yield number, "its worker was lost"
+            else:
+                continue
+            del running[future]
+
+
+def _outcome(future: "Future[Any]") -> Any:
+    try:
+        return future.result(timeout=_FETCH)
+    except InputError as error:
+        return str(error)
+    except TimeoutError:
+        return "its worker was lost"
+    except CancelledError:
+        return "the Dask scheduler was lost"
+
+
+def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
+    """Return those that have ended as soon as one has; none where none does for a while."""
+    from distributed import wait
+
+    try:
+        done: set[Future[Any]] = wait(
+            list(running), timeout=_LOOK, return_when="FIRST_COMPLETED"
+        ).done
+    except TimeoutError:
+        return set()
+    return done
+
+
+def _workers(client: "Client") -> dict[str, int]:
+    """Return the workers' addresses and threads; none where the scheduler does not answer."""
+    try:
+        found: dict[str, int] = client.nthreads()
+    except OSError:
+        return {}
+    return found
+
+
+def _checked(expected: str, function: Callable[[T], R], item: T) -> R:
+    """Run a task; a worker that came late may have another loopwright."""
+    if (here := identity()) != expected:
+        raise InputError(f"a worker has {here}, and {expected} is asked for; install the same")
+    return function(item)
+
+
+def gather(
+    client: "Client",
+    work: Mapping[str, Callable[[], R]],
+    keep: Callable[[R], pd.DataFrame],
+    left_out: Sequence[str],
+    *,
+    called: Mapping[str, str],
+    nothing: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Return what workers did, as rows with the worker behind them.
+
+    work is what each has to do, by its address; keep makes rows of a result. attrs["left_out"] has
+    what was left out before, and what kept a worker from its part, which says how it is called.
+    progress is called with workers done and all. InputError, nothing and why, where none did its
+    part.
+    """
+    left = list(left_out)
+    addresses = list(work)
+    tables = []
+    for ended, (number, done) in enumerate(pinned(client, list(work.items())), 1):
+        address = addresses[number]
+        if isinstance(done, str):
+            left.append(f"{called[address]}: {done}")
+        else:
+            tables.append(keep(done).assign(worker=address))
+        if progress:
+            progress(ended, len(addresses))
+    if not tables:
+        raise InputError(f"{nothing}: {'; '.join(left)}")
+    found = pd.concat(tables, ignore_index=True)
+    found.attrs["left_out"] = left
+    return found

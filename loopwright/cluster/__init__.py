@@ -1,1 +1,0 @@
-"""Work that several machines share, by Dask: which workers there are, and tasks for them."""

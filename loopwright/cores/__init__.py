@@ -1,1 +1,0 @@
-"""The cores: what models/<microarch>/core.toml says of each."""
