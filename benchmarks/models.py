@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from loopwright import kernels, microarchs
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
 from loopwright.predicting.llvm_mca import LlvmMca, regions
@@ -68,7 +68,7 @@ def of_file(path: Path) -> list[Block]:
     """Return the blocks of a file that llvm-mca can be asked about."""
     out = []
     for row in read_csv(path):
-        block = Block("x86_64", decode.parse_hex(row.hex), "unrolled", row.offset)
+        block = Block("x86_64", instructions.parse_hex(row.hex), "unrolled", row.offset)
         try:
             if not unfit(block):
                 out.append(block)

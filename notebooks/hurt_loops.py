@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from loopwright import microarchs
-from loopwright.code.decode import decode
+from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots

@@ -8,7 +8,7 @@ from calibrations import rows
 
 from loopwright.calibrating.port_classes import mixture
 from loopwright.code import binding
-from loopwright.code.decode import decode
+from loopwright.code.instructions import decode
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated

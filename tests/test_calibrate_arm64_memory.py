@@ -10,7 +10,7 @@ from loopwright import kernels as library
 from loopwright import microarchs, paths
 from loopwright.calibrating import mispredictions
 from loopwright.code import binding
-from loopwright.code.decode import decode
+from loopwright.code.instructions import decode
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial

@@ -7,8 +7,7 @@ import pytest
 
 from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Code, Flow
+from loopwright.code.instructions import Code, Flow, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
 from loopwright.tracing import caller, emulator, recorder

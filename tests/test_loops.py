@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from loopwright import kernels, toolchain
-from loopwright.code import decode, loops
+from loopwright.code import instructions, loops
 from loopwright.errors import InputError
 
 
@@ -19,7 +19,7 @@ def _instructions(tmp_path, isa, source):
     subprocess.run(
         [gcc.replace("gcc", "objcopy"), "-O", "binary", "-j", ".text", obj, raw], check=True
     )
-    return decode.decode(isa, raw.read_bytes())
+    return instructions.decode(isa, raw.read_bytes())
 
 
 COPY = kernels.load("x86_64/copy_user").routines["copy_user"].contract

@@ -6,7 +6,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import toolchain
-from loopwright.code import decode, snippet
+from loopwright.code import instructions, snippet
 from loopwright.errors import InputError
 
 C = """\
@@ -153,7 +153,7 @@ def test_a_loop_without_its_end_is_predicted_and_a_loop_without_its_head_is_none
     ],
 )
 def test_hex_is_read_as_listings_and_debuggers_write_it(text):
-    assert decode.parse_hex(text).hex() == SUM
+    assert instructions.parse_hex(text).hex() == SUM
     [piece] = snippet.pieces(text)
     assert piece.code.hex() == SUM
 
@@ -161,7 +161,7 @@ def test_hex_is_read_as_listings_and_debuggers_write_it(text):
 @pytest.mark.parametrize("text", ["0307 4883 c7z4", "0x", ":", "03 0"])
 def test_what_is_no_hex_is_one_line(text):
     with pytest.raises(InputError):
-        decode.parse_hex(text)
+        instructions.parse_hex(text)
 
 
 def test_a_mnemonic_of_hex_digits_is_no_hex():

@@ -6,8 +6,7 @@ import loopwright as lw
 from loopwright import kernels
 from loopwright.cli import run
 from loopwright.code import assemble
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Code
+from loopwright.code.instructions import Code, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
 from loopwright.tracing import emulator, recorder

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import iced_x86 as iced
 
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.instructions import Code, Flow
 from loopwright.errors import InputError
 
@@ -126,7 +126,7 @@ def of(code: Code) -> Body:
 def _system_call(code: Code) -> str:
     """Return where code calls the system, whether control reaches it or not, or nothing."""
     try:
-        whole = decode.decode(code.isa, code.text)
+        whole = instructions.decode(code.isa, code.text)
     except InputError:  # data among it, which nothing reaches
         return ""
     for ins in whole:
@@ -157,10 +157,10 @@ def _x86(ins: iced.Instruction) -> Step:
         raise _Refusal(f"sets register {_SEGMENTS[ins.op0_register]}: {text}")
     if ins.segment_prefix in (iced.Register.FS, iced.Register.GS):
         raise _Refusal(f"accesses memory of the CPU or the task: {text}")
-    flow = decode.X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
+    flow = instructions.X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
     if ins.mnemonic in _TRAPS:
         return Step(ins.ip, ins.len, Flow.RETURN, None, text)
-    target = decode.near_target(ins) if flow is not Flow.NEXT else None
+    target = instructions.near_target(ins) if flow is not Flow.NEXT else None
     plain = ins.code == iced.Code.RETNQ
     if flow is Flow.INDIRECT or (flow is Flow.RETURN and not plain):
         raise _Refusal(f"is no branch that is allowed (direct ones, and a plain ret): {text}")
@@ -171,7 +171,7 @@ def _x86(ins: iced.Instruction) -> Step:
     moves = any(iced.OpKind.MEMORY_SEG_SI <= kind <= iced.OpKind.MEMORY for kind in kinds)
     return Step(
         ins.ip, ins.len, flow, target, text,
-        string=decode.repeats(ins),
+        string=instructions.repeats(ins),
         condition=_x86_condition(ins, flow),
         below=8 if pushes else 0,
         accesses=moves and ins.mnemonic != _M.LEA,
@@ -209,7 +209,7 @@ def _arm64(code: bytes, at: int) -> Step:
     if not found:
         raise _Refusal("is no instruction")
     [ins] = found
-    [known] = decode.decode("arm64", code, at)
+    [known] = instructions.decode("arm64", code, at)
     name, text = ins.mnemonic, f"{ins.mnemonic} {ins.op_str}".strip()
     if name in _ARM64_REFUSED:
         raise _Refusal(f"{_ARM64_REFUSED[name]}: {text}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopwright import toolchain
 from loopwright.checking import emulated, kept
-from loopwright.code import assemble, decode
+from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.kernels import Contract, Variant
 from loopwright.tracing import watch
@@ -149,7 +149,7 @@ def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
 def _version() -> str:
     """Return a hash of what chooses, runs and judges emulated calls."""
     own = sorted(Path(__file__).parent.glob("*.py"))
-    also = (Path(watch.__file__), Path(decode.__file__), *watch.SOURCES, *watch.HEADERS)
+    also = (Path(watch.__file__), Path(instructions.__file__), *watch.SOURCES, *watch.HEADERS)
     gcc = toolchain.find(toolchain.host_isa()).gcc
     texts = [path.read_text() for path in (*own, *also)]
     return kept.key(version("unicorn"), gcc, *texts)

@@ -12,8 +12,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import kernels, paths, toolchain
-from loopwright.code import decode, loops
-from loopwright.code.instructions import Code, ExceptionEntry, Loop
+from loopwright.code import loops
+from loopwright.code.instructions import Code, ExceptionEntry, Loop, decode
 from loopwright.code.loops import Choice
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
@@ -235,7 +235,7 @@ def _read(isa: str, elf: Path, source: Path, symbol: str) -> Code:
     start, size = symbols[symbol], sizes[symbol]
     if not size:
         raise InputError(f"{source}: {symbol} has no size; end it with SYM_FUNC_END({symbol})")
-    instructions = decode.decode(isa, data[start : start + size], start)
+    instructions = decode(isa, data[start : start + size], start)
     return Code(
         isa=isa,
         text=data,

@@ -1,4 +1,4 @@
-"""Read the code of ELF files: objects, archives of them, kernel modules, whole programs."""
+"""Code of ELF files (objects, archives, kernel modules, programs), relocated; unwind tables."""
 
 import bisect
 import struct
@@ -7,14 +7,123 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from typing import cast
 
 import arpy
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from loopwright.code import relocations, unwinding
 from loopwright.errors import InputError
+
+# Of x86-64 (psABI, table 4.9): bytes of the field, whether it counts from its own place.
+_X86 = {1: (8, False), 2: (4, True), 4: (4, True), 10: (4, False), 11: (4, False), 15: (1, True),
+        24: (8, True)}  # fmt: skip
+_X86_SLOTS = {9, 22, 41, 42}  # the field names a slot in a table that holds the address
+# Of AArch64 (ELF for the Arm 64-bit architecture, 5.7): lowest bit and width of a branch's field.
+_ARM64 = {279: (5, 14), 280: (5, 19), 282: (0, 26), 283: (0, 26)}
+_APART = 4096 + 64  # so that no two places lie a multiple of 4 KiB apart
+
+
+class Places:
+    """An object's symbols and the addresses that they are given."""
+
+    def __init__(self, image: ELFFile) -> None:
+        """Lay out the sections of an object."""
+        self.image = image
+        self._table = cast(SymbolTableSection | None, image.get_section_by_name(".symtab"))
+        self._sections: dict[int, int] = {}
+        self._elsewhere: dict[object, int] = {}
+        self._next = 1 << 24
+        self._relocations: dict[int, list[RelocationSection]] = {}
+        for section in image.iter_sections():
+            if isinstance(section, RelocationSection):
+                self._relocations.setdefault(section["sh_info"], []).append(section)
+
+    def of_section(self, index: int) -> int:
+        """Return where a section begins."""
+        if index not in self._sections:
+            size = self.image.get_section(index)["sh_size"]
+            self._sections[index] = self._next
+            self._next += (size // _APART + 1) * _APART
+        return self._sections[index]
+
+    def of_symbol(self, number: int) -> int:
+        """Return the address of a symbol."""
+        if self._table is None:
+            return self.elsewhere(number)
+        symbol = self._table.get_symbol(number)
+        index = symbol["st_shndx"]
+        if isinstance(index, int):
+            return self.of_section(index) + int(symbol["st_value"])
+        return int(symbol["st_value"]) if index == "SHN_ABS" else self.elsewhere(number)
+
+    def elsewhere(self, key: object) -> int:
+        """Return a place for what is not defined here."""
+        if key not in self._elsewhere:
+            self._elsewhere[key] = self._next
+            self._next += _APART
+        return self._elsewhere[key]
+
+    def relocations(self, number: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield kind, offset, symbol and addend of each relocation of a section."""
+        for section in self._relocations.get(number, ()):
+            for one in section.iter_relocations():
+                addend = one["r_addend"] if section.is_RELA() else 0
+                yield one["r_info_type"], one["r_offset"], one["r_info_sym"], addend
+
+
+def applied(image: ELFFile, places: Places, number: int) -> bytes:
+    """Return the code of the section of that number, with its relocations applied."""
+    section = image.get_section(number)
+    code = bytearray(section.data())
+    base = places.of_section(number)
+    arm64 = image["e_machine"] == "EM_AARCH64"
+    for kind, offset, symbol, addend in places.relocations(number):
+        place = base + offset
+        if arm64 and kind in _ARM64:
+            target = places.of_symbol(symbol) + addend
+            _branch(code, offset, target - place, *_ARM64[kind])
+        elif not arm64 and kind in _X86:
+            size, relative = _X86[kind]
+            value = places.of_symbol(symbol) + addend - (place if relative else 0)
+            code[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
+        elif not arm64 and kind in _X86_SLOTS:
+            value = places.elsewhere(("slot", symbol)) + addend - place
+            code[offset : offset + 4] = (value % (1 << 32)).to_bytes(4, "little")
+    return bytes(code)
+
+
+def _branch(code: bytearray, offset: int, distance: int, low: int, width: int) -> None:
+    """Write the distance of an AArch64 branch; what is out of reach goes as far as can be."""
+    most = 1 << (width - 1)
+    words = min(max(distance // 4, -most), most - 1)
+    word = int.from_bytes(code[offset : offset + 4], "little")
+    mask = ((1 << width) - 1) << low
+    word = word & ~mask | (words << low) & mask
+    code[offset : offset + 4] = word.to_bytes(4, "little")
+
+
+_TABLE = bytes((0x03, 0x3B))  # a count of 4 bytes; pairs of 4 bytes relative to the section
+
+
+def starts(image: ELFFile) -> tuple[int, ...]:
+    """Return the addresses of routines by .eh_frame_hdr (LSB core, 10.6.2), sorted.
+
+    Nothing where there is no such section, or one in another encoding than linkers write.
+    """
+    section = image.get_section_by_name(".eh_frame_hdr")
+    if section is None or section["sh_type"] == "SHT_NOBITS":
+        return ()
+    content = section.data()
+    if len(content) < 12 or content[0] != 1 or content[2:4] != _TABLE:
+        return ()
+    (count,) = struct.unpack_from("<I", content, 8)
+    table = content[12 : 12 + 8 * count]
+    pairs = struct.iter_unpack("<ii", table[: len(table) - len(table) % 8])
+    return tuple(sorted({section["sh_addr"] + start for start, _ in pairs}))
+
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "arm64"}
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym
@@ -133,14 +242,14 @@ def _sections(
         order = "" if image.little_endian else ", big-endian"
         raise _OtherMachineError(f"{image.get_machine_arch()} ({image.elfclass}-bit{order})")
     symbols = _symbols(image)
-    places = relocations.Places(image) if image["e_type"] == "ET_REL" else None
-    unwound = () if places else unwinding.starts(image)
+    places = Places(image) if image["e_type"] == "ET_REL" else None
+    unwound = () if places else starts(image)
     entry = () if places else (image["e_entry"],)
     written = edits(image) if edits else {}
     for number, section in enumerate(image.iter_sections()):
         if not section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section["sh_type"] != "SHT_PROGBITS":
             continue
-        code = relocations.applied(image, places, number) if places else section.data()
+        code = applied(image, places, number) if places else section.data()
         code = _edited(code, written.get(number, ()))
         if code:
             listed = sorted(symbols.get(number, []), key=_order)

@@ -1,13 +1,118 @@
-"""Loops in an object file, an archive, a kernel module or a program, as blocks of machine code."""
+"""Loops of an object file, an archive, a kernel module or a program, as blocks of machine code."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
-from loopwright.code import elf
+from loopwright.code import elf, loops
 from loopwright.code.elf import Section, Symbol
-from loopwright.code.pieces import Piece, of_loops, undisturbed
+from loopwright.code.instructions import Flow, Instruction, decode, no_code, steps
 from loopwright.errors import InputError, unknown
+
+_PADDING = b"\0\xcc"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One thing to predict: a loop, or code without one.
+
+    address is where it lies in its section; moved the bytes that an iteration stores, or loads
+    where it stores none (64 of a repeated string instruction); error says why it is no code.
+    """
+
+    id: str
+    isa: str
+    notion: str
+    address: int
+    instructions: tuple[Instruction, ...] = ()
+    moved: int | None = None
+    error: str = ""
+
+    @property
+    def offset(self) -> int:
+        """Return its code offset, with an object's sections at 64-byte boundaries."""
+        return self.address % 64
+
+    @property
+    def code(self) -> bytes:
+        """Return its machine code."""
+        return b"".join(i.code for i in self.instructions)
+
+
+def of_loops(section: Section, within: range) -> Iterator[Piece]:
+    """Yield the innermost loops of a section between two addresses, by address.
+
+    A loop lies in one routine. Bytes that are no instructions have a piece with the error; what
+    comes behind them is looked at from the next routine on. Ids are left to the caller.
+    """
+    for start, stop in _stretches(section, within):
+        found = steps(section.isa, section.bytes_of(start, stop), start)
+        for first, last in loops.spans(found, everywhere=True):
+            string = found[first].string and first == last
+            yield _piece(section, found[first].address, found[last].end, string=string)
+        reached = found[-1].end if found else start
+        if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
+            said = str(no_code(section.isa, rest, 0))
+            yield Piece("", section.isa, "unrolled", reached, error=said)
+
+
+def undisturbed(section: Section, within: range) -> Piece:
+    """Return one call of the code between two addresses: conditional branches fall through."""
+    code = section.bytes_of(within.start, within.stop)
+    try:
+        body = straight(decode(section.isa, code, within.start), within.start)
+    except InputError as error:
+        return Piece("", section.isa, "unrolled", within.start, error=str(error))
+    nothing = "" if body else "it returns at once: there is nothing to predict"
+    return Piece("", section.isa, "unrolled", within.start, body, moved(body), nothing)
+
+
+def straight(code: Sequence[Instruction], entry: int) -> tuple[Instruction, ...]:
+    """Return the instructions of one undisturbed call: conditional branches fall through."""
+    at = {ins.address: ins for ins in code}
+    body: list[Instruction] = []
+    ins = at.get(entry)
+    while ins is not None and ins.flow is not Flow.RETURN and len(body) <= len(at):
+        if ins.flow is Flow.JUMP:
+            ins = at.get(ins.target) if ins.target is not None else None
+            continue
+        body.append(ins)
+        ins = at.get(ins.end)
+    return tuple(body)
+
+
+def moved(body: Sequence[Instruction]) -> int:
+    """Return the bytes that code stores, or loads where it stores none."""
+    return sum(i.written_bytes for i in body) or sum(i.read_bytes for i in body)
+
+
+def _stretches(section: Section, within: range) -> Iterator[tuple[int, int]]:
+    """Yield where routines, and what lies between them, begin and end, without data."""
+    edges = {within.start, within.stop}
+    for routine in section.routines:
+        edges |= {routine.address, routine.address + routine.size}
+    for gap in section.data:
+        edges |= {gap.start, gap.stop}
+    for start, stop in pairwise(sorted(edge for edge in edges if edge in _closed(within))):
+        if not any(start in gap for gap in section.data):
+            yield start, stop
+
+
+def _closed(within: range) -> range:
+    """Return the addresses of a range and the one behind it."""
+    return range(within.start, within.stop + 1)
+
+
+def _piece(section: Section, start: int, end: int, *, string: bool) -> Piece:
+    try:
+        body = decode(section.isa, section.bytes_of(start, end), start)
+    except InputError as error:
+        return Piece("", section.isa, "loop", start, error=str(error))
+    branch = body[-1].flow in (Flow.BRANCH, Flow.JUMP)
+    notion = "loop" if branch else "unrolled"
+    amount = loops.STRING_BYTES if string else moved(body)
+    return Piece("", section.isa, notion, start, body, amount)
 
 
 def pieces(spec: str) -> list[Piece]:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from loopwright.code import binding
-from loopwright.code.decode import decode, no_code
+from loopwright.code.instructions import decode, no_code
 from loopwright.errors import InputError
 
 # What every core of an ISA has: the first x86-64 CPUs, and their privileged instructions.

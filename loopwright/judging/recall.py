@@ -10,7 +10,7 @@ import pandas as pd
 from loopwright import harness
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
-from loopwright.code.placement import Placement
+from loopwright.code.loops import Placement
 from loopwright.harness.jobs import Point
 from loopwright.judging import basis
 from loopwright.kernels import Kernel, Variant, contract_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from loopwright import kernels, microarchs
-from loopwright.code import assemble, placement
+from loopwright.code import assemble, loops
 from loopwright.errors import InputError
 from loopwright.judging.call_costs import Place
 from loopwright.kernels import Variant
@@ -99,7 +99,7 @@ def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
         return (None,)
     upstream = kernels.load(variant.kernel).routines[variant.routine].upstream
     inlined = upstream is not None and upstream.file.endswith(".h")
-    return placement.offsets(code, kernels.contract_of(variant), inlined=inlined)
+    return loops.offsets(code, kernels.contract_of(variant), inlined=inlined)
 
 
 def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Costs | str:

@@ -13,7 +13,7 @@ import pandas as pd
 from loopwright import harness, kernels, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.code import assemble
-from loopwright.code.placement import Placement
+from loopwright.code.loops import Placement
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant, contract_of
 from loopwright.machine import hosts

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopwright import harness
 from loopwright.code.instructions import Code
-from loopwright.code.placement import Placement
+from loopwright.code.loops import Placement
 from loopwright.harness import jobs
 from loopwright.harness.jobs import Point
 from loopwright.kernels import Contract, Variant

@@ -5,7 +5,7 @@ from functools import cache
 
 from loopwright.code import binding
 from loopwright.code.binding import Arm64Access, Arm64Field, Arm64Operand
-from loopwright.code.decode import decode
+from loopwright.code.instructions import decode
 from loopwright.code.outline import Outline, outlines
 from loopwright.errors import InputError
 from loopwright.microbench import arm64_kit

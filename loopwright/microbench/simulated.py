@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from loopwright import microarchs, paths
-from loopwright.code import binding, decode
+from loopwright.code import binding, instructions
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError, unknown
 from loopwright.microbench.oracle import Oracle, Run, Timing, Trial, by_notion
@@ -61,7 +61,7 @@ def _steps(isa: str, code: bytes, run: Run) -> bytes:
 
 
 def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
-    body = {one.address: one for one in decode.decode(isa, code)}
+    body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
         left = iter(ways)
         at = 0

@@ -13,7 +13,7 @@ from typing import Any
 import iced_x86 as iced
 
 from loopwright.code import binding
-from loopwright.code.decode import READS, WRITES
+from loopwright.code.instructions import READS, WRITES
 from loopwright.code.outline import Outline, outlines
 from loopwright.microbench import x86_kit
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Memory, Operand

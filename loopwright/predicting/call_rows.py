@@ -6,7 +6,7 @@ from typing import Any
 
 from loopwright import kernels, microarchs
 from loopwright.code import assemble
-from loopwright.code.placement import Placement
+from loopwright.code.loops import Placement
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.machine import hosts

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from loopwright import kernels, microarchs
 from loopwright.code import assemble
+from loopwright.code.loops import Placement
 from loopwright.code.outline import lacking, outline
-from loopwright.code.placement import Placement
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import Microarch

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Flow, Instruction
+from loopwright.code.instructions import Flow, Instruction, decode
 from loopwright.microarchs import Microarch
 
 

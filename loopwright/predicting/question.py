@@ -15,7 +15,7 @@ from loopwright.predicting.subjects import Subject
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loopwright.code.pieces import Piece
+    from loopwright.code.objects import Piece
     from loopwright.predicting.calls import Progress
 
 NOTIONS = ("loop", "unrolled")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import kernels, microarchs
-from loopwright.code import decode, loops
+from loopwright.code import instructions, loops
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.code.outline import Outline, lacking, outline, outlines
 from loopwright.errors import InputError
@@ -19,7 +19,7 @@ from loopwright.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loopwright.code.pieces import Piece
+    from loopwright.code.objects import Piece
 
 OFFSETS = range(64)
 _NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
@@ -51,7 +51,7 @@ class Subject:
             return self
         if missing := lacking(self.isa, self.code, self.needs, core.features):
             return replace(self, error=f"{missing}, which {core.id} lacks")
-        return replace(self, error=decode.unknown(self.isa, self.code))
+        return replace(self, error=instructions.unknown(self.isa, self.code))
 
     def block(self, offset: int | None) -> Block:
         """Return it as a block at a code offset (its own where None)."""
@@ -82,7 +82,7 @@ def of_variants(
 def of_variant(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright.code import assemble
-    from loopwright.code.pieces import straight
+    from loopwright.code.objects import straight
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
@@ -145,7 +145,7 @@ def of_rows(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> list[Su
     codes: list[bytes | InputError] = []
     for row in rows:
         try:
-            codes.append(decode.parse_hex(row.hex))
+            codes.append(instructions.parse_hex(row.hex))
         except InputError as error:
             codes.append(error)
     seen = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from loopwright import microarchs
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Instruction
+from loopwright.code.instructions import Instruction, decode
 from loopwright.judging.compare import MEASURED
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question

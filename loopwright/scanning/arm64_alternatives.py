@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from loopwright.code import moved
+from loopwright.code import instructions
 from loopwright.scanning.arm64_features import MOST
 
 SIZE = 12  # bytes of an entry
@@ -67,4 +67,4 @@ def replacement(content: bytes, one: Entry) -> bytes:
     """Return what is to stand in an alternative's place: nops where a function makes it."""
     if one.made:
         return _NOP * (one.length // 4)
-    return moved.arm64(content[one.new : one.new + one.length], one.new, one.at)
+    return instructions.arm64(content[one.new : one.new + one.length], one.new, one.at)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Instruction
+from loopwright.code.instructions import Instruction, decode
 from loopwright.scanning.costs import INDIFFERENT
 from loopwright.scanning.found import ScannedLoop
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from loopwright.code import binding, decode
+from loopwright.code import binding, instructions
 from loopwright.code.elf import Section
 from loopwright.errors import InputError
 from loopwright.scanning.found import Found, ScannedLoop
@@ -127,6 +127,6 @@ def waits(isa: str, loop: ScannedLoop) -> bool:
     if _PAUSE not in code:
         return False
     try:
-        return any(ins.mnemonic == "pause" for ins in decode.decode(isa, code))
+        return any(ins.mnemonic == "pause" for ins in instructions.decode(isa, code))
     except InputError:  # bytes that are no instruction: no core has figures for the loop
         return False

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopwright.code.decode import decode
+from loopwright.code.instructions import decode
 from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.found import ScannedLoop

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import isnan
 from statistics import mean
 
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.microarchs import Microarch
@@ -41,7 +41,7 @@ class Built:
         loop = self.loops[n]
         section = self._section(loop)
         start = loop.address - loop.into
-        before = decode.decode(loop.isa, section.bytes_of(start, loop.address), start)
+        before = instructions.decode(loop.isa, section.bytes_of(start, loop.address), start)
         last = next((i for i in reversed(before) if not i.mnemonic.startswith("nop")), None)
         return last is None or last.flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
 
-from loopwright.code import lines
+from loopwright.code import snippet
 from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.images import Image
 
@@ -29,7 +29,7 @@ class SourceLines:
         try:
             file = ELFFile(BytesIO(image.content))
             if file.has_dwarf_info(strict=True) and file["e_type"] == "ET_REL":
-                for (section, address), line in sorted(lines.named(file).items()):
+                for (section, address), line in sorted(snippet.named(file).items()):
                     self._object.setdefault(section, []).append((address, line))
             elif file.has_dwarf_info(strict=True):
                 self._dwarf = file.get_dwarf_info()
@@ -88,5 +88,5 @@ def _rows(dwarf: "DWARFInfo", offset: int) -> Iterator[tuple[int, str]]:
         if entry.state.end_sequence:
             yield entry.state.address, ""
         else:
-            name = lines.file_name(program, entry.state.file)
+            name = snippet.file_name(program, entry.state.file)
             yield entry.state.address, f"{name}:{entry.state.line}"

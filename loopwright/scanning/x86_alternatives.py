@@ -12,7 +12,7 @@ from typing import NamedTuple
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from loopwright.code import relocations
+from loopwright.code import elf
 from loopwright.errors import InputError
 from loopwright.scanning.x86_features import NUMBERS
 
@@ -119,7 +119,7 @@ class Layout:
     def __init__(self, image: ELFFile) -> None:
         self._image = image
         object_ = image["e_type"] == "ET_REL"
-        self._places = relocations.Places(image) if object_ else None
+        self._places = elf.Places(image) if object_ else None
         self._contents: dict[int, bytearray] = {}
         self.bases: dict[int, int] = {}
         self._names: dict[str, int] = {}
@@ -140,7 +140,7 @@ class Layout:
         if number not in self._contents:
             section = self._image.get_section(number)
             places = self._places
-            code = relocations.applied(self._image, places, number) if places else section.data()
+            code = elf.applied(self._image, places, number) if places else section.data()
             self._contents[number] = bytearray(code)
         return self._contents[number]
 

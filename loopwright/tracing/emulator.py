@@ -4,8 +4,7 @@ import itertools
 
 import unicorn
 
-from loopwright.code.decode import decode
-from loopwright.code.instructions import Code, Flow, Instruction
+from loopwright.code.instructions import Code, Flow, Instruction, decode
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import Contract
 from loopwright.tracing import recorder

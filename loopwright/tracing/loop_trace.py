@@ -13,7 +13,7 @@ from unicorn import arm64_const, x86_const
 from unicorn.unicorn import Uc, UcError
 
 from loopwright.code.instructions import Flow, Instruction
-from loopwright.code.pieces import Piece
+from loopwright.code.objects import Piece
 from loopwright.errors import InputError
 from loopwright.tracing import machine
 from loopwright.tracing.memory import PAGE

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from loopwright import kernels, microarchs, toolchain
-from loopwright.code import assemble, decode, objects, snippet
+from loopwright.code import assemble, instructions, objects, snippet
 from loopwright.code.instructions import Flow
-from loopwright.code.pieces import Piece, moved
-from loopwright.code.placement import Placement
+from loopwright.code.loops import Placement
+from loopwright.code.objects import Piece, moved
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.microarchs import alternatives_left
@@ -131,8 +131,8 @@ def _loops(asked: TraceQuestion) -> Rows:
 
 def _of_hex(given: str | bytes, isa: str) -> Piece:
     """Return machine code as a loop where it ends in a branch, else as straight code."""
-    code = given if isinstance(given, bytes) else decode.parse_hex(given)
-    body = decode.decode(isa, code, 0)
+    code = given if isinstance(given, bytes) else instructions.parse_hex(given)
+    body = instructions.decode(isa, code, 0)
     notion = "loop" if body[-1].flow in (Flow.BRANCH, Flow.JUMP) else "unrolled"
     return Piece("hex", isa, notion, 0, body, moved(body))
 

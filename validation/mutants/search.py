@@ -21,7 +21,7 @@ import mutate_arm64
 import mutate_x86
 
 from loopwright import harness, kernels
-from loopwright.code import assemble, decode
+from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.harness import jobs
@@ -125,7 +125,7 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
 
 
 def _unprivileged(body: bytes) -> int:
-    return sum(i.mnemonic.startswith(("ldtr", "sttr")) for i in decode.decode("arm64", body))
+    return sum(i.mnemonic.startswith(("ldtr", "sttr")) for i in instructions.decode("arm64", body))
 
 
 def _own(variant: Variant) -> bytes:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import addresses, counted_loop, path, starts
@@ -71,7 +71,7 @@ def of_hex(
 ) -> Block:
     """Return a row's block; one that cannot be measured says why."""
     try:
-        code = decode.parse_hex(text)
+        code = instructions.parse_hex(text)
     except InputError as error:
         return Block(name, notion or "unrolled", offset, b"", refused=str(error))
     return of_code(name, code, offset, isa, notion, stretches)
@@ -94,7 +94,7 @@ def of_code(
             raise InputError("arm64 code stands at multiples of 4")
         if len(stretches) > 1:
             return _settled(block, isa, stretches)
-        body = decode.decode(isa, code)
+        body = instructions.decode(isa, code)
         closed = body[-1].target == 0 and body[-1].flow is Flow.BRANCH
         block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
         looping = block.notion == "loop" and body[-1].target == 0
@@ -118,7 +118,7 @@ def _described(block: Block, isa: str) -> Block:
     """Return it with what the harness has to know of its straight code."""
     return replace(
         block,
-        x87=any(_X87.search(ins.text) for ins in decode.decode(isa, block.code)),
+        x87=any(_X87.search(ins.text) for ins in instructions.decode(isa, block.code)),
         wide=addresses.wide(isa, block.code),
         misaligned=addresses.misaligned(isa, block.code),
     )

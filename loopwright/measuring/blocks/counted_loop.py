@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError
 from loopwright.measuring.blocks import registers
@@ -31,7 +31,7 @@ def of_block(isa: str, code: bytes) -> CountedLoop:
     back to its start is one already; the pair is put behind any other. InputError where the block
     uses every register, or that one, or branches by something else.
     """
-    body = decode.decode(isa, code)
+    body = instructions.decode(isa, code)
     own = _own_counter(isa, body)
     if own:
         if own in registers.used(isa, b"".join(i.code for i in body[:-2])):

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import iced_x86 as iced
 
-from loopwright.code import moved
+from loopwright.code import instructions
 from loopwright.tree.verify.image import Alternative, Image
 from loopwright.tree.verify.outcomes import NotProven
 
@@ -59,4 +59,4 @@ def _moved_x86(one: Alternative) -> bytes:
 
 
 def _moved_arm64(one: Alternative) -> bytes:
-    return moved.arm64(one.replacement, one.replacement_address, one.site)
+    return instructions.arm64(one.replacement, one.replacement_address, one.site)

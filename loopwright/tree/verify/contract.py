@@ -2,7 +2,7 @@
 
 from loopwright.checking import coverage
 from loopwright.checking.check import verdict
-from loopwright.code import assemble, decode
+from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
@@ -80,5 +80,5 @@ def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
 
 def _listing(code: Code) -> str:
     body = code.text[code.entry : code.entry + code.size]
-    lines = decode.decode(code.isa, body, code.entry)
+    lines = instructions.decode(code.isa, body, code.entry)
     return "\n".join(f"{i.address:#06x}  {i.code.hex():<24} {i.text}" for i in lines)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from loopwright.code import decode
+from loopwright.code import instructions
 from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
@@ -174,7 +174,7 @@ def _read(work: _Work, place: CompiledAs, read: list[Image]) -> str:
 
 def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
     start, size = found.symbols[symbol], found.sizes[symbol]
-    return decode.decode(found.isa, found.text[start : start + size], start)
+    return instructions.decode(found.isa, found.text[start : start + size], start)
 
 
 def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
@@ -191,7 +191,7 @@ def _alternatives(found: Image, variant: Variant) -> str:
             raise CheckError(f"the replacement for {one.feature} is longer than its place")
         if one.replacement:
             try:
-                decode.decode(found.isa, one.replacement, one.replacement_address)
+                instructions.decode(found.isa, one.replacement, one.replacement_address)
             except InputError as error:
                 raise CheckError(f"the replacement for {one.feature}: {error}") from None
     have = {a.feature for a in found.alternatives}
