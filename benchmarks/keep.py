@@ -1,4 +1,4 @@
-"""Keep what `make bench` prints, with the day, the versions and the machine that it is of.
+"""Keep the output of `make bench` with date, versions and machine.
 
 usage: python benchmarks/keep.py   (make bench-record)
 Writes benchmarks/record/DAY.txt. Figures of different machines, or of different load, are not to be

@@ -1,4 +1,4 @@
-"""How long answers take: the command line as a whole, and the models beside each other.
+"""Time of answers: the command line as a whole, and the models side by side.
 
 usage: python benchmarks/models.py [BLOCKS] [FILE.csv]   (make bench)
 The blocks are the main loops of kernels/ at all code offsets, in turns, or those of a file for

@@ -1,4 +1,4 @@
-"""How close the pipeline simulator comes to measurements and to uiCA, core by core.
+"""Error of the pipeline simulator against measurements and uiCA, core by core.
 
 usage: python validation/accuracy.py   (make validate)
 On a machine whose core the simulator has tables of, the loops of kernels/ are measured, too.

@@ -41,7 +41,7 @@ _WORST = 12  # forms that are named
 
 @dataclass(frozen=True)
 class Check:
-    """What kernels take on the core and on what was learned of it, in cycles, and their forms."""
+    """Cycles of microbenchmarks on the core and on the learned core, with their forms."""
 
     name: str
     forms: list[tuple[str, ...]]
@@ -158,7 +158,7 @@ def models(folder: Path) -> Iterator[None]:
 def page(cores: Sequence[Core], seed: int) -> str:
     """Return the table for people."""
     out = [
-        "# What was learned of simulated cores\n",
+        "# Simulated cores as calibrate learned them\n",
         f"Made by `validation/calibrated.py`, seed {seed}. Each core is calibrated with noise of",
         "0.3 % and then predicted without, by itself and by what was learned of it. What differs",
         "by more than 10 % and 0.1 cycle is wrong, whatever is marked as a bound.\n",

@@ -236,7 +236,7 @@ def _defaults() -> dict[str, str]:
 def page(results: Sequence[Result]) -> str:
     """Return the table for people."""
     out = [
-        "# What was learned of cores changed by hand\n",
+        "# Cores with changed parameters as calibrate learned them\n",
         "Made by `validation/changed.py` from the cores of `validation/changed.toml`, calibrated",
         "with `--quick`. Marked: another value than the core's, said to be an assumption, or a",
         "range with the core's in it. Not said: the core has it, and nothing was written of it.",

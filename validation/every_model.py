@@ -1,4 +1,4 @@
-"""What every model says of code.
+"""Predictions of every model for given code.
 
 OSACA takes minutes for the blocks that models are held to: what outside models answered is kept in
 build/answers until they, the core or the code that asks them change.

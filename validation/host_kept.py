@@ -1,4 +1,4 @@
-"""What is kept of what hosts measured, so that all that rests on it can be made anew.
+"""Kept measurements of hosts, from which every derived file can be made again.
 
 hosts/<core>.csv: blocks of BHive, named by a hash of their code, with what models say of them.
 hosts/loops/<core>.csv: main loops of kernels as they were at that time: their code in hex and its

@@ -148,11 +148,11 @@ def page(rows: pd.DataFrame, core: Microarch, said: dict[str, str]) -> str:
     """Return the table for people."""
     known = rows[rows["times"].notna() & (rows["called"] != "between")]
     lines = [
-        f"# Which loops their place hurts on {core.name}, said and measured",
+        f"# Loops hurt by their code offset on {core.name}: predicted and measured",
         "",
         "Made by validation/scan_measured.py of the rows beside it. Loops were picked at random of",
         "those called hurt and of those called indifferent when they were measured; what they are",
-        "called here is what today's model says. Measured hurt: 1.2 times the best place or more.",
+        "called here is what today's model says. Measured hurt: 1.2 times the best offset or more.",
         "",
         *(f"- {key}: {value}" for key, value in said.items()),
         "",

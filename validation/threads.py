@@ -235,7 +235,7 @@ def main() -> None:
 
 
 def _page() -> Iterator[str]:
-    yield "# What threads published, beside predictions\n"
+    yield "# Published figures of the threads, beside predictions\n"
     yield (
         "Speed-ups in percent of a variant over its baseline. The figures and their sources are in "
         "`validation/published.csv`. Nothing is fitted to a row that it is compared with.\n"

@@ -1,4 +1,4 @@
-"""What LLVM's scheduling models say of AArch64 instructions: the last resort of a table."""
+"""Figures of LLVM's scheduling models for AArch64 instructions, the last resort of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured of single AArch64 instructions, by the forms of the simulator."""
+"""Measurements of single AArch64 instructions, by the simulator's forms."""
 
 from __future__ import annotations
 

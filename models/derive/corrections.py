@@ -20,7 +20,7 @@ NUMBERS = ("issue", "mite", "ms")
 
 @dataclass(frozen=True)
 class Correction:
-    """What one row changes."""
+    """Change of one row."""
 
     mnemonic: re.Pattern[str]
     operands: re.Pattern[str]

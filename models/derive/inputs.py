@@ -44,7 +44,7 @@ def measured(name: str) -> list[dict[str, str]]:
 
 @dataclass
 class Summary:
-    """What uops.info's HTML table says of a form: strings as published, empty if not measured."""
+    """Row of uops.info's HTML table for a form: strings as published, empty if not measured."""
 
     throughput: str = ""
     latency: str = ""

@@ -1,4 +1,4 @@
-"""What the rows of insn_bench_aarch64 measure, as code.
+"""Code that the rows of insn_bench_aarch64 measure.
 
 A row names a form (`smlal2.h (elem; v.h[7])`). Its code here is one instruction with places for
 registers: {d} the result, {a} the operand that the latency goes through, others fixed. Rows whose

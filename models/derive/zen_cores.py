@@ -1,4 +1,4 @@
-"""What the Zen cores differ in, as far as tables need it. Sources: models/<core>/core.toml."""
+"""Differences of the Zen cores that tables need. Sources: models/<core>/core.toml."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ VECTOR_MOVES = re.compile(r"^v?(mov|lddqu|broadcast[sif]|pbroadcast[dq]|maskmov)
 
 @dataclass(frozen=True)
 class Plain:
-    """What the register forms of a mnemonic say: uops, and the best time of copies of one uop."""
+    """Figures of a mnemonic's register forms: uops, and the best time of copies of one uop."""
 
     uops: int
     best: float | None

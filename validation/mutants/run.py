@@ -1,4 +1,4 @@
-"""Which tier of verification finds which error: mutants of each target, in a table.
+"""Table of mutants of each target, and the tiers of verification that find them.
 
 python validation/mutants/run.py --tree TREE [--tier object|boot] [-o validation/mutants/table.md]
 """

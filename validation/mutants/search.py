@@ -41,7 +41,7 @@ REGISTERS, CONTRACT, PASSED = "registers", "contract", "passed"
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a mutant: the tier that found it, or PASSED, and what that said."""
+    """Result of a mutant: the tier that found it, or PASSED, and the tier's message."""
 
     variant: str
     mutant: str
@@ -149,7 +149,7 @@ def table(found: Sequence[Found], share: int) -> str:
     """Return the counts by variant, and every mutant that passed with its argument."""
     known = arguments()
     every = "every mutant" if share <= 1 else f"one mutant of {share}"
-    lines = ["# What finds which mutant", "", f"By `search.py`, {every} of the operators."]
+    lines = ["# Checks that find each mutant", "", f"By `search.py`, {every} of the operators."]
     lines += [
         "`registers`: seen in the code; `contract`: seen when it ran; `equivalent`: it passed,"
     ]
