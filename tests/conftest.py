@@ -3,10 +3,15 @@
 import importlib
 import os
 import shutil
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from checkout import ROOT
+
+# Tests of one folder take values from those of another, whichever of them is run.
+sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if path.is_dir()]
 
 # Seconds since 1970 after which no further test begins; make test-slow says it.
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")

@@ -15,7 +15,7 @@ from loopwright.tree.baseline import run
 @pytest.mark.parametrize(
     ("kernel", "names", "like"),
     [
-        ("x86_64/copy_user", ["tree:{}"], ["movsq_aligned"]),
+        pytest.param("x86_64/copy_user", ["tree:{}"], ["movsq_aligned"], marks=pytest.mark.slow),
         ("x86_64/clear_user", ["tree:{}"], ["unrolled64"]),
         (
             "arm64/copy_user",

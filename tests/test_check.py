@@ -1,15 +1,15 @@
 """The check of contracts: good variants pass, and no broken one does."""
 
 import shutil
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 
 from loopwright import harness, kernels, toolchain
 from loopwright.checking.check import passed, run
 from loopwright.errors import InputError
 
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 code natively")
 
 

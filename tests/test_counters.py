@@ -6,9 +6,9 @@ arm64 harness runs whole under an emulator, with the gate against timing there t
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 
 from loopwright import harness, kernels, paths, toolchain
 from loopwright.code import assemble
@@ -18,8 +18,8 @@ from loopwright.kernels import contract_of
 
 pytestmark = pytest.mark.measures
 
-PROGRAMS = Path(__file__).parent / "data" / "counters"
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+PROGRAMS = DATA / "counters"
+FIXTURES = DATA / "kernels"
 EMULATED = pytest.mark.skipif(
     toolchain.host_isa() == "arm64" or not shutil.which("qemu-aarch64"),
     reason="needs qemu-aarch64 on another machine",

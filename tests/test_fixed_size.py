@@ -2,9 +2,9 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 
 from loopwright import kernels
 from loopwright.checking.check import run, tried
@@ -14,7 +14,7 @@ from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 from loopwright.predicting.predict import predict
 
-FOLDER = Path(__file__).parent / "data" / "kernels"
+FOLDER = DATA / "kernels"
 PAGE = 4096
 
 

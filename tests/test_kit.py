@@ -6,9 +6,9 @@ import signal
 import subprocess
 import tarfile
 import time
-from pathlib import Path
 
 import pytest
+from checkout import DATA, ROOT
 from test_store import BANNER
 
 from loopwright import toolchain
@@ -20,7 +20,7 @@ from loopwright.store.importing import import_results
 from loopwright.store.results import results
 from loopwright.store.runs import Store
 
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 ONLY = ["--only", "x86_64/chains"]
 
@@ -75,10 +75,7 @@ def test_the_same_tree_gives_the_same_kit(packed, tmp_path):
     assert names["run"].mode == 0o755
     assert {"bin/harness-x86_64", "bin/harness-arm64", "jobs/arm64.jobs", "LICENSE"} <= set(names)
     assert {m.mtime for m in members} == {0}
-    assert (
-        str(Path(__file__).parent.parent).encode()
-        not in (packed / "bin" / "harness-x86_64").read_bytes()
-    )
+    assert str(ROOT).encode() not in (packed / "bin" / "harness-x86_64").read_bytes()
 
 
 def test_a_name_that_is_no_archive_is_refused(tmp_path):

@@ -1,14 +1,14 @@
 """What a kit is told: names that it does not hold, options without a value."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 
 from loopwright import harness, toolchain
 from loopwright.portable.kit import _jobs
 
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+FIXTURES = DATA / "kernels"
 ISA = toolchain.host_isa()
 
 

@@ -7,9 +7,9 @@ import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 from seen import answered, measured
 
 from loopwright import harness, kernels, toolchain
@@ -23,7 +23,7 @@ from loopwright.measuring.measure import measure, run
 from loopwright.measuring.table import COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 STEPS = 16  # dependent instructions an iteration of the chains
 KNOWN = {"register_add": 1.0, "imul": 3.0, "xor": 1.0}

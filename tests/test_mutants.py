@@ -2,15 +2,15 @@
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 
 from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.tree.verify import register_use
 
-FOLDER = Path(__file__).parent.parent / "validation" / "mutants"
+FOLDER = ROOT / "validation" / "mutants"
 KINDS = {
     "dropped", "doubled", "size", "condition", "operation", "register", "address", "immediate",
     "entry",

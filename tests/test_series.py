@@ -3,13 +3,13 @@
 import itertools
 import math
 import random
-from pathlib import Path
 
 import pytest
+from checkout import DATA
 
 from loopwright import harness, toolchain
 
-RECORDED = Path(__file__).parent / "data" / "series"
+RECORDED = DATA / "series"
 HOST = toolchain.host_isa()
 BURST = 70_000  # ticks
 CYCLES = 100_000  # of a calibration

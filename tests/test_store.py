@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkout import DATA, ROOT
 
 import loopwright as lw
 from loopwright import kernels, toolchain
@@ -23,7 +24,7 @@ from loopwright.store.results import results, withdraw
 from loopwright.store.runs import Record, Run, Store
 
 MAIN = "from loopwright.cli import main; main()"
-FIXTURES = Path(__file__).parent / "data" / "kernels"
+FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 ONE = ((0, 0),)  # alignment
 BANNER: dict[str, Any] = {
@@ -200,7 +201,8 @@ def test_a_full_disk_is_named_and_nothing_is_half_there(tmp_path):
             "print(len(store.runs()), store.add(a_run(), [a_record(size=1)]))",
         ]
     )
-    script = f'import sys; sys.path.insert(0, "{Path(__file__).parent}")\n{records}'
+    places = [str(ROOT / "tests"), str(Path(__file__).parent)]
+    script = f"import sys; sys.path[:0] = {places}\n{records}"
     done = _elsewhere([f"mount -t tmpfs -o size=1m none {disk}"], script)
     assert "database or disk is full" in done.stdout, done.stderr
     assert "make room there" in done.stdout

@@ -2,16 +2,16 @@
 
 import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from checkout import ROOT
 
 from loopwright import paths
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallCost
 
-_FOLDER = Path(__file__).resolve().parent.parent / "validation"
+_FOLDER = ROOT / "validation"
 
 
 def _script(name):

@@ -1,15 +1,15 @@
 """What scan says of loops and their places, held to what was measured of them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
+from checkout import ROOT
 
 from loopwright import microarchs
 
-FOLDER = Path(__file__).parent.parent / "validation"
+FOLDER = ROOT / "validation"
 KEPT = FOLDER / "scan_measured"
 
 

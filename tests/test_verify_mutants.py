@@ -1,14 +1,14 @@
 """Errors put into patches on purpose: each is found by a tier, and not by comparison alone."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
+from checkout import ROOT
 from linux_trees import whole_tree
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).parent.parent / "validation" / "mutants" / "run.py"
+SCRIPT = ROOT / "validation" / "mutants" / "run.py"
 
 
 def test_every_mutant_is_caught(capsys):
