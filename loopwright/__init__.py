@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
     from loopwright.inventory import doctor
-    from loopwright.judging.compare import compare
     from loopwright.judging.estimate import estimate
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
+    from loopwright.judging.study import compare
     from loopwright.machine.tune import tune
-    from loopwright.measuring.blocks.beside import compare_loops
-    from loopwright.measuring.blocks.verb import measure_blocks
-    from loopwright.measuring.fleet import measure_fleet
-    from loopwright.measuring.measure import measure
+    from loopwright.measuring.measure import measure, measure_fleet
+    from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.portable.kit import kit
     from loopwright.predicting.inside import ports, timeline
     from loopwright.predicting.predict import predict
@@ -50,9 +48,9 @@ _VERBS = {
     "calibrate": "calibrating.calibrate",
     "calibrate_fleet": "calibrating.fleet",
     "check": "checking.check",
-    "compare": "judging.compare",
+    "compare": "judging.study",
     "compare_builds": "scanning.builds",
-    "compare_loops": "measuring.blocks.beside",
+    "compare_loops": "measuring.measure_blocks",
     "core": "reporting.core_sheet",
     "doctor": "inventory",
     "estimate": "judging.estimate",
@@ -60,8 +58,8 @@ _VERBS = {
     "import_results": "store.importing",
     "kit": "portable.kit",
     "measure": "measuring.measure",
-    "measure_blocks": "measuring.blocks.verb",
-    "measure_fleet": "measuring.fleet",
+    "measure_blocks": "measuring.measure_blocks",
+    "measure_fleet": "measuring.measure",
     "patch": "tree.patch.verb",
     "ports": "predicting.inside",
     "predict": "predicting.predict",

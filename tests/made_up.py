@@ -7,9 +7,9 @@ import pandas as pd
 
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.judging import basis, call_costs, standing
+from loopwright.judging import call_costs, model_accuracy
+from loopwright.judging.call_costs import Calls
 from loopwright.judging.study import Study
-from loopwright.judging.whole_calls import Calls
 
 CORES = ("sandybridge", "zen2")
 BYTES = {
@@ -34,10 +34,10 @@ RECORDS = {  # of models on cores: error in percent over how many loops, held ou
 def held_to(records, what="loops"):
     """Return models/accuracy.csv as it would be with these records."""
     rows = [
-        [core, model, what, standing.MEASUREMENT, count, error, 0.9, True, "made up"]
+        [core, model, what, model_accuracy.MEASUREMENT, count, error, 0.9, True, "made up"]
         for (model, core), (error, count) in records.items()
     ]
-    return pd.DataFrame(rows, columns=standing.COLUMNS).astype({"rows": "Int64"})
+    return pd.DataFrame(rows, columns=model_accuracy.COLUMNS).astype({"rows": "Int64"})
 
 
 def predictions(cycles, models=("llvm-mca", "osaca"), cores=CORES, least=0.0):
@@ -93,7 +93,7 @@ def calls(cycles_by_variant, core, alignments=call_costs.ALIGNMENTS):
         }
         for variant, sizes in cycles_by_variant.items()
         for size, cycles in (
-            sizes if isinstance(sizes, dict) else dict.fromkeys(basis.SIZES, sizes)
+            sizes if isinstance(sizes, dict) else dict.fromkeys(call_costs.SIZES, sizes)
         ).items()
         for dst, src in alignments
     ]

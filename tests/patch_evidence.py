@@ -3,7 +3,7 @@
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.judging import basis, call_costs
+from loopwright.judging import call_costs
 from loopwright.tree.patch import Evidence, message
 
 KERNEL = "x86_64/copy_user"
@@ -54,7 +54,7 @@ def measured(name: str, rows: list[tuple[int, int, float]], note: str = "") -> p
     )
 
 
-PLACES = [(size, dst) for size in basis.SIZES for dst, _ in call_costs.ALIGNMENTS]
+PLACES = [(size, dst) for size in call_costs.SIZES for dst, _ in call_costs.ALIGNMENTS]
 
 
 def everywhere(name: str, cycles: float, **more: str) -> pd.DataFrame:

@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from loopwright.judging.accuracy import Accuracy
-from loopwright.judging.compare import COLUMNS, MEASURED
+from loopwright.judging.model_accuracy import Accuracy
+from loopwright.judging.study import COLUMNS, MEASURED
 from loopwright.reporting.sides import by_core
 
 NAN = float("nan")

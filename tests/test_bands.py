@@ -3,7 +3,7 @@
 import pytest
 from made_up import held_to, predictions, simulated
 
-from loopwright.judging import standing
+from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import conclude
 from loopwright.reporting import plots, strips
 from loopwright.tree.patch import Evidence, conclusions, message
@@ -19,7 +19,7 @@ COSTS = {
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
     held = held_to({("pipeline", c): (4.0, 500) for c in ("zen2", "sandybridge")}, "instructions")
-    monkeypatch.setattr(standing, "records", lambda: held)
+    monkeypatch.setattr(model_accuracy, "records", lambda: held)
 
 
 def concluded(cores=("zen2",)):

@@ -4,8 +4,8 @@ import pytest
 
 from loopwright import paths
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import addresses
-from loopwright.measuring.blocks.counted_loop import of_block
+from loopwright.measuring import block_path
+from loopwright.measuring.block import counted_loop
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ from loopwright.measuring.blocks.counted_loop import of_block
     ],
 )
 def test_misaligned_accesses_are_known_by_their_operands(code, expected):
-    assert addresses.misaligned("x86_64", bytes.fromhex(code)) is expected
+    assert block_path.misaligned("x86_64", bytes.fromhex(code)) is expected
 
 
 def test_pointers_are_where_the_harness_puts_them():
     machine = (paths.HARNESS / "block_machine.h").read_text()
-    assert f"#define BLOCK_POINTER {addresses.POINTER:#x}u" in machine
+    assert f"#define BLOCK_POINTER {block_path.ADDRESS_POINTER:#x}u" in machine
     steps = (paths.HARNESS / "x86_64" / "block.c").read_text()
-    assert f"{{{addresses.STEP:#x}, {addresses.ALIGNED_STEP:#x}}}" in steps
+    assert f"{{{block_path.STEP:#x}, {block_path.ALIGNED_STEP:#x}}}" in steps
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_pointers_are_where_the_harness_puts_them():
     ],
 )
 def test_loops_count_in_a_register_that_the_block_leaves_alone(isa, code, counter, repeated):
-    loop = of_block(isa, bytes.fromhex(code))
+    loop = counted_loop(isa, bytes.fromhex(code))
     assert (loop.counter, loop.code.hex()) == (counter, repeated)
 
 
@@ -63,4 +63,4 @@ def test_loops_that_cannot_be_counted_are_refused(code, said):
     if "no register" in said:
         code += "4801ed4d01c9"  # rbp and r9
     with pytest.raises(InputError, match=said):
-        of_block("x86_64", bytes.fromhex(code))
+        counted_loop("x86_64", bytes.fromhex(code))

@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import block, ends, path, starts
+from loopwright.measuring import block, block_path, block_starts
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="decodes and runs x86-64")
 WALK = "4883c008488948f84839d075f3"  # add $8,%rax; mov %rcx,-8(%rax); cmp %rdx,%rax; jne
@@ -19,7 +19,7 @@ FORK = "480fafdb4885ff7404480fafdb83c00139d075ec"
 
 
 def _settled(code, stretches=()):
-    return starts.find(path.of_loop(bytes.fromhex(code), stretches))
+    return block_starts.find_start(block_path.of_loop(bytes.fromhex(code), stretches))
 
 
 @pytest.mark.parametrize("code", [WALK, SEARCH, FIELD, "480fafdb48ffc979f7"])
@@ -53,7 +53,7 @@ def test_an_endless_loop_is_left_by_an_exit():
 def test_a_count_has_the_length_of_what_it_replaces(length):
     import iced_x86 as iced
 
-    code = ends._count("rdi" if length in (2, 6) else "r15", length)
+    code = block_starts._count("rdi" if length in (2, 6) else "r15", length)
     [ins] = iced.Decoder(64, code)
     assert len(code) == length
     assert ins.mnemonic in (iced.Mnemonic.DEC, iced.Mnemonic.SUB)
@@ -103,7 +103,7 @@ def test_loops_that_no_start_keeps_turning_say_why(code, said):
 )
 def test_paths_that_are_none_are_refused(stretches, said):
     with pytest.raises(InputError, match=said):
-        path.of_loop(bytes.fromhex(FORK), stretches)
+        block_path.of_loop(bytes.fromhex(FORK), stretches)
 
 
 def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
@@ -122,14 +122,14 @@ def test_displacements_to_the_kernel_are_aimed_at_user_space_in_their_place():
 def test_an_exit_that_is_taken_ends_the_try_and_is_named():
     from dataclasses import replace
 
-    from loopwright.measuring.blocks import turns
+    from loopwright.measuring import measure_blocks as measure_blocks_module
 
     good = block.of_code("search", bytes.fromhex(SEARCH), 5, "x86_64", "loop")
     start = good.settled.start
     # The byte that no record has, at the record that all words point to.
     wrong = start.memory.having(start.memory.word + 9, 1, 4)
     bad = replace(good, settled=replace(good.settled, start=replace(start, memory=wrong)))
-    [row] = turns.measure("x86_64", [bad], 1)
+    [row] = measure_blocks_module.measure_in_turns("x86_64", [bad], 1)
     if "self-test failed" in row["reason"]:
         pytest.skip(f"nothing can be measured here: {row['reason']}")
     assert (row["status"], row["reason"]) == ("refused", "exit at +0x7 taken")
@@ -154,7 +154,7 @@ KNOWN = {  # by code and path; cycles are those of chains: 3 a multiplication
 @X86_ONLY
 @pytest.mark.measures
 def test_loops_of_a_blocks_file_cost_what_is_known(tmp_path):
-    from loopwright.measuring.blocks.verb import measure_blocks
+    from loopwright.measuring.measure_blocks import measure_blocks
 
     rows = [f"{n},{code},{7 * n},{way}" for n, (code, way) in enumerate(KNOWN)]
     (tmp_path / "loops.csv").write_text("\n".join(["id,hex,offset,path", *rows, ""]))
@@ -181,7 +181,7 @@ def test_a_path_that_cannot_be_read_names_its_line(tmp_path, capsys):
 def test_hostile_loops_each_have_an_answer():
     import random
 
-    from loopwright.measuring.blocks import turns
+    from loopwright.measuring import measure_blocks as measure_blocks_module
 
     chance = random.Random(5)
     blocks = []
@@ -192,7 +192,7 @@ def test_hostile_loops_each_have_an_answer():
         code += b"\x75" + (-len(code) - 2).to_bytes(1, "little", signed=True)
         blocks.append(block.of_code(str(n), code, n % 64, "x86_64", "loop"))
     assert any(one.settled for one in blocks)
-    rows = turns.measure("x86_64", blocks, 1)
+    rows = measure_blocks_module.measure_in_turns("x86_64", blocks, 1)
     assert [row["id"] for row in rows] == [one.id for one in blocks]
     for row in rows:
         assert (row["status"] == "refused") == (row["cycles"] != row["cycles"])

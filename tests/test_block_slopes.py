@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from loopwright.measuring.blocks.slopes import BlockReading, result, wants_more
+from loopwright.measuring.measure_blocks import BlockReading, result, wants_more
 
 
 def _reading(cycles, refused="", disturbed=False, spread=0.001, two_speeds="", copies=10_000):

@@ -8,8 +8,7 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.cli import run as run_cli
-from loopwright.measuring.blocks.turns import COLUMNS
-from loopwright.measuring.blocks.verb import measure_blocks
+from loopwright.measuring.measure_blocks import TURN_COLUMNS, measure_blocks
 
 pytestmark = pytest.mark.measures
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
@@ -28,7 +27,7 @@ def _file(path, rows):
 def test_chains_of_known_cost_hold_or_are_refused(tmp_path):
     rows = [(code, code, n * 7) for n, code in enumerate(KNOWN)]
     table = measure_blocks(_file(tmp_path / "blocks.csv", rows), notion="all")
-    assert list(table.columns) == COLUMNS
+    assert list(table.columns) == TURN_COLUMNS
     assert list(table["notion"]) == ["loop", "unrolled"] * len(KNOWN)
     for row in table.itertuples():
         if row.status == "refused":

@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import block
-from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.measuring import block
+from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host
 from loopwright.microbench.host import Host
 from loopwright.microbench.kept_answers import Recorded

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from made_up import RECORDS, calls, held_to, predictions, study
 
-from loopwright.judging import standing
-from loopwright.judging.compare import table
+from loopwright.judging import model_accuracy
+from loopwright.judging.study import comparison
 
 
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
-    monkeypatch.setattr(standing, "records", lambda: held_to(RECORDS))
+    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
 
 
 def test_the_table_has_errors_for_the_core_that_this_host_is():
@@ -19,14 +19,14 @@ def test_the_table_has_errors_for_the_core_that_this_host_is():
     loop = measured[measured["size_bytes"] == 64].assign(
         quantity="loop", unit="cycles/iteration", size_bytes=32
     )
-    rows = table(study(predictions({"loop32": 12.0}), pd.concat([measured, loop]), "zen2"))
+    rows = comparison(study(predictions({"loop32": 12.0}), pd.concat([measured, loop]), "zen2"))
     mine = rows[(rows["variant"] == "loop32") & (rows["source"] == "osaca")].set_index("microarch")
     assert mine.loc["zen2", "error_percent"] == pytest.approx(20)
     assert pd.isna(mine.loc["sandybridge", "error_percent"])
 
 
 def test_loops_of_different_strides_meet_by_64_bytes():
-    rows = table(study(predictions({"movsq_aligned": 1.0, "loop32": 4.0, "unrolled64": 8.0})))
+    rows = comparison(study(predictions({"movsq_aligned": 1.0, "loop32": 4.0, "unrolled64": 8.0})))
     mine = rows[(rows["microarch"] == "zen2") & (rows["source"] == "osaca")].set_index("variant")
     assert set(mine["unit"]) == {"64 bytes"}
     assert mine["cycles_per_unit"].dropna().to_dict() == {
@@ -37,7 +37,7 @@ def test_loops_of_different_strides_meet_by_64_bytes():
 
 
 def test_what_cannot_be_is_excluded_everywhere():
-    rows = table(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0}, least=3.0)))
+    rows = comparison(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0}, least=3.0)))
     low = rows[rows["variant"] == "movsq_aligned"]
     assert (low["excluded"] == "below the 3 cycles that the core's loads and stores take").all()
     assert low["vs_baseline"].isna().all()

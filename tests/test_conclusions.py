@@ -4,14 +4,14 @@ import pandas as pd
 import pytest
 from made_up import CORES, RECORDS, calls, held_to, predictions, study
 
-from loopwright.judging import basis, standing
+from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude
 from loopwright.tree.patch import conclusions
 
 
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
-    monkeypatch.setattr(standing, "records", lambda: held_to(RECORDS))
+    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
 
 
 def of(name, *arguments):
@@ -60,7 +60,7 @@ def test_models_that_differ_are_told_with_both_ends():
 
 def test_points_that_are_missing_are_a_doubt():
     measured = calls(dict.fromkeys(("movsq_aligned", "loop32"), 20), "zen2")
-    part = measured[measured["size_bytes"] != basis.SIZES[-1]]
+    part = measured[measured["size_bytes"] != call_costs.SIZES[-1]]
     found = of("loop32", predictions({"movsq_aligned": 2.0, "loop32": 4.0}), part, "zen2")
     assert found.doubt.startswith("Not enough was measured on zen2 to say that this is faster.")
 

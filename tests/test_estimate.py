@@ -5,7 +5,7 @@ import pytest
 
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
-from loopwright.judging import basis, estimate
+from loopwright.judging import call_costs, estimate
 from loopwright.measuring import sweeps
 from loopwright.predicting.calls import CallQuestion, of_variants
 
@@ -81,9 +81,9 @@ def test_rows_of_another_cache_or_without_a_number_tell_nothing(monkeypatch):
 def test_a_module_and_a_kit_measure_all_points_of_a_verdict():
     for kernel in kernels.every():
         for routine in kernel.routines.values():
-            wanted = set(basis.places(routine.contract, None))
+            wanted = set(call_costs.judged_places(routine.contract, None))
             here = {
-                basis.Place(size, dst, src)
+                call_costs.Place(size, dst, src)
                 for size in sweeps.call_bytes(routine.contract, None)
                 for dst, src, _ in sweeps.Sweep().places(routine.contract)
             }

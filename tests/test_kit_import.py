@@ -7,8 +7,8 @@ from made_up import predictions, study
 from test_stored import FAST, KERNEL, ROME, add
 
 from loopwright import kernels
-from loopwright.judging.recall import measurements
 from loopwright.judging.recommend import judge
+from loopwright.judging.study import stored_measurements
 from loopwright.store.importing import import_results
 from loopwright.store.runs import Store
 
@@ -40,7 +40,7 @@ def test_a_file_from_a_zen2_machine_lands_in_the_zen2_column(tmp_path, monkeypat
     monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "fresh.sqlite"))
     [row] = import_results([path]).to_dict("records")
     assert (row["microarch"], row["clock"], row["missing"]) == ("zen2", "tsc-calibrated", 0)
-    rows, sources = measurements(kernels.load(KERNEL), Store.open())
+    rows, sources = stored_measurements(kernels.load(KERNEL), Store.open())
     found = study(predictions({"movsq_aligned": 2.0, FAST: 2.0}, cores=("sandybridge",)), rows)
     judged = judge(replace(found, sources=tuple(sources), unmeasured="left out")).iloc[0]
     assert judged["winner"] == FAST

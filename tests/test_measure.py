@@ -20,7 +20,7 @@ from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure, run
-from loopwright.measuring.table import COLUMNS, self_test
+from loopwright.measuring.readings import RESULT_COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
 FIXTURES = DATA / "kernels"
@@ -64,7 +64,7 @@ def _assert_known_or_refused(rows):
 @X86_ONLY
 def test_known_answers_hold_or_are_refused():
     rows = run(kernels.select("x86_64/chains")[1], sizes=(0, 256))
-    assert list(rows.columns) == COLUMNS
+    assert list(rows.columns) == RESULT_COLUMNS
     assert set(rows["quantity"]) == {"loop", "call"}
     _assert_known_or_refused(rows)
 

@@ -12,10 +12,10 @@ from made_up import RECORDS, calls, held_to, predictions, study
 
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import basis, standing
+from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import HERE, REFUSED
-from loopwright.measuring import bootstrap
+from loopwright.measuring import readings
 
 SHORT = "not enough measured"
 NAMES = ["movsq_aligned", "movsq", "movsb", "overlapped", "unrolled64", "loop32", "negative_index"]
@@ -28,8 +28,8 @@ TAKEN = st.integers(0, 4) | st.integers(5, 210)  # points, of 210
 @pytest.fixture(scope="module", autouse=True)
 def _records():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "records", lambda: held_to(RECORDS))
-        patch.setattr(bootstrap, "RESAMPLES", 40)
+        patch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+        patch.setattr(readings, "RESAMPLES", 40)
         yield
 
 
@@ -100,7 +100,7 @@ def test_a_single_point_that_counts_is_missed_and_named(core):
     whole = full(1, core)
     assert SHORT not in " ".join(map(str, judge(whole).iloc[0]))
     rows = whole.measurements
-    for size in (s for s in basis.SIZES if s):
+    for size in (s for s in call_costs.SIZES if s):
         point = (rows["variant"] == "loop32") & (rows["size_bytes"] == size)
         point &= rows["dst_align"] == 1
         part = replace(whole, measurements=rows[~point])
@@ -155,8 +155,8 @@ def test_few_points_of_one_variant_never_meet_others_of_another():
 def record_study(share, random):
     """Return a study of arm64 with two routines, measured on Neoverse N1."""
     kernel = kernels.load("arm64/copy_user")
-    costs = {name: {s: 10 + s / 8 for s in basis.SIZES} for name in kernel.variants}
-    costs["to_user_batched"] = {s: 5 + s / 12 for s in basis.SIZES}
+    costs = {name: {s: 10 + s / 8 for s in call_costs.SIZES} for name in kernel.variants}
+    costs["to_user_batched"] = {s: 5 + s / 12 for s in call_costs.SIZES}
     rows = calls(costs, "neoverse-n1").assign(kernel=kernel.id)
     rows = rows[random.random(len(rows)) <= share]
     base = study(predictions(MODELS), rows, "neoverse-n1")

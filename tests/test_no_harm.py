@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import calls, held_to, predictions, simulated
 
-from loopwright.judging import bands, basis, published, standing
-from loopwright.judging.compare import table
+from loopwright.judging import call_costs, model_accuracy, published, verdicts
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
+from loopwright.judging.study import comparison
 from loopwright.judging.verdicts import Status
-from loopwright.measuring import bootstrap
+from loopwright.measuring import readings
 from loopwright.reporting import plain
 from loopwright.reporting.findings import Finding
 from loopwright.tree.patch import Evidence, conclusions
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
-SIZES = [size for size in basis.SIZES if size]
+SIZES = [size for size in call_costs.SIZES if size]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,9 +31,9 @@ def _records():
         [held_to({("pipeline", c): (4.0, 500) for c in CORES}, w) for w in ("loops", "strings")]
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "records", lambda: known)
+        patch.setattr(model_accuracy, "records", lambda: known)
         patch.setattr(published, "figures", lambda *_: [])
-        patch.setattr(bootstrap, "RESAMPLES", 40)
+        patch.setattr(readings, "RESAMPLES", 40)
         yield
 
 
@@ -116,14 +116,14 @@ def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
     answer, row = judgement.answers["copy_user"], judgement.rows.iloc[0]
     cases = {case.variant.name: case for case in answer.cases}
     for band in answer.drawn:
-        if band.status == bands.WINS and band.core != bands.EVERY:
+        if band.status == verdicts.WINS and band.core != verdicts.EVERY:
             verdict = cases[band.variant].verdicts[band.core]
             inside = [s for s in verdict.sizes if band.low < s < band.high]
             assert all(verdict.at(s) is Status.FASTER for s in inside)
         assert f"{band.core}: nothing" not in row["evidence"]
     assert bool(row["winner"]) == (row["answer"] == "winner")
     if row["answer"] == "baseline":
-        assert not bands.won(answer.drawn)
+        assert not verdicts.won(answer.drawn)
     if row["winner"]:
         assert row["slower_on"] == ""
     assert (
@@ -155,8 +155,8 @@ def test_no_two_statements_of_a_report_exclude_each_other(seed):
     judgement = conclude(found)
     answer, [row] = judgement.answers["copy_user"], judgement.rows.to_dict("records")
     nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
-    finding = Finding(found, table(found), judgement.rows, pd.DataFrame(), nothing, (), Evidence(),
-                      bands=judgement.bands)  # fmt: skip
+    finding = Finding(found, comparison(found), judgement.rows, pd.DataFrame(), nothing, (),
+                      Evidence(), bands=judgement.bands)  # fmt: skip
     text = " ".join(plain.render([finding], {"cpu": "a CPU"}, None).split())
     verdict = text[text.index("copy_user against movsq_aligned:") : text.index("Contract:")]
 

@@ -3,7 +3,7 @@
 import pytest
 from made_up import CORES, RECORDS, held_to, predictions, study
 
-from loopwright.judging import standing
+from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import judge
 
 
@@ -12,7 +12,7 @@ def records(monkeypatch):
     """Return what sets the records of models; at first all of them were right on both cores."""
 
     def use(new):
-        monkeypatch.setattr(standing, "records", lambda: held_to(new))
+        monkeypatch.setattr(model_accuracy, "records", lambda: held_to(new))
 
     use(RECORDS)
     return use
@@ -91,10 +91,10 @@ def test_a_gain_smaller_than_what_a_model_is_off_by_is_none(records):
 
 
 def test_too_few_rows_or_instructions_alone_validate_nothing(records, monkeypatch):
-    records(dict.fromkeys(RECORDS, (1.0, standing.LEAST_ROWS - 1)))
+    records(dict.fromkeys(RECORDS, (1.0, model_accuracy.LEAST_ROWS - 1)))
     assert row(predictions(A_LITTLE))["winner"] == ""
     instructions = held_to(RECORDS).assign(what="instructions")
-    monkeypatch.setattr(standing, "records", lambda: instructions)
+    monkeypatch.setattr(model_accuracy, "records", lambda: instructions)
     found = row(predictions(A_LITTLE))
     assert found["winner"] == ""
     assert "instructions alone" in found["models"]

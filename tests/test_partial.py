@@ -9,12 +9,11 @@ from made_up import RECORDS, held_to
 from loopwright import kernels
 from loopwright.checking.check import user_space_note
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import basis, standing
-from loopwright.judging.compare import MEASURED, table
+from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude, judge
-from loopwright.judging.study import gather
+from loopwright.judging.study import MEASURED, comparison, gather
 from loopwright.kernels import contract_of
-from loopwright.measuring.table import COLUMNS
+from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, plain, sizes, tables
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import figures
@@ -49,7 +48,7 @@ def measured(core):
             "machine": "a machine",
             "note": user_space_note(variant),
         }
-        for place in basis.places(contract, None):
+        for place in call_costs.judged_places(contract, None):
             cycles = cost * max(place.size / contract.dst_record, 1)
             raw = [[[cycles] * 5]] * 3
             rows.append(
@@ -61,7 +60,7 @@ def measured(core):
                 {**shared, "quantity": "loop", "unit": "cycles/iteration", "size_bytes": 12,
                  "dst_align": 0, "src_align": 0, "cycles": float(cost), "raw": [[[cost] * 5]] * 3}
             )  # fmt: skip
-    return pd.DataFrame(rows).reindex(columns=COLUMNS)
+    return pd.DataFrame(rows).reindex(columns=RESULT_COLUMNS)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,7 @@ def study():
 @pytest.fixture(scope="module", autouse=True)
 def _records():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "records", lambda: held_to(RECORDS))
+        patch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
         yield
 
 
@@ -101,7 +100,7 @@ def test_points_taken_away_name_no_other_best(study):
 
 
 def test_no_model_and_no_baseline_is_compared_with_a_part(study):
-    rows = table(study)
+    rows = comparison(study)
     mine = rows[rows["source"] == MEASURED]
     assert len(mine)
     assert mine["note"].str.startswith(WORDS).all()
@@ -115,7 +114,7 @@ def test_no_model_and_no_baseline_is_compared_with_a_part(study):
 
 
 def finding(study):
-    rows = table(study)
+    rows = comparison(study)
     nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
     return Finding(study, rows, judge(study), pd.DataFrame(), nothing, (), Evidence())
 

@@ -6,8 +6,8 @@ import pytest
 
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import basis, call_costs
-from loopwright.measuring import bootstrap, ratios
+from loopwright.judging import call_costs
+from loopwright.measuring import readings
 
 PROCESSES = 3
 SAMPLES = 40
@@ -46,29 +46,31 @@ def row(variant, cycles, size=64, quantity="call", clock="tsc-calibrated", **noi
 
 def compared(base, other, **settings):
     rows = pd.DataFrame([base, other])
-    return ratios.add(rows, {other["variant"]: base["variant"]}, placed=False, **settings).iloc[1]
+    return readings.add_ratios(
+        rows, {other["variant"]: base["variant"]}, placed=False, **settings
+    ).iloc[1]
 
 
 def test_a_clear_difference_has_a_side():
     faster = compared(row("a", 20.0), row("b", 10.0, seed=1))
-    assert (faster["against"], faster["verdict"]) == ("a", ratios.FASTER)
+    assert (faster["against"], faster["verdict"]) == ("a", readings.FASTER)
     assert faster["ratio_low"] < 2 < faster["ratio_high"]
     assert faster["ratio_high"] - faster["ratio_low"] < 0.02
     slower = compared(row("a", 10.0), row("b", 20.0, seed=1))
-    assert slower["verdict"] == ratios.SLOWER
+    assert slower["verdict"] == readings.SLOWER
 
 
 def test_a_difference_within_the_interval_is_none():
     same = compared(row("a", 10.0, between=0.02), row("b", 10.1, between=0.02, seed=1))
-    assert same["verdict"] == ratios.SAME
+    assert same["verdict"] == readings.SAME
     assert same["ratio_low"] < 1 < same["ratio_high"]
 
 
 def test_processes_that_disagree_widen_it_however_many_samples_there_are():
     quiet = compared(row("a", 10.0), row("b", 9.9, seed=1))
     loud = compared(row("a", 10.0, between=0.05), row("b", 9.9, between=0.05, seed=1))
-    assert quiet["verdict"] == ratios.FASTER
-    assert loud["verdict"] == ratios.SAME
+    assert quiet["verdict"] == readings.FASTER
+    assert loud["verdict"] == readings.SAME
 
 
 def test_intervals_hold_the_true_ratio_as_often_as_they_say():
@@ -92,14 +94,14 @@ def test_loops_count_bytes_and_need_more_than_their_exits():
     near = {**base, "variant": "b", "cycles": 1.98}
     near["raw"] = [[short, [s - 0.02 for s in long]] for short, long in base["raw"]]
     assert compared(base, near)["ratio"] == pytest.approx(1.01, abs=1e-3)
-    assert compared(base, near)["verdict"] == ratios.SAME
+    assert compared(base, near)["verdict"] == readings.SAME
 
 
 def test_the_same_samples_give_the_same_interval():
-    drawn = bootstrap.draws(raw(10.0), "key")
-    assert (drawn == bootstrap.draws(raw(10.0), "key")).all()
-    assert (drawn != bootstrap.draws(raw(10.0), "another")).any()
-    assert len(drawn) == bootstrap.RESAMPLES
+    drawn = readings.draws(raw(10.0), "key")
+    assert (drawn == readings.draws(raw(10.0), "key")).all()
+    assert (drawn != readings.draws(raw(10.0), "another")).any()
+    assert len(drawn) == readings.RESAMPLES
 
 
 def test_different_clocks_make_no_ratio():
@@ -115,7 +117,7 @@ def met(base, other):
     """Return the places at which rows of two variants meet."""
     rows = pd.DataFrame([*base, *other])
     names = (base[0]["variant"], other[0]["variant"])
-    return basis.pairs(*(basis.calls(rows, name) for name in names))
+    return call_costs.paired_calls(*(call_costs.measured_calls(rows, name) for name in names))
 
 
 def test_what_was_refused_is_not_compared():
@@ -135,10 +137,10 @@ def test_only_the_same_point_is_compared():
 
 def test_a_variant_is_compared_within_its_routine():
     variants = list(kernels.load("arm64/copy_user").variants.values())
-    names = ratios.bases(variants, "to_user_pairs")
+    names = readings.bases(variants, "to_user_pairs")
     assert names["to_user_batched"] == "to_user_pairs"
     assert names["from_user_pairs"] == ""
-    assert ratios.bases(variants)["from_user_batched"] == "from_user_pairs"
+    assert readings.bases(variants)["from_user_batched"] == "from_user_pairs"
 
 
 def test_a_histogram_weighs_the_draws_as_it_weighs_the_figures():

@@ -5,13 +5,13 @@ import pytest
 from made_up import RECORDS, calls, held_to, predictions, study
 
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import basis, standing
+from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import judge
 
 
 @pytest.fixture(autouse=True)
 def _records(monkeypatch):
-    monkeypatch.setattr(standing, "records", lambda: held_to(RECORDS))
+    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
 
 
 def row(*arguments, **more):
@@ -90,9 +90,11 @@ def test_a_figure_below_what_the_core_can_do_counts_for_nothing():
 
 
 MEASURED = {
-    "movsq_aligned": dict(zip(basis.SIZES, (6, 10, 12, 20, 25, 30, 40, 60, 80, 100), strict=True)),
-    "loop32": dict(zip(basis.SIZES, (3, 5, 6, 10, 20, 40, 60, 120, 200, 400), strict=True)),
-    "overlapped": dict(zip(basis.SIZES, (8, 12, 16, 24, 27, 30, 40, 55, 75, 90), strict=True)),
+    "movsq_aligned": dict(
+        zip(call_costs.SIZES, (6, 10, 12, 20, 25, 30, 40, 60, 80, 100), strict=True)
+    ),
+    "loop32": dict(zip(call_costs.SIZES, (3, 5, 6, 10, 20, 40, 60, 120, 200, 400), strict=True)),
+    "overlapped": dict(zip(call_costs.SIZES, (8, 12, 16, 24, 27, 30, 40, 55, 75, 90), strict=True)),
 }
 REST = dict.fromkeys(("movsq", "unrolled64", "negative_index"), 500)
 

@@ -9,7 +9,7 @@ import pytest
 from loopwright import harness, paths, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.harness import jobs
-from loopwright.measuring.selftest import COLUMNS, run
+from loopwright.measuring.rounds import SELF_TEST_COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
 
@@ -19,8 +19,8 @@ FIRST = ["add chain", "imul chain", "load stream", "taken branches", "nop stream
 
 @X86_ONLY
 def test_known_loops_read_what_is_known():
-    rows = run(processes=2)
-    assert list(rows.columns) == COLUMNS
+    rows = self_test(processes=2)
+    assert list(rows.columns) == SELF_TEST_COLUMNS
     assert list(rows["loop"])[:5] == FIRST
     # What does not hold has a reason, and what holds has none.
     assert ((rows["reason"] == "") == rows["held"]).all()
@@ -51,7 +51,7 @@ def test_a_loop_that_does_not_hold_has_its_reason(monkeypatch):
     ]
     answers = ({"clock": "tsc-calibrated", "refused": "", "self_test": p} for p in processes)
     monkeypatch.setattr(harness, "run", lambda *_: iter([next(answers)]))
-    [row] = run().to_dict("records")
+    [row] = self_test().to_dict("records")
     assert not row["held"]
     assert row["reason"] == (
         "1.0123 cycles in 1 of 3 processes; refused in 1 of 3 processes: "

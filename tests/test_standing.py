@@ -5,10 +5,10 @@ import pytest
 
 from loopwright import microarchs
 from loopwright.errors import InputError
-from loopwright.judging import standing
+from loopwright.judging import model_accuracy
 from loopwright.predicting.models import MODELS
 
-HEAD = ",".join(standing.COLUMNS)
+HEAD = ",".join(model_accuracy.COLUMNS)
 
 
 @pytest.fixture
@@ -17,23 +17,23 @@ def table(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path))
 
     def write(*lines, head=HEAD):
-        (tmp_path / standing.FILE).write_text("\n".join([head, *lines, ""]))
-        return standing.records()
+        (tmp_path / model_accuracy.FILE).write_text("\n".join([head, *lines, ""]))
+        return model_accuracy.records()
 
     return write
 
 
 def of(known, model="pipeline", core="zen2", notion="loop"):
-    return standing.of(model, core, notion, known)
+    return model_accuracy.accuracy_of(model, core, notion, known)
 
 
 def test_the_committed_table_is_of_models_and_cores_that_there_are():
-    known = standing.records()
+    known = model_accuracy.records()
     assert set(known["model"]) <= {m.id for m in MODELS}
     assert set(known["core"]) <= set(microarchs.ids())
     kinds = {"loops", "unrolled", "calls", "strings", "instructions", "speed-ups"}
     assert set(known["what"]) <= kinds
-    assert set(known["against"]) <= {standing.MEASUREMENT, "uica"}
+    assert set(known["against"]) <= {model_accuracy.MEASUREMENT, "uica"}
     assert (known["mape_percent"] >= 0).all()
     assert known["tau"].dropna().between(-1, 1).all()
     assert (known["origin"].str.len() > 20).all()
@@ -41,7 +41,7 @@ def test_the_committed_table_is_of_models_and_cores_that_there_are():
 
 
 def test_llvm_mca_is_known_to_be_wrong_on_skylake_and_uica_to_be_right():
-    known = standing.records()
+    known = model_accuracy.records()
     assert of(known, "llvm-mca", "skylake").wrong
     assert of(known, "uica", "skylake").validated
     assert of(known, "uica", "sandybridge").validated
@@ -83,7 +83,8 @@ def test_another_models_cycles_count_as_far_as_that_one_is_right(table):
 
 
 @pytest.mark.parametrize(
-    ("what", "rows"), [("loops", standing.LEAST_ROWS - 1), ("instructions", 900), ("speed-ups", 4)]
+    ("what", "rows"),
+    [("loops", model_accuracy.LEAST_ROWS - 1), ("instructions", 900), ("speed-ups", 4)],
 )
 def test_too_few_rows_and_other_things_than_code_validate_nothing(table, what, rows):
     found = of(table(f"zen2,pipeline,{what},measurement,{rows},1.0,0.9,yes,somebody"))
@@ -103,7 +104,7 @@ def test_too_few_rows_and_other_things_than_code_validate_nothing(table, what, r
 def test_a_table_that_is_none_is_refused_by_its_name(table, line, head, why):
     with pytest.raises(InputError, match=why) as caught:
         table(line, head=head)
-    assert standing.FILE in str(caught.value)
+    assert model_accuracy.FILE in str(caught.value)
 
 
 @pytest.fixture(scope="module")

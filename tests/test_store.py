@@ -17,7 +17,7 @@ import loopwright as lw
 from loopwright import kernels, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.judging.recall import measurements
+from loopwright.judging.study import stored_measurements
 from loopwright.store import database
 from loopwright.store.database import SCHEMA
 from loopwright.store.results import results, withdraw
@@ -169,7 +169,7 @@ def test_a_machine_that_cannot_be_read_is_listed_and_used_for_nothing(banner):
     rows = results().set_index("run")
     assert rows["machine"]["bad"] == "not to be read from the store"
     assert rows["microarch"].to_dict() == {"bad": "", "good": "zen2"}
-    table, sources = measurements(kernels.load("x86_64/copy_user"), store)
+    table, sources = stored_measurements(kernels.load("x86_64/copy_user"), store)
     assert (len(table), sources) == (0, [])
     assert run_cli(["results"]) == 0
 

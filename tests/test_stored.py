@@ -6,8 +6,7 @@ from test_store import BANNER
 from loopwright import harness, kernels
 from loopwright.code import assemble
 from loopwright.judging.call_costs import ALIGNMENTS
-from loopwright.judging.compare import MEASURED, compare
-from loopwright.judging.recall import measurements
+from loopwright.judging.study import MEASURED, compare, stored_measurements
 from loopwright.kernels import contract_of
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
@@ -71,7 +70,7 @@ def add(uid="u", started=1_700_000_000, banner=ROME, protocol=PROTOCOL, **made_u
 
 def measured():
     """Return the loops that the store has of Zen 2, by variant."""
-    rows, sources = measurements(kernels.load(KERNEL), Store.open())
+    rows, sources = stored_measurements(kernels.load(KERNEL), Store.open())
     assert [s.core for s in sources] == (["zen2"] if len(rows) else [])
     loops = rows[(rows["quantity"] == "loop") & (rows["microarch"] == "zen2")]
     return loops.set_index("variant")

@@ -9,9 +9,9 @@ from made_up import predictions
 
 from loopwright import kernels, microarchs
 from loopwright.judging import study
+from loopwright.judging.call_costs import Calls
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study
-from loopwright.judging.whole_calls import Calls
 from loopwright.predicting.calls import of_variants
 
 THREADS = {

@@ -3,11 +3,10 @@
 import pytest
 
 from loopwright import kernels, microarchs
-from loopwright.judging import cases, simulated, standing, unknowns
+from loopwright.judging import evidence, model_accuracy, verdicts
 from loopwright.judging import margins as margins_module
-from loopwright.judging.margins import Margins
-from loopwright.judging.unknowns import Unmeasured
-from loopwright.judging.whole_calls import Calls, code_offsets
+from loopwright.judging.call_costs import Calls, code_offsets
+from loopwright.judging.margins import Margins, Unmeasured
 from loopwright.microarchs import Range
 from loopwright.predicting.calls import of_variants
 
@@ -15,7 +14,7 @@ ALONG = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def test_a_margin_that_rises_turns_where_it_is_nought():
-    found = unknowns.course(lambda place: place - 0.37, ALONG)
+    found = margins_module.course_of(lambda place: place - 0.37, ALONG)
     assert found.zeros == pytest.approx((0.37,), abs=1e-3)
     assert found.monotone
     assert found.better_at_dear
@@ -23,12 +22,12 @@ def test_a_margin_that_rises_turns_where_it_is_nought():
 
 
 def test_a_margin_of_one_sign_turns_nowhere():
-    assert unknowns.course(lambda place: 0.1 + place, ALONG).zeros == ()
-    assert unknowns.course(lambda place: -0.1 - place, ALONG).zeros == ()
+    assert margins_module.course_of(lambda place: 0.1 + place, ALONG).zeros == ()
+    assert margins_module.course_of(lambda place: -0.1 - place, ALONG).zeros == ()
 
 
 def test_a_margin_with_a_hump_is_said_to_be_none_that_runs_one_way_and_turns_twice():
-    found = unknowns.course(lambda place: 0.1 - (place - 0.5) ** 2, ALONG)
+    found = margins_module.course_of(lambda place: 0.1 - (place - 0.5) ** 2, ALONG)
     assert not found.monotone
     assert found.zeros == pytest.approx((0.5 - 0.1**0.5, 0.5 + 0.1**0.5), abs=1e-3)
 
@@ -69,7 +68,7 @@ def margins(names, kernel="x86_64/clear_user", core="zen2", given=None, sizes=(6
     """Simulate calls of a few variants."""
     read = kernels.load(kernel)
     variants = [read.variants[name] for name in names]
-    places = cases.simulated_places(kernels.contract_of(variants[0]), None)
+    places = evidence.simulated_places(kernels.contract_of(variants[0]), None)
     some = tuple(place for place in places if place.size in sizes)
     return Margins(Calls(of_variants, given or {}), microarchs.load(core), variants, some)
 
@@ -119,7 +118,7 @@ def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corne
         margins(("plain", "unrolled64"), given=given | values, sizes=(96,)).over(
             "plain", "unrolled64", None
         )
-        for values in unknowns.combinations(ranges)
+        for values in margins_module.combinations(ranges)
     ]
     assert speed.low == pytest.approx(min(e.low for e in ends), rel=near)
     assert speed.high == pytest.approx(max(e.high for e in ends), rel=near)
@@ -127,9 +126,9 @@ def test_the_search_finds_the_ends_that_all_combinations_have(monkeypatch, corne
 
 def pair(found, name, against):
     """Return the calls of a variant against another, with the trust in them on zen2."""
-    trust = simulated.trust(found.core, standing.records())
+    trust = verdicts.simulator_trust(found.core, model_accuracy.records())
     assert trust
-    return simulated.Simulated(found, trust, name, against, None)
+    return verdicts.Simulated(found, trust, name, against, None)
 
 
 def test_what_was_varied_is_named_and_what_was_not():

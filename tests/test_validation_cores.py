@@ -7,7 +7,7 @@ import pytest
 from checkout import ROOT, SHARED
 
 import loopwright as lw
-from loopwright.measuring.blocks import counted_loop
+from loopwright.measuring import block
 
 NAMES = (
     "checks",
@@ -111,7 +111,7 @@ def test_a_loop_is_in_the_half_of_its_block(modules, tmp_path, monkeypatch):
     codes = [
         c
         for b in blocks
-        for c in (bytes.fromhex(b), counted_loop.of_block("x86_64", bytes.fromhex(b)).code)
+        for c in (bytes.fromhex(b), block.counted_loop("x86_64", bytes.fromhex(b)).code)
     ]
     table = pd.DataFrame({"sha256": [halved.digest(c) for c in codes], "cycles": 1.0})
     monkeypatch.setattr(halved, "HOSTS", tmp_path)

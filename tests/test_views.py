@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.cli import run
-from loopwright.measuring.table import COLUMNS
+from loopwright.measuring.readings import RESULT_COLUMNS
 
 WHY = "the samples of a process lie 4.1 % apart (at most 1 %)"
 
@@ -40,7 +40,7 @@ def _row(variant: str, **more: object) -> dict[str, object]:
         "verdict": "",
         "note": "trust differences from 3 % on",
     }
-    return dict.fromkeys(COLUMNS) | usual | more
+    return dict.fromkeys(RESULT_COLUMNS) | usual | more
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def measured(monkeypatch):
                 reason=WHY,
             ),
         ],
-        columns=COLUMNS,
+        columns=RESULT_COLUMNS,
     )
     monkeypatch.setattr(lw, "measure", lambda *_, **__: rows)
     return rows
@@ -98,7 +98,7 @@ def test_measurements_fit_any_window_and_are_a_line_a_point(columns, monkeypatch
 def test_in_a_pipe_measurements_have_all_their_columns(measured, capsys):
     assert run(["measure", "x86_64/clear_user", "--csv"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split(",") == [name for name in COLUMNS if name != "raw"]
+    assert head.split(",") == [name for name in RESULT_COLUMNS if name != "raw"]
     assert len(rows) == len(measured)
 
 

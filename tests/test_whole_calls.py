@@ -9,7 +9,7 @@ from made_up import calls, held_to, predictions, simulated
 
 from loopwright import microarchs
 from loopwright.histogram import Bucket, Histogram
-from loopwright.judging import published, standing
+from loopwright.judging import model_accuracy, published
 from loopwright.judging.recommend import judge
 from loopwright.predicting import ranges
 
@@ -34,7 +34,7 @@ def records(monkeypatch):
 
     def use(new, *kinds):
         known = [held_to(new, what) for what in kinds or ("instructions",)]
-        monkeypatch.setattr(standing, "records", lambda: pd.concat(known))
+        monkeypatch.setattr(model_accuracy, "records", lambda: pd.concat(known))
 
     monkeypatch.setattr(published, "figures", lambda *_: [])
     use({("pipeline", "zen2"): (4.0, 500), ("pipeline", "sandybridge"): (4.0, 500)})
@@ -82,12 +82,14 @@ def test_the_error_is_the_largest_that_is_known():
             held_to({("pipeline", "zen4"): (8.0, 700)}),
         ]
     )
-    assert standing.bounded("pipeline", "zen2", known).error_percent == pytest.approx(35)
+    assert model_accuracy.bounded_accuracy(
+        "pipeline", "zen2", known
+    ).error_percent == pytest.approx(35)
     known = known[known["what"] != "speed-ups"]
-    found = standing.bounded("pipeline", "zen2", known)
-    assert found.error_percent == standing.UNVALIDATED_PERCENT
+    found = model_accuracy.bounded_accuracy("pipeline", "zen2", known)
+    assert found.error_percent == model_accuracy.UNVALIDATED_PERCENT
     assert "4 % over 500 single instructions there, but no loops" in found.described
-    assert standing.bounded("pipeline", "sandybridge", known) is None
+    assert model_accuracy.bounded_accuracy("pipeline", "sandybridge", known) is None
 
 
 def test_a_simulator_that_nothing_was_held_to_makes_no_verdict(records):

@@ -17,7 +17,7 @@ from host import measured_loops
 from inputs import DATA
 
 from loopwright import microarchs, paths
-from loopwright.judging.accuracy import Accuracy
+from loopwright.judging.model_accuracy import Accuracy
 from loopwright.machine import hosts
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline

@@ -24,7 +24,7 @@ from inputs import DATA, REPO
 
 from loopwright import microarchs
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import counted_loop
+from loopwright.measuring import block
 from loopwright.predicting.inside import timeline
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
@@ -104,7 +104,7 @@ def _repeated(text: str, notion: str) -> bytes:
     if notion == "unrolled":
         return code
     try:
-        return counted_loop.of_block("x86_64", code).code
+        return block.counted_loop("x86_64", code).code
     except InputError:
         return code
 

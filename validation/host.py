@@ -28,9 +28,9 @@ import loopwright as lw
 from loopwright import harness, kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
-from loopwright.judging.accuracy import Accuracy
+from loopwright.judging.model_accuracy import Accuracy
 from loopwright.machine import hosts
-from loopwright.measuring.blocks.verb import NOTIONS
+from loopwright.measuring.measure_blocks import NOTIONS
 from loopwright.predicting import subjects
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}

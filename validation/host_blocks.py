@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright.errors import InputError
-from loopwright.judging.accuracy import Accuracy
-from loopwright.measuring.blocks import counted_loop
+from loopwright.judging.model_accuracy import Accuracy
+from loopwright.measuring import block
 
 # Cycles to which both are rounded for tau: two thirds of the loops take 1.00 to within what a
 # measurement is sure of, and the order of those is noise.
@@ -43,7 +43,7 @@ def codes(blocks: Iterable[str]) -> dict[str, tuple[str, bool]]:
         aside = kept_aside(code)
         known[digest(code)] = (text, aside)
         try:
-            loop = counted_loop.of_block("x86_64", code).code
+            loop = block.counted_loop("x86_64", code).code
         except InputError:
             continue
         known[digest(loop)] = (loop.hex(), aside)

@@ -3,7 +3,7 @@
 usage: python validation/record.py [TEXT]   (part of make validate)
 TEXT: only sources whose origin has it. Rows of sources whose data is here are made anew with
 today's models; those of others stay as they are. Public data is in $LOOPWRIGHT_SHARED/data
-(default: ../shared/data). loopwright/judging/standing.py says what the columns mean and what
+(default: ../shared/data). loopwright/judging/model_accuracy.py says what the columns mean and what
 follows.
 """
 
@@ -28,8 +28,7 @@ import loopwright as lw
 from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.judging.accuracy import Accuracy
-from loopwright.judging.standing import COLUMNS, FILE, MEASUREMENT
+from loopwright.judging.model_accuracy import COLUMNS, FILE, MEASUREMENT, Accuracy
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.pipeline import Pipeline
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from loopwright.calibrating import core_files
 from loopwright.calibrating.core_model import Learned
 from loopwright.code import binding
-from loopwright.measuring.blocks import counted_loop
+from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import COUNTER, Oracle
@@ -34,6 +34,6 @@ def candidate_laboratory(
 
 def within(learned: Learned, isa: str, codes: Sequence[bytes]) -> Learned:
     """Return what was learned of the forms of codes and of the end of a loop alone."""
-    closing = counted_loop.closing(isa, COUNTER[isa], 0)
+    closing = block.closing(isa, COUNTER[isa], 0)
     some = {name for names in binding.forms(isa, [closing, *codes]) for name in names or ()}
     return replace(learned, uops={n: one for n, one in learned.uops.items() if n in some})

@@ -28,7 +28,7 @@ from functools import partial
 from itertools import islice
 
 from loopwright.calibrating.core_model import Uops
-from loopwright.measuring.blocks import counted_loop
+from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Laboratory
@@ -101,7 +101,7 @@ def _loop(
     name: str, body: Sequence[bytes], offset: int = 0, *, aside: bool = False, isa: str = "x86_64"
 ) -> Probe:
     code = b"".join(body)
-    code += counted_loop.closing(isa, COUNTER[isa], len(code))
+    code += block.closing(isa, COUNTER[isa], len(code))
     return Probe(LOOPS, name, Trial(code, "loop", offset), aside)
 
 

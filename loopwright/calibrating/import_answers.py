@@ -13,7 +13,7 @@ import pandas as pd
 from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts, recognise
-from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host, kept_answers
 from loopwright.microbench.oracle import Timing
 from loopwright.store import plausible

@@ -171,7 +171,7 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     \b
     loopwright self-test
     """
-    from loopwright.measuring.selftest import run
+    from loopwright.measuring.rounds import self_test as run
 
     with output.progress("measuring") as step:
         rows = run(progress=step)

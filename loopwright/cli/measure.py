@@ -117,7 +117,7 @@ def measure(
     loopwright measure --blocks blocks.csv --notion all --csv
     loopwright measure x86_64/copy_user --sizes 64,4096 --fleet 10.0.0.7:8786
     """
-    from loopwright.measuring.blocks import slopes
+    from loopwright.measuring import measure_blocks
     from loopwright.measuring.sweeps import CACHES
 
     at = offset if offset in (None, "all") else _numbers("--offset", offset, "0,16,32")
@@ -137,7 +137,7 @@ def measure(
                 notion=notion,
                 offset=at,
                 isa=isa,
-                processes=slopes.TURNS if processes is None else processes,
+                processes=measure_blocks.TURNS if processes is None else processes,
                 progress=step,
             )
         if as_json or as_csv or not table.on_terminal():

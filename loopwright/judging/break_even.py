@@ -1,13 +1,19 @@
-"""The number that would decide: where along a parameter one variant overtakes another."""
+"""Break-evens: values of unmeasured parameters at which one variant overtakes another."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from loopwright.judging import unknowns
-from loopwright.judging.simulated import Simulated
-from loopwright.judging.unknowns import Course
+from loopwright.judging import estimate
+from loopwright.judging import published as publications
+from loopwright.judging.call_costs import percent
+from loopwright.judging.evidence import Simulations
+from loopwright.judging.margins import Course, sample_points
+from loopwright.judging.model_accuracy import LEAST_DIFFERENCE
+from loopwright.judging.published import PublishedFigure
+from loopwright.judging.study import Study
+from loopwright.judging.verdicts import Case, Simulated, Status
 from loopwright.microarchs import Range
 
 # What parameters are, in words, and what they count.
@@ -65,7 +71,7 @@ class BreakEven:
         return sorted({self.unknown.at(zero) for c in courses for zero in c.zeros})
 
 
-def of(one: Simulated) -> list[BreakEven]:
+def break_evens(one: Simulated) -> list[BreakEven]:
     """Return how unmeasured parameters move the speed, the one that moves it most first.
 
     Of many the few that move it most alone.
@@ -128,7 +134,7 @@ def _by_value(found: BreakEven) -> str:
     """Say how fast the variant is at the values of a parameter that is no cost."""
     one, unknown = found.simulated, found.unknown
     worst, best = (course.margins for course in found.courses)
-    along = unknowns.places(unknown)
+    along = sample_points(unknown)
     said: dict[str, str] = {}
     for place, low, high in zip(along, worst, best, strict=True):
         ends = dict.fromkeys(f"{100 * (np.exp(end) - 1):+.1f} %" for end in (low, high))
@@ -160,16 +166,126 @@ def _span(values: Sequence[float], unit: str) -> str:
     return f"{' to '.join(shown)} {unit}".rstrip()
 
 
-def percent(found: BreakEven) -> float:
+def moved_percent(found: BreakEven) -> float:
     """Return by how much a parameter moves the speed, in percent."""
     return float(100 * (np.exp(found.moves) - 1))
 
 
-def first(found: Sequence[BreakEven]) -> Iterator[tuple[str, str, float]]:
+def moves_most_first(found: Sequence[BreakEven]) -> Iterator[tuple[str, str, float]]:
     """Yield core, parameter and how far it moves a speed in percent, the most first, each once."""
     seen = set()
     for one in sorted(found, key=lambda b: (b.turns, b.moves), reverse=True):
         key = (one.simulated.margins.core.id, one.unknown.name)
         if key not in seen:
             seen.add(key)
-            yield (*key, percent(one))
+            yield (*key, moved_percent(one))
+
+
+_OPEN = 2  # pairs with the baseline that are followed on a core, those that may gain most
+
+
+def deciding_break_evens(
+    found: Study, cases: Sequence[Case], calls: Simulations
+) -> list[BreakEven]:
+    """Return the break-evens of a routine: of the pairs that were published, then of open ones."""
+    out: list[BreakEven] = []
+    asked = {core.id: calls.of_core[core.id] for core in found.targets if core.id in calls.of_core}
+    for core, margins in asked.items():
+        pairs = [p for p in _published(found, core) if margins.answers(*p)]
+        open_ = [
+            c.simulated[core]
+            for c in cases
+            if core in c.simulated and not c.lacking.get(core) and _worth(c, core)
+        ]
+        open_.sort(key=lambda one: one.speed.high, reverse=True)
+        pairs += [(one.variant, one.against) for one in open_[:_OPEN]]
+        seen: set[frozenset[str]] = set()
+        for variant, against in pairs:
+            if frozenset((variant, against)) not in seen and margins.between(variant, against):
+                seen.add(frozenset((variant, against)))
+                if of_pair := calls.pair(core, variant, against):
+                    out += break_evens(of_pair)[:1]
+    return out
+
+
+def _worth(case: Case, core: str) -> bool:
+    """Say whether it may gain, and what is not known decides whether it does."""
+    one, verdict = case.simulated[core], case.verdicts.get(core)
+    settled = (Status.FASTER, Status.SLOWER)
+    decided = verdict is not None and verdict.uncontested in settled
+    return not decided and bool(one.unknown) and one.speed.high > 1 + LEAST_DIFFERENCE
+
+
+def _published(found: Study, core: str) -> list[tuple[str, str]]:
+    """Return the pairs of variants that somebody published a speed-up of on a core."""
+    return list(dict.fromkeys((f.variant, f.baseline) for f in pair_figures(found, core)))
+
+
+def pair_figures(found: Study, core: str) -> list[PublishedFigure]:
+    """Return the published speed-ups of a kernel's pairs on a core, but for retracted ones."""
+    return [f for f in publications.figures(found.kernel.id, core) if not f.retracted]
+
+
+def published_speedups(found: Study, core: str, variant: str, against: str) -> str:
+    """Say what was published of the speed of a variant against another on a core, or nothing."""
+    spans: dict[str, list[float]] = {}
+    for f in pair_figures(found, core):
+        if (f.variant, f.baseline) == (variant, against) and f.percent is not None:
+            what = f.quantity if f.scope == "workload" else f.scope
+            where = f.machine if f.microarch == core else f"{f.machine}, {f.microarch}"
+            own = f"; the routine's own: {f.bound}" if f.share_before is not None else ""
+            spans.setdefault(f"{what}, {where}{own}", []).append(f.percent)
+    said = []
+    for where, percents in spans.items():
+        ends = dict.fromkeys(f"{end:+.1f}" for end in (min(percents), max(percents)))
+        said.append(f"{' to '.join(ends)} % ({where})")
+    return f"published of {variant} against {against}: {', '.join(said)}" if said else ""
+
+
+def in_words(found: Study, known: Sequence[BreakEven]) -> str:
+    """Return break-evens in words, each with what was published of the pair."""
+    out = []
+    for one in known:
+        pair = one.simulated
+        said = published_speedups(found, pair.margins.core.id, pair.variant, pair.against)
+        parts = (described(one), said, pair.alignment)
+        out.append("; ".join(part for part in parts if part))
+    return ". ".join(out)
+
+
+def decided(found: Study, calls: Simulations) -> str:
+    """Say what is answered of the published pairs that depend on no unmeasured parameter."""
+    out = []
+    for core, margins in calls.of_core.items():
+        for variant, against in _published(found, core):
+            of_pair = calls.pair(core, variant, against)
+            if of_pair and not margins.between(variant, against):
+                ends = (percent(of_pair.speed.low), percent(of_pair.speed.high))
+                said = published_speedups(found, core, variant, against)
+                out.append(
+                    f"{variant} is {' to '.join(dict.fromkeys(ends))} against {against} on {core}, "
+                    f"where {of_pair.assumptions}; {said}"
+                )
+    return ". ".join(out)
+
+
+def measure_first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:
+    """Say which parameter to measure first on which core, and the commands that print its value."""
+    out = []
+    for core, name, moves in moves_most_first(known):
+        pair = next(
+            one.simulated
+            for one in known
+            if one.simulated.margins.core.id == core and one.unknown.name == name
+        )
+        who = pair.margins.teller(pair.variant, pair.against, name)
+        told = f"--estimate {name}"
+        pairs = ",".join(f"{dst}:{src}" for dst, src in estimate.alignments(name))
+        how = f"loopwright measure {found.kernel.id}/{who} --align {pairs} {told}"
+        if any(case.partial for case in cases):
+            how = (
+                f"loopwright kmod source {found.kernel.id} -o kmod, then with what its run wrote "
+                f"loopwright import FILE and loopwright measure {found.kernel.id} {told} --stored"
+            )
+        out.append(f"{name} on {core} (moves the speed by up to {moves:.0f} %): {how}")
+    return "; ".join(out)

@@ -1,16 +1,24 @@
-"""Cost of a call as a function of its size, from measured points."""
+"""Costs of calls as a function of size: measured points, simulated calls, weights of sizes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from loopwright import kernels, microarchs
+from loopwright.code import assemble, loops
+from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.measuring import bootstrap
-from loopwright.measuring.ratios import FLOOR
+from loopwright.kernels import Variant
+from loopwright.kernels.contracts import Contract
+from loopwright.measuring import readings, sweeps
+from loopwright.measuring.readings import FLOOR
+from loopwright.measuring.sweeps import Sweep
+from loopwright.microarchs import Microarch
+from loopwright.predicting.calls import CallQuestion
 
 # Without a histogram, sizes in this range (bytes) count alike; where costs are simulated, these.
 UNWEIGHTED = (64, 4096)
@@ -106,7 +114,7 @@ def speedup(
         alike = [s for s in order if UNWEIGHTED[0] <= s <= UNWEIGHTED[1]] or order
         ratios = np.exp(np.mean([np.log(slow[s] / fast[s]) for s in alike], axis=0))
     ratio, drawn = float(ratios[0]), ratios[1:]
-    least, most = bootstrap.interval(drawn)
+    least, most = readings.interval(drawn)
     return ratio, min(least, ratio) * (1 - FLOOR), max(most, ratio) * (1 + FLOOR)
 
 
@@ -118,7 +126,7 @@ def _figures(
     for place, both in pairs.items():
         row = both[side]
         key = [row[name] for name in ("variant", "size_bytes", "dst_align", "src_align")]
-        drawn[place] = np.append(row["cycles"], bootstrap.draws(row["raw"], *key))
+        drawn[place] = np.append(row["cycles"], readings.draws(row["raw"], *key))
     return mean(drawn, alignments)
 
 
@@ -142,3 +150,233 @@ def predicted_speedup(base: Row, other: Row, sizes: Histogram | None, fixed: int
 def _line(row: Row) -> Callable[[float], float]:
     startup, slope = row["startup_cycles"], row["cycles"] / row["bytes_per_iteration"]
     return lambda size: float(startup + slope * size)
+
+
+# Sizes of calls in bytes that a judgement rests on.
+SIZES = (0, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096)
+LARGE = 8192  # one more, where a histogram reaches beyond them
+_LISTED = 8  # places named one by one, at most
+
+
+def sizes_to_measure(contract: Contract, sizes: Histogram | None) -> list[int] | None:
+    """Return the sizes to measure for a judgement; None for those that records have."""
+    if contract.fields:
+        return None
+    top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
+    return [*SIZES, *((LARGE,) if top > SIZES[-1] else ())]
+
+
+def judged_places(
+    contract: Contract, sizes: Histogram | None, alignments: Alignments = ALIGNMENTS
+) -> tuple[Place, ...]:
+    """Return the calls that a judgement of a routine rests on.
+
+    Those of all sizes but 0, at which a winner may not be slower; with a histogram those that have
+    a weight in it.
+    """
+    every = sorted(set(sweeps.call_bytes(contract, sizes_to_measure(contract, sizes))))
+    if sizes:
+        used = [s for s, weight in zip(every, weights(every, sizes), strict=True) if weight]
+    else:
+        used = [s for s in every if s] or every
+    where = Sweep(alignments=[*alignments]).places(contract)
+    return tuple(Place(size, dst, src) for size in used for dst, src, _ in where)
+
+
+def measured_calls(rows: pd.DataFrame, variant: str) -> dict[Place, list[Row]]:
+    """Return the measured calls of a variant with hot caches by place, those refused left out."""
+    if rows.empty:
+        return {}
+    mine = rows[(rows["variant"] == variant) & (rows["quantity"] == "call")]
+    found: dict[Place, list[Row]] = {}
+    for row in mine[(mine["cache"] == "hot") & (mine["status"] != "refused")].to_dict("records"):
+        if row["cycles"] > 0:
+            found.setdefault(_place(row), []).append(row)
+    return found
+
+
+def _place(row: Row) -> Place:
+    return Place(int(row["size_bytes"]), int(row["dst_align"]), int(row["src_align"]))
+
+
+_SAME = ("microarch", "machine", "clock", "skew_bytes")
+
+
+def paired_calls(
+    base: Mapping[Place, Sequence[Row]], other: Mapping[Place, Sequence[Row]]
+) -> dict[Place, tuple[Row, Row]]:
+    """Return the places that both have by the same machine, clock and skew, once each."""
+    out = {}
+    for place, rows in base.items():
+        matching = [(b, o) for b in rows for o in other.get(place, ()) if _alike(b, o)]
+        if len(matching) == 1:
+            out[place] = matching[0]
+    return out
+
+
+def _alike(one: Row, two: Row) -> bool:
+    return all(one[k] == two[k] or (pd.isna(one[k]) and pd.isna(two[k])) for k in _SAME)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a variant lacks of the places asked for, and why, where that is known."""
+
+    variant: str
+    missing: tuple[Place, ...]
+    asked: int
+    why: str = ""
+
+    def __str__(self) -> str:
+        """Return it in words: "2 of 12 points of movsq are missing (64 B at 0:0, 256 B at 1:0)"."""
+        if len(self.missing) == self.asked:
+            why = f" ({self.why})" if self.why else ""
+            return f"all {self.asked} points of {self.variant} are missing{why}"
+        named = ", ".join(map(str, self.missing[:_LISTED]))
+        more = len(self.missing) - _LISTED
+        named += f" and {more} more" if more > 0 else ""
+        named += f"; {self.why}" if self.why else ""
+        return f"{len(self.missing)} of {self.asked} points of {self.variant} are missing ({named})"
+
+
+def gap(
+    rows: pd.DataFrame, variant: str, known: Iterable[Place], asked: Sequence[Place]
+) -> Gap | None:
+    """Return what a variant lacks of the places asked for, given those that are known."""
+    there = set(known)
+    missing = tuple(place for place in asked if place not in there)
+    return Gap(variant, missing, len(asked), _why(rows, variant, set(missing))) if missing else None
+
+
+def _why(rows: pd.DataFrame, variant: str, missing: set[Place]) -> str:
+    """Return the reason that most of the missing places were refused for."""
+    if rows.empty:
+        return ""
+    mine = rows[(rows["variant"] == variant) & (rows["quantity"] == "call")]
+    refused = [
+        str(row["reason"])
+        for row in mine[mine["status"] == "refused"].to_dict("records")
+        if row["reason"] and _place(row) in missing
+    ]
+    return max(refused, key=refused.count) if refused else ""
+
+
+def measured_coverage(rows: pd.DataFrame, contracts: Mapping[str, Contract]) -> int:
+    """Return how many places that judgements rest on were measured, of variants by contract."""
+    total = 0
+    for variant, contract in contracts.items():
+        total += len(set(judged_places(contract, None)) & measured_calls(rows, variant).keys())
+    return total
+
+
+Setting = tuple[tuple[str, str], ...]
+"""Values of parameters that differ from those of core.toml, by name."""
+
+
+class Asked(NamedTuple):
+    """A variant with its main loop at a code offset, under values of parameters."""
+
+    variant: Variant
+    offset: int | None
+    setting: Setting
+
+
+class Cost(Protocol):
+    """Cycles of a call: with all branches predicted, and with exits of loops that are not."""
+
+    @property
+    def cycles(self) -> float:
+        """Cycles with all branches predicted."""
+
+    @property
+    def mispredicted(self) -> float:
+        """Cycles with those exits mispredicted that a history predictor cannot know."""
+
+
+Answers = Sequence[Sequence[Cost | InputError]]
+Simulator = Callable[[Sequence[CallQuestion]], Answers]
+
+
+class Costs(NamedTuple):
+    """What a variant's calls take by place, in cycles: exits predicted, and mispredicted."""
+
+    predicted: Mapping[Place, float]
+    mispredicted: Mapping[Place, float]
+
+
+@dataclass
+class Calls:
+    """Simulated calls of variants on cores; what was answered once is not asked again.
+
+    given are values of parameters that are set by hand, and so no longer unknown.
+    """
+
+    simulator: Simulator
+    given: Mapping[str, str] = field(default_factory=dict)
+    _known: dict[tuple[str, str, int | None, tuple[Place, ...], Setting], Costs | str] = field(
+        default_factory=dict
+    )
+
+    def ask(
+        self, core: Microarch, places: tuple[Place, ...], record: int, wanted: Sequence[Asked]
+    ) -> list[Costs | str]:
+        """Return the costs of calls, or for each why they are not known.
+
+        record is the bytes of one record where the contract counts records, else 1.
+        """
+        keys = [(a.variant.id, core.id, a.offset, places, a.setting) for a in wanted]
+        new = {key: one for key, one in zip(keys, wanted, strict=True) if key not in self._known}
+        spots = tuple((p.size // record, p.dst, p.src) for p in places)
+        asked = [
+            CallQuestion(one.variant, core, spots, {**self.given, **dict(one.setting)}, one.offset)
+            for one in new.values()
+        ]
+        for key, answers in zip(new, self._answers(asked), strict=True):
+            self._known[key] = _costs(places, answers)
+        return [self._known[key] for key in keys]
+
+    def _answers(self, asked: Sequence[CallQuestion]) -> Answers:
+        """Return answers; a value that the simulator refuses is an error of its question alone."""
+        try:
+            return self.simulator(asked) if asked else []
+        except InputError as error:
+            if len(asked) == 1:
+                return [[error for _ in asked[0].places]]
+        return [self._answers([one])[0] for one in asked]
+
+
+def code_offsets(variant: Variant, core: Microarch) -> tuple[int | None, ...]:
+    """Return the offsets that a linker may give a variant's main loop, None if it has no code.
+
+    A routine that a tree keeps in a header is inlined.
+    """
+    try:
+        code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+    except InputError:
+        return (None,)
+    upstream = kernels.load(variant.kernel).routines[variant.routine].upstream
+    inlined = upstream is not None and upstream.file.endswith(".h")
+    return loops.offsets(code, kernels.contract_of(variant), inlined=inlined)
+
+
+def _costs(places: Sequence[Place], answers: Sequence[Cost | InputError]) -> Costs | str:
+    """Return costs by place, or the first reason why there is one missing."""
+    costs: list[Cost] = []
+    for answer in answers:
+        if isinstance(answer, InputError):
+            return str(answer)
+        costs.append(answer)
+    return Costs(
+        {p: c.cycles for p, c in zip(places, costs, strict=True)},
+        {p: max(c.cycles, c.mispredicted) for p, c in zip(places, costs, strict=True)},
+    )
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio of speeds as its excess over 1, in percent: 1.2 is "+20.0 %"."""
+    return signed_percent(100 * (ratio - 1))
+
+
+def signed_percent(difference: float) -> str:
+    """Return a difference in percent, to a tenth, with its sign: +0.0 where it is nothing."""
+    return f"{round(difference, 1) + 0.0:+.1f} %"

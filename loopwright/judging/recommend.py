@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 
 from loopwright.histogram import Histogram, read
-from loopwright.judging import bands, call_costs, deciding, measured, wording
-from loopwright.judging.bands import Band
-from loopwright.judging.cases import Simulations, cases, simulations, sound
-from loopwright.judging.compare import table
-from loopwright.judging.percent import percent
-from loopwright.judging.study import Study, gather
-from loopwright.judging.verdicts import Case, Status, judged
+from loopwright.judging import break_even, call_costs, evidence, verdicts, wording
+from loopwright.judging.call_costs import percent
+from loopwright.judging.evidence import Simulations, cases, simulations, sound
+from loopwright.judging.study import Study, comparison, gather
+from loopwright.judging.verdicts import Band, Case, Status, judged
 from loopwright.kernels import Routine
 
 COLUMNS = [
@@ -135,7 +133,7 @@ class Answer:
             )
         if self.kind is Kind.SPLIT:
             parts: dict[str, list[str]] = {}
-            for band in bands.told_apart(bands.won(self.drawn)):
+            for band in verdicts.told_apart(verdicts.won(self.drawn)):
                 where = f"{band.core} where {band.condition}" if band.condition else band.core
                 parts.setdefault(where, []).append(wording.band(band))
             for case in self.cases if not parts else ():
@@ -199,13 +197,13 @@ def judge(found: Study, sizes: Histogram | None = None) -> pd.DataFrame:
 
 def conclude(found: Study, sizes: Histogram | None = None) -> Judgement:
     """Judge every routine of a study."""
-    rows, judged_rows, drawn = table(found), [], []
-    there = measured.of_cores(found)
+    rows, judged_rows, drawn = comparison(found), [], []
+    there = evidence.measured_on_cores(found)
     answers = {}
     for routine in found.kernel.routines.values():
         calls = simulations(found, routine, sizes)
         known = cases(found, routine, rows, sizes, there, calls)
-        of_routine = bands.of(found, routine, known)
+        of_routine = verdicts.bands_of(found, routine, known)
         answer = _answer(found, routine, known, of_routine, sizes)
         answers[routine.name] = answer
         judged_rows.append(_row(answer, calls, sizes))
@@ -280,7 +278,7 @@ def _answer(
             f"({wording.verdicts(nearest, found)})",
             nearest,
         )
-    if bands.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
+    if verdicts.won(drawn) or any(c.with_status(every, Status.FASTER) for c in known):
         return answer(Kind.SPLIT, _split(nearest, found), nearest)
     for kind, status in ((Kind.CONTESTED, Status.CONTESTED), (Kind.OPEN, Status.OPEN)):
         unsettled = [c for c in order if c.with_status(asked, status)]
@@ -306,7 +304,7 @@ def _slower_than_others(case: Case, others: Sequence[Case], found: Study) -> str
     for core in found.targets:
         if (verdict := case.verdicts.get(core.id)) and verdict.measured:
             continue
-        for figure in deciding.pair_figures(found, core.id):
+        for figure in break_even.pair_figures(found, core.id):
             pair = {figure.variant, figure.baseline}
             other = pair - {mine}
             loses = figure.sign < 0 if figure.variant == mine else figure.sign > 0
@@ -345,9 +343,9 @@ def _unsettled(kind: Kind, case: Case, routine: Routine, found: Study) -> str:
 
 def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[str, object]:
     found, routine, known = answer.found, answer.routine, answer.cases
-    numbers = deciding.numbers(found, known, calls)
+    numbers = break_even.deciding_break_evens(found, known, calls)
     case, asked = answer.candidate, answer.asked
-    decided = filter(None, (deciding.in_words(found, numbers), deciding.decided(found, calls)))
+    decided = filter(None, (break_even.in_words(found, numbers), break_even.decided(found, calls)))
     silent = [
         (core, next(iter(margins.silent.values()), "")) for core, margins in calls.of_core.items()
     ]
@@ -376,7 +374,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
         "evidence": wording.evidence(found, known, silent),
         "published": wording.published(found, known),
         "break_even": ". ".join(decided),
-        "measure_first": deciding.first(found, known, numbers),
+        "measure_first": break_even.measure_first(found, known, numbers),
     }
 
 
@@ -402,7 +400,7 @@ def _conditional(answer: Answer) -> list[str]:
         if not case.lacking or case.variant.unpatchable:
             continue
         won: dict[str, list[str]] = {}
-        for band in bands.won(answer.drawn):
+        for band in verdicts.won(answer.drawn):
             if band.condition and band.variant == case.variant.name:
                 won.setdefault(band.core, []).append(wording.sizes_and_speed(band))
         for core in case.with_status(answer.asked, Status.FASTER):

@@ -1,29 +1,166 @@
-"""Gather all that can be known here about a kernel: predictions, contract, measurements."""
+"""All that is known here of a kernel: predictions, contract checks, measurements, side by side."""
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
+import numpy as np
 import pandas as pd
 
-from loopwright import kernels, microarchs, toolchain
+from loopwright import harness, kernels, microarchs, toolchain
 from loopwright.checking.check import run as run_checks
+from loopwright.checking.check import user_space_note
+from loopwright.code import assemble
+from loopwright.code.instructions import Code
+from loopwright.code.loops import Placement
 from loopwright.errors import InputError, unknown
+from loopwright.harness.jobs import Point
 from loopwright.histogram import Histogram
-from loopwright.judging import basis
-from loopwright.judging.call_costs import ALIGNMENTS, Alignments
-from loopwright.judging.recall import Source, measurements
-from loopwright.judging.whole_calls import Calls
-from loopwright.kernels import Kernel, Routine, Variant
+from loopwright.judging import call_costs
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Calls
+from loopwright.kernels import Kernel, Routine, Variant, contract_of
 from loopwright.machine import hosts
+from loopwright.measuring import readings, sweeps
 from loopwright.measuring.measure import run as run_measurements
-from loopwright.measuring.table import COLUMNS
+from loopwright.measuring.readings import (
+    PROCESSES,
+    RESULT_COLUMNS,
+    Reading,
+    Result,
+    result_row,
+    self_test,
+)
+from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch
 from loopwright.predicting import calls
 from loopwright.predicting.calls import of_variants
 from loopwright.predicting.predict import predict
 from loopwright.store.recorder import Recorder
-from loopwright.store.runs import Store
+from loopwright.store.runs import Record, Run, Store
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where measurements of a core come from."""
+
+    core: str
+    machine: str
+    clock: str
+    started: int
+
+    def __str__(self) -> str:
+        return f"{self.core} ({self.machine}, {self.clock}, {day(self.started)})"
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A run on a core, with its records of today's code by one clock, by variant."""
+
+    run: Run
+    source: Source
+    records: dict[str, list[Record]]
+    tested: str
+
+    def rank(self, points: int) -> tuple[int, bool, int, int]:
+        """Return what the best run has most of: points that judgements rest on, then the rest.
+
+        A PMU goes before other clocks, what covers more variants before what covers fewer, and the
+        newest before older ones.
+        """
+        return points, self.source.clock == hosts.PMU, len(self.records), self.run.started
+
+
+def day(started: int) -> str:
+    """Return a day as 2026-11-21 (UTC)."""
+    return f"{datetime.fromtimestamp(started, UTC):%Y-%m-%d}"
+
+
+def stored_measurements(kernel: Kernel, store: Store) -> tuple[pd.DataFrame, list[Source]]:
+    """Return rows as measure.run has them, of other machines and days, and where they come from.
+
+    For each core one run by one clock, the one that has most of the points that judgements rest on:
+    figures of different clocks, or of different runs, are not put together. A row's
+    microarch is what its machine is recognised as now. What another protocol measured, and other
+    code than today's, is left out.
+    """
+    contracts = {v.name: contract_of(v) for v in kernel.variants.values()}
+    found = []
+    for candidate in _candidates(kernel, store):
+        rows = pd.DataFrame(_rows(kernel, candidate), columns=RESULT_COLUMNS)
+        if len(rows):
+            found.append(
+                (
+                    candidate.rank(call_costs.measured_coverage(rows, contracts)),
+                    candidate.source,
+                    rows,
+                )
+            )
+    best: dict[str, tuple[Source, pd.DataFrame]] = {}
+    for _, source, rows in sorted(found, key=lambda one: one[0], reverse=True):
+        best.setdefault(source.core, (source, rows))
+    bases = readings.bases(list(kernel.variants.values()))
+    nothing = pd.DataFrame(columns=RESULT_COLUMNS)
+    table = pd.concat([rows for _, rows in best.values()] or [nothing], ignore_index=True)
+    return readings.add_ratios(table, bases, placed=False), [source for source, _ in best.values()]
+
+
+def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
+    for run in store.runs():
+        try:
+            facts, found = hosts.of_banner(run.banner)
+        except ValueError:  # listed, and used for nothing
+            continue
+        core = found.core
+        if core is None or facts.isa != kernel.isa or run.protocol != harness.protocol():
+            continue
+        by_clock: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+        for record in store.records(run, kernel.id):
+            variant = kernel.variants.get(record.variant)
+            if variant and record.object == assemble.code_hash(variant):
+                by_clock[record.answer["clock"]][record.variant].append(record)
+        for clock, records in by_clock.items():
+            if any(not r.answer["refused"] for of in records.values() for r in of):
+                source = Source(core, hosts.machine(facts), clock, run.started)
+                tests = [p["self_test"] for p in store.processes(run).values()]
+                yield _Candidate(run, source, records, self_test(tests))
+
+
+def _rows(kernel: Kernel, candidate: _Candidate) -> Iterator[dict[str, object]]:
+    source = candidate.source
+    for variant in kernel.variants.values():
+        if variant.name not in candidate.records:
+            continue
+        code = assemble.user_code(variant)
+        place = Placement.of(code, contract_of(variant), None)
+        readings: dict[Point, list[Reading]] = defaultdict(list)
+        for record in candidate.records[variant.name]:
+            if record.answer["offset"] == place.shift:
+                readings[Point.of(record.answer)].append(Reading.of(record.answer))
+        if not readings:  # a run at other offsets alone
+            continue
+        for result in _results(variant, code, readings):
+            yield result_row(
+                variant, place.offset, result, source.core, source.machine, candidate.tested
+            )
+
+
+def _results(
+    variant: Variant, code: Code, readings: dict[Point, list[Reading]]
+) -> Iterator[Result]:
+    """Yield what comes of every goal whose points were measured often enough."""
+    counts = sorted({p.count for p in readings})
+    align = contract_of(variant).align
+    pairs = sorted({(p.dst_align, p.src_align) for p in readings})
+    pairs = [pair for pair in pairs if not any(a % align for a in pair)]
+    if not pairs:  # of a contract that asked for less
+        return
+    for goal in sweeps.goals(variant, code, contract_of(variant), Sweep(counts, pairs)):
+        of_points: Sequence[list[Reading]] = [readings.get(p, []) for p in goal.points]
+        if all(len(of_point) >= PROCESSES for of_point in of_points):
+            yield Result.of(goal, of_points, PROCESSES)
+
 
 HERE = "this host"  # a core that no core.toml describes
 INSTEAD = "the run in the store has more of the points than the one made now"
@@ -110,7 +247,7 @@ def gather(
     host = hosts.microarch() or ""
     checks = run_checks(list(kernel.variants.values()))
     with closing(Store.open()) as store:
-        rows, sources = measurements(kernel, store)
+        rows, sources = stored_measurements(kernel, store)
         if quick and not stored:
             rows, sources = rows.iloc[:0], []
         sound = set(checks.loc[checks["passed"], "variant"])
@@ -165,7 +302,7 @@ def compared(kernel: Kernel, against: str | None) -> Kernel:
 def _better(stored: pd.DataFrame, now: pd.DataFrame, kernel: Kernel) -> bool:
     """Say whether what is stored of this core tells more than what was measured now."""
     contracts = {v.name: kernel.routines[v.routine].contract for v in kernel.variants.values()}
-    known, fresh = (basis.coverage(rows, contracts) for rows in (stored, now))
+    known, fresh = (call_costs.measured_coverage(rows, contracts) for rows in (stored, now))
     return known > fresh or (known == fresh and _counted(stored) and not _counted(now))
 
 
@@ -183,7 +320,7 @@ def _measure_now(
     progress: Callable[[int, int], None] | None,
 ) -> tuple[pd.DataFrame, str]:
     """Measure a kernel's sound variants on this machine; the rows, and why none has a number."""
-    nothing = pd.DataFrame(columns=COLUMNS)
+    nothing = pd.DataFrame(columns=RESULT_COLUMNS)
     if quick:
         return nothing, "measuring was left out"
     if not toolchain.find(kernel.isa).native:
@@ -213,16 +350,16 @@ def _measure(
     It takes all points: those that were refused are tried again, as long as others are not.
     """
     sizes, alignments = wanted
-    asked = set(basis.places(routine.contract, sizes, alignments))
+    asked = set(call_costs.judged_places(routine.contract, sizes, alignments))
     for turn in range(_TURNS):
         rows = run_measurements(
             variants,
-            sizes=basis.wanted(routine.contract, sizes),
+            sizes=call_costs.sizes_to_measure(routine.contract, sizes),
             alignments=[*alignments],
             recorder=Recorder(store, resume=True) if turn else recorder,
             progress=progress,
         )
-        known = [set(basis.calls(rows, v.name)) for v in variants]
+        known = [set(call_costs.measured_calls(rows, v.name)) for v in variants]
         if not any(known) or all(asked <= calls for calls in known):
             break
     return rows
@@ -231,3 +368,160 @@ def _measure(
 def _refusal(rows: pd.DataFrame) -> str:
     """Say why nothing could be measured, if it was so."""
     return "" if rows["cycles"].notna().any() else f"{REFUSED}{rows['reason'].iloc[0]}"
+
+
+MEASURED = "measured"
+COLUMNS = [
+    "kernel",
+    "routine",
+    "variant",
+    "microarch",
+    "source",
+    "notion",
+    "offset",
+    "cycles",
+    "uncertainty",
+    "bytes_per_iteration",
+    "bytes_per_cycle",
+    "unit",
+    "cycles_per_unit",
+    "vs_baseline",
+    "ratio_low",
+    "ratio_high",
+    "verdict",
+    "error_percent",
+    "spread_percent",
+    "least_cycles",
+    "excluded",
+    "startup_cycles",
+    "main_loop",
+    "clock",
+    "machine",
+    "note",
+    "caveat",
+    "error",
+]
+_NUMBERS = ("cycles", "uncertainty", "bytes_per_iteration", "least_cycles", "startup_cycles")
+
+
+def compare(
+    kernel_id: str,
+    *,
+    quick: bool = False,
+    stored: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> pd.DataFrame:
+    """Gather a kernel's evidence and return it as one tidy table (see table).
+
+    quick measures nothing now; stored uses runs of the store all the same.
+    """
+    return comparison(gather(kernel_id, quick=quick, stored=stored, progress=progress))
+
+
+def comparison(found: Study) -> pd.DataFrame:
+    """Return predictions and measurements below each other.
+
+    One row for each variant, core and source (a model, or "measured"). cycles are those of one
+    iteration of the main loop, or of a call where there is no loop. Loops move different bytes an
+    iteration: variants are compared by cycles_per_unit, cycles for the bytes that unit names (64
+    bytes, a record, or a call), alike for all variants of a routine. vs_baseline is the speed by
+    bytes moved, relative to the baseline as the same source has it (above 1: faster); ratio_low,
+    ratio_high and verdict are those of ratios.add. error_percent is a model's error against the
+    measurement, where this host is the core; spread_percent how far the models' largest figure lies
+    above the least. least_cycles is what the core's loads and stores take; excluded says why a
+    figure is in no comparison, as it is where it lies below. startup_cycles come once, before a
+    string instruction's first; missing where not known. main_loop says which loop it is, and by
+    what rule. note says what of a variant was left out of a measurement, which is of the rest then:
+    it has no vs_baseline, and no model is held against it. caveat says what of a variant a model
+    leaves out of its figure.
+    """
+    rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
+    rows = rows.astype(dict.fromkeys(_NUMBERS, "float64"))
+    contracts = [found.kernel.routines[v.routine].contract for v in _variants(found, rows)]
+    rows["bytes_per_cycle"] = rows["bytes_per_iteration"] / rows["cycles"]
+    rows["unit"] = [c.unit_name for c in contracts]
+    of_unit = pd.Series([c.unit_bytes for c in contracts], index=rows.index, dtype="float64")
+    rows["cycles_per_unit"] = of_unit / rows["bytes_per_cycle"]
+    low = microarchs.below_bounds(rows)
+    rows["excluded"] = [
+        microarchs.why_below_bounds(least) if is_low else ""
+        for least, is_low in zip(rows["least_cycles"], low, strict=True)
+    ]
+    rows["main_loop"] = _main_loops(found, rows)
+    for words in ("note", "caveat"):
+        rows[words] = rows[words].astype("object").fillna("")
+    whole = ~low & rows["note"].eq("")
+    rows["vs_baseline"] = _against_baseline(rows.where(whole), found)
+    where = ["variant", "microarch"]
+    truth = rows[(rows["source"] == MEASURED) & whole].set_index(where)["cycles"]
+    real = rows.set_index(where).index.map(truth.to_dict()).astype("float64")
+    model = rows["source"] != MEASURED
+    rows["error_percent"] = np.where(model, 100 * (rows["cycles"] / real - 1), np.nan)
+    grouped = rows[model & ~low].groupby(where)["cycles"]
+    spread = 100 * (grouped.transform("max") / grouped.transform("min") - 1)
+    rows["spread_percent"] = spread.reindex(rows.index)
+    order = {name: n for n, name in enumerate(found.kernel.variants)}
+    rows = rows.sort_values(
+        ["microarch", "variant"],
+        key=lambda c: c.map(order).fillna(0) if c.name == "variant" else c,
+        kind="stable",
+    )
+    return rows[COLUMNS].reset_index(drop=True)
+
+
+def _main_loops(found: Study, rows: pd.DataFrame) -> list[str]:
+    """Return for each row which loop of its variant is the main one, and why.
+
+    Of a variant without one, or without code, the error of its predictions says so.
+    """
+    said = {}
+    for variant in _variants(found, rows):
+        contract = found.kernel.routines[variant.routine].contract
+        if contract.unit == "iteration" and variant.name not in said:
+            with suppress(InputError):
+                code = assemble.variant_code(variant)
+                said[variant.name] = str(assemble.chosen_loop(variant, code))
+    return [said.get(str(name), "") for name in rows["variant"]]
+
+
+def _predicted(found: Study) -> pd.DataFrame:
+    rows = found.predictions.rename(columns={"model": "source", "note": "caveat"})
+    rows["bytes_per_iteration"] = rows["bytes_per_iteration"].astype("float64")
+    return rows.reindex(columns=COLUMNS).astype({"uncertainty": "float64"})
+
+
+def _measured(found: Study) -> pd.DataFrame:
+    rows = found.measurements
+    if rows.empty:
+        return pd.DataFrame(columns=COLUMNS)
+    wanted = [found.kernel.routines[v.routine].contract.unit for v in _variants(found, rows)]
+    unit = pd.Series(wanted, index=rows.index).map({"iteration": "loop", "call": "call"})
+    aligned = (rows["dst_align"] == 0) & (rows["src_align"] == 0) & (rows["cache"] == "hot")
+    rows = rows[(rows["quantity"] == unit) & aligned].copy()
+    rows["routine"] = [v.routine for v in _variants(found, rows)]
+    rows["source"] = MEASURED
+    rows["notion"] = rows["quantity"].map({"loop": "loop", "call": "unrolled"})
+    rows["bytes_per_iteration"] = rows["size_bytes"].astype("float64")
+    refused = rows["status"] == "refused"
+    rows["error"] = rows["reason"].where(refused, "")
+    rows["microarch"] = rows["microarch"].replace("", HERE)
+    rows["note"] = [user_space_note(v) for v in _variants(found, rows)]
+    return rows.reindex(columns=COLUMNS)
+
+
+def _variants(found: Study, rows: pd.DataFrame) -> list[Variant]:
+    return [found.kernel.variants[name] for name in rows["variant"]]
+
+
+def _against_baseline(rows: pd.DataFrame, found: Study) -> pd.Series:
+    """Return the speed by bytes moved relative to the baseline's, by the same source."""
+    baselines = {r.baseline for r in found.kernel.routines.values()}
+    base = rows[rows["variant"].isin(baselines)]
+    where = ["routine", "microarch", "source"]
+    speed = base.set_index(where)["bytes_per_cycle"].to_dict()
+    of_base = pd.Series(
+        [speed.get(k, np.nan) for k in zip(*(rows[w] for w in where), strict=True)],
+        index=rows.index,
+        dtype="float64",
+    )
+    return rows["bytes_per_cycle"] / of_base

@@ -1,16 +1,159 @@
-"""Verdict on a variant against its routine's baseline, core by core, and the rule of no harm."""
+"""Verdicts on a variant against its baseline: by core, by band of sizes; the rule of no harm."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
 
-from loopwright.judging.basis import Gap
-from loopwright.judging.margins import Speed
-from loopwright.judging.opinions import LEAST, Opinion
+import numpy as np
+import pandas as pd
+
+from loopwright import microarchs
+from loopwright.code import assemble, binding
+from loopwright.histogram import Histogram
+from loopwright.judging import margins, model_accuracy
+from loopwright.judging.call_costs import Gap
+from loopwright.judging.margins import Margins, Speed
+from loopwright.judging.model_accuracy import LEAST_DIFFERENCE, ModelAccuracy, Opinion, Rank
 from loopwright.judging.published import PublishedFigure
-from loopwright.judging.ranks import Rank
-from loopwright.judging.simulated import Simulated
-from loopwright.kernels import Variant
+from loopwright.judging.study import Study
+from loopwright.kernels import Routine, Variant
+from loopwright.microarchs import Microarch
+from loopwright.predicting import forms
+from loopwright.predicting.models import SIMULATOR
+
+_COMPILERS = ("llvm-19",)  # sources that are models, not measurements
+_HARDLY = 0.005  # of a speed
+_LISTED = 16  # code offsets that are named one by one, at most
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How far the simulator's whole calls are to be believed on a core."""
+
+    rank: Rank
+    standing: ModelAccuracy
+
+    @property
+    def doubt(self) -> float:
+        """Return the difference, relative, up to which a speed tells nothing."""
+        return max(LEAST_DIFFERENCE, (self.standing.error_percent or 0.0) / 100)
+
+
+def simulator_trust(core: Microarch, known: pd.DataFrame, *, strings: bool = False) -> Trust | None:
+    """Return how far the simulator's whole calls are right on a core; None: not at all.
+
+    strings asks about calls that move their data by string instructions, whose error is their own.
+    """
+    held = model_accuracy.accuracy_of(SIMULATOR, core.id, "strings" if strings else "call", known)
+    if held.validated:
+        return Trust(Rank.SIMULATED, held)
+    if strings and held.wrong:
+        return Trust(Rank.BOUNDED, held)
+    bound = None if held.wrong else model_accuracy.bounded_accuracy(SIMULATOR, core.id, known)
+    return Trust(Rank.BOUNDED, bound) if bound else None
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Whole calls of a variant against another on a core, simulated over all that is not known.
+
+    low to high is what the speed is between by that alone; what the simulator may be off by comes
+    on top of it.
+    """
+
+    margins: Margins
+    trust: Trust
+    variant: str
+    against: str
+    sizes: Histogram | None
+
+    @cached_property
+    def speed(self) -> Speed:
+        """Return the speed over all sizes."""
+        return self.margins.over(self.variant, self.against, self.sizes)
+
+    @property
+    def gain(self) -> bool:
+        """Say whether it is faster whatever the unknown is, by more than the error."""
+        return self.speed.low > 1 + self.trust.doubt
+
+    @property
+    def loss(self) -> bool:
+        """Say whether it may be slower and can be no faster; it takes no proof to be careful."""
+        return self.speed.low < 1 - LEAST_DIFFERENCE and self.speed.high <= 1 + LEAST_DIFFERENCE
+
+    @property
+    def open(self) -> bool:
+        """Say whether the unknown decides if it is faster or slower."""
+        return self.speed.low < 1 - LEAST_DIFFERENCE and self.speed.high > 1 + LEAST_DIFFERENCE
+
+    @property
+    def unknown(self) -> list[str]:
+        """Return the unmeasured parameters that the speed depends on, the first moves it most.
+
+        Those that hardly move it are left out, unless there are no others.
+        """
+        moves = self.margins.moves(self.variant, self.against, self.sizes)
+        return [name for name, moved in moves.items() if moved > _HARDLY] or [*moves]
+
+    @property
+    def varied(self) -> list[str]:
+        """Return the unmeasured parameters whose other values were tried."""
+        return [one.name for one in self.margins.unmeasured.varied]
+
+    @property
+    def assumptions(self) -> str:
+        """Say what the speed depends on of all that was varied, and what was not varied."""
+        core, unmeasured = self.margins.core.id, self.margins.unmeasured
+        if self.unknown:
+            rests = f"it depends on {margins.grouped(self.unknown)} of {core}"
+        else:
+            rests = f"it is independent of unmeasured parameters of {core}"
+        parts = [f"{rests} ({unmeasured.text})", self._offsets]
+        if figures := self._from_compilers:
+            parts.append(f"not varied either: figures of {figures}, which no measurement gives")
+        return "; ".join(parts)
+
+    @property
+    def _offsets(self) -> str:
+        """Say which code offsets were looked at."""
+        said = []
+        for name in (self.variant, self.against):
+            offsets = [o for o in self.margins.offsets[name] if o is not None]
+            shown = ", ".join(map(str, offsets)) if len(offsets) <= _LISTED else "0 to 63"
+            said.append(f"{name} at code offset{'s' * (len(offsets) > 1)} {shown}")
+        return " and ".join(said)
+
+    @property
+    def _from_compilers(self) -> str:
+        """Name the forms of instructions whose figures come from a compiler's model alone."""
+        core, table = self.margins.core, forms.forms(self.margins.core.id)
+        found: dict[str, None] = {}
+        for name in (self.variant, self.against):
+            variant = self.margins.variants[name]
+            code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+            [named] = binding.forms(code.isa, [b"".join(i.code for i in code.instructions)])
+            for form in named or ():
+                source = table.get(form, {}).get("source", "")
+                if source and all(key in _COMPILERS for key in source.split("+")):
+                    found[form] = None
+        return ", ".join(found)
+
+    @property
+    def alignment(self) -> str:
+        """Say at which code offsets it gains where it does not at all of them, or nothing."""
+        least = self.margins.by_offset(self.variant, self.against, self.sizes)
+        wins = [offset for offset, speed in least.items() if speed > 1 + self.trust.doubt]
+        if not wins or len(wins) == len(least):
+            return ""
+        return (
+            f"{self.variant} gains on {self.margins.core.id} only with its loop at code offset "
+            f"{' or '.join(map(str, wins))}, of {', '.join(map(str, least))} that a linker may "
+            "give it: it needs an alignment directive"
+        )
+
 
 # Measurements of equal code at two code offsets differ by this much.
 THRESHOLD = 0.02
@@ -40,8 +183,8 @@ def status(speed: Speed, rank: Rank, doubt: float) -> Status:
         return Status.SLOWER if lost else Status.ALIKE
     if speed.low > 1 + doubt:
         return Status.FASTER
-    if speed.high <= 1 + LEAST:
-        return Status.SLOWER if speed.low < 1 - LEAST else Status.ALIKE
+    if speed.high <= 1 + LEAST_DIFFERENCE:
+        return Status.SLOWER if speed.low < 1 - LEAST_DIFFERENCE else Status.ALIKE
     return Status.OPEN
 
 
@@ -111,7 +254,7 @@ class Verdict:
         speed = self.speed if size is None else self.sizes[size]
         if self.measured:
             return status(speed, self.rank, self.doubt) is Status.SLOWER
-        return speed.low < 1 - LEAST
+        return speed.low < 1 - LEAST_DIFFERENCE
 
     @property
     def proven(self) -> float:
@@ -189,3 +332,173 @@ def judged(cores: Sequence[str], cases: Sequence[Case]) -> list[str]:
         for core in (*(c for c, v in case.verdicts.items() if v.measured), *case.short)
     ]
     return list(dict.fromkeys([*cores, *measured]))
+
+
+EVERY = "every core"
+WINS, KEEPS, OPEN, CONTESTED = "wins", "keeps", "open", "contested"
+
+
+@dataclass(frozen=True)
+class Band:
+    """A range of sizes, in bytes, over which the same variant is best on a core.
+
+    status is WINS where a variant is faster than the baseline; OPEN where one may be (variant names
+    the likeliest); CONTESTED where one is predicted to be and a published figure of the pair has
+    the other sign; KEEPS where none is: variant is the baseline. speed is that of the variant
+    against the baseline over the band. condition is what the variant needs and the core lacks.
+    """
+
+    core: str
+    condition: str
+    low: int
+    high: int
+    variant: str
+    status: str
+    speed: Speed
+    rank: Rank | None
+
+
+_Sizes = Mapping[int, tuple[Status, Speed]]
+"""Status and speed of a variant by size in bytes."""
+
+
+def bands_of(found: Study, routine: Routine, cases: Sequence[Case]) -> list[Band]:
+    """Return the bands of each judged core, then those that hold on every core, ascending.
+
+    Variants that need what a core lacks have bands of their own, under that condition, where they
+    change anything. A core on which points of a measurement are missing has none.
+    """
+    out: list[Band] = []
+    asked = [core.id for core in found.targets]
+    cores = judged(found.judged_ids, cases)
+    conditions = ["", *dict.fromkeys(w for case in cases for w in case.lacking.values())]
+    for condition in conditions:
+        mine = [c for c in cases if not c.lacking or condition in c.lacking.values()]
+        known = {core: speeds for core in cores if (speeds := _on(core, mine))}
+        if condition and not any(
+            c.variant.name in speeds for c in mine if c.lacking for speeds in known.values()
+        ):
+            continue
+        for core, speeds in known.items():
+            rank = min(c.verdicts[core].rank for c in mine if core in c.verdicts)
+            out += _stretches(speeds, routine.baseline, core, condition, rank)
+        if len(known) > 1 and all(core in known for core in asked):
+            every = _every(known, asked)
+            out += _stretches(every, routine.baseline, EVERY, condition, None)
+    return told_apart(out)
+
+
+def _on(core: str, cases: Sequence[Case]) -> dict[str, _Sizes]:
+    """Return what is known by size of the variants on a core."""
+    if any(case.unmeasured([core]) for case in cases):
+        return {}
+    verdicts = {c.variant.name: v for c in cases if (v := c.verdicts.get(core)) and v.sizes}
+    shared = set.intersection(*(set(v.sizes) for v in verdicts.values())) if verdicts else set()
+    return {
+        name: {size: (verdict.at(size), verdict.sizes[size]) for size in sorted(shared)}
+        for name, verdict in verdicts.items()
+    }
+
+
+def _every(known: Mapping[str, Mapping[str, _Sizes]], asked: Sequence[str]) -> dict[str, _Sizes]:
+    """Return by size the worst over cores: faster where it is on one and slower on none.
+
+    The speed spans those of all cores; none is a mean over cores. A variant that a core asked for
+    does not know is left out.
+    """
+    of_asked = [known[core] for core in known if core in asked] or [*known.values()]
+    names = [n for n in of_asked[0] if all(n in speeds for speeds in of_asked)]
+    there = {n: [speeds[n] for speeds in known.values() if n in speeds] for n in names}
+    every = [set(of) for speeds in there.values() for of in speeds]
+    sizes = sorted(set.intersection(*every)) if every else []
+    return {
+        name: {size: _worst([of[size] for of in speeds]) for size in sizes}
+        for name, speeds in there.items()
+    }
+
+
+def _worst(of_cores: Sequence[tuple[Status, Speed]]) -> tuple[Status, Speed]:
+    known = {status for status, _ in of_cores}
+    speed = Speed.of([end for _, s in of_cores for end in (s.low, s.high)])
+    for status in (Status.SLOWER, Status.CONTESTED):
+        if status in known:
+            return status, speed
+    if Status.FASTER in known and all(
+        status is not Status.OPEN or s.low >= 1 - LEAST_DIFFERENCE for status, s in of_cores
+    ):
+        return Status.FASTER, speed
+    return (Status.OPEN if known - {Status.ALIKE} else Status.ALIKE), speed
+
+
+def _best(speeds: Mapping[str, _Sizes], size: int, baseline: str, last: str) -> tuple[str, str]:
+    """Return the best variant at a size and its status; last is the best at the size below."""
+    here = {name: of[size] for name, of in speeds.items() if size in of}
+    for wanted, status in (
+        (Status.FASTER, WINS),
+        (Status.CONTESTED, CONTESTED),
+        (Status.OPEN, OPEN),
+    ):
+        ratios = {name: s.ratio for name, (found, s) in here.items() if found is wanted}
+        if ratios:
+            first = max(ratios, key=lambda name: ratios[name])
+            if last in ratios and ratios[last] > ratios[first] * (1 - THRESHOLD):
+                first = last
+            return first, status
+    return baseline, KEEPS
+
+
+def _stretches(
+    speeds: Mapping[str, _Sizes], baseline: str, core: str, condition: str, rank: Rank | None
+) -> list[Band]:
+    """Join neighbouring sizes at which the same is best."""
+    out: list[Band] = []
+    last = baseline
+    for size in sorted({size for of in speeds.values() for size in of}):
+        name, status = _best(speeds, size, baseline, last)
+        speed = speeds[name][size][1] if name != baseline else Speed(1, 1, 1)
+        previous = out[-1] if out else None
+        if previous and (previous.variant, previous.status) == (name, status):
+            out[-1] = replace(previous, high=size, speed=_hull(previous.speed, speed))
+        else:
+            out.append(Band(core, condition, size, size, name, status, speed, rank))
+        last = name
+    return _joined(speeds, out)
+
+
+def _hull(one: Speed, two: Speed) -> Speed:
+    return Speed.of([one.low, two.low, one.high, two.high])
+
+
+def _joined(speeds: Mapping[str, _Sizes], bands: list[Band]) -> list[Band]:
+    """Let bands meet: where two winners cost the same by interpolation, else at the larger size."""
+    out = list(bands)
+    for n, (below, above) in enumerate(pairwise(bands)):
+        edge = above.low
+        if below.status == above.status == WINS:
+            gaps = [
+                float(np.log(speeds[above.variant][s][1].ratio / speeds[below.variant][s][1].ratio))
+                for s in (below.high, above.low)
+            ]
+            if gaps[0] < 0 < gaps[1]:
+                share = gaps[0] / (gaps[0] - gaps[1])
+                edge = round(below.high + share * (above.low - below.high))
+        out[n] = replace(out[n], high=edge)
+        out[n + 1] = replace(out[n + 1], low=edge)
+    return out
+
+
+def told_apart(bands: Sequence[Band]) -> list[Band]:
+    """Leave out the bands of a core under a condition where they are those without it."""
+    of: dict[tuple[str, str], list[Band]] = {}
+    for one in bands:
+        of.setdefault((one.core, one.condition), []).append(replace(one, condition=""))
+    return [
+        one
+        for one in bands
+        if not one.condition or of[one.core, one.condition] != of.get((one.core, ""))
+    ]
+
+
+def won(bands: Sequence[Band]) -> list[Band]:
+    """Return the bands in which a variant wins on a core."""
+    return [b for b in bands if b.status == WINS and b.core != EVERY]

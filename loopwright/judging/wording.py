@@ -6,16 +6,23 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from loopwright.histogram import Histogram
-from loopwright.judging import deciding
-from loopwright.judging.bands import CONTESTED, KEEPS, WINS, Band
-from loopwright.judging.basis import LARGE, Gap, places
-from loopwright.judging.compare import MEASURED
+from loopwright.judging import break_even
+from loopwright.judging.call_costs import LARGE, Gap, judged_places, percent
 from loopwright.judging.margins import Speed
-from loopwright.judging.percent import percent
+from loopwright.judging.model_accuracy import WORDS, Rank
 from loopwright.judging.published import PublishedFigure
-from loopwright.judging.ranks import WORDS, Rank
-from loopwright.judging.study import HERE, Study
-from loopwright.judging.verdicts import THRESHOLD, Case, Status, Verdict, judged
+from loopwright.judging.study import HERE, MEASURED, Study
+from loopwright.judging.verdicts import (
+    CONTESTED,
+    KEEPS,
+    THRESHOLD,
+    WINS,
+    Band,
+    Case,
+    Status,
+    Verdict,
+    judged,
+)
 from loopwright.kernels.contracts import Contract
 from loopwright.machine import hosts
 
@@ -209,7 +216,7 @@ def _unweighed(contract: Contract) -> str:
     """Say which sizes count where no histogram weighs them."""
     if not contract.fields:
         return "64 B to 4 KiB weighted alike"
-    every = [place.size for place in places(contract, None)]
+    every = [place.size for place in judged_places(contract, None)]
     if min(every) == max(every):
         return f"{every[0]} B alone"
     return f"{min(every)} to {max(every)} B weighted alike"
@@ -334,9 +341,9 @@ def published(found: Study, cases: Sequence[Case]) -> str:
     """Return the published figures of the routine's pairs on the judged cores."""
     mine = {c.variant.name for c in cases}
     said = [
-        deciding.published(found, name, one.variant, one.baseline)
+        break_even.published_speedups(found, name, one.variant, one.baseline)
         for name in judged(found.judged_ids, cases)
-        for one in deciding.pair_figures(found, name)
+        for one in break_even.pair_figures(found, name)
         if {one.variant, one.baseline} & mine
     ]
     return "; ".join(dict.fromkeys(said))

@@ -1,13 +1,63 @@
-"""Turn what the harness read in several processes into a figure with an uncertainty."""
+"""Readings of the harness in several processes: figures, intervals, ratios, rows of a result."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import Any, Self
+from zlib import crc32
 
-from loopwright.measuring.bootstrap import Raw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from loopwright import kernels
+from loopwright.checking.check import user_space_note
+from loopwright.kernels import Variant
 from loopwright.measuring.sweeps import Goal
+
+RESAMPLES = 1000
+SEED = 20250  # recorded with what is derived from it; any other will do
+CONFIDENCE = 0.95
+
+Raw = Sequence[Sequence[Sequence[float]]]
+"""By process, the samples of each point, in the unit of the figure that they make up.
+
+One point: the figure is their median. Two: the median of the second less that of the first.
+"""
+
+
+def draws(raw: Raw, *key: object) -> NDArray[np.float64]:
+    """Return RESAMPLES figures as other processes and samples might have given them.
+
+    Each is the median over processes drawn with replacement, of the figure that samples drawn
+    with replacement from a process give. key names what raw is of: figures of different keys are
+    drawn independently, and of the same key alike in every run.
+    """
+    random = np.random.default_rng([SEED, crc32(repr(key).encode())])
+    chosen = random.integers(len(raw), size=(RESAMPLES, len(raw)))
+    figures = np.empty(chosen.shape)
+    for number, points in enumerate(raw):
+        where = chosen == number
+        medians = [_medians(random, samples, int(where.sum())) for samples in points]
+        figures[where] = medians[-1] - (medians[0] if len(medians) > 1 else 0)
+    return np.asarray(np.median(figures, axis=1))
+
+
+def _medians(
+    random: np.random.Generator, samples: Sequence[float], count: int
+) -> NDArray[np.float64]:
+    given = np.asarray(samples)
+    return np.asarray(np.median(random.choice(given, size=(count, len(given))), axis=1))
+
+
+def interval(figures: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the percentiles between which CONFIDENCE of the figures lie."""
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(figures, [tail, 1 - tail])
+    return float(low), float(high)
+
 
 LEAST = 5e-4  # relative: what the calibration is good for, from known answers
 # Relative: processes that differ by more, and by more than their samples, have two speeds. Memory
@@ -220,3 +270,159 @@ def _apart(points: Sequence[Sequence[Reading]], least: float) -> str:
         if gap > least * cycles[0] and gap > max(r.p90 - r.p10 for r in readings):
             return "processes differ: " + ", ".join(f"{r.cycles:.2f}" for r in readings) + " cycles"
     return ""
+
+
+RATIO_COLUMNS = ["against", "ratio", "ratio_low", "ratio_high", "verdict"]
+
+# Relative: each side is measured against a calibration that is good for LEAST.
+FLOOR = 2 * LEAST
+# What the exit of a loop costs flips between two values: from placement to placement loops differ
+# by this much, whatever the variant.
+LOOP_FLOOR = 0.02
+
+FASTER, SLOWER, SAME = "faster", "slower", "no difference"
+
+# Rows that differ in one of these are not compared.
+_LIKE = [
+    "kernel", "quantity", "dst_align", "src_align", "skew_bytes", "cache", "microarch", "machine"
+]  # fmt: skip
+
+
+def bases(variants: Sequence[Variant], against: str | None = None) -> dict[str, str]:
+    """Return for each variant the name of the one to compare it with.
+
+    That is the baseline of its routine, or the variant named by against where it is of the same
+    routine; nothing where it is not.
+    """
+    if against is None:
+        return {v.name: kernels.load(v.kernel).routines[v.routine].baseline for v in variants}
+    routines = [v.routine for v in variants if v.name == against]
+    return {v.name: against if v.routine in routines else "" for v in variants}
+
+
+def add_ratios(rows: pd.DataFrame, against: Mapping[str, str], *, placed: bool) -> pd.DataFrame:
+    """Return measured rows with the columns COLUMNS filled in.
+
+    against names for each variant the one to compare with; of others, and of itself, the columns
+    stay empty. ratio is the speed by bytes moved (above 1: faster), ratio_low to ratio_high its
+    interval at bootstrap.CONFIDENCE, widened by FLOOR. verdict is FASTER, SLOWER, SAME where the
+    interval holds 1 (or, of a loop, where the ratio is within LOOP_FLOOR of it), or says why there
+    is no ratio. placed: the variants stand at the offsets asked for, and figures of the same one
+    are compared.
+    """
+    given = rows.to_dict("records")
+    keys = [_key(row, placed) for row in given]
+    found = {(row["variant"], *key): row for row, key in zip(given, keys, strict=True)}
+    compared = []
+    for row, key in zip(given, keys, strict=True):
+        base = found.get((against.get(row["variant"], ""), *key))
+        alone = base is None or base is row or row["status"] == "refused"
+        compared.append(_NOTHING if alone or base is None else _compare(row, base, key))
+    found_columns = pd.DataFrame(compared, columns=RATIO_COLUMNS, index=rows.index)
+    return rows.assign(**{name: found_columns[name] for name in RATIO_COLUMNS})
+
+
+_NOTHING: dict[str, Any] = {
+    "against": "", "ratio": math.nan, "ratio_low": math.nan, "ratio_high": math.nan, "verdict": ""
+}  # fmt: skip
+
+
+def _key(row: Mapping[Any, Any], placed: bool) -> tuple[object, ...]:
+    """Return what two rows must have in common, with None for what neither has."""
+    loop = row["quantity"] == "loop"
+    of_quantity = None if loop else row["size_bytes"]
+    key = (*(row[name] for name in _LIKE), of_quantity, row["offset"] if placed else None)
+    return tuple(None if value != value else value for value in key)
+
+
+def _compare(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> dict[str, Any]:
+    answer = {**_NOTHING, "against": base["variant"]}
+    if base["status"] == "refused":
+        return {**answer, "verdict": f"no ratio: {base['variant']} was refused"}
+    if row["clock"] != base["clock"]:
+        clocks = f"{base['clock']} and {row['clock']}"
+        return {**answer, "verdict": f"no ratio: the clocks differ, {clocks}"}
+    if min(row["cycles"], base["cycles"]) <= 0:
+        return {**answer, "verdict": "no ratio: a slope that is not above 0"}
+    loop = row["quantity"] == "loop"
+    scale = row["size_bytes"] / base["size_bytes"] if loop else 1.0
+    ratio = scale * base["cycles"] / row["cycles"]
+    each = (draws(r["raw"], r["variant"], key) for r in (base, row))
+    low, high = interval(scale * next(each) / next(each))
+    low, high = min(low, ratio) * (1 - FLOOR), max(high, ratio) * (1 + FLOOR)
+    least = LOOP_FLOOR if loop else 0.0
+    faster, slower = low > 1 and ratio > 1 + least, high < 1 and ratio < 1 - least
+    verdict = FASTER if faster else SLOWER if slower else SAME
+    return {**answer, "ratio": ratio, "ratio_low": low, "ratio_high": high, "verdict": verdict}
+
+
+PROCESSES = 3
+
+RESULT_COLUMNS = [
+    "kernel",
+    "variant",
+    "quantity",
+    "unit",
+    "size_bytes",
+    "dst_align",
+    "src_align",
+    "skew_bytes",
+    "cache",
+    "offset",
+    "cycles",
+    "p10",
+    "p90",
+    "uncertainty",
+    "samples",
+    "dropped",
+    "dropped_from",
+    "dropped_to",
+    "processes",
+    "clock",
+    "status",
+    "reason",
+    "microarch",
+    "machine",
+    "self_test",
+    "milliseconds",
+    *RATIO_COLUMNS,
+    "note",
+    "raw",
+]
+
+
+def result_row(
+    variant: Variant, offset: int, result: Result, microarch: str, machine: str, tested: str
+) -> dict[str, Any]:
+    """Return the columns of a result of a variant on a machine that was tested so."""
+    left_out = user_space_note(variant)
+    return {
+        "kernel": variant.kernel,
+        "variant": variant.name,
+        "offset": offset,
+        "microarch": microarch,
+        "machine": machine,
+        "self_test": tested,
+        **result.columns(),
+        "note": "; ".join(note for note in (left_out, result.note) if note),
+    }
+
+
+def self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Say in a line what each known loop read, from the least to the most of the processes.
+
+    One that was refused in all of them, as a stream may be where two others hold, says so.
+    """
+    read: dict[str, list[float]] = {}
+    for tests in processes:
+        for test in tests:
+            some = read.setdefault(test["name"], [])
+            some += [] if test["cycles"] is None else [test["cycles"]]
+    return ", ".join(f"{name} {_span(cycles)}" for name, cycles in read.items())
+
+
+def _span(values: Sequence[float]) -> str:
+    if not values:
+        return "refused"
+    low, high = (f"{v:.4f}" for v in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"

@@ -15,9 +15,9 @@ from typing import Any
 from loopwright import harness, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import hosts, recognise
-from loopwright.measuring.blocks import block, slopes
-from loopwright.measuring.blocks.block import Block
-from loopwright.measuring.blocks.slopes import BlockReading
+from loopwright.measuring import block, measure_blocks
+from loopwright.measuring.block import Block
+from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import kits
 from loopwright.microbench.oracle import COUNTER, Timing, Trial
 
@@ -40,7 +40,7 @@ def timing_of(readings: Sequence[BlockReading]) -> Timing:
     """
     known = [one for one in readings if not one.refused]
     if known:
-        found = slopes.result(known[-1:], 1)
+        found = measure_blocks.result(known[-1:], 1)
         return Timing(found["cycles"], found["uncertainty"])
     last = readings[-1]
     unsteady = sum(one.unsteady for one in readings)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loopwright.measuring.blocks import counted_loop
+from loopwright.measuring import block
 from loopwright.microbench import kits
 from loopwright.microbench.oracle import COUNTER, Oracle, Run, Timing, Trial
 
@@ -143,7 +143,7 @@ def _plan(isa: str, kernel: tuple[bytes, ...], notion: str, look: int) -> _Plan 
 
 
 def _loop(isa: str, body: bytes, run: Run | None = None, look: int = 0) -> Trial:
-    code = body + counted_loop.closing(isa, COUNTER[isa], len(body))
+    code = body + block.closing(isa, COUNTER[isa], len(body))
     return Trial(code, "loop", -len(body) % _WINDOW, run, look)
 
 

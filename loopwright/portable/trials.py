@@ -9,7 +9,7 @@ from loopwright.errors import InputError
 from loopwright.harness import jobs
 from loopwright.kernels import ISAS
 from loopwright.machine.facts import FILES
-from loopwright.measuring.blocks import block
+from loopwright.measuring import block
 from loopwright.microbench import host
 from loopwright.microbench.forms import Form
 from loopwright.microbench.kept_answers import Replay

@@ -6,7 +6,7 @@ import pandas as pd
 
 from loopwright import microarchs
 from loopwright.code.instructions import Instruction, decode
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 

@@ -5,7 +5,7 @@ import pandas as pd
 from loopwright import kernels, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
 from loopwright.predicting.predict import predict

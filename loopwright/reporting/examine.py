@@ -6,10 +6,9 @@ import pandas as pd
 
 from loopwright import microarchs
 from loopwright.histogram import Histogram
-from loopwright.judging.cases import simulated_places
-from loopwright.judging.compare import table
+from loopwright.judging.evidence import simulated_places
 from loopwright.judging.recommend import conclude
-from loopwright.judging.study import Study, gather
+from loopwright.judging.study import Study, comparison, gather
 from loopwright.kernels import Kernel
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
@@ -35,7 +34,7 @@ def examine(
     are gather's.
     """
     found = gather(kernel.id, sizes=sizes, quick=quick, microarch=microarch, progress=progress)
-    compared = table(found)
+    compared = comparison(found)
     simulated = compared[(compared["source"] == SIMULATOR) & compared["cycles"].notna()]
     cores = ",".join(map(str, simulated["microarch"].unique()))
     rests_on = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()

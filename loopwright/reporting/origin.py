@@ -3,7 +3,7 @@
 from functools import cache
 
 from loopwright.errors import InputError
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.models import MODELS
 
 

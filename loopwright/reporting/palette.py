@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from loopwright import kernels
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.models import MODELS
 
 INK = "#1b1f24"

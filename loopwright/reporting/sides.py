@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from loopwright.judging.accuracy import LEAST, Accuracy
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.model_accuracy import LEAST_PAIRS, Accuracy
+from loopwright.judging.study import MEASURED
 from loopwright.machine import hosts
-from loopwright.measuring.ratios import SAME
+from loopwright.measuring.readings import SAME
 from loopwright.predicting.models import MODELS
 from loopwright.reporting.layout import fits, table, wrapped
 
@@ -108,7 +108,7 @@ def _accuracy(rows: pd.DataFrame, sources: list[str]) -> list[str]:
     for source in (s for s in sources if s != MEASURED):
         said = rows[rows["source"] == source].set_index("variant")["cycles"]
         found = Accuracy.of(said, real.reindex(said.index))
-        if found.count >= LEAST:
+        if found.count >= LEAST_PAIRS:
             tau = f", Kendall's tau {found.tau:.2f}" if found.tau == found.tau else ""
             text = f"{source}: MAPE {found.mape:.0f} %{tau} over {found.count} variants"
             out += wrapped(text, "  ")

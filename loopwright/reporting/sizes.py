@@ -8,7 +8,7 @@ import pandas as pd
 
 from loopwright.histogram import Histogram
 from loopwright.judging.call_costs import curve
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.predict import predict
 
 SIZES = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from loopwright.judging.bands import CONTESTED, KEEPS, OPEN
+from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
 from loopwright.machine import hosts
 from loopwright.reporting.layout import table, wrapped
 

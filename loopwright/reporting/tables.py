@@ -3,7 +3,7 @@
 import pandas as pd
 
 from loopwright import microarchs
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.models import MODELS
 
 _ROW = ["variant", "microarch"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from loopwright import microarchs, paths
 from loopwright.histogram import Histogram
 from loopwright.judging import break_even, published, study
+from loopwright.judging.model_accuracy import WORDS
 from loopwright.judging.published import PublishedFigure
-from loopwright.judging.ranks import WORDS
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import Status, Verdict
@@ -113,7 +113,9 @@ def _answer(thread: Thread, found: Study, sizes: Histogram | None) -> ThreadAnsw
     verdict = verdicts[0].get(thread.microarch) if verdicts else None
     simulated = verdict.simulated if verdict is not None else None
     turning = (
-        (one.unknown.name for one in break_even.of(simulated) if one.turns) if simulated else ()
+        (one.unknown.name for one in break_even.break_evens(simulated) if one.turns)
+        if simulated
+        else ()
     )
     return ThreadAnswer(
         thread,

@@ -6,8 +6,8 @@ import pandas as pd
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import block, slopes, turns
-from loopwright.measuring.blocks.block import Block
+from loopwright.measuring import block, measure_blocks
+from loopwright.measuring.block import Block
 from loopwright.measuring.rounds import Progress
 from loopwright.scanning.found import ScannedLoop
 
@@ -32,7 +32,7 @@ def measure(
     loops: Sequence[ScannedLoop],
     places: Sequence[Sequence[int]],
     *,
-    processes: int = slopes.TURNS,
+    processes: int = measure_blocks.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure each loop at its places (code offsets, 0 to 63): a row for each of both.
@@ -51,7 +51,7 @@ def measure(
     if wrong := [place for _, place in wanted if place not in range(64)]:
         raise InputError(f"code offset {wrong[0]} is not in 0..63")
     blocks = [_block(n, loops[n], place) for n, place in wanted]
-    rows = turns.measure(toolchain.host_isa(), blocks, processes, progress)
+    rows = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, processes, progress)
     for (n, _), row in zip(wanted, rows, strict=True):
         row.update(loop=n, address=loops[n].address, function=loops[n].where)
     return pd.DataFrame(rows, columns=COLUMNS)

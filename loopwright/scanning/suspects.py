@@ -9,7 +9,7 @@ import pandas as pd
 from loopwright import microarchs, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring.blocks import slopes
+from loopwright.measuring import measure_blocks
 from loopwright.measuring.rounds import Progress
 from loopwright.scanning import rank
 from loopwright.scanning.costs import CoreCosts, cost
@@ -44,7 +44,7 @@ def suspects(
     scan: Scan,
     count: int,
     *,
-    processes: int = slopes.TURNS,
+    processes: int = measure_blocks.TURNS,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
     """Measure the loops of a scan that lose most on this host, where they lie and at their best.

@@ -6,8 +6,7 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.judging.compare import table
-from loopwright.judging.study import gather
+from loopwright.judging.study import comparison, gather
 from loopwright.tree import own_code as of_tree
 from loopwright.tree import sources as trees
 
@@ -47,7 +46,7 @@ def run(kernel_id: str, tree: str, *, quick: bool = False) -> Compared:
         notes.append(f"{name} is {known}")
     with of_tree.beside(kernel.id, source):
         study = gather(kernel.id, quick=quick)
-        return Compared(table(study), study.checks, tuple(notes))
+        return Compared(comparison(study), study.checks, tuple(notes))
 
 
 def baseline(kernel_id: str, tree: str, *, quick: bool = False) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import shlex
 from dataclasses import dataclass
 
 from loopwright import kernels, microarchs
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.kernels import Kernel
 
 

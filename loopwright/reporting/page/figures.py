@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from loopwright.histogram import Histogram
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import cross_validation, plots, sizes
 from loopwright.reporting.findings import Finding

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import microarchs
-from loopwright.judging.compare import MEASURED
+from loopwright.judging.study import MEASURED
 from loopwright.predicting import core_ports
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin, sizes

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.judging.bands import CONTESTED, EVERY, OPEN, WINS
 from loopwright.judging.recommend import Kind
+from loopwright.judging.verdicts import CONTESTED, EVERY, OPEN, WINS
 from loopwright.machine import hosts
 from loopwright.reporting.findings import Finding
 

@@ -5,7 +5,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from loopwright.judging.bands import CONTESTED, KEEPS, OPEN
+from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from loopwright.judging import bands, break_even, standing, wording
+from loopwright.judging import break_even, model_accuracy, verdicts, wording
 from loopwright.judging.recommend import Answer, Judgement, Kind, slower
 from loopwright.judging.study import Study
 from loopwright.judging.verdicts import Case, Status
@@ -25,7 +25,7 @@ def of_all(found: Study, concluded: Judgement) -> dict[str, Judged]:
                 "" if won else _doubt(answer, case, known),
                 said if won else "",
                 off_by,
-                by_size=wording.bands(bands.of(found, answer.routine, [case])),
+                by_size=wording.bands(verdicts.bands_of(found, answer.routine, [case])),
                 rests_on=str(row["evidence"]) if case.simulated else "",
                 decides=_decides(found, case),
             )
@@ -38,18 +38,18 @@ def _decides(found: Study, case: Case) -> str:
     for core in found.targets:
         one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
         if one and one.unknown and verdict and verdict.simulated and core.id not in case.lacking:
-            said += [break_even.described(found) for found in break_even.of(one)[:1]]
+            said += [break_even.described(found) for found in break_even.break_evens(one)[:1]]
     return ". ".join(said)
 
 
 def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
     """Return the error of each model on each core, in percent, for the code that a kernel has."""
-    known = standing.records()
+    known = model_accuracy.records()
     units = {routine.contract.unit for routine in kernel.routines.values()}
     notion = "loop" if "iteration" in units else "unrolled"
     pairs = {(str(row["core"]), str(row["model"])) for row in known.to_dict("records")}
     errors = {
-        (core, model): standing.of(model, core, notion, known).error_percent
+        (core, model): model_accuracy.accuracy_of(model, core, notion, known).error_percent
         for core, model in pairs
         if core in cores
     }

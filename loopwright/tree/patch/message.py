@@ -8,7 +8,7 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.judging import basis
+from loopwright.judging import call_costs
 from loopwright.kernels import Kernel, Variant
 from loopwright.tree.patch import message_tables, proof
 from loopwright.tree.patch.evidence import Evidence, Judged
@@ -176,7 +176,7 @@ class Writer:
             self._pair(one, rows) for rows in (self.evidence.table, self.evidence.measurements)
         )
         (was, now), (base, ours) = pairs
-        asked = basis.places(self.kernel.routines[one.routine].contract, None)
+        asked = call_costs.judged_places(self.kernel.routines[one.routine].contract, None)
         part = proof.left_out(base, ours)
         parts = []
         for where, table in message_tables.loops(was, now):

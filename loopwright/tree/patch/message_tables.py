@@ -6,11 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright.judging import basis
-from loopwright.judging.call_costs import Place, Row
-from loopwright.judging.compare import MEASURED
-from loopwright.judging.percent import signed
-from loopwright.judging.study import HERE
+from loopwright.judging import call_costs
+from loopwright.judging.call_costs import Place, Row, signed_percent
+from loopwright.judging.study import HERE, MEASURED
 
 _WHERE = ["microarch", "source"]
 _MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet
@@ -91,7 +89,7 @@ def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
         error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
         shown = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
         cells.append(shown + ("" if doubt else _startup(row)) + error)
-    return [*cells, signed(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
+    return [*cells, signed_percent(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
 
 
 def _startup(row: Row) -> str:
@@ -116,8 +114,11 @@ def calls(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> lis
         if theirs is None:
             continue
         names = (theirs["variant"].iloc[0], mine["variant"].iloc[0])
-        known = [basis.calls(rows, str(n)) for rows, n in zip((theirs, mine), names, strict=True)]
-        pairs = basis.pairs(*known)
+        known = [
+            call_costs.measured_calls(rows, str(n))
+            for rows, n in zip((theirs, mine), names, strict=True)
+        ]
+        pairs = call_costs.paired_calls(*known)
         if not pairs:
             continue
         sizes = sorted({place.size for place in (*asked, *pairs)})
@@ -134,7 +135,7 @@ def _size(size: int, asked: Sequence[Place], pairs: Mapping[Place, tuple[Row, Ro
     both = [pairs[place] for place in wanted]
     changes = [100 * (now["cycles"] / was["cycles"] - 1) for was, now in both]
     sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
-    span = _span([signed(c).removesuffix(" %") for c in (min(changes), max(changes))])
+    span = _span([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
     return [str(size), *sides, f"{span} %"]
 
 

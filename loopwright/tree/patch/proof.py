@@ -9,7 +9,7 @@ from loopwright import kernels
 from loopwright.checking.check import tried
 from loopwright.code import assemble, loops
 from loopwright.errors import InputError
-from loopwright.judging import basis
+from loopwright.judging import call_costs
 from loopwright.judging.call_costs import Place
 from loopwright.kernels import Variant, contract_of
 
@@ -98,8 +98,10 @@ def missing(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> l
         theirs = base[base["microarch"] == core]
         if theirs.empty:
             continue
-        known = [basis.calls(rows, str(rows["variant"].iloc[0])) for rows in (theirs, mine)]
-        lacking = len(set(asked) - basis.pairs(*known).keys())
+        known = [
+            call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (theirs, mine)
+        ]
+        lacking = len(set(asked) - call_costs.paired_calls(*known).keys())
         if lacking:
             out.append(
                 f"{lacking} of {len(asked)} points that a comparison rests on were refused or not "

@@ -9,9 +9,8 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.histogram import read
-from loopwright.judging.compare import table
 from loopwright.judging.recommend import Judgement, conclude
-from loopwright.judging.study import Study, gather
+from loopwright.judging.study import Study, comparison, gather
 from loopwright.kernels import Variant
 from loopwright.tree import sources as trees
 from loopwright.tree import target, verify, worktree
@@ -123,7 +122,7 @@ def evidence(study: Study, concluded: Judgement) -> Evidence:
     """Return what a patch's message says: of every routine, since a patch may touch several."""
     kernel = study.kernel
     return Evidence(
-        table=table(study),
+        table=comparison(study),
         measurements=study.measurements,
         checks=study.checks,
         judged=conclusions.of_all(study, concluded),

@@ -1,17 +1,172 @@
-"""What an iteration of a loop executes, and whether that can be run here at all."""
+"""What an iteration of a block executes: its path, the registers and memory that it uses."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 
+import capstone
 import iced_x86 as iced
 
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import registers
+
+_OLD = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi")
+EVERY_X86 = (*_OLD, *(f"r{n}" for n in range(8, 16)))  # in the order of their numbers
+_ARM64_NAMES = {"fp": "x29", "lr": "x30"}
+
+
+def number(name: str) -> int:
+    """Return the number by which instructions name a 64-bit register."""
+    return EVERY_X86.index(name) if name in EVERY_X86 else int(name[1:])
+
+
+def counters(isa: str) -> tuple[str, ...]:
+    """Return the registers that may count iterations, first those that blocks use least."""
+    if isa == "x86_64":
+        return tuple(name for name in reversed(EVERY_X86) if name != "rsp")
+    # x18 belongs to the platform, x29 and x30 are frame and return address.
+    return tuple(f"x{n}" for n in range(28, -1, -1) if n != 18)
+
+
+def used(isa: str, code: bytes) -> frozenset[str]:
+    """Return the 64-bit names of the registers that code reads or writes, implied ones included."""
+    return _used_x86(code) if isa == "x86_64" else _used_arm64(code)
+
+
+@cache
+def _full_names() -> dict[int, str]:
+    return {getattr(iced.Register, name.upper()): name for name in EVERY_X86}
+
+
+def full_name(register: "iced.Register_") -> str:
+    """Return the 64-bit name of a register of iced, nothing where it is no general-purpose one."""
+    return _full_names().get(iced.RegisterExt.full_register(register), "")
+
+
+def _used_x86(code: bytes) -> frozenset[str]:
+    info = iced.InstructionInfoFactory()
+    found = set()
+    for ins in iced.Decoder(64, code):
+        for use in info.info(ins).used_registers():
+            found.add(full_name(use.register))
+    return frozenset(found - {""})
+
+
+def _used_arm64(code: bytes) -> frozenset[str]:
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    disassembler.detail = True
+    found = set()
+    for ins in disassembler.disasm(code, 0):
+        for register in (r for side in ins.regs_access() for r in side):
+            name = ins.reg_name(register)
+            name = _ARM64_NAMES.get(name, name)
+            if name[0] in "wx" and name[1:].isdigit():
+                found.add(f"x{name[1:]}")
+    return frozenset(found)
+
+
+MEMORY_BYTES = 4096
+POINTER = 0x21000840  # what each word of 64 bits holds unless said otherwise: block_machine.h
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Words of 64 bits that are all alike, but for single bytes of the 4096."""
+
+    word: int = POINTER
+    changed: Mapping[int, int] = field(default_factory=dict)
+
+    def page(self) -> bytes:
+        """Return the bytes."""
+        page = bytearray(self.word.to_bytes(8, "little") * (MEMORY_BYTES // 8))
+        for at, byte in self.changed.items():
+            page[at] = byte
+        return bytes(page)
+
+    def having(self, address: int, size: int, value: int) -> "Memory":
+        """Return it with so many bytes at an address that hold a value."""
+        new = dict(self.changed)
+        for n, byte in enumerate((value % (1 << 8 * size)).to_bytes(size, "little")):
+            new[(address + n) % MEMORY_BYTES] = byte
+        return Memory(self.word, new)
+
+    def held(self, address: int, size: int) -> int:
+        """Return the value that so many bytes at an address hold."""
+        page = self.page()
+        several = bytes(page[(address + n) % MEMORY_BYTES] for n in range(size))
+        return int.from_bytes(several, "little")
+
+    def lines(self) -> Iterator[str]:
+        """Yield what a job says of it."""
+        yield f"memory {self.word}"
+        page = self.page()
+        for index in sorted({at // 8 for at in self.changed}):
+            yield f"word {index} {int.from_bytes(page[8 * index : 8 * index + 8], 'little')}"
+
+
+ADDRESS_POINTER = (
+    0x20000000  # register n points to this plus n times a step: harness/block_machine.h
+)
+STEP = 0x100108
+ALIGNED_STEP = 0x100100  # of blocks that access vectors
+_VECTOR = 16  # bytes
+_READS = {iced.OpAccess.READ, iced.OpAccess.COND_READ}
+_ACCESSES = _READS | {
+    iced.OpAccess.WRITE,
+    iced.OpAccess.COND_WRITE,
+    iced.OpAccess.READ_WRITE,
+    iced.OpAccess.READ_COND_WRITE,
+}
+
+
+def wide(isa: str, code: bytes) -> bool:
+    """Say whether code accesses vectors: 16 bytes of memory or more by one instruction."""
+    return isa == "x86_64" and any(size >= _VECTOR for _, size, _ in _accesses(code))
+
+
+def unaligned(isa: str, code: bytes) -> bool:
+    """Say whether the pointers of code are to be aligned to lines."""
+    return wide(isa, code) or misaligned(isa, code)
+
+
+def misaligned(isa: str, code: bytes) -> bool:
+    """Say whether an access through registers that code has not written yet is misaligned."""
+    if isa != "x86_64":
+        return False
+    step = ALIGNED_STEP if wide(isa, code) else STEP
+    found = ((_address(m, written, step), size) for m, size, written in _accesses(code))
+    return any(address is not None and address % size for address, size in found)
+
+
+def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str]]]:
+    """Yield each access, its bytes, and the registers that are written before it."""
+    info = iced.InstructionInfoFactory()
+    written: frozenset[str] = frozenset()
+    for ins in iced.Decoder(64, code):
+        used = info.info(ins)
+        for memory in used.used_memory():
+            size = iced.MemorySizeExt.size(memory.memory_size)
+            if memory.access in _ACCESSES and size:
+                yield memory, size, written
+        changed = (r.register for r in used.used_registers() if r.access not in _READS)
+        written |= {full_name(register) for register in changed}
+
+
+def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int | None:
+    """Return where an access goes, None where that is not known."""
+    address = memory.displacement
+    for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
+        name = full_name(register)
+        if register == iced.Register.NONE:
+            continue
+        if not name or name in written or memory.segment in (iced.Register.FS, iced.Register.GS):
+            return None
+        address += scale * (ADDRESS_POINTER + number(name) * step)
+    return int(address) if memory.base != iced.Register.NONE else None
+
 
 Stretch = tuple[int, int]  # bytes of code, from and up to
 
-_READS = {
+_PATH_READS = {
     iced.OpAccess.READ,
     iced.OpAccess.COND_READ,
     iced.OpAccess.READ_WRITE,
@@ -161,7 +316,7 @@ def _steps(code: bytes, stretches: Sequence[Stretch]) -> Iterator[Step]:
             several = used.used_registers()
             yield Step(
                 ins,
-                frozenset(_names(r for r in several if r.access in _READS)),
+                frozenset(_names(r for r in several if r.access in _PATH_READS)),
                 frozenset(_names(r for r in several if r.access not in _ONLY_READS)),
                 tuple(used.used_memory()),
                 ins.next_ip == end if conditional else None,
@@ -170,7 +325,7 @@ def _steps(code: bytes, stretches: Sequence[Stretch]) -> Iterator[Step]:
 
 def _names(used: Iterator[iced.UsedRegister]) -> Iterator[str]:
     for one in used:
-        if name := registers.full_name(one.register):
+        if name := full_name(one.register):
             yield name
 
 

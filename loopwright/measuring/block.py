@@ -1,4 +1,4 @@
-"""A block that is to be measured: what is run of it, and the job that has it run."""
+"""A block to be measured: what is run of it, and the job that has it run."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,74 @@ from dataclasses import dataclass, replace
 from loopwright.code import instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError
-from loopwright.measuring.blocks import addresses, counted_loop, path, starts
-from loopwright.measuring.blocks.path import Stretch
-from loopwright.measuring.blocks.starts import Settled
+from loopwright.measuring import block_path, block_starts
+from loopwright.measuring.block_path import Stretch
+from loopwright.measuring.block_starts import Settled
+
+_COUNTS_DOWN = {
+    "x86_64": re.compile(r"(?:dec|sub)q?\s+(?:\$(?:0x)?1,\s*)?%(r\w+)"),
+    "arm64": re.compile(r"subs?\s+(x\d+), \1, #(?:0x)?1"),
+}
+_UNTIL_ZERO = {"x86_64": re.compile("j(ne|nz)"), "arm64": re.compile(r"b\.ne|cbnz")}
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """One iteration of a loop, its branch included, and the register that counts the iterations."""
+
+    code: bytes
+    counter: str
+
+
+def counted_loop(isa: str, code: bytes) -> CountedLoop:
+    """Return a block as a loop.
+
+    One that ends in `dec` and `jnz` of a register (arm64: `sub` and `cbnz`, or `subs` and `b.ne`)
+    back to its start is one already; the pair is put behind any other. InputError where the block
+    uses every register, or that one, or branches by something else.
+    """
+    body = instructions.decode(isa, code)
+    own = _own_counter(isa, body)
+    if own:
+        if own in block_path.used(isa, b"".join(i.code for i in body[:-2])):
+            raise InputError(f"its own loop counts in {own}, which the block uses besides")
+        return CountedLoop(code, own)
+    if body[-1].flow in (Flow.BRANCH, Flow.JUMP) and body[-1].target == 0:
+        raise InputError("it branches back for a number of iterations that is not known")
+    used = block_path.used(isa, code)
+    free = [name for name in block_path.counters(isa) if name not in used]
+    if not free:
+        raise InputError("it leaves no register to count the iterations of a loop in")
+    return CountedLoop(code + closing(isa, free[0], len(code)), free[0])
+
+
+def counts(isa: str, body: Sequence[Instruction]) -> bool:
+    """Say whether a loop counts its iterations down in a register that it uses for nothing else."""
+    own = _own_counter(isa, body)
+    return own is not None and own not in block_path.used(isa, b"".join(i.code for i in body[:-2]))
+
+
+def _own_counter(isa: str, body: Sequence[Instruction]) -> str | None:
+    """Return the register that a block counts its own iterations in, if that is how it ends."""
+    if len(body) < 2 or body[-1].target != 0:
+        return None
+    found = _COUNTS_DOWN[isa].fullmatch(body[-2].text)
+    return found[1] if found and _UNTIL_ZERO[isa].fullmatch(body[-1].mnemonic) else None
+
+
+def closing(isa: str, register: str, length: int) -> bytes:
+    """Return the code that counts down in a register and branches back over length bytes."""
+    number = block_path.number(register)
+    if isa == "arm64":
+        back = -(length + 4) // 4 & 0x7FFFF
+        words = (0xD1000400 | number << 5 | number, 0xB5000000 | back << 5 | number)
+        return b"".join(w.to_bytes(4, "little") for w in words)
+    count = bytes([0x48 | number >> 3, 0xFF, 0xC8 | number & 7])
+    short = -(length + len(count) + 2)
+    if short >= -128:
+        return count + b"\x75" + short.to_bytes(1, "little", signed=True)
+    return count + b"\x0f\x85" + (short - 4).to_bytes(4, "little", signed=True)
+
 
 MOST_BYTES = 1024
 _COPIES_BYTES = 2048  # of the shorter unrolled code; the longer is twice as long
@@ -99,16 +164,12 @@ def of_code(
         block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
         looping = block.notion == "loop" and body[-1].target == 0
         inside = body[:-1] if looping else body
-        if (
-            looping
-            and isa == "x86_64"
-            and not (_stays(inside, code) and counted_loop.counts(isa, body))
-        ):
+        if looping and isa == "x86_64" and not (_stays(inside, code) and counts(isa, body)):
             return _settled(block, isa, stretches)
         _stay_inside(inside, len(code))
         if block.notion == "unrolled":
             return block
-        loop = counted_loop.of_block(isa, code)
+        loop = counted_loop(isa, code)
         return replace(block, code=loop.code, counter=loop.counter)
     except InputError as error:
         return replace(block, refused=str(error))
@@ -119,8 +180,8 @@ def _described(block: Block, isa: str) -> Block:
     return replace(
         block,
         x87=any(_X87.search(ins.text) for ins in instructions.decode(isa, block.code)),
-        wide=addresses.wide(isa, block.code),
-        misaligned=addresses.misaligned(isa, block.code),
+        wide=block_path.wide(isa, block.code),
+        misaligned=block_path.misaligned(isa, block.code),
     )
 
 
@@ -128,14 +189,14 @@ def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
     """Return a loop that ends by a condition of its own, or that has exits."""
     if isa != "x86_64":
         raise InputError("loops with exits, or of several stretches, run on x86-64 alone")
-    way = path.of_loop(block.code, stretches)
+    way = block_path.of_loop(block.code, stretches)
     return replace(
         block,
         notion="loop",
         x87=any(_X87.search(step.text) for step in way.steps),
-        wide=addresses.unaligned(isa, way.executed),
-        misaligned=addresses.misaligned(isa, way.executed),
-        settled=starts.find(way),
+        wide=block_path.unaligned(isa, way.executed),
+        misaligned=block_path.misaligned(isa, way.executed),
+        settled=block_starts.find_start(way),
     )
 
 
@@ -165,7 +226,7 @@ def job(isa: str, name: str, block: Block, turn: int) -> str:
     part = _PARTS[turn % len(_PARTS)]
     code, entry, lines = block.code, 0, []
     if block.settled:
-        short = round(starts.MOST_ITERATIONS / 3 * part)
+        short = round(block_starts.MOST_ITERATIONS / 3 * part)
         code, entry = block.settled.image.code, block.settled.image.entry
         lines = block.settled.lines()
     elif block.counter:

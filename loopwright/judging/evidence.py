@@ -1,8 +1,8 @@
-"""Collect the evidence on each variant of a routine, core by core, best rank first."""
+"""Evidence on each variant of a routine, core by core, of the best rank first."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -10,22 +10,80 @@ from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram
-from loopwright.judging import basis, opinions, published, simulated, standing
-from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Place
-from loopwright.judging.compare import MEASURED
+from loopwright.judging import call_costs, model_accuracy, published, verdicts
+from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Gap, Place, Row
 from loopwright.judging.margins import SIZES, Margins, Speed
-from loopwright.judging.measured import Measured
-from loopwright.judging.opinions import LEAST, Opinion
+from loopwright.judging.model_accuracy import LEAST_DIFFERENCE, Opinion, Rank
 from loopwright.judging.published import PublishedFigure
-from loopwright.judging.ranks import Rank
-from loopwright.judging.simulated import Simulated
-from loopwright.judging.study import Study
-from loopwright.judging.verdicts import THRESHOLD, Case, Status, Verdict
+from loopwright.judging.study import HERE, MEASURED, Study
+from loopwright.judging.verdicts import THRESHOLD, Case, Simulated, Status, Verdict
 from loopwright.kernels import Routine, Variant
 from loopwright.kernels.contracts import Contract
 from loopwright.measuring import sweeps
 from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch, conditions
+
+
+@dataclass
+class Measured:
+    """The measured rows of a core, and the calls of each variant among them."""
+
+    core: str
+    rows: pd.DataFrame
+    alignments: Alignments = field(default_factory=lambda: ALIGNMENTS)
+    _calls: dict[str, dict[Place, list[Row]]] = field(default_factory=dict)
+
+    def calls(self, variant: str) -> dict[Place, list[Row]]:
+        """Return the calls of a variant by place."""
+        if variant not in self._calls:
+            self._calls[variant] = call_costs.measured_calls(self.rows, variant)
+        return self._calls[variant]
+
+    def pairs(self, base: str, other: str) -> dict[Place, tuple[Row, Row]]:
+        """Return the places at which both were measured alike."""
+        return call_costs.paired_calls(self.calls(base), self.calls(other))
+
+    def speed(
+        self, base: str, other: str, asked: Sequence[Place], sizes: Histogram | None
+    ) -> Speed | tuple[Gap, ...]:
+        """Return the speed of other against base over the calls asked for, or what is missing."""
+        both = self.pairs(base, other)
+        if all(place in both for place in asked):
+            return self._of({place: both[place] for place in asked}, sizes)
+        lacks = [call_costs.gap(self.rows, name, self.calls(name), asked) for name in (base, other)]
+        # Each has its points, but they are not of one clock, machine and skew.
+        apart = call_costs.gap(self.rows, f"{other} beside {base}", both, asked)
+        return tuple(g for g in lacks if g) or tuple(g for g in (apart,) if g)
+
+    def at_sizes(self, base: str, other: str, asked: Sequence[Place]) -> dict[int, Speed]:
+        """Return the speed of other against base at each size asked for of which all is known."""
+        both = self.pairs(base, other)
+        alignments = len({(place.dst, place.src) for place in asked})
+        out = {}
+        for size in sorted({place.size for place in asked if place.size}):
+            here = {p: pair for p, pair in both.items() if p.size == size}
+            if len(here) >= alignments:
+                out[size] = self._of(here, None)
+        return out
+
+    def _of(self, pairs: dict[Place, tuple[Row, Row]], sizes: Histogram | None) -> Speed:
+        ratio, low, high = call_costs.speedup(pairs, sizes, self.alignments)
+        return Speed(low, ratio, high)
+
+
+def measured_on_cores(found: Study) -> list[Measured]:
+    """Return what was, or was to be, measured, by core."""
+    cores = [
+        str(core) or HERE for core in found.measurements.get("microarch", pd.Series()).unique()
+    ]
+    cores += [found.host or HERE] if found.tried else []
+    every = dict.fromkeys([*cores, *(source.core for source in found.sources)])
+    return [Measured(core, _on(found.measurements, core), found.alignments) for core in every]
+
+
+def _on(rows: pd.DataFrame, core: str) -> pd.DataFrame:
+    return rows if rows.empty else rows[rows["microarch"].replace("", HERE) == core]
+
 
 # A published change below this is no difference.
 _NO_CHANGE_PERCENT = 1.0
@@ -45,7 +103,9 @@ class Simulations:
         if margins is None or not margins.answers(variant, against):
             return None
         both = self.found.kernel.variants[variant], self.found.kernel.variants[against]
-        trust = simulated.trust(margins.core, standing.records(), strings=_strings(both))
+        trust = verdicts.simulator_trust(
+            margins.core, model_accuracy.records(), strings=_strings(both)
+        )
         return Simulated(margins, trust, variant, against, self.sizes) if trust else None
 
 
@@ -69,8 +129,8 @@ def cases(
     models of the main loop. A run in the store counts with all of its points or not at all. A core
     that was to be measured now and lacks points has no verdict by models.
     """
-    panel = opinions.Panel.of(rows, routine, sizes)
-    asked = basis.places(routine.contract, sizes, found.alignments)
+    panel = model_accuracy.Panel.of(rows, routine, sizes)
+    asked = call_costs.judged_places(routine.contract, sizes, found.alignments)
     out = []
     for variant in found.kernel.of_routine(routine.name):
         if variant.name == routine.baseline or not sound(found, variant.name):
@@ -101,12 +161,12 @@ def simulations(found: Study, routine: Routine, sizes: Histogram | None) -> Simu
         return Simulations(found, {}, sizes)
     variants = [v for v in found.kernel.of_routine(routine.name) if sound(found, v.name)]
     places = simulated_places(routine.contract, sizes, found.alignments)
-    known = standing.records()
+    known = model_accuracy.records()
     record = routine.contract.count_bytes
     of_core = {
         core.id: Margins(found.calls, core, variants, places, record, found.alignments)
         for core in found.judged
-        if simulated.trust(core, known)
+        if verdicts.simulator_trust(core, known)
     }
     return Simulations(found, of_core, sizes)
 
@@ -121,7 +181,7 @@ def simulated_places(
     wanted = None if contract.fields else [*SIZES]
     top = max((b.high or b.low for b in sizes.buckets), default=0) if sizes else 0
     if wanted and top > wanted[-1]:
-        wanted.append(basis.LARGE)
+        wanted.append(call_costs.LARGE)
     every = [size for size in sweeps.call_bytes(contract, wanted) if size]
     where = Sweep(alignments=[*alignments]).places(contract)
     return tuple(Place(size, dst, src) for size in every for dst, src, _ in where)
@@ -202,7 +262,7 @@ def _of_models(opinion: Opinion) -> Verdict:
         core=opinion.core,
         rank=Rank.MODELS,
         speed=Speed(min(ends), opinion.ratio, max(ends)),
-        doubt=max(LEAST, *doubts),
+        doubt=max(LEAST_DIFFERENCE, *doubts),
         sources=tuple(opinion.ratios),
         opinion=opinion,
     )

@@ -1,0 +1,377 @@
+"""Accuracy of each model on each core, from models/accuracy.csv, and what models say by it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from loopwright import microarchs, paths
+from loopwright.errors import InputError
+from loopwright.histogram import Histogram
+from loopwright.judging import call_costs
+from loopwright.judging.call_costs import Row
+from loopwright.judging.study import MEASURED
+from loopwright.kernels import Routine
+from loopwright.predicting.models import MODELS
+
+FILE = "accuracy.csv"
+COLUMNS = [
+    "core", "model", "what", "against", "rows", "mape_percent", "tau", "held_out", "origin"
+]  # fmt: skip
+MEASUREMENT = "measurement"
+
+# A model that was farther off than this, on the mean, is not believed where another is.
+GOOD_PERCENT = 15.0
+LEAST_ROWS = 30  # fewer are too few to say how right a model is
+# What nobody has held to loops of a core is taken to be off by at least this.
+UNVALIDATED_PERCENT = 20.0
+_ABOUT = {
+    "call": ("calls", "loops", "unrolled"),
+    "loop": ("loops", "unrolled"),
+    "unrolled": ("unrolled", "loops"),
+    "strings": ("strings",),
+}
+_WHOLE = ("calls", "loops", "speed-ups")  # what tells of more than single instructions
+
+
+@dataclass(frozen=True)
+class ModelAccuracy:
+    """What is known of a model on a core, for code of a notion.
+
+    error_percent is the mean of its absolute errors over rows that no parameter of it was set by,
+    None where there are not LEAST_ROWS of them. described says it in words.
+    """
+
+    model: str
+    core: str
+    error_percent: float | None
+    described: str
+
+    @property
+    def validated(self) -> bool:
+        """Say whether it was held to measurements of the core, and was right."""
+        return self.error_percent is not None and self.error_percent <= GOOD_PERCENT
+
+    @property
+    def wrong(self) -> bool:
+        """Say whether it was held to measurements of the core, and was not right."""
+        return self.error_percent is not None and not self.validated
+
+
+def records() -> pd.DataFrame:
+    """Return models/accuracy.csv: one row for what each model was held to on each core.
+
+    what is calls (whole), strings (calls that move their data by string instructions), loops,
+    unrolled (blocks), instructions or speed-ups; against is "measurement", or the
+    model whose cycles stand for it. mape_percent is the mean absolute error, tau Kendall's tau-b;
+    held_out is False where rows among them set parameters of the model. origin says who measured;
+    rows is missing where it does not say of how many. Empty where there is no such file; InputError
+    where it is not as it must be.
+    """
+    path = paths.models_root() / FILE
+    if not path.is_file():
+        return pd.DataFrame(columns=COLUMNS)
+    try:
+        rows = pd.read_csv(path, keep_default_na=False, na_values={"tau": [""], "rows": [""]})
+        missing = [name for name in COLUMNS if name not in rows.columns]
+        if missing:
+            raise InputError(f"{path}: the header lacks {', '.join(missing)}")
+        if not rows["held_out"].isin(["yes", "no"]).all():
+            raise InputError(f"{path}: held_out is neither yes nor no in some row")
+        rows["held_out"] = rows["held_out"] == "yes"
+        rows["rows"] = pd.to_numeric(rows["rows"]).astype("Int64")
+        return rows.astype({"mape_percent": float, "tau": float})
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def accuracy_of(model: str, core: str, notion: str, known: pd.DataFrame) -> ModelAccuracy:
+    """Return what the records known say of a model on a core, of loops or of unrolled code.
+
+    Records of that notion go before those of the other. Several are taken together, each by its
+    rows. What another model's cycles stood for counts as far as that one is right itself. Rows that
+    set parameters of the model show that it is wrong, but never that it is right.
+    """
+    mine = known[(known["core"] == core) & (known["model"] == model)]
+    for what in _ABOUT[notion]:
+        about = mine[mine["what"] == what]
+        for rows in (about[about["held_out"]], about):
+            total, error = _pooled(rows, core, known)
+            if total >= LEAST_ROWS and (rows["held_out"].all() or error > GOOD_PERCENT):
+                count = f"{total:,} " if rows["rows"].notna().any() else ""
+                said = f"off by {error:.0f} % over {count}{_plural(what)} there"
+                return ModelAccuracy(model, core, error, said)
+    return ModelAccuracy(model, core, None, _otherwise(mine))
+
+
+def bounded_accuracy(model: str, core: str, known: pd.DataFrame) -> ModelAccuracy | None:
+    """Return a bound of how far a model is off that only knows the instructions of a core.
+
+    None where those were not held to LEAST_ROWS measurements, or were not right. The error is the
+    largest of what is known: of single instructions there; of what was measured of whole loops or
+    published of speed-ups there, however little; its mean on loops of the core that it is worst on;
+    and UNVALIDATED_PERCENT.
+    """
+    mine = known[(known["core"] == core) & (known["model"] == model)]
+    count, error = _pooled(mine[mine["what"] == "instructions"], core, known)
+    if count < LEAST_ROWS or error > GOOD_PERCENT:
+        return None
+    parts = {f"{error:.0f} % over {count:,} single instructions there": error}
+    for what in _WHOLE:
+        rows, off = _pooled(mine[(mine["what"] == what) & mine["held_out"]], core, known)
+        if rows:
+            parts[f"{off:.0f} % over {rows:,} {what} there"] = off
+    others = known[(known["model"] == model) & (known["core"] != core) & known["held_out"]]
+    for other, rows_of in others[others["what"].isin(("calls", "loops"))].groupby("core"):
+        rows, off = _pooled(rows_of, str(other), known)
+        if rows >= LEAST_ROWS:
+            parts[f"{off:.0f} % over {rows:,} loops on {other}"] = off
+    most = max(parts, key=lambda part: parts[part])
+    if parts[most] < UNVALIDATED_PERCENT:
+        most = f"{error:.0f} % over {count:,} single instructions there, but no loops"
+    taken = max(UNVALIDATED_PERCENT, *parts.values())
+    return ModelAccuracy(model, core, taken, f"taken to be off by {taken:.0f} %: {most}")
+
+
+def _pooled(rows: pd.DataFrame, core: str, known: pd.DataFrame) -> tuple[int, float]:
+    """Return how many rows records have together, and their mean error in percent.
+
+    One that does not count its rows is of a whole suite: it is as good as LEAST_ROWS.
+    """
+    parts = [
+        (LEAST_ROWS if pd.isna(row["rows"]) else int(row["rows"]), row["mape_percent"] + more)
+        for row in rows.to_dict("records")
+        if (more := _of_truth(str(row["against"]), core, known)) is not None
+    ]
+    total = sum(count for count, _ in parts)
+    return total, sum(count * percent for count, percent in parts) / total if total else 0.0
+
+
+def _of_truth(against: str, core: str, known: pd.DataFrame) -> float | None:
+    """Return how far that is from a measurement what a model was held to; None if not known."""
+    if against == MEASUREMENT:
+        return 0.0
+    rows = known[(known["core"] == core) & (known["model"] == against)]
+    rows = rows[(rows["against"] == MEASUREMENT) & rows["held_out"]]
+    return float(rows["mape_percent"].max()) if len(rows) else None
+
+
+def _otherwise(mine: pd.DataFrame) -> str:
+    """Say what there is of a model that nothing of this kind was kept aside for."""
+    if mine.empty:
+        return "not validated there"
+    best = mine.sort_values("rows", na_position="first").iloc[-1]
+    count = "" if pd.isna(best["rows"]) else f"{best['rows']:,} "
+    said = f"{best['mape_percent']:.0f} % over {count}{_plural(str(best['what']))}"
+    if not best["held_out"]:
+        return f"not validated there: {said}, some of which set its parameters"
+    return f"not validated there: {said} alone"
+
+
+def _plural(what: str) -> str:
+    return "unrolled blocks" if what == "unrolled" else what
+
+
+def describe(standings: Sequence[ModelAccuracy]) -> str:
+    """Return in a line what is known of models on a core."""
+    return ", ".join(f"{s.model} {s.described}" for s in standings)
+
+
+LEAST_PAIRS = 3  # of fewer, an order says nothing
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of a model: count of pairs, MAPE in percent, Kendall's tau (tau-b) from -1 to 1."""
+
+    count: int
+    mape: float
+    tau: float
+
+    @classmethod
+    def of(cls, predicted: Iterable[float], measured: Iterable[float]) -> Self:
+        """Compare pairs of which both are known (neither is NaN); NaN where too few are.
+
+        tau is NaN, too, where all of one side are equal: they have no order.
+        """
+        pairs = pd.DataFrame({"said": [*predicted], "real": [*measured]}, dtype=float).dropna()
+        if len(pairs) < LEAST_PAIRS:
+            return cls(len(pairs), float("nan"), float("nan"))
+        error = (pairs["said"] / pairs["real"] - 1).abs().mean()
+        return cls(len(pairs), 100 * error, pairs["said"].corr(pairs["real"], method="kendall"))
+
+
+# A difference that is smaller than this no model is asked to tell.
+LEAST_DIFFERENCE = 0.05
+# Models that nobody has held to measurements of a core must show more, and be at least two.
+UNVALIDATED = UNVALIDATED_PERCENT / 100
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What the models that count say of a variant against its baseline on one core.
+
+    ratios are speeds relative to the baseline by model; standings say how right each of them has
+    been there, aside which others answered, and why they do not count.
+    """
+
+    core: str
+    ratios: Mapping[str, float]
+    standings: Mapping[str, ModelAccuracy]
+    aside: Mapping[str, str]
+
+    @property
+    def ratio(self) -> float:
+        """Return the median of what the models that count say."""
+        return float(np.median(list(self.ratios.values())))
+
+    @property
+    def validated(self) -> bool:
+        """Say whether those that count were held to measurements of the core."""
+        return all(s.validated for s in self.standings.values())
+
+    @property
+    def contested(self) -> bool:
+        """Say whether they differ on whether there is a gain."""
+        return len({ratio > 1 + LEAST_DIFFERENCE for ratio in self.ratios.values()}) > 1
+
+    @property
+    def gain(self) -> bool:
+        """Say whether all of them show a gain that is more than they are off by.
+
+        Those that were never held to measurements must be two, and show more than UNVALIDATED.
+        """
+        if not self.validated and len(self.ratios) < 2:
+            return False
+        return all(ratio > 1 + self.doubt(model) for model, ratio in self.ratios.items())
+
+    @property
+    def loss(self) -> bool:
+        """Say whether they show a loss; it takes no proof to be careful."""
+        return not self.contested and self.ratio < 1 - LEAST_DIFFERENCE
+
+    def doubt(self, model: str) -> float:
+        """Return the difference, relative, up to which a model's figure tells nothing."""
+        error = self.standings[model].error_percent
+        return max(LEAST_DIFFERENCE, UNVALIDATED if error is None else error / 100)
+
+    @property
+    def unproven(self) -> str:
+        """Say why a gain that all of them show is not believed, or nothing."""
+        if self.contested or self.gain or self.ratio <= 1 + LEAST_DIFFERENCE:
+            return ""
+        if not self.validated and len(self.ratios) < 2:
+            return "one model alone, and not validated there"
+        most = max(self.doubt(model) for model in self.ratios)
+        return f"models may be off by {100 * most:.0f} % there"
+
+    @property
+    def described(self) -> str:
+        """Return in words which models count, which do not, and why."""
+        counted = [f"{model} ({s.described})" for model, s in self.standings.items()]
+        out = f"{self.core}: counted {', '.join(counted)}"
+        left = [f"{model} ({why})" for model, why in self.aside.items()]
+        return f"{out}; not counted {', '.join(left)}" if left else out
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The models' figures of one routine, of which opinions are made.
+
+    rows is the comparison table, known what models have been held to.
+    """
+
+    rows: pd.DataFrame
+    routine: Routine
+    sizes: Histogram | None
+    known: pd.DataFrame
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, routine: Routine, sizes: Histogram | None) -> "Panel":
+        """Return the panel for a comparison table, with what models have been held to."""
+        return cls(rows[rows["source"] != MEASURED], routine, sizes, records())
+
+    def opinion(self, variant: str, core: str) -> Opinion | None:
+        """Return what the models say that have figures of both the variant and the baseline.
+
+        Those that were right on that core count alone; where there are none, those that nobody
+        held to it; and those that were wrong there only where no other answers.
+        """
+        base, other = (self._figures(name, core) for name in (self.routine.baseline, variant))
+        both = [str(model) for model in other.index if model in base.index]
+        low = "a figure below what loads and stores take"
+        aside = dict.fromkeys(self._impossible(base, other), low)
+        for model in MODELS:
+            if {model.id, model.corrects} <= set(both) and model.corrects not in aside:
+                aside[model.corrects] = f"{model.id} answers instead"
+        answering = [model for model in both if model not in aside]
+        if not answering:
+            return None
+        notion = str(other.loc[answering[0], "notion"])
+        held = {model: accuracy_of(model, core, notion, self.known) for model in answering}
+        counted = _counted(held.values())
+        aside |= {model: s.described for model, s in held.items() if s not in counted}
+        contract = self.routine.contract
+        fixed = 0 if contract.counted else contract.dst_record
+        pairs = zip(*(_rows(figures, counted) for figures in (base, other)), strict=True)
+        ratios = {
+            s.model: call_costs.predicted_speedup(was, now, self.sizes, fixed)
+            for s, (was, now) in zip(counted, pairs, strict=True)
+        }
+        return Opinion(core, ratios, {s.model: s for s in counted}, aside)
+
+    def _figures(self, variant: str, core: str) -> pd.DataFrame:
+        """Return the models' rows of one variant on one core that cost a call of any size."""
+        return self._by_place.get((variant, core), self.rows.iloc[:0].set_index("source"))
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str], pd.DataFrame]:
+        whole = self.rows[self.rows["cycles"].notna() & self.rows["startup_cycles"].notna()]
+        parts = whole.groupby(["variant", "microarch"], sort=False)
+        return {(str(v), str(core)): part.set_index("source") for (v, core), part in parts}
+
+    def _impossible(self, *figures: pd.DataFrame) -> set[str]:
+        """Return the models of which one figure cannot be."""
+        return {
+            str(model) for rows in figures for model in rows.index[microarchs.below_bounds(rows)]
+        }
+
+
+def _counted(standings: Iterable[ModelAccuracy]) -> list[ModelAccuracy]:
+    every = list(standings)
+    validated = [s for s in every if s.validated]
+    unknown = [s for s in every if not s.wrong]
+    return validated or unknown or every
+
+
+def _rows(figures: pd.DataFrame, counted: Sequence[ModelAccuracy]) -> list[Row]:
+    """Return the row of each model that counts."""
+    of_model = figures.to_dict("index")
+    return [of_model[s.model] for s in counted]
+
+
+class Rank(IntEnum):
+    """Where a verdict on a core comes from; a lower number goes before a higher one.
+
+    MEASURED: whole calls, measured on that core. SIMULATED: whole calls by the simulator, validated
+    on loops of that core. BOUNDED: whole calls by the simulator, validated on single instructions
+    of the core alone; the error is the largest one known. MODELS: main loops, by the models that
+    have been right on that core.
+    """
+
+    MEASURED = 1
+    SIMULATED = 2
+    BOUNDED = 3
+    MODELS = 4
+
+
+WORDS = {
+    Rank.MEASURED: "measured",
+    Rank.SIMULATED: "simulated",
+    Rank.BOUNDED: "simulated",
+    Rank.MODELS: "models of the main loop",
+}

@@ -1,0 +1,454 @@
+"""Start values with which a block stays on its path and ends after n iterations."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import iced_x86 as iced
+
+from loopwright.errors import InputError
+from loopwright.measuring import block_emulated, block_path
+from loopwright.measuring.block_emulated import Emulated, Image, Outcome, Seen, Start
+from loopwright.measuring.block_path import Memory, Path, Step
+
+_STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
+_ADDS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
+_COMPARES = {iced.Mnemonic.CMP, iced.Mnemonic.TEST}
+_EQUAL, _UNEQUAL = 0x4, 0x5  # condition codes of jumps
+
+
+@dataclass(frozen=True)
+class End:
+    """A step of the path that ends the loop, by a register that counts.
+
+    The counter starts with the value that the register base has (nothing: 0), with constant and so
+    many bits of memory, and with step for each iteration. code is the loop's, in which said is what
+    was replaced, or nothing.
+    """
+
+    step_of_path: int
+    code: bytes
+    counter: str
+    step: int
+    base: str = ""
+    constant: int = 0
+    memory_bits: int = 0
+    said: str = ""
+
+    def start(self, values: Mapping[str, int], word: int) -> int:
+        """Return what the counter starts with before no iteration at all."""
+        held = word & (1 << self.memory_bits) - 1
+        return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
+
+
+def ends_of_path(path: Path) -> Iterator[End]:
+    """Yield the ways to end a loop: first those that leave its code as it is."""
+    branches = [n for n, step in enumerate(path.steps) if step.branches]
+    branches.sort(key=lambda n: n != len(path.steps) - 1)
+    setters = [(n, found) for n in branches if (found := setter(path, n)) is not None]
+    for n, at in setters:
+        yield from _own(path, n, path.steps[at])
+    for n, at in setters:
+        if found_way := _replaced(path, n, path.steps[at]):
+            yield found_way
+
+
+def setter(path: Path, branch: int) -> int | None:
+    """Return the step that sets the flags which a branch goes by."""
+    wanted = path.steps[branch].ins.rflags_read
+    if not wanted:
+        return None
+    for n in range(branch - 1, -1, -1):
+        if path.steps[n].ins.rflags_modified & wanted:
+            return n
+    return None
+
+
+@cache
+def _change(path: Path, name: str) -> int | None:
+    """Return by how much an iteration changes a register; None where that is not one constant."""
+    writers = [step for step in path.steps if name in step.written]
+    if not writers:
+        return 0
+    ins = writers[0].ins
+    if len(writers) > 1 or iced.RegisterExt.size(ins.op0_register) < 4:
+        return None
+    if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
+        return _STEPS[ins.mnemonic]
+    if ins.mnemonic in _ADDS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
+        return _ADDS[ins.mnemonic] * _signed(ins.immediate(1))
+    if ins.mnemonic == iced.Mnemonic.LEA and ins.memory_index == iced.Register.NONE:
+        same = block_path.full_name(ins.memory_base) == name
+        return _signed(ins.memory_displacement) if same else None
+    return None
+
+
+def _is_immediate(kind: int) -> bool:
+    return kind not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What a comparison compares: a register, a constant, or so many bits of memory."""
+
+    name: str = ""
+    constant: int = 0
+    bits: int = 0
+
+
+def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
+    """Yield how a loop's own comparison of what changes evenly can be met after n iterations."""
+    ins = setter.ins
+    sides = _sides(setter)
+    if sides is None:
+        return
+    changes = []
+    for side in sides:
+        change = _change(path, side.name) if side.name else 0
+        if change is None:
+            return
+        changes.append(change)
+    relative = changes[0] - changes[1]
+    if relative == 0:
+        return
+    for mine, other in ((1, 0), (0, 1)):
+        counter, against = sides[mine], sides[other]
+        if not counter.name:
+            continue
+        if changes[mine] and against.name and not changes[other]:
+            continue  # the bound is to be set, not what runs up to it
+        step = changes[other] - changes[mine]
+        if ins.mnemonic == iced.Mnemonic.TEST or ins.mnemonic in _STEPS or ins.mnemonic in _ADDS:
+            yield End(branch, path.code, counter.name, step)
+        else:
+            yield End(
+                branch, path.code, counter.name, step, against.name, against.constant, against.bits
+            )
+
+
+def _sides(setter: Step) -> tuple[_Side, _Side] | None:
+    """Return what a step compares, None where it is something else."""
+    ins = setter.ins
+    if ins.mnemonic == iced.Mnemonic.TEST:
+        if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
+            return None
+        return _Side(block_path.full_name(ins.op0_register)), _Side()
+    if ins.mnemonic in _STEPS or (ins.mnemonic in _ADDS and _is_immediate(ins.op1_kind)):
+        if ins.op0_kind != iced.OpKind.REGISTER:
+            return None
+        return _Side(block_path.full_name(ins.op0_register)), _Side()
+    if ins.mnemonic != iced.Mnemonic.CMP:
+        return None
+    sides = []
+    for n, kind in enumerate((ins.op0_kind, ins.op1_kind)):
+        if kind == iced.OpKind.REGISTER:
+            sides.append(_Side(block_path.full_name(ins.op_register(n))))
+        elif kind == iced.OpKind.MEMORY:
+            sides.append(_Side(bits=8 * iced.MemorySizeExt.size(ins.memory_size)))
+        else:
+            sides.append(_Side(constant=_signed(ins.immediate(n))))
+    return sides[0], sides[1]
+
+
+def _replaced(path: Path, branch: int, setter: Step) -> End | None:
+    """Return the loop with a count in the place of a comparison, as long and where it was."""
+    if setter.ins.mnemonic not in _COMPARES or setter.memory:
+        return None
+    step = path.steps[branch]
+    if step.ins.is_loop or step.ins.is_loopcc or step.ins.is_jcx_short:
+        return None
+    free = [name for name in block_path.counters("x86_64") if name not in path.used]
+    length = len(setter.ins)
+    name = next((one for one in free if _count(one, length)), None)
+    if name is None:
+        return None
+    code = bytearray(path.code)
+    code[setter.at : setter.end] = _count(name, length)
+    condition = _UNEQUAL if step.taken else _EQUAL
+    at = step.at + len(step.ins) - (1 if len(step.ins) == 2 else 4) - 1
+    code[at] = code[at] & 0xF0 | condition
+    decoded = next(iter(iced.Decoder(64, bytes(code[setter.at : setter.end]))))
+    shown = iced.Formatter(iced.FormatterSyntax.GAS).format(decoded)
+    jump = "jne" if step.taken else "je"
+    said = (
+        f"+{setter.at:#x} {setter.text} and +{step.at:#x} {step.text.split()[0]} are replaced by "
+        f"{' '.join(shown.split())} and {jump}"
+    )
+    return End(branch, bytes(code), name, 1, said=said)
+
+
+def _count(name: str, length: int) -> bytes:
+    """Return an instruction of so many bytes that counts down in a register, or nothing."""
+    number = block_path.number(name)
+    low = number & 7
+    wide = bytes([0x48 | number >> 3])
+    legacy = number < 8
+    shapes = {
+        2: bytes([0xFF, 0xC8 | low]) if legacy else b"",
+        3: wide + bytes([0xFF, 0xC8 | low]),
+        4: wide + bytes([0x83, 0xE8 | low, 1]),
+        5: b"\x3e" + wide + bytes([0x83, 0xE8 | low, 1]),
+        6: bytes([0x81, 0xE8 | low, 1, 0, 0, 0]) if legacy else b"",
+        7: wide + bytes([0x81, 0xE8 | low, 1, 0, 0, 0]),
+    }
+    return shapes.get(length, b"")
+
+
+_WORDS = (0, (1 << 64) - 1, 1, 2, 0x0101010101010101, 0x6161616161616161, 0xFFFFFFFF)
+_VALUES = (0, 1, 2, 8, 64, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, (1 << 64) - 1, 1 << 62)
+_ALL = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class State:
+    """What registers and memory hold at first."""
+
+    values: Mapping[str, int]
+    memory: Memory
+
+
+class Guess:
+    """Guesses for a loop; the same ones each time."""
+
+    def __init__(self, path: Path) -> None:
+        """Take a loop."""
+        self._path = path
+        self._chance = random.Random(0)
+        aligned = block_path.unaligned("x86_64", path.executed)
+        step = block_path.ALIGNED_STEP if aligned else block_path.STEP
+        self._pointers = {
+            name: block_path.ADDRESS_POINTER + block_path.number(name) * step
+            for name in block_path.EVERY_X86
+        }
+
+    def first(self) -> State:
+        """Return pointers to memory that holds pointers."""
+        return State(dict(self._pointers), Memory())
+
+    def next(self, state: State, at: int, seen: Seen, tried: int) -> State:
+        """Return a state with something changed that a step goes by, which went wrong.
+
+        tried is how many states were returned for that already: first come those which differ in
+        one thing that the step compares.
+        """
+        near = list(self._compared(state, at, seen))
+        if tried < len(near):
+            return near[tried]
+        names, loads = self._sources(at)
+        values, memory = dict(state.values), state.memory
+        for _ in range(self._chance.choice((1, 1, 2))):
+            places = [seen.reads[n] for n in loads if n in seen.reads]
+            choice = self._chance.random()
+            if places and choice < 0.5:
+                address, size = self._chance.choice(places)
+                held = memory.held(address, size)
+                value = self._chance.choice(list(self._held(at, held, seen)))
+                memory = memory.having(address, size, value)
+            elif loads and choice < 0.6:
+                memory = Memory(self._chance.choice((Memory().word, *_WORDS)), memory.changed)
+            elif names:
+                name = self._chance.choice(sorted(names))
+                several = [self._pointers[name], *_VALUES, *self._near(at, values)]
+                values[name] = self._chance.choice(several) & _ALL
+        return State(values, memory)
+
+    def _compared(self, state: State, at: int, seen: Seen) -> Iterator[State]:
+        """Yield states with one side of a comparison set by the other."""
+        by = self._setter(at)
+        if by is None:
+            return
+        steps = self._path.steps
+        places = [seen.reads[n] for n, step in enumerate(steps) if step is by and n in seen.reads]
+        for name in sorted(by.read):
+            loads = (n for n, step in enumerate(steps) if name in step.written and step.memory)
+            places += [seen.reads[n] for n in loads if n in seen.reads]
+        held = [state.memory.held(*place) for place in places]
+        others = (seen.registers.get(name, 0) for name in sorted(by.read))
+        wanted = [*self._constants(at), *others, *held]
+        wanted = [*wanted, *(one + 1 for one in wanted), *(one - 1 for one in wanted), 0, _ALL]
+        for place in places:
+            now = state.memory.held(*place)
+            bits = [change for c in self._constants(at) for change in (now | c, now & ~c)]
+            for value in dict.fromkeys([*bits, *wanted]):
+                yield State(state.values, state.memory.having(*place, value))
+        for name in sorted(by.read - {"rsp"}):
+            if not any(name in step.written for step in steps):
+                for value in dict.fromkeys(wanted):
+                    yield State({**state.values, name: value & _ALL}, state.memory)
+
+    def _held(self, at: int, held: int, seen: Seen) -> Iterator[int]:
+        """Yield values for memory that a branch may go by, which holds another."""
+        yield from (0, 1, _ALL, held + 1)
+        for constant in self._constants(at):
+            yield from (constant, constant + 1, constant - 1, held ^ constant, held | constant)
+        if (by := self._setter(at)) is not None:
+            for name in by.read:
+                if name in seen.registers:
+                    yield from (seen.registers[name], seen.registers[name] + 1)
+
+    def _near(self, at: int, values: Mapping[str, int]) -> Iterator[int]:
+        """Yield values for a register: near those of others, or near constants."""
+        others = [values[name] for name in sorted(values)]
+        yield from (self._chance.choice(others) + more for more in (0, 0, -8, -1, 1, 8))
+        for constant in self._constants(at):
+            yield from (constant, constant + 1, constant - 1, ~constant)
+
+    def _setter(self, at: int) -> Step | None:
+        by = setter(self._path, at) if self._path.steps[at].branches else None
+        return None if by is None else self._path.steps[by]
+
+    def _constants(self, at: int) -> Iterator[int]:
+        if (by := self._setter(at)) is not None:
+            for n in range(by.ins.op_count):
+                if by.ins.op_kind(n) not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY):
+                    yield by.ins.immediate(n)
+
+    def _sources(self, at: int) -> tuple[frozenset[str], frozenset[int]]:
+        """Return which registers at the start a step goes by, and which steps that read memory."""
+        steps = self._path.steps
+        names = steps[at].read
+        loads = set()
+        if (by := self._setter(at)) is not None:
+            names |= by.read
+            loads |= {n for n, step in enumerate(steps) if step is by and step.memory}
+        while True:
+            writers = [n for n, step in enumerate(steps) if step.written & names]
+            loads |= {n for n in writers if steps[n].memory}
+            more = frozenset().union(*(steps[n].read for n in writers)) - names
+            if not more:
+                return names - {"rsp"}, frozenset(loads)
+            names |= more
+
+
+MOST_ITERATIONS = 4096  # that are measured
+_TRIES = 160  # of one way to end it
+_FEW = 24  # iterations of a try
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A loop that runs as it is to: its image, what it starts with, and what was replaced."""
+
+    path: Path
+    image: Image
+    start: Start
+    said: str
+
+    def lines(self) -> list[str]:
+        """Return what a job says of registers and memory."""
+        values = {
+            n: v for n, v in self.start.values.items() if n not in ("rsp", self.start.counter)
+        }
+        return [
+            f"counter {self.start.counter} {self.start.base} {self.start.step % (1 << 64)}",
+            *(f"set {name} {value}" for name, value in values.items()),
+            *self.start.memory.lines(),
+        ]
+
+    def left(self, step: int) -> str:
+        """Say which exit was taken."""
+        return f"exit at +{self.path.steps[step].at:#x} taken"
+
+
+def find_start(path: Path) -> Settled:
+    """Return how to run a loop; InputError with the reason where no way was found.
+
+    Every try is made in an emulated core; which of them are made is the same each time.
+    """
+    found = _found(path)
+    if isinstance(found, str):
+        raise InputError(found)
+    return found
+
+
+@cache
+def _found(path: Path) -> Settled | str:
+    reasons = []
+    for end in ends_of_path(path):
+        try:
+            made = block_emulated.of_path(path, end.code, end.step_of_path)
+        except InputError as error:
+            reasons.append(str(error))
+            continue
+        search = _Search(path, end, made)
+        if start := search.run():
+            return Settled(path, made, start, end.said)
+        reasons.append(search.reason)
+    return reasons[0] if reasons else "nothing in it can count its iterations"
+
+
+class _Search:
+    """Tries from one way to end a loop."""
+
+    def __init__(self, path: Path, end: End, made: Image) -> None:
+        self._path, self._end, self._made = path, end, made
+        self._guess = Guess(path)
+        self.reason = ""
+
+    def run(self) -> Start | None:
+        """Return a start that holds for as many iterations as are measured."""
+        state = kept = self._guess.first()
+        best = (-1, -1)
+        tried = 0
+        for _ in range(_TRIES):
+            start = self._start(state)
+            found = self._outcome(start)
+            if found is None:
+                return start
+            if found.unknown:
+                self.reason = self._said(found)
+                return None
+            if (reached := (found.iterations, max(found.left, found.faulted))) > best:
+                best, kept, failed, tried = reached, state, found, 0
+                self.reason = self._said(found)
+                seen = self._look(self._start(kept), found)
+            at = failed.faulted if failed.faulted >= 0 else failed.left
+            state = self._guess.next(kept, at, seen, tried)
+            tried += 1
+        return None
+
+    def _start(self, state: State) -> Start:
+        end = self._end
+        base = end.start(state.values, state.memory.word)
+        return Start(state.values, state.memory, end.counter, base, end.step)
+
+    def _core(self, start: Start) -> Emulated:
+        return Emulated(self._path, self._made, self._end.step_of_path, start.memory)
+
+    def _outcome(self, start: Start) -> Outcome | None:
+        """Return how a start fails, None where it holds."""
+        core = self._core(start)
+        begun = []
+        for iterations in (_FEW, 2 * _FEW, MOST_ITERATIONS, _FEW):
+            found = core.run(start, iterations)
+            if not found.ended:
+                return found
+            begun.append(found.iterations)
+            if begun[-1] - begun[0] != iterations - _FEW:
+                return Outcome(found.iterations, left=self._end.step_of_path)
+        return None
+
+    def _look(self, start: Start, found: Outcome) -> Seen:
+        """Return what the first of the tries read, where it is that which failed."""
+        if found.iterations > 2 * _FEW:
+            return Seen({}, {})
+        return self._core(start).look(start, _FEW)
+
+    def _said(self, found: Outcome) -> str:
+        if found.unknown:
+            return (
+                "the emulator that counts its iterations lacks an instruction of it (AVX, for one)"
+            )
+        if found.faulted >= 0:
+            step = self._path.steps[found.faulted]
+            return f"an access that cannot be, at +{step.at:#x}: {step.text}"
+        step = self._path.steps[found.left]
+        if found.left == self._end.step_of_path:
+            return f"what ends it cannot be set: +{step.at:#x} {step.text}"
+        kind = "exit" if self._path.index_of(step.other) < 0 else "branch off its path"
+        return f"{kind} at +{step.at:#x} taken"

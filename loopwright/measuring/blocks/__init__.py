@@ -1,1 +1,0 @@
-"""Measure blocks of code that nobody vouches for."""
