@@ -10,17 +10,28 @@ import subprocess
 import sys
 import termios
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
+import pandas as pd
 import pytest
 from click.shell_completion import BashComplete
+from made_up import RECORDS, held_to, predictions, study
 
 import loopwright as lw
-from loopwright import toolchain
-from loopwright.cli import cli
+from loopwright import reporting, toolchain
+from loopwright.calibrating import calibrate
+from loopwright.cli import cli, run
 from loopwright.cli.views import predicted, table
+from loopwright.judging import model_accuracy, recommend
+from loopwright.judging.study import comparison
 from loopwright.machine import hosts
+from loopwright.measuring import measure_blocks, readings, rounds
+from loopwright.portable import kit
 from loopwright.rows import Rows
+from loopwright.store import importing, results
+from loopwright.tree import baseline as tree_baseline
+from loopwright.tree.patch import verb as patch
 
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 TABLE = ("predict", "x86_64/clear_user")
@@ -93,6 +104,10 @@ def shown(width: int, *arguments: str) -> str:
 def loop(tmp_path_factory):
     path = tmp_path_factory.mktemp("terminal") / "loop.s"
     path.write_text(LOOP)
+    routine = path.with_name("routine.s")
+    routine.write_text(f".globl sum\n.type sum, @function\nsum:\n{LOOP}\tret\n")
+    gcc = toolchain.find("x86_64").gcc
+    subprocess.run([gcc, "-c", routine, "-o", path.with_suffix(".o")], check=True)
     return str(path)
 
 
@@ -166,17 +181,187 @@ ANSWERS = {
     "doctor": (("doctor",), ("part", "state", "detail")),
     "check": (("check", "x86_64/put_event/masked"), ("passed",)),
     "compare": (("compare", "x86_64/put_event", "--no-measure"), ("pipeline",)),
+    "trace of a loop": (("trace", "LOOP"), ("text", "rdi+0, 8 B", "rsi+8, 8 B")),
+    "kmod": (("kmod", "source", "x86_64/put_event/masked", "-o", "kmod"), ("variant", "next")),
+    "scan": (("scan", "OBJECT", "--microarch", "zen2"), ("sum", "cycles", "best")),
 }
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+def rendered(capsys, monkeypatch, width, *arguments):
+    """Return what a verb shows in this process, as a terminal of so many columns has it."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run(list(arguments)) == 0, arguments
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().out)
+    assert max(map(len, text.splitlines())) <= width, text
+    return text
+
+
 @pytest.mark.parametrize("what", ANSWERS)
-def test_each_verb_shows_its_answer(what, width, loop):
+def test_each_verb_shows_its_answer_at_any_width(what, loop, capsys, monkeypatch, tmp_path):
     arguments, heads = ANSWERS[what]
-    given = [x for a in arguments for x in (("--asm", loop) if a == "LOOP" else (a,))]
-    text = shown(width, *given)
-    for head in heads:
-        assert head in text, text
+    stands_for = {"LOOP": ("--asm", loop), "OBJECT": (f"{Path(loop).with_suffix('.o')}",)}
+    given = [x for a in arguments for x in stands_for.get(a, (a,))]
+    monkeypatch.chdir(tmp_path)
+    for width in WIDTHS:
+        text = rendered(capsys, monkeypatch, width, *given)
+        for head in heads:
+            assert head in text, text
+
+
+# What would take long to find, or needs another machine, is made up with the columns it has.
+LONG = "processes differ: " + ", ".join(["1.02"] * 30) + " cycles"
+MACHINE = {"clock": "tsc-calibrated", "machine": "AMD EPYC (guest)", "microarch": "zen4"}
+
+
+def frame(columns, *rows):
+    return pd.DataFrame([dict.fromkeys(columns, "") | row for row in rows], columns=list(columns))
+
+
+def self_test_rows():
+    row = {"loop": "imul chain", "cycles": 3.01, "known": 3.0, "held": True, "basis": "documented"}
+    return frame(rounds.SELF_TEST_COLUMNS, row | MACHINE, row | MACHINE | {"held": True})
+
+
+def loop_rows():
+    row = {"id": "dot_product_of_floats", "offset": 16, "cycles": 1.02, "uncertainty": 0.01}
+    return frame(
+        measure_blocks.TURN_COLUMNS, row | MACHINE | {"status": "ok", "reason": LONG, "note": LONG}
+    )
+
+
+def compared_rows():
+    row = {"id": "dot_product_of_floats", "microarch": "zen2", "offset": 16, "predicted": 1.0}
+    row |= {"bottleneck": LONG, "measured": None, "uncertainty": None, "error_percent": None}
+    here = row | MACHINE | {"measured": 1.02, "uncertainty": 0.01, "error_percent": -2.0}
+    return frame(measure_blocks.COMPARED_COLUMNS, row, here | {"error": LONG})
+
+
+def measured_rows():
+    row = {"kernel": "x86_64/csum", "variant": "adc4", "unit": "cycles/call", "size_bytes": 64}
+    row |= {"dst_align": 0, "src_align": 0, "cache": "hot", "cycles": 21.5, "uncertainty": 0.2}
+    row |= {"status": "ok", "note": LONG, "self_test": LONG, "ratio": None, "verdict": "baseline"}
+    refused = {"status": "refused", "reason": LONG, "cycles": None, "uncertainty": None}
+    return frame(readings.RESULT_COLUMNS, row | MACHINE, row | MACHINE | refused)
+
+
+def results_rows():
+    row = {"started": "2026-11-24T14:45:59Z", "kernel": "x86_64/csum", "variant": "adc4"}
+    row |= {"points": 14, "records": 90, "refused": 0, "processes": 3, "code": "ab" * 20}
+    return frame(results.COLUMNS, row | MACHINE)
+
+
+def imported_rows():
+    row = {"file": "results-of-a-machine.jsonl", "new": 90, "there": 0, "refused": 3, "missing": 0}
+    return frame(importing.COLUMNS, row | MACHINE | {"damaged": False, "note": f"{LONG}; {LONG}"})
+
+
+def kit_rows():
+    row = {"file": "kit.tar.gz", "bytes": 1026024, "kit": "44d89846" * 8, "variants": 32}
+    return frame(kit.COLUMNS, row | {"points": 1170, "trials": 0})
+
+
+def patch_rows():
+    named = "0001-x86-uaccess-Clear-user-memory-in-one-loop.patch"
+    row = {"kernel": "x86_64/csum", "variant": "adc4", "status": "written", "files": [named]}
+    return frame(patch.COLUMNS, row | {"notes": [LONG], "checks": []})
+
+
+def calibrated_rows():
+    row = {"figure": "dispatch width", "value": "6", "uncertainty": "", "note": LONG}
+    return frame(calibrate.COLUMNS, row, row | {"figure": "loads a cycle", "value": "2"})
+
+
+def judgement(*_, **__):
+    return recommend.conclude(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0})), None)
+
+
+def reported(*_, **__):
+    return [SimpleNamespace(recommendation=judgement().rows)]
+
+
+def of_tree(*_, **__):
+    rows = comparison(study(predictions({"movsq_aligned": 2.0, "loop32": 4.0})))
+    checks = pd.DataFrame({"variant": ["tree:6.12"], "passed": [True], "failure": [""]})
+    return SimpleNamespace(rows=rows, notes=[], checks=checks)
+
+
+MADE_UP = {
+    "self-test": (rounds, "self_test", self_test_rows, ("self-test",), ("cycles", "known", "yes")),
+    "measure a loop": (
+        lw,
+        "measure_blocks",
+        loop_rows,
+        ("measure", "--hex", "90"),
+        ("1.02", "0.01"),
+    ),
+    "compare a loop": (
+        lw,
+        "compare_loops",
+        compared_rows,
+        ("compare", "--hex", "90"),
+        ("predicted", "measured", "1.02", "-2.0 %"),
+    ),
+    "measure": (lw, "measure", measured_rows, ("measure", "x86_64/csum"), ("21.5", "refused")),
+    "results": (lw, "results", results_rows, ("results",), ("machine", "adc4", "points")),
+    "import": (lw, "import_results", imported_rows, ("import", __file__), ("90 new", "3 refused")),
+    "kit": (lw, "kit", kit_rows, ("kit",), ("kit.tar.gz", "1026024", "1170")),
+    "patch": (
+        lw,
+        "patch",
+        patch_rows,
+        ("patch", "x86_64/csum/adc4", "--tree", "t", "-o", "o"),
+        ("0001-x86-uaccess",),
+    ),
+    "calibrate": (
+        calibrate,
+        "calibrate",
+        calibrated_rows,
+        ("calibrate", "-o", "cores"),
+        ("dispatch width", "6"),
+    ),
+    "recommend": (
+        recommend,
+        "concluded",
+        judgement,
+        ("recommend", "x86_64/copy_user"),
+        ("answer", "winner", "loop32"),
+    ),
+    "report": (
+        reporting,
+        "report",
+        reported,
+        ("report", "x86_64/copy_user", "-o", "out"),
+        ("x86_64/copy_user copy_user", "loop32"),
+    ),
+    "baseline": (
+        tree_baseline,
+        "run",
+        of_tree,
+        ("baseline", "x86_64/copy_user", "--tree", "t"),
+        ("movsq_aligned", "llvm-mca"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MADE_UP)
+def test_each_verb_that_takes_long_shows_its_answer_at_any_width(what, capsys, monkeypatch):
+    module, name, made, arguments, heads = MADE_UP[what]
+    monkeypatch.setattr(model_accuracy, "records", lambda: held_to(RECORDS))
+    found = made()
+    monkeypatch.setattr(module, name, lambda *_, **__: found)
+    for width in WIDTHS:
+        text = rendered(capsys, monkeypatch, width, *arguments)
+        for head in heads:
+            assert head in text, text
+
+
+def test_help_names_each_verb_in_a_line_of_80_columns(capsys, monkeypatch):
+    text = rendered(capsys, monkeypatch, 80, "--help")
+    for verb in cli.commands:
+        [line] = [line for line in text.splitlines() if line.startswith(f"  {verb} ")]
+        assert line.endswith("."), line
+        assert not line.endswith("..."), line
 
 
 def test_a_terminal_has_colour_unless_it_is_not_wanted():

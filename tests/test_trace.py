@@ -207,10 +207,14 @@ def test_hex_that_is_no_loop_is_passed_through_once_an_iteration():
         ({"asm": ADD, "hex": "90"}, "give one of"),
         ({"asm": ADD, "size": 8}, "are for KERNEL/VARIANT"),
         ({"asm": ADD, "iterations": 0}, "give 1 to"),
+        ({"asm": ADD, "offset": 64}, "0..63"),
+        ({"hex": "90", "isa": "z80"}, "unknown ISA"),
+        ({"spec": "x86_64/csum/adc4", "size": 8, "microarch": "tsv110"}, "does not run"),
         ({"spec": "x86_64/clear_user/plain"}, "--size"),
         ({"spec": "x86_64/clear_user/plain", "size": 8, "iterations": 2}, "are for --asm"),
         ({"asm": "1: vmovups (%rdi), %ymm0\n jmp 1b\n"}, "AVX"),
         ({"asm": "1: call *%rax\n jmp 1b\n"}, "leaves the loop"),
+        ({"asm": "1: call other\n jmp 1b\n"}, "leaves the loop"),
     ],
 )
 def test_what_cannot_be_traced_is_one_line(asked, said):

@@ -7,7 +7,7 @@ import click
 import loopwright as lw
 from loopwright.cli import options, output
 from loopwright.cli.views import table
-from loopwright.errors import LISTED, unknown
+from loopwright.errors import LISTED, InputError, unknown
 from loopwright.rows import Rows
 
 
@@ -146,6 +146,8 @@ def tune(
     from loopwright.machine.tune import restore as put_back
     from loopwright.machine.tune import run
 
+    if restore and command:
+        raise InputError("--restore runs no command: leave it or COMMAND out")
     if restore:
         for line in put_back():
             print(line)

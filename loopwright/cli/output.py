@@ -34,9 +34,14 @@ def formats(function: F) -> F:
 
 
 def emit(
-    found: "Rows | pd.DataFrame", *, as_json: bool, as_csv: bool, hide: tuple[str, ...] = ()
+    found: "Rows | pd.DataFrame",
+    *,
+    as_json: bool,
+    as_csv: bool,
+    hide: tuple[str, ...] = (),
+    spare: tuple[str, ...] = (),
 ) -> None:
-    """Print rows. hide names columns that only the table leaves out."""
+    """Print rows. The table leaves out columns in hide, and in a narrow window those in spare."""
     rows = found if isinstance(found, Rows) else Rows.of_frame(found)
     if as_json:
         print(json.dumps(rows.records(), indent=1))
@@ -45,7 +50,7 @@ def emit(
         writer.writerow(rows.columns)
         writer.writerows(rows.values)
     else:
-        table.show(rows, hide)
+        table.show(rows, hide, spare)
 
 
 def describe(found: "pd.DataFrame") -> None:

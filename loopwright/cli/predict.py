@@ -7,6 +7,8 @@ import click
 from loopwright.cli import options, output
 from loopwright.errors import InputError
 
+_SIMULATOR = "pipeline"
+
 
 @click.command()
 @options.spec("[KERNEL[/VARIANT]|all|-]", required=False)
@@ -113,6 +115,9 @@ def predict(
         raise InputError("--timeline, --ports and --sources are predicted here: leave --dask out")
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
+    models = (asked["model"] or "all").split(",")
+    if settings and "all" not in models and _SIMULATOR not in models:
+        raise InputError(f"--set is of the simulator: ask model {_SIMULATOR}, too")
     asked |= {"parameters": options.parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))

@@ -77,10 +77,10 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     for row in rows.to_dict("records"):
         where = row["microarch"] or "no core.toml describes it"
         clock = f", {row['clock']}" if row["clock"] else ""
-        print(f"{row['file']}: {row['machine']} ({where}{clock})")
-        print(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")
+        table.say(f"{row['file']}: {row['machine']} ({where}{clock})")
+        table.say(f"  {row['new']} new, {row['there']} already there, {row['refused']} refused")
         for note in filter(None, str(row["note"]).split("; ")):
-            print(f"  {note}")
+            table.say(f"  {note}")
     return int(rows["damaged"].any())
 
 
@@ -115,7 +115,11 @@ def results(
         if not (as_json or as_csv):
             rows = rows.assign(started=rows["started"].map(_to_the_minute))
         output.emit(
-            rows, as_json=as_json, as_csv=as_csv, hide=("protocol", "fingerprint", "run", "origin")
+            rows,
+            as_json=as_json,
+            as_csv=as_csv,
+            hide=("protocol", "fingerprint", "run", "origin", "code"),
+            spare=("processes", "records", "kernel", "clock"),
         )
 
 

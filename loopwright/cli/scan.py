@@ -1,6 +1,7 @@
 """The verb scan."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loopwright.cli import options, output, scan_page
+from loopwright.cli.views import table
 from loopwright.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ _SHOWN = 20  # rows of the table where --top is left out
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 @click.argument("file_b", type=click.Path(path_type=Path), metavar="[FILE_B]", required=False)
-@options.microarch("Cores to predict for; the targets of the code's ISA where left out.")
+@options.microarch(
+    "Cores to predict for, host for this machine's; where left out the targets of the code's ISA "
+    "and this machine's."
+)
 @click.option(
     "--symbols",
     type=click.Path(path_type=Path),
@@ -182,8 +187,7 @@ def scan(
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
         view.show(found.rows(rows))
-    said = sys.stderr if as_json or as_csv else sys.stdout
-    print(*found.summary(), sep="\n", file=said)
+    _say(found.summary(), as_rows=as_json or as_csv)
     if html is not None:
         scan_page.write(html, found, asked)
     return 0
@@ -236,8 +240,7 @@ def _compare(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
         view.show(rows)
-    said = sys.stderr if as_json or as_csv else sys.stdout
-    print(*between.summary(), sep="\n", file=said)
+    _say(between.summary(), as_rows=as_json or as_csv)
     if html is not None:
         scan_page.write(html, between, a, Path(b.file))
     slower = between.slower(percent) if percent is not None else []
@@ -280,9 +283,17 @@ def _measured(found: "Scan", count: int, *, as_json: bool, as_csv: bool) -> int:
     with output.progress("measuring") as step:
         rows = suspects.suspects(found, count, progress=step)
     output.emit(rows, as_json=as_json, as_csv=as_csv)
-    said = sys.stderr if as_json or as_csv else sys.stdout
-    print(*suspects.summary(rows), sep="\n", file=said)
+    _say(suspects.summary(rows), as_rows=as_json or as_csv)
     return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
+
+
+def _say(lines: Iterable[str], *, as_rows: bool) -> None:
+    """Print a summary below a table, or on stderr beside rows for a program."""
+    for line in lines:
+        if as_rows:
+            print(line, file=sys.stderr)
+        else:
+            table.say(line)
 
 
 def _top(text: str | None, otherwise: int | None) -> int | None:

@@ -16,6 +16,7 @@ from loopwright.machine.recognise import Recognition, recognise
 from loopwright.microarchs import Microarch
 
 HOST = "host"  # stands for this machine's core in a list of cores
+TARGETS = "targets"  # stands for the targets alone, which are the same on every machine
 PMU = "perf-rdpmc"  # the clock that counts core cycles
 
 
@@ -54,9 +55,11 @@ def marked(core: str) -> str:
 def cores(spec: str | None, isa: str | None = None) -> list[Microarch]:
     """Resolve "ID[,ID]", "all" or None to cores of the given ISA; "host" is this machine's core.
 
-    None are the targets and this machine's core. InputError where a named core is unknown or of
-    another ISA, and for host where no core.toml describes this machine.
+    "targets" are the targets alone, None the targets and this machine's core. InputError where a
+    named core is unknown or of another ISA, and for host where no core.toml describes this machine.
     """
+    if spec == TARGETS:
+        return microarchs.select(None, isa)
     own = microarch()
     if spec is None:
         chosen = microarchs.select(None, isa)

@@ -10,6 +10,7 @@ from pathlib import Path
 from loopwright import cluster
 from loopwright.cluster import connected
 from loopwright.errors import InputError
+from loopwright.machine import hosts
 from loopwright.rows import Rows
 from loopwright.scanning import folders, rank, tables
 from loopwright.scanning.costs import Progress
@@ -48,18 +49,18 @@ def scan_folder(
 ) -> Scanned:
     """Scan every file with code below a folder into out, a CSV or Parquet file, as they are done.
 
-    Rows are those of scan of each file, asked with the same microarch and features, with its path
-    in the folder before them (binary), in the order of paths whoever is done first. A file that
-    cannot be scanned has no rows, and one with the content of another is not scanned again. With
-    dask, HOST:PORT or "local", workers scan; the folder has to be theirs by the same name. progress
-    is called with files done and all of them. InputError where the folder holds no code or out
-    cannot be written.
+    Rows are those of scan of each file, with its path in the folder before them (binary), in the
+    order of paths whoever is done first; microarch left out are the targets, which are the same on
+    every worker. A file that cannot be scanned has no rows, and one with the content of another is
+    not scanned again. With dask, HOST:PORT or "local", workers scan; the folder has to be theirs by
+    the same name. progress is called with files done and all of them. InputError where the folder
+    holds no code or out cannot be written.
     """
-    scan = partial(_scan, microarch, features)
+    scan = partial(_scan, microarch or hosts.TARGETS, features)
     return gather(Path(folder), Path(out), scan, COLUMNS, dask, progress)
 
 
-def _scan(microarch: str | None, features: str | None, path: Path) -> Rows:
+def _scan(microarch: str, features: str | None, path: Path) -> Rows:
     return answer(Question(path, microarch=microarch, features=features))
 
 

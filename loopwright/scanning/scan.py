@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from loopwright import microarchs
 from loopwright.errors import InputError
+from loopwright.machine import hosts
 from loopwright.rows import Rows, as_frame
 from loopwright.scanning import images, mend_text, mends, rank, starts
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, cost
@@ -161,7 +161,7 @@ def scanned(asked: Question) -> Scan:
     chosen = _features(asked.features)
     symbols = Path(asked.symbols) if asked.symbols is not None else None
     image = images.read(Path(asked.file), symbols, chosen)
-    cores = microarchs.select(asked.microarch, image.isa)
+    cores = hosts.cores(asked.microarch, image.isa)
     found = find(image)
     weights = read(Path(asked.profile), image, found.loops) if asked.profile is not None else None
     return Scan(image, found, cost(found.loops, cores, asked.progress), weights, asked.hurt)
@@ -174,10 +174,11 @@ def answer(asked: Question) -> Rows:
     a shared library or a program, also packed; symbols a System.map or what /proc/kallsyms shows,
     for its names. features, "erms,smap", have those alternatives of a kernel applied that it would
     patch into its text on a CPU with just these; left out, text is as it was linked. microarch is
-    "ID[,ID]" or "all"; left out, the targets of the code's ISA. profile is what perf script, perf
-    report --sort symbol,srcline or bpftrace print of this build, or a perf.data: rows are then
-    ranked by the share of all cycles that the best offset would save. top is how many rows; left
-    out, all. hurt puts loops that their offset hurts first, else the order is by lost cycles alone.
+    "ID[,ID]" or "all", with "host" for this machine's core; left out, the targets of the code's ISA
+    and this machine's core. profile is what perf script, perf report --sort symbol,srcline or
+    bpftrace print of this build, or a perf.data: rows are then ranked by the share of all cycles
+    that the best offset would save. top is how many rows; left out, all. hurt puts loops that their
+    offset hurts first, else the order is by lost cycles alone.
 
     Returns a row for each loop and core, those first that lose most cycles an iteration: file (in
     an archive), section, address, function, into (bytes behind its start), line, offset (bytes mod

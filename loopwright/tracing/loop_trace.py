@@ -27,6 +27,7 @@ _ADDRESSING = {
     "x86_64": re.compile(r"\(%(?P<base>\w+)"),
     "arm64": re.compile(r"\[(?P<base>[xw]\d+|sp)"),
 }
+_BRANCHES = (Flow.BRANCH, Flow.JUMP)
 _STRINGS = ("rsi", "rdi")  # which string instructions address without naming them
 
 
@@ -83,7 +84,7 @@ class _Loop:
         n = 0
         while n < len(body):
             ins = body[n]
-            if ins.flow is not Flow.NEXT and ins.target is None:
+            if ins.flow is not Flow.NEXT and (ins.target is None or ins.flow not in _BRANCHES):
                 raise self._left(ins)
             repeats = self._execute(ins)
             n += 1
@@ -126,7 +127,7 @@ class _Loop:
     def _inside(self, ins: Instruction, within: Container[int]) -> int:
         """Return where a branch goes: the other way where it would leave."""
         ways = [way for way in (self._at, ins.target, ins.end) if way is not None and way in within]
-        if ins.flow not in (Flow.BRANCH, Flow.JUMP) or not ways:
+        if not ways:
             raise self._left(ins)
         return ways[0]
 

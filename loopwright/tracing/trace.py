@@ -9,7 +9,7 @@ from loopwright.code import assemble, instructions, objects, snippet
 from loopwright.code.instructions import Flow
 from loopwright.code.loops import Placement
 from loopwright.code.objects import Piece, moved
-from loopwright.errors import InputError
+from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
 from loopwright.microarchs import alternatives_left
 from loopwright.rows import Rows, as_frame
@@ -83,6 +83,8 @@ def answer_trace(asked: TraceQuestion) -> Rows:
         raise InputError(
             "give one of KERNEL/VARIANT, --asm FILE, --obj FILE[:SYMBOL] and --hex HEX"
         )
+    if asked.offset is not None and asked.offset not in range(64):
+        raise InputError(f"offset {asked.offset} is not in 0..63; give a number of bytes mod 64")
     return _call(asked.spec, asked) if asked.spec is not None else _loops(asked)
 
 
@@ -97,6 +99,7 @@ def _call(spec: str, asked: TraceQuestion) -> Rows:
         names = ", ".join(v.name for v in variants)
         raise InputError(f"{spec} has several variants; name one of them: {names}")
     [variant] = variants
+    _same_isa(spec, kernel.isa, asked.microarch)
     call = Call(asked.size, *asked.align, dict([asked.fault]) if asked.fault else None)
     found = of_variant(variant, call, asked.microarch, asked.offset)
     values = [
@@ -110,6 +113,8 @@ def _loops(asked: TraceQuestion) -> Rows:
     """Return the rows of some iterations of each loop of a text, an object or machine code."""
     if asked.size is not None or asked.fault is not None or asked.align != (0, 0):
         raise InputError("--size, --align and --fault are for KERNEL/VARIANT")
+    if asked.isa not in (None, *snippet.ISAS):
+        raise unknown("ISA", str(asked.isa), snippet.ISAS)
     isa = microarchs.load(asked.microarch).isa if asked.microarch else asked.isa
     if asked.asm is not None:
         found = snippet.pieces(asked.asm, isa)
@@ -120,6 +125,7 @@ def _loops(asked: TraceQuestion) -> Rows:
     iterations = _ITERATIONS if asked.iterations is None else asked.iterations
     values = []
     for piece in found:
+        _same_isa(piece.id, piece.isa, asked.microarch)
         traced = loop_trace.run(piece, iterations, asked.offset)
         for iteration, steps in enumerate(traced.iterations):
             values += [
@@ -127,6 +133,12 @@ def _loops(asked: TraceQuestion) -> Rows:
                 for n, step in enumerate(steps)
             ]
     return Rows(COLUMNS_OF_LOOPS, values, _TYPES)
+
+
+def _same_isa(of: str, isa: str, microarch: str | None) -> None:
+    """Refuse code of another ISA than a core's."""
+    if microarch and microarchs.load(microarch).isa != isa:
+        raise InputError(f"{of} is {isa} code, which {microarch} does not run")
 
 
 def _of_hex(given: str | bytes, isa: str) -> Piece:

@@ -1,6 +1,7 @@
 """Show what became of loops between two builds as a table."""
 
 from loopwright.cli.views import table
+from loopwright.machine import hosts
 from loopwright.rows import Rows
 
 _SHOWN = ("file", "function", "line", "change", "microarch", "offset_a", "cycles_a", "offset_b")
@@ -11,6 +12,7 @@ def show(rows: Rows) -> None:
     records = [
         {
             **{name: row[name] for name in _SHOWN},
+            "microarch": hosts.marked(row["microarch"]),
             "cycles_b": row["cycles_b"],
             "slower": None if row["percent"] is None else f"{row['percent']:+.0f} %",
             "best": row["best_a"] if row["best_b"] is None else row["best_b"],
@@ -19,5 +21,5 @@ def show(rows: Rows) -> None:
         for row in rows.records()
     ]
     if records:
-        table.draw(Rows.of(records))
+        table.draw(Rows.of(records), ("best", "line", "offset_a", "offset_b"))
         print()

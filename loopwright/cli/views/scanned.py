@@ -1,11 +1,11 @@
 """Show what a scan found as a table."""
 
 from loopwright.cli.views import table
+from loopwright.machine import hosts
 from loopwright.rows import Rows
 
 _SHOWN = ("file", "function", "line", "offset", "microarch", "cycles", "best", "worst", "lost")
-
-
+_SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
 _AT_LENGTH = 3  # rows of which the fix is said at length
 
 
@@ -19,6 +19,7 @@ def show(rows: Rows) -> None:
             "address": row["address"],
             **{name: row[name] for name in _SHOWN},
             "function": _where(row["function"], row["into"]),
+            "microarch": hosts.marked(row["microarch"]),
             "times": None if row["times"] is None else f"{row['times']:.2f}",
             "share %": row["share"],
             "saved %": row["saved"],
@@ -31,7 +32,7 @@ def show(rows: Rows) -> None:
         for row in rows.records()
     ]
     if records:
-        table.draw(Rows.of(records))
+        table.draw(Rows.of(records), _SPARE if all(r["function"] for r in records) else _SPARE[:-1])
         print()
     said = dict.fromkeys(
         (row["address"], _where(row["function"], row["into"]), row["how"])
@@ -39,7 +40,7 @@ def show(rows: Rows) -> None:
         if row["how"]
     )
     for address, where, how in list(said)[:_AT_LENGTH]:
-        print(f"{where or address}: {how}\n")
+        table.say(f"{where or address}: {how}\n")
 
 
 def _where(function: str, into: int) -> str:

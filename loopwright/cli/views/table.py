@@ -41,11 +41,12 @@ def console() -> "Console":
     return Console(highlight=False, width=_UNBROKEN)
 
 
-def draw(rows: Rows) -> None:
+def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
     """Print rows as a table, without the columns that say nothing.
 
-    In a window that it does not fit, columns that only say of what it is stand above it where all
-    rows agree, and the rest is broken; where even that does not fit, each row is a paragraph.
+    In a window that it does not fit, spare columns are left out in their order, and named below.
+    Where that is not enough, columns that only say of what it is stand above it where all rows
+    agree, and the rest is broken; where even that does not fit, each row is a paragraph.
     """
     shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
     head, *body = _lines(shown)
@@ -53,11 +54,21 @@ def draw(rows: Rows) -> None:
         sys.stdout.writelines(f"{line}\n" for line in (head, *body))
         return
     where = console()
+    left_out = []
+    for column in spare:
+        if max(map(len, (head, *body))) <= where.width:
+            break
+        if column in shown.columns:
+            left_out.append(column)
+            shown = shown.only(c for c in shown.columns if c != column)
+            head, *body = _lines(shown)
     if max(map(len, (head, *body))) > where.width:
         _broken(shown, where)
-        return
-    where.print(head, style="bold", markup=False)
-    sys.stdout.writelines(f"{line}\n" for line in body)
+    else:
+        where.print(head, style="bold", markup=False)
+        sys.stdout.writelines(f"{line}\n" for line in body)
+    if left_out:
+        say(f"left out in a window of {where.width} columns: {', '.join(left_out)}", "dim")
 
 
 def on_terminal() -> bool:
@@ -71,9 +82,9 @@ def say(text: str, style: str | None = None) -> None:
     console().print(text, style=style, markup=False, highlight=False)
 
 
-def show(rows: Rows, hide: tuple[str, ...] = ()) -> None:
+def show(rows: Rows, hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()) -> None:
     """Print rows as a table without the columns named by hide, and below it each note once."""
-    draw(rows.only(c for c in rows.columns if c not in (*hide, "note")))
+    draw(rows.only(c for c in rows.columns if c not in (*hide, "note")), spare)
     notes = rows.column("note") if "note" in rows.columns else []
     for note in dict.fromkeys(n for n in notes if not blank(n)):
         say(f"note: {note}")
