@@ -133,7 +133,8 @@ def test_microcode_is_learned(skylake, monkeypatch):
     sent = {name for name, row in rows.items() if row["ms"] != "0"}
     assert len(sent) > 20
     assert sent <= {name for name, row in true.items() if row["ms"] != "0"}
-    names = [name for name in sorted(sent) if "m" not in name.partition(" ")[2]][::4]
+    plain = [name for name in sorted(sent) if "m" not in name.partition(" ")[2]]
+    names = [name for name in plain if name in FORMS][::4]  # no kernel has high bytes
     assert names
     kernels = [mixture([(FORMS[name], 2), (FORMS["paddd x,x"], 4)]) for name in names]
     assert fmean(errors(folder, "skylake", monkeypatch, kernels)) < 0.1

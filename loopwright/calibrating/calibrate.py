@@ -6,16 +6,17 @@ Learn a core from timing alone, and write it as one that the simulator takes.
 """
 
 import re
+import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from loopwright import files
-from loopwright.calibrating import core_files, passes, port_classes
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating import core_files, passes, port_classes, self_check
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
-from loopwright.microbench import kits, latency, throughput
+from loopwright.microbench import form_usage, kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.host import Host
 from loopwright.microbench.kept_answers import Recorded, Replay
@@ -26,7 +27,7 @@ from loopwright.microbench.simulated import Simulated
 _SHARE, _CYCLES = 0.05, 0.1  # what differs by less than either is the same
 
 
-def differences(learned: Learned, forms: Sequence[Form], core: str) -> pd.DataFrame:
+def differences(learned: CoreModel, forms: Sequence[Form], core: str) -> pd.DataFrame:
     """Return a row for each throughput and latency that differs from the core's."""
     table = Laboratory(Simulated(core, noise=0.0))
     measured = [form for form in forms if not learned.throughputs[form.name].refused]
@@ -51,6 +52,8 @@ def differences(learned: Learned, forms: Sequence[Form], core: str) -> pd.DataFr
 
 COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
+_ANSWERS = 20  # of each form, all passes: 13 on quiet cores, 26 on a guest with loud neighbours
+_TELLING = 400  # answers by which their rate is known
 HOST = "host"
 SIMULATED = "simulated:"
 # What quick keeps: extensions, and no mnemonics of these.
@@ -58,6 +61,7 @@ _USUAL = {
     "pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "abm", "movbe", "bmi1", "bmi2", "adx", "avx",
     "avx2", "fp", "asimd", "crc32",
 }  # fmt: skip
+_OFTEN = 10.0  # of a million instructions of libraries
 _NARROW = re.compile(r"mov[sz]x|set\w+|mov|cmp|test")  # of 8 and 16 bits, too
 _RARE = re.compile(r"rc[lr]|sal|lar|lsl|ver[rw]|v?pcmp[ei]str[im](64)?|v?dpp[ds]|v?mpsadbw")
 
@@ -71,7 +75,7 @@ def calibrate(
     mnemonics: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
     step: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> pd.DataFrame:
     """Learn the core of a machine and write it below out, a folder for LOOPWRIGHT_MODELS.
 
@@ -80,8 +84,8 @@ def calibrate(
     of 8, 16 and 256 bits, extensions beyond AVX2, BMI and ADX, rotates through carry, compares of
     strings, products of vectors as such and selectors of segments; mnemonics takes these alone.
     What the machine answers is kept in the folder as it comes: the same call goes on where a killed
-    one was. step is called with what is learned next, progress with trials of it that are answered,
-    and all that were asked at once.
+    one was. step is called with what is learned next and how long the rest takes, progress with
+    answers so far, those expected in all, and both in words.
 
     Returns rows of what was learned (figure, value, uncertainty in cycles or in what the figure
     counts, note); with compare, rows where what was measured differs from what the core of that id
@@ -94,20 +98,70 @@ def calibrate(
     place = files.made_folder(Path(out) / folder(known.name))
     asked = known
     recorded = None
+    left = TimeLeft(len(forms), progress)
     if not isinstance(known, Replay):
-        asked = recorded = Recorded(known, place / ANSWERS, progress)
+        asked = recorded = Recorded(known, place / ANSWERS, left.answered)
+        left.kept(recorded.kept)
     laboratory = Laboratory(asked)
-    learned = passes.learn_core(laboratory, forms, step or (lambda _: None))
-    core_files.write_core(learned, known, place)
+
+    def learning(what: str) -> None:
+        left.step(what)
+        if step:
+            step(f"{what}{left}")
+
+    learned = passes.learn_core(laboratory, forms, learning)
+    learning("held-out loops")
+    held_out = self_check.measure(laboratory, learned, forms)
+    core_files.write_core(learned, known, place, self_check.text(held_out), quick=quick)
     if recorded:
         recorded.close()
     rows = list(_rows(learned, place))
+    for one in self_check.judged(held_out):
+        rows.append((f"held-out {one.kind}", f"{100 * one.error:.1f} %", 0.0, str(one)))
     if isinstance(known, Replay) and known.missing:
         note = f"trials more would tell: loopwright kit --calibrate {machine}"
         rows.append(("without an answer", len(known.missing), 0.0, note))
     if compare:
         return differences(learned, forms, compare)
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+class TimeLeft:
+    """The time that a run still takes, from the answers it still needs and how fast they come."""
+
+    def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
+        """Take the number of forms to learn; progress is called as calibrate has it."""
+        self._expected = forms * _ANSWERS
+        self._progress = progress
+        self._kept = self._asked = 0
+        self._start = time.monotonic()
+        self._doing = ""
+
+    def kept(self, answers: int) -> None:
+        """Take how many answers an earlier run left."""
+        self._kept = answers
+
+    def step(self, what: str) -> None:
+        """Take what is learned next."""
+        self._doing = what
+
+    def answered(self, asked: int) -> None:
+        """Take how many trials this run has had answered."""
+        self._asked = asked
+        if self._progress:
+            done = self._kept + asked
+            self._progress(done, max(self._expected, done), f"{self._doing}{self}")
+
+    def __str__(self) -> str:
+        if self._asked < _TELLING:
+            return ""
+        left = self._expected - self._kept - self._asked
+        if left <= 0:
+            return ", longer than expected: few trials are answered at once"
+        seconds = left * (time.monotonic() - self._start) / self._asked
+        if seconds < 60:
+            return ", less than a minute left"
+        return f", about {round(seconds / 60)} min left"
 
 
 def folder(machine: str) -> str:
@@ -135,7 +189,9 @@ def chosen(
     if mnemonics is not None:
         forms = [form for form in forms if form.mnemonic in mnemonics]
     if quick:
+        often = [form for form in forms if _often(form)]
         usual = {form.name for form in forms if _usual(form)}
+        usual |= {name for form in often for name in (form.name, form.twin)}
         forms = [form for form in forms if _quick(form, usual)]
     if not forms:
         raise InputError("no form is left to learn; give mnemonics that the machine has")
@@ -154,15 +210,20 @@ def _needed(kit: Kit) -> set[str]:
     return {kit.LOAD, kit.STORE, *kit.LOADS.values(), *kit.UPDATES.values(), *pairs}
 
 
+def _often(form: Form) -> bool:
+    """Say whether libraries use a form often."""
+    return form_usage.per_million().get(form.name, 0.0) >= _OFTEN
+
+
 def _usual(form: Form) -> bool:
-    """Say whether kernels and compilers use a form often."""
+    """Say whether kernels may use a form often: of usual widths and extensions."""
     narrow = any(operand.bits not in (0, 32, 64, 128) for operand in form.operands)
     if narrow and not _NARROW.fullmatch(form.mnemonic):
         return False
     return not form.needs - _USUAL and not _RARE.fullmatch(form.mnemonic)
 
 
-def _rows(learned: Learned, folder: Path) -> Iterator[Sequence[object]]:
+def _rows(learned: CoreModel, folder: Path) -> Iterator[Sequence[object]]:
     width = learned.width
     counted = "nops" if width.nops else "moves, as nops share places"
     yield "instructions a cycle", width.instructions, width.uncertainty, counted

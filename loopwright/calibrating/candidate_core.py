@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loopwright.calibrating import core_files
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.code import binding
 from loopwright.measuring import block
 from loopwright.microbench import kits
@@ -14,7 +14,7 @@ from loopwright.microbench.simulated import CandidateCore
 
 
 def candidate_laboratory(
-    learned: Learned, machine: Oracle, codes: Sequence[bytes], settings: Mapping[str, str]
+    learned: CoreModel, machine: Oracle, codes: Sequence[bytes], settings: Mapping[str, str]
 ) -> Laboratory:
     """Return what times loops of these codes on the core that would be written.
 
@@ -32,7 +32,7 @@ def candidate_laboratory(
     return Laboratory(CandidateCore(machine, *core_files.core_texts(small, machine), settings))
 
 
-def within(learned: Learned, isa: str, codes: Sequence[bytes]) -> Learned:
+def within(learned: CoreModel, isa: str, codes: Sequence[bytes]) -> CoreModel:
     """Return what was learned of the forms of codes and of the end of a loop alone."""
     closing = block.closing(isa, COUNTER[isa], 0)
     some = {name for names in binding.forms(isa, [closing, *codes]) for name in names or ()}

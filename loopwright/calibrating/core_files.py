@@ -6,23 +6,26 @@ What was learned, as a core that the simulator takes, and what each figure of it
 """
 
 import csv
+import hashlib
 import io
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopwright import files
-from loopwright.calibrating.core_model import Core, Learned, Ports
+from loopwright import files, version
+from loopwright.calibrating.core_model import Core, CoreModel, Ports, Uops
 from loopwright.calibrating.front_end import AFTER, Parameters
-from loopwright.microbench import memory_timing
+from loopwright.microbench import form_usage, memory_timing
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import ALL, Latency
-from loopwright.microbench.oracle import Oracle
+from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
+from loopwright.predicting import doubts
 from loopwright.predicting.forms import TABLE
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 
 SOURCE = "calibrated"
+DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
@@ -74,7 +78,7 @@ def fitted(said: str) -> str:
     return f"{_FITTED}: {said} [{SOURCE}]"
 
 
-def core_toml(learned: Learned, machine: Oracle) -> str:
+def core_toml(learned: CoreModel, machine: Oracle) -> str:
     """Return core.toml; what no experiment told is an assumption, and says so."""
     features = ", ".join(f'"{name}"' for name in sorted(machine.features))
     lines = [
@@ -109,7 +113,7 @@ def _range(key: str, value: object) -> str:
     return ', fixed = "no experiment says what else it may be"'
 
 
-def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
+def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
     width = learned.width
     tables = _chosen(learned)
     known: Mapping[str, list[_Entry]] = {
@@ -144,7 +148,7 @@ def _tables(learned: Learned) -> Mapping[str, list[_Entry]]:
     }
 
 
-def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
+def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
     """Return the tables of rules that explain kernels, of a front end an ideal one without any."""
     tables: dict[str, list[_Entry]] = {}
     chosen = learned.front_end.parameters or _IDEAL
@@ -161,7 +165,7 @@ def _chosen(learned: Learned) -> dict[str, list[_Entry]]:
 
 
 def _held(
-    learned: Learned, name: str, window: str, otherwise: int, why: str = "not measured"
+    learned: CoreModel, name: str, window: str, otherwise: int, why: str = "not measured"
 ) -> _Entry:
     """Return the entry of a window; one whose end was not seen never binds before the buffer."""
     one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
@@ -173,7 +177,7 @@ def _held(
     return name, one.value, f"{one.note} [{SOURCE}]"
 
 
-def _width(learned: Learned) -> Iterator[_Entry]:
+def _width(learned: CoreModel) -> Iterator[_Entry]:
     """Yield the width: of instructions, where forms of two uops take no more places than others.
 
     A core may count uops besides; no experiment keeps more of them busy than that. Without a fence
@@ -199,7 +203,7 @@ def _width(learned: Learned) -> Iterator[_Entry]:
     yield "width", most, said
 
 
-def _groups(learned: Learned) -> Iterator[_Entry]:
+def _groups(learned: CoreModel) -> Iterator[_Entry]:
     """Yield whether rename waits for room for a whole group, where that is known."""
     whole = learned.windows.whole_groups
     if whole is not None:
@@ -210,13 +214,13 @@ def _groups(learned: Learned) -> Iterator[_Entry]:
         )
 
 
-def _constants(learned: Learned) -> Iterator[_Entry]:
+def _constants(learned: CoreModel) -> Iterator[_Entry]:
     """Yield up to which constant rename adds them itself, where it does."""
     if learned.constants.limit:
         yield "immediate_add_limit", learned.constants.limit, f"{learned.constants.said} [{SOURCE}]"
 
 
-def _ports(learned: Learned) -> Iterator[_Entry]:
+def _ports(learned: CoreModel) -> Iterator[_Entry]:
     core = learned.core
     known = (*core.ports, *learned.branches.ports.values(), core.written or frozenset())
     every = letters(frozenset().union(*known, core.data or (), core.wide))
@@ -243,7 +247,7 @@ def _ports(learned: Learned) -> Iterator[_Entry]:
     yield "alu", letters(core.wide), _UNKNOWN
 
 
-def _memory(learned: Learned) -> Iterator[_Entry]:
+def _memory(learned: CoreModel) -> Iterator[_Entry]:
     accesses = learned.accesses
     for name, cycles in accesses.loads.items():
         said = f"from the address of a load alone [{SOURCE}]"
@@ -276,7 +280,7 @@ def _memory(learned: Learned) -> Iterator[_Entry]:
         yield from _renamed(learned)
 
 
-def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
+def _first(learned: CoreModel, *names: str) -> tuple[str, int] | None:
     """Return the first figure of forwarding that goes through the cache."""
     for name in names:
         cycles = learned.accesses.through(name)
@@ -285,7 +289,7 @@ def _first(learned: Learned, *names: str) -> tuple[str, int] | None:
     return None
 
 
-def _renamed(learned: Learned) -> Iterator[_Entry]:
+def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     """Yield what loads are known at rename to read what a store stores."""
     accesses = learned.accesses
     if accesses.by:
@@ -330,13 +334,13 @@ def _renamed(learned: Learned) -> Iterator[_Entry]:
         yield "renamed_updates", "constant", f"{said} [{SOURCE}]"
 
 
-def taken(learned: Learned) -> int:
+def taken(learned: CoreModel) -> int:
     """Return the cycles of a loop of one branch; 1 where they are not known."""
     figure = learned.branches.taken
     return max(round(figure.cycles), 1) if figure else 1
 
 
-def _taken(learned: Learned) -> Iterator[_Entry]:
+def _taken(learned: CoreModel) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
         shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
@@ -348,6 +352,16 @@ def _taken(learned: Learned) -> Iterator[_Entry]:
 MEASURED = "measured.csv"
 LEFT_OUT = "left-out.csv"
 STRINGS = "strings.csv"
+HELD_OUT = "held-out.csv"
+PROVENANCE = "provenance.toml"
+SCHEMA = 1  # of a folder that holds a learned core, which counts its changes
+CHECKED = (
+    "core.toml",
+    TABLE,
+    doubts.FILE,
+    *doubts.FRONT_ENDS.values(),
+    HELD_OUT,
+)  # files whose sums provenance.toml has
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
@@ -355,38 +369,73 @@ _ONE = ("1", "1", "0", "")  # issue, mite, ms and decoder of what is one uop
 _HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
-def core_texts(learned: Learned, machine: Oracle) -> tuple[str, str]:
+def core_texts(learned: CoreModel, machine: Oracle) -> tuple[str, str]:
     """Return core.toml and instructions.csv."""
     return core_toml(learned, machine), instruction_table(learned, machine)
 
 
-def core_laboratory(learned: Learned, machine: Oracle) -> Laboratory:
+def core_laboratory(learned: CoreModel, machine: Oracle) -> Laboratory:
     """Return what times kernels on the core that would be written, in the machine's place."""
     return Laboratory(CandidateCore(machine, *core_texts(learned, machine)))
 
 
-def write_core(learned: Learned, machine: Oracle, folder: Path) -> None:
-    """Write a core into a folder."""
+def write_core(
+    learned: CoreModel, machine: Oracle, folder: Path, held_out: str = "", *, quick: bool = False
+) -> None:
+    """Write a core into a folder that stands by itself; held_out is the text of held-out.csv."""
     with files.staged(folder) as scratch:
         _files(learned, machine, scratch)
+        if held_out:
+            (scratch / HELD_OUT).write_text(held_out)
+        (scratch / PROVENANCE).write_text(provenance(scratch, machine, quick=quick))
     title = f"loopwright calibrate on {machine.fingerprint}"
-    files.written(
-        folder.parent / "sources.toml",
-        f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder.name}/{MEASURED}"\ndate = ""\n',
+    files.written(folder.parent / "sources.toml", sources(title, folder.name))
+
+
+def sources(title: str, folder: str) -> str:
+    """Return sources.toml of a folder of learned cores."""
+    return (
+        f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder}/{MEASURED}"\ndate = ""\n'
+        f'[{DOUBTED}]\ntitle = "{title}: kernels do not agree"\n'
+        f'address = "{folder}/{doubts.FILE}"\ndate = ""\n'
     )
 
 
-def _files(learned: Learned, machine: Oracle, folder: Path) -> None:
+def provenance(folder: Path, machine: Known, *, quick: bool) -> str:
+    """Return provenance.toml: where a core comes from, and sums of the files that say it."""
+    said = {
+        "schema": SCHEMA,
+        "loopwright": version.VERSION,
+        "machine": machine.name,
+        "fingerprint": machine.fingerprint,
+        "isa": machine.isa,
+        "quick": quick,
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
+    lines += ["", "[sha256]"]
+    for name in CHECKED:
+        if (file := folder / name).is_file():
+            lines.append(f'"{name}" = "{hashlib.sha256(file.read_bytes()).hexdigest()}"')
+    return "\n".join(lines) + "\n"
+
+
+def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
     for name, text in zip(("core.toml", TABLE), core_texts(learned, machine), strict=True):
         (folder / name).write_text(text)
+    if text := doubtful_table(learned):
+        (folder / doubts.FILE).write_text(text)
+    for end, text in front_end_ends(learned, machine).items():
+        (folder / doubts.FRONT_ENDS[end]).write_text(text)
     with (folder / MEASURED).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])
         rows.writerows(_measured(learned))
     with (folder / LEFT_OUT).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["form", "why"])
-        rows.writerows(left_out(learned))
+        rows.writerow(["form", "per_million", "why"])
+        usage = form_usage.per_million()
+        ranked = sorted(left_out(learned), key=lambda one: -usage.get(one[0], 0.0))
+        rows.writerows((name, usage.get(name, ""), why) for name, why in ranked)
     if learned.special and learned.special.strings:
         _strings(learned.special.strings, folder / STRINGS)
 
@@ -404,7 +453,7 @@ def _strings(timed: Sequence["Timed"], file: Path) -> None:
             rows.writerow([f"rep {what.name}", what.size, *place, *shown, figure.refused])
 
 
-def instruction_table(learned: Learned, machine: Oracle) -> str:
+def instruction_table(learned: CoreModel, machine: Oracle) -> str:
     """Return instructions.csv."""
     file = io.StringIO()
     file.write(f"# Source: measured on {machine.name}; layout: models/pipeline/README.md\n")
@@ -414,7 +463,31 @@ def instruction_table(learned: Learned, machine: Oracle) -> str:
     return file.getvalue()
 
 
-def left_out(learned: Learned) -> list[tuple[str, str]]:
+def doubtful_table(learned: CoreModel) -> str:
+    """Return doubtful.csv: both ends of the figures of forms in doubt; nothing without any."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["end", *_HEAD.split(",")])
+    for name, doubt in sorted(learned.doubts.items()):
+        mnemonic, _, operands = name.partition(" ")
+        ends = ((doubts.LEAST, doubt.least, 0), (doubts.MOST, doubt.most, doubt.later))
+        for end, uops, later in ends:
+            figures = _figures(learned, doubt.like or name, uops, later)
+            rows.writerow([end, mnemonic, operands, *figures, DOUBTED])
+    return file.getvalue() if learned.doubts else ""
+
+
+def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
+    """Return core.toml with the front ends that bind least and most; nothing without a range."""
+    ends = learned.front_end.ends
+    if ends is None:
+        return {}
+    cores = [replace(learned, front_end=replace(learned.front_end, parameters=one)) for one in ends]
+    texts = (core_toml(one, machine) for one in cores)
+    return dict(zip((doubts.LEAST, doubts.MOST), texts, strict=True))
+
+
+def left_out(learned: CoreModel) -> list[tuple[str, str]]:
     """Return the forms, and parts of the front end, that the core has no figures for, and why."""
     refused = [(n, rate.refused) for n, rate in learned.throughputs.items() if rate.refused]
     refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
@@ -422,38 +495,58 @@ def left_out(learned: Learned) -> list[tuple[str, str]]:
     return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]
 
 
-def _table(learned: Learned, isa: str) -> Iterable[list[str]]:
+def _table(learned: CoreModel, isa: str) -> Iterable[list[str]]:
     """Yield the rows of the table: forms of a mnemonic with the same figures share one."""
     rows: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, uops in learned.uops.items():
         if uops.ports is None:
             continue
         mnemonic, _, operands = name.partition(" ")
-        latencies = learned.latencies[name]
-        flags = [f"tp={uops.busy}"] if uops.busy else []
-        if name in learned.fusion:
-            flags.append(f"fuse={learned.fusion[name]}")
-        if not uops.ports and any(one.cycles == 0 and not one.bound for one in latencies):
-            flags.append("elim")
-        places = max(uops.places, 1)
-        sent = learned.microcode.sent(name, places) if learned.microcode else 0
-        issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
-        ports = _stored(learned.core, uops.ports) if name in learned.stores else shown(uops.ports)
-        idiom = learned.idioms.get(name)
-        same = "" if idiom is None else f"1:1:{ports if idiom.port else ''}|*:0"
-        figures = (*issued, ports, _latency(latencies), " ".join(flags), "", same)
-        rows[mnemonic, *figures].append(operands)
+        rows[mnemonic, *_figures(learned, name, uops), _source(learned, name)].append(operands)
+    for name, doubt in learned.doubts.items():
+        if doubt.like:
+            mnemonic, _, operands = name.partition(" ")
+            figures = _figures(learned, doubt.like, doubt.least)
+            rows[mnemonic, *figures, DOUBTED].append(operands)
     for operands in _NOPS[isa] if learned.front_end.long_nops else ("",):
         if f"nop {operands}".rstrip() not in learned.uops:
-            rows["nop", *_ONE, "", "", "", "", ""].append(operands)
+            rows["nop", *_ONE, "", "", "", "", "", SOURCE].append(operands)
     for name, some in learned.branches.ports.items():
         mnemonic, _, operands = name.partition(" ")
-        rows[mnemonic, *_ONE, shown([some]), "", "", "", ""].append(operands)
+        rows[mnemonic, *_ONE, shown([some]), "", "", "", "", SOURCE].append(operands)
     for (mnemonic, *rest), named in sorted(rows.items()):
-        yield [mnemonic, ";".join(named), *rest, SOURCE]
+        yield [mnemonic, ";".join(named), *rest]
 
 
-def _decoder(learned: Learned, name: str, places: int) -> str:
+def _source(learned: CoreModel, name: str) -> str:
+    return DOUBTED if name in learned.doubts else SOURCE
+
+
+def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple[str, ...]:
+    """Return the figures of a form that needs these uops, as instructions.csv has them.
+
+    later are cycles that its results take longer.
+    """
+    ports = uops.ports or ()
+    latencies = [
+        replace(one, cycles=one.cycles + later * bool(one.cycles))
+        for one in learned.latencies[name]
+    ]
+    flags = [f"tp={uops.busy}"] if uops.busy else []
+    if name in learned.fusion:
+        flags.append(f"fuse={learned.fusion[name]}")
+    if not ports and any(one.cycles == 0 and not one.bound for one in latencies):
+        flags.append("elim")
+    places = max(uops.places, 1)
+    sent = learned.microcode.sent(name, places) if learned.microcode else 0
+    issued = (str(places), str(places - sent), str(sent), _decoder(learned, name, places))
+    named = _stored(learned.core, ports) if name in learned.stores else shown(ports)
+    idiom = learned.idioms.get(name)
+    same = "" if idiom is None else f"1:1:{named if idiom.port else ''}|*:0"
+    return (*issued, named, _latency(latencies), " ".join(flags), "", same)
+
+
+def _decoder(learned: CoreModel, name: str, places: int) -> str:
     """Return how many simple decoders are left to what follows an instruction, if it is known."""
     usual, _ = learned.front_end.parameters.get(f"{AFTER}.{places}", ("any", ""))
     left = learned.decoders.get(name, usual)
@@ -498,7 +591,7 @@ def _to(target: str) -> str:
     return "" if target == ALL else f">{target}"
 
 
-def _measured(learned: Learned) -> Iterable[Sequence[object]]:
+def _measured(learned: CoreModel) -> Iterable[Sequence[object]]:
     """Yield what was measured of each form."""
     width = learned.width
     yield (

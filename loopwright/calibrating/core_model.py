@@ -12,7 +12,7 @@ What is learned of a core: the record that every pass reads and adds to.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -60,13 +60,34 @@ def index_subsets(count: int, most: int) -> list[tuple[int, ...]]:
 class Uops:
     """What a form needs: places at dispatch, ports of each uop, cycles that its unit is busy.
 
-    why says how it is known, or, without ports, why nothing is said.
+    why says how it is known, or, without ports, why nothing is said; rejected are then the ports
+    that were found and did not hold.
     """
 
     places: int
     ports: tuple[Ports, ...] | None
     busy: int = 0
     why: str = ""
+    rejected: tuple[Ports, ...] | None = None
+
+    def refused(self, why: str) -> "Uops":
+        """Return these uops as ones that did not hold."""
+        return replace(self, ports=None, why=why, rejected=self.ports)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The range of a form's figures: the least and the most that it may need, and why.
+
+    like names the form whose latencies it has, and all figures but these uops, if it is another;
+    later are cycles that they may be longer.
+    """
+
+    least: Uops
+    most: Uops
+    why: str
+    like: str = ""
+    later: int = 0
 
 
 @dataclass(frozen=True)
@@ -199,7 +220,7 @@ class Microcode:
 
 
 @dataclass(frozen=True)
-class Learned:
+class CoreModel:
     """A core as timing shows it: by the names of forms what was measured and concluded of each.
 
     waits is what an instance among those of its throughput would take if it waited for itself
@@ -207,7 +228,8 @@ class Learned:
     idioms are forms that wait for nothing where all operands are one register; rules are of
     accesses that cross boundaries or meet, and of the stack, and figures what they were told by;
     special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle;
-    stores are the names of forms that write memory.
+    stores are the names of forms that write memory; doubts are the ranges of forms whose kernels do
+    not agree.
     """
 
     width: "Width"
@@ -232,6 +254,7 @@ class Learned:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     special: "Special | None" = None
     stores: frozenset[str] = frozenset()
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def has_ports(self, name: str) -> bool:
         """Say whether the uops of a form are known."""

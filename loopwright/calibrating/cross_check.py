@@ -30,7 +30,7 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import core_files, port_classes
-from loopwright.calibrating.core_model import Learned, Uops
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -59,7 +59,9 @@ class Mixture:
     kernel: list[bytes]
 
 
-def hold_to_mixtures(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def hold_to_mixtures(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return what was learned without the forms whose mixtures take another time."""
     first = [*mixtures(learned, forms), *_anew(learned, forms)]
     if not first:
@@ -71,7 +73,7 @@ def hold_to_mixtures(laboratory: Laboratory, learned: Learned, forms: Sequence[F
     times = Counter(one.form for one in found if one.others)
     blamed = wrong.union(*(one.others for one in found))
     doubtful = [form for form in known if form.name in wrong]
-    trusted = [form for form in known if form.name not in blamed and not _waits(form)]
+    trusted = [form for form in known if form.name not in blamed and not waits(form)]
     if len(trusted) <= 2:
         return learned
     near = max(_NEAR, _scatter(shown[: len(first)]))
@@ -81,7 +83,7 @@ def hold_to_mixtures(laboratory: Laboratory, learned: Learned, forms: Sequence[F
     wrong_of = {name: max(1, times[name]) for name in wrong}
     why_of: dict[str, str] = {}
     for _ in range(_ROUNDS):
-        again = [_mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
+        again = [mixed(draw, form, trusted) for form in doubtful for _ in range(_AGAIN)]
         for mixture, one, other in predicted(laboratory, learned, again):
             if not _near(one, other, max(near, loose.get(mixture.form, near))):
                 wrong_of[mixture.form] += 1
@@ -89,29 +91,28 @@ def hold_to_mixtures(laboratory: Laboratory, learned: Learned, forms: Sequence[F
         doubtful = [form for form in doubtful if 1 < wrong_of[form.name] < _LEFT]
     left = {name: why for name, why in why_of.items() if wrong_of[name] >= _LEFT}
     uops = {
-        name: Uops(0, None, why=left[name]) if name in left else one
-        for name, one in learned.uops.items()
+        name: one.refused(left[name]) if name in left else one for name, one in learned.uops.items()
     }
     return replace(learned, uops=uops)
 
 
-def mixtures(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+def mixtures(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
     """Return the mixture of each form with ports; none where these are too few."""
     return _drawn(learned, forms, {form.name for form in forms}, 0)
 
 
-def _anew(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+def _anew(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
     """Return mixtures of forms of which a number of decoded places was chosen by those above."""
     return _drawn(learned, forms, learned.microcode.own if learned.microcode else (), 3)
 
 
-def large(learned: Learned) -> frozenset[str]:
+def large(learned: CoreModel) -> frozenset[str]:
     """Return the names of forms of several places."""
     known = learned.uops.items()
     return frozenset(name for name, one in known if one.ports and one.places >= LARGE)
 
 
-def singles(learned: Learned, forms: Sequence[Form]) -> list[Mixture]:
+def singles(learned: CoreModel, forms: Sequence[Form]) -> list[Mixture]:
     """Return mixtures of one instance of each large form and of two others.
 
     What binds several of them hides what delivers them beside others.
@@ -125,15 +126,22 @@ def alone(forms: Sequence[Form]) -> list[Mixture]:
 
 
 def predicted(
-    laboratory: Laboratory, learned: Learned, asked: Sequence[Mixture]
+    laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
 ) -> list[tuple[Mixture, Figure, Figure]]:
     """Return what the machine takes for mixtures, and what the core that would be written does."""
-    kernels = [one.kernel for one in asked]
-    said = core_files.core_laboratory(learned, laboratory.machine).time(kernels)
-    return list(zip(asked, laboratory.time(kernels), said, strict=True))
+    measured = laboratory.time([one.kernel for one in asked])
+    return list(zip(asked, measured, core_predicts(laboratory, learned, asked), strict=True))
 
 
-def _plain(learned: Learned, form: Form) -> bool:
+def core_predicts(
+    laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
+) -> list[Figure]:
+    """Return what the core that would be written takes for mixtures."""
+    core = core_files.core_laboratory(learned, laboratory.machine)
+    return core.time([one.kernel for one in asked])
+
+
+def _plain(learned: CoreModel, form: Form) -> bool:
     """Say whether a form of a core that binds ports early computes on just those of a class.
 
     What it takes beside others is known of the class.
@@ -145,20 +153,20 @@ def _plain(learned: Learned, form: Form) -> bool:
     return tuple(core.computing(uops)) in [(), *classes]
 
 
-def _merged(learned: Learned, form: Form) -> bool:
+def _merged(learned: CoreModel, form: Form) -> bool:
     """Say whether a form stores what the cache of the core merges, for cycles that are no one."""
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     return bool(cycles) and form.memory is not None and form.memory.narrow
 
 
-def _waits(form: Form) -> bool:
+def waits(form: Form) -> bool:
     """Say whether an instance waits for the one before it, through a register, flags or memory."""
     own = any(one.read and one.written for one in form.operands)
     return own or (form.memory is not None and form.memory.written)
 
 
 def _drawn(
-    learned: Learned,
+    learned: CoreModel,
     forms: Sequence[Form],
     wanted: Container[str],
     series: int,
@@ -169,10 +177,10 @@ def _drawn(
     if len(known) <= 2:
         return []
     draw = random.Random(_SEED + series)
-    return [_mixed(draw, form, known, times) for form in known if form.name in wanted]
+    return [mixed(draw, form, known, times) for form in known if form.name in wanted]
 
 
-def _mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
+def mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = _TIMES) -> Mixture:
     """Return a mixture of a form with two others."""
     beside = partners(draw, form, others)
     parts = [(form, times), *((one, draw.randint(1, _MOST)) for one in beside)]
@@ -230,7 +238,9 @@ _LEAST_MIXTURES = 20  # mixtures that a rule is chosen by
 _MOST_INSTANCES = 4  # instances of a form in a mixture
 
 
-def choose_assignment(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def choose_assignment(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return what was learned with the rule; as it was where too little is known to choose."""
     known = [form for form in forms if _plain_form(learned, form)]
     computing = [form for form in known if form.memory is None]
@@ -250,7 +260,7 @@ def choose_assignment(laboratory: Laboratory, learned: Learned, forms: Sequence[
     return replace(learned, assigned=(ASSIGNMENTS[best], why))
 
 
-def _plain_form(learned: Learned, form: Form) -> bool:
+def _plain_form(learned: CoreModel, form: Form) -> bool:
     uops, rate = learned.uops.get(form.name), learned.throughputs[form.name]
     return bool(uops and uops.ports and not uops.busy and rate.clean)
 
@@ -265,7 +275,7 @@ def _rule_mixtures(forms: Sequence[Form], series: int) -> list[list[bytes]]:
 
 
 def _rule_error(
-    learned: Learned,
+    learned: CoreModel,
     machine: Oracle,
     rule: Rule,
     kernels: Sequence[Sequence[bytes]],

@@ -25,7 +25,7 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import core_files, cross_check
-from loopwright.calibrating.core_model import Learned, Microcode
+from loopwright.calibrating.core_model import CoreModel, Microcode
 from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import form_instances
@@ -40,7 +40,9 @@ _CLEAR = 0.01  # less, too, that another number of places of a form leaves
 _LEAST = 12  # mixtures that a rule is chosen by
 
 
-def choose_microcode(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def choose_microcode(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return what was learned with the rule for microcode that explains mixtures best."""
     if not learned.front_end.parameters:
         return learned
@@ -68,8 +70,8 @@ def choose_microcode(laboratory: Laboratory, learned: Learned, forms: Sequence[F
 
 
 def _free(
-    laboratory: Laboratory, learned: Learned, forms: Sequence[Form], some: Sequence[Mixture]
-) -> Learned:
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form], some: Sequence[Mixture]
+) -> CoreModel:
     """Return what was learned without busy units where what sends a form explains its cycles.
 
     It is held to its throughput and its mixture: they are not to be predicted worse.
@@ -97,7 +99,7 @@ def _free(
 
 
 def _own(
-    laboratory: Laboratory, learned: Learned, rule: Microcode, some: Sequence[Mixture]
+    laboratory: Laboratory, learned: CoreModel, rule: Microcode, some: Sequence[Mixture]
 ) -> dict[str, int]:
     """Return how many places decoders send of forms that the rule says another number of."""
     errors: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -140,7 +142,7 @@ def _slower(errors: Mapping[Microcode, float]) -> Iterator[Microcode]:
         yield replace(rule, stall=stall)
 
 
-def _error(laboratory: Laboratory, learned: Learned, some: Sequence[Mixture]) -> float:
+def _error(laboratory: Laboratory, learned: CoreModel, some: Sequence[Mixture]) -> float:
     """Return the mean relative error of mixtures; not a number where none has figures."""
     errors = [
         min(abs(said.cycles - one.cycles) / one.cycles, 1.0)
@@ -155,7 +157,7 @@ _TOLD = 0.1  # relative: what the two predictions differ by at least
 _ANY = "any"  # of the decoders: the form needs none of its own kind
 
 
-def choose_decoders(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def choose_decoders(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with what forms leave of decoders that are not alike."""
     parameters = learned.front_end.parameters
     if parameters.get("front_end.fetch", ("", ""))[0] != "predecoded":
@@ -186,7 +188,7 @@ def choose_decoders(laboratory: Laboratory, learned: Learned, forms: Sequence[Fo
     return replace(learned, decoders=found, front_end=front)
 
 
-def _usual_decoders(learned: Learned, found: Mapping[str, str]) -> Parameters:
+def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
     """Return what most forms leave, by the number of their uops."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for name, left in found.items():
@@ -198,7 +200,7 @@ def _usual_decoders(learned: Learned, found: Mapping[str, str]) -> Parameters:
     }
 
 
-def _fits(learned: Learned, form: Form, width: int) -> bool:
+def _fits(learned: CoreModel, form: Form, width: int) -> bool:
     """Say whether a form is of general registers, and few enough uops for a cycle's decoders."""
     if not learned.has_ports(form.name) or any(one.kind == "vector" for one in form.operands):
         return False

@@ -263,7 +263,8 @@ class FrontEnd:
     """Kernels with what they took, and the front end that explains them, once it is chosen.
 
     long_nops says whether nops with an operand are decoded like plain ones; said is, by kinds of
-    code, what the choice came to.
+    code, what the choice came to. ends are the front ends that bind least and most of those that
+    kernels leave open; None where they leave none.
     """
 
     probes: Sequence[Probe]
@@ -272,6 +273,7 @@ class FrontEnd:
     parameters: Parameters
     said: Mapping[str, str]
     left: Mapping[str, str]
+    ends: tuple[Parameters, Parameters] | None = None
 
     def rows(self) -> Iterator[tuple[Probe, float, float]]:
         """Yield the kernels that have a figure, with their cycles and uncertainty."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loopwright.calibrating import core_files, front_end_search
-from loopwright.calibrating.core_model import Learned, Uops
+from loopwright.calibrating.core_model import CoreModel, Uops
 from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT, Probe
 from loopwright.calibrating.front_end_search import (
     OF_BUFFER,
@@ -52,7 +52,7 @@ _TWINS = {"add r16,i16": "add r32,i32", _COUNT: "dec r32"}
 class Kernels:
     """The kernels of a kind of code that the core has figures for."""
 
-    def __init__(self, machine: Oracle, learned: Learned, part: str) -> None:
+    def __init__(self, machine: Oracle, learned: CoreModel, part: str) -> None:
         """Take those of learned.front_end; a form that is not known leaves its kernels out."""
         timed = learned.front_end.of(part)
         every = [row for row in timed if row[2] <= _SURE * row[1]]
@@ -85,7 +85,7 @@ class Kernels:
         """Return the table of forms, in which no more of a front end stands than this."""
         return core_files.instruction_table(self._with(after), self._machine)
 
-    def _with(self, values: Key) -> Learned:
+    def _with(self, values: Key) -> CoreModel:
         tried = {name: (value, "tried") for name, value in values}
         front = replace(self._learned.front_end, parameters=tried)
         return replace(self._learned, front_end=front)
@@ -125,7 +125,7 @@ class Kernels:
         return search, [best, *rest]
 
 
-def _of(learned: Learned, names: set[str]) -> Learned:
+def _of(learned: CoreModel, names: set[str]) -> CoreModel:
     """Keep a few forms, so that a core is made quickly; those not known need what twins do.
 
     The count of a loop and its branch, whose ports hardly matter, may use any where none is known.
@@ -167,41 +167,74 @@ _UNBOUND: Values = {
 _KINDS = ("front_end.fetch", "uop_cache.rule", "uop_cache.unrolled")
 
 
+# What delivers loops no faster than any core that is known: an entry of few uops a cycle, and a
+# branch at its own end.
+_NARROW: Values = {
+    "uop_cache.rule": "entry",
+    "uop_cache.region_bytes": 64,
+    "uop_cache.line_uops": 6,
+    "uop_cache.width": 6,
+    "uop_cache.reads": 1,
+    "uop_cache.joins": "none",
+    "uop_cache.branch_by_end": True,
+}
+_SLOW_FETCH: Values = {**_UNBOUND, "fetch.block_bytes": 16, "decode.width": 4}
+
+
 @dataclass(frozen=True)
 class _Chosen:
-    """Values for a kind of code, each with what it rests on, and what the choice came to."""
+    """Values for a kind of code, each with what it rests on, and what the choice came to.
+
+    least and most are values that bind least and most of those that kernels leave open; the same
+    values where kernels are explained.
+    """
 
     values: Mapping[str, tuple[Value, str]]
     said: str
     explained: bool
+    least: Values | None = None
+    most: Values | None = None
 
     @property
     def plain(self) -> Values:
         return {name: value for name, (value, _) in self.values.items()}
 
 
-def choose_front_end(machine: Oracle, learned: Learned) -> Learned:
-    """Return what was learned with its front end."""
+def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
+    """Return what was learned with its front end, as a range where kernels do not tell it."""
     straight = _straight(Kernels(machine, learned, STRAIGHT))
     chosen = {STRAIGHT: straight}
     structures = list(front_end_search.loops(straight.plain, core_files.taken(learned)))
     loops = _loops(Kernels(machine, learned, LOOPS), structures, straight)
-    timed = any(probe.part == LOOPS for probe in learned.front_end.probes)
-    if timed:
+    if any(probe.part == LOOPS for probe in learned.front_end.probes):
         chosen[LOOPS] = loops
     values = {**straight.values, **loops.values}
-    if straight.plain == _UNBOUND and not (timed and loops.explained):
-        why = straight.values["fetch.block_bytes"][1]
-        values = {name: (value, why) for name, value in IDEAL.items()}
-    known = {
-        name: pair
-        for name, pair in values.items()
-        if not (name in OF_BUFFER and not values["loop_buffer.enabled"][0])
-    }
     said = {part: one.said for part, one in chosen.items()}
     left = {f"front end of {part}": one.said for part, one in chosen.items() if not one.explained}
-    found = replace(learned.front_end, parameters=known, said=said, left=left)
+    ends: list[Mapping[str, tuple[object, str]]] = []
+    if left:
+        for end in ("least", "most"):
+            some: dict[str, Value] = {}
+            for one in (straight, loops):
+                own: Values | None = getattr(one, end)
+                some |= one.plain if own is None else own
+            ends.append(_without_buffer({n: (v, f"the {end} of a range") for n, v in some.items()}))
+    found = replace(
+        learned.front_end,
+        parameters=_without_buffer(values),
+        said=said,
+        left=left,
+        ends=(ends[0], ends[1]) if ends else None,
+    )
     return replace(learned, front_end=found)
+
+
+def _without_buffer(
+    values: Mapping[str, tuple[Value, str]],
+) -> dict[str, tuple[object, str]]:
+    """Return values without those of a loop buffer that is off."""
+    off = not values.get("loop_buffer.enabled", (True, ""))[0]
+    return {name: pair for name, pair in values.items() if not (off and name in OF_BUFFER)}
 
 
 def _straight(kernels: Kernels) -> _Chosen:
@@ -219,13 +252,26 @@ def _straight(kernels: Kernels) -> _Chosen:
         return chosen
     if ideal <= _EXPLAINED and not better:
         return _unbound(f"{said}; {chosen.said}", explained=True)
-    return _unbound(f"{chosen.said}; an ideal one {100 * ideal:.1f} %", explained=False)
+    said = f"{chosen.said}; an ideal one {100 * ideal:.1f} %"
+    if better:
+        return _doubted(chosen, said, _UNBOUND)
+    return replace(_unbound(said, explained=False), most=chosen.most)
 
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
     """Return what delivers straight code as fast as it is dispatched, but for the longest."""
     why = f"assumption: as wide as can be; {said}"
-    return _Chosen({name: (value, why) for name, value in _UNBOUND.items()}, said, explained)
+    values = {name: (value, why) for name, value in _UNBOUND.items()}
+    return _Chosen(values, said, explained, most=None if explained else _SLOW_FETCH)
+
+
+def _doubted(chosen: _Chosen, said: str, least: Values) -> _Chosen:
+    """Return a choice that explains kernels better than none, and not well."""
+    values = {
+        name: (value, why if why.startswith("assumption") else f"assumption: {why}")
+        for name, (value, why) in chosen.values.items()
+    }
+    return replace(chosen, values=values, said=said, explained=False, least=least)
 
 
 def _loops(kernels: Kernels, structures: Sequence[Structure], straight: _Chosen) -> _Chosen:
@@ -235,15 +281,21 @@ def _loops(kernels: Kernels, structures: Sequence[Structure], straight: _Chosen)
     chosen = _best(kernels, structures, straight.values)
     if chosen.explained:
         return chosen
-    return _free(straight, chosen.said)
+    free = _free(straight, chosen.said)
+    if kernels.kept(chosen.plain) < _GAIN * kernels.kept({**straight.plain, **free.plain}):
+        return _doubted(chosen, chosen.said, {**straight.plain, **free.plain})
+    return replace(free, most=chosen.most)
 
 
 def _free(straight: _Chosen, said: str) -> _Chosen:
     """Return an op cache that never binds; one that holds all copies stays as it is."""
+    most = {**straight.plain, **_NARROW}
     if straight.plain["uop_cache.rule"] == "entry":
-        return _Chosen({}, f"{said}; that of straight code is taken", explained=False)
+        said = f"{said}; that of straight code is taken"
+        return _Chosen({}, said, explained=False, most=most)
     why = f"assumption: it never binds loops; {said}"
-    return _Chosen({name: (value, why) for name, value in _FREE.items()}, said, explained=False)
+    values = {name: (value, why) for name, value in _FREE.items()}
+    return _Chosen(values, said, explained=False, most=most)
 
 
 def _best(
@@ -273,4 +325,5 @@ def _best(
             why = said if name in _KINDS else "assumption: not measured"
         assumed = why.startswith("assumption")
         values[name] = value, why if assumed else core_files.fitted(why)
-    return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED)
+    most = max(fits, key=lambda one: sum(p for p in one.predicted if p == p)).values
+    return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED, most=most)

@@ -108,6 +108,7 @@ _READ: Mapping[str, Sequence[Value]] = {
     "uop_cache.branch_by_end": _FALSE_FIRST,
     "uop_cache.one_region": _FALSE_FIRST,
     "uop_cache.cut_branch_apart": _FALSE_FIRST,
+    "uop_cache.overlaps": _FALSE_FIRST,
 }
 _BUFFER: Mapping[str, Sequence[Value]] = {
     "loop_buffer.enabled": _FALSE_FIRST,
@@ -127,10 +128,14 @@ _GUISES: Mapping[str, Sequence[Value]] = {
 }
 # Loops of one branch tell nothing of rules by which one behind another is followed.
 _BESIDE: Mapping[str, Sequence[Value]] = {"uop_cache.joins": ("others", "pairs")}
+# Searches for entries begin where none binds, and where one is read a cycle, as on Zen 4: no single
+# change leads from several to one where entries of two regions overlap.
+_ENTRIES: Sequence[Values] = ({}, {"uop_cache.reads": 1, "uop_cache.overlaps": True})
 _TAKEN, _BUBBLE = "taken_branch.cycles", "fetch.taken_bubble"
 _TOGETHER = (
     ("uop_cache.width", "uop_cache.reads"),
     ("uop_cache.width", "uop_cache.joins"),
+    ("uop_cache.reads", "uop_cache.overlaps"),
     ("uop_cache.reads", "uop_cache.joins"),
     ("uop_cache.branch_by_end", "uop_cache.cut_branch_apart"),
     ("loop_buffer.enabled", "loop_buffer.uops"),
@@ -149,7 +154,7 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     if straight["uop_cache.rule"] == "entry":
         free = {n: v for n, v in {**entry, **branches}.items() if n not in COPIES.free}
         name = "the op cache that holds all copies"
-        yield Structure(name, straight, free, _TOGETHER, beside=_BESIDE)
+        yield Structure(name, straight, free, _TOGETHER, _ENTRIES, _BESIDE)
         return
     yield _fetched(straight, branches, taken)
     fixed = {**straight, "uop_cache.rule": "entry"}
@@ -159,7 +164,7 @@ def loops(straight: Values, taken: int) -> Iterator[Structure]:
     )
     entries = {**entry, **_BUFFER, **branches}
     name = "an op cache of entries"
-    yield Structure(name, fixed, entries, together, beside=_BESIDE, guises=_GUISES)
+    yield Structure(name, fixed, entries, together, _ENTRIES, _BESIDE, _GUISES)
     region: dict[str, Sequence[Value]] = {
         "uop_cache.region_bytes": (32, 64, 16),
         "uop_cache.lines": _down(8),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from loopwright.calibrating import core_files
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import chains, throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -41,7 +41,9 @@ class _Link:
     copies: int
 
 
-def refine_latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def refine_latencies(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return what was learned with latencies that predict their own chains."""
     links = [link for form in forms for link in _links(learned, form)]
     timed = _times(laboratory, links)
@@ -66,7 +68,7 @@ def refine_latencies(laboratory: Laboratory, learned: Learned, forms: Sequence[F
 
 def _limited(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     known: Known,
     measured: Sequence[tuple[_Link, Figure]],
 ) -> Known:
@@ -105,7 +107,7 @@ def _choices(latencies: Sequence[Latency]) -> Iterator[Sequence[Latency]]:
         yield out
 
 
-def _links(learned: Learned, form: Form) -> Iterator[_Link]:
+def _links(learned: CoreModel, form: Form) -> Iterator[_Link]:
     """Yield what is known of a form of several uops, each with the kernel that showed it."""
     uops = learned.uops.get(form.name)
     if uops is None or uops.ports is None or len(uops.ports) < 2:
@@ -132,7 +134,7 @@ def _times(laboratory: Laboratory, links: Sequence[_Link]) -> list[Figure]:
 
 def _late(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     tried: Known,
     measured: Sequence[tuple[_Link, Figure]],
 ) -> list[float]:

@@ -20,7 +20,7 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import candidate_core, core_files, port_usage
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import memory_timing
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -37,7 +37,9 @@ _LEAST = 2  # cycles that the simulator takes of a forwarded value
 _SOONER = range(4)  # cycles of a failed forward that are of the store's own way into the cache
 
 
-def choose_memory_rules(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def choose_memory_rules(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
     """Return what was learned with the rules of memory; the same where no form accesses it."""
     kit = laboratory.kit
     named = {form.name: form for form in forms if learned.has_ports(form.name)}
@@ -65,8 +67,8 @@ def choose_memory_rules(laboratory: Laboratory, learned: Learned, forms: Sequenc
 
 
 def _forwarded(
-    laboratory: Laboratory, learned: Learned, kernels: Mapping[str, list[bytes]]
-) -> Learned:
+    laboratory: Laboratory, learned: CoreModel, kernels: Mapping[str, list[bytes]]
+) -> CoreModel:
     """Return what was learned with the cycles of vectors, less those that uops compute for."""
     figures = laboratory.time(list(kernels.values()))
     if not kernels or not all(figures) or figures[0].cycles < _LEAST:
@@ -109,10 +111,10 @@ def _met(found: Mapping[str, Figure]) -> Iterator[Rule]:
 
 def _explained(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     kernels: Mapping[str, list[bytes]],
     rules: Sequence[Rule],
-) -> Learned:
+) -> CoreModel:
     """Return what was learned with the rule that explains kernels, where one does."""
     figures = laboratory.time(list(kernels.values()))
     timed = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
@@ -149,12 +151,12 @@ def _told(name: str, value: object, alike: Sequence[Rule], said: str) -> str:
     return f"assumption: another rule explains them as well, {rule}; {said}"
 
 
-def _with(learned: Learned, rule: Rule, said: str) -> Learned:
+def _with(learned: CoreModel, rule: Rule, said: str) -> CoreModel:
     return replace(learned, rules=dict(learned.rules) | {n: (v, said) for n, v in rule.items()})
 
 
 def _error(
-    learned: Learned,
+    learned: CoreModel,
     machine: Oracle,
     rule: Rule,
     kernels: Sequence[Sequence[bytes]],
@@ -173,7 +175,7 @@ _NARROW_CONSTANTS = r"(?<=[mri])(?:8|16)\b"  # of constants, too
 _WIDE_BITS = "32", "64"
 
 
-def merged_store_uops(learned: Learned, forms: Sequence[Form]) -> Learned:
+def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with the uops of narrow stores as their wide relatives have them."""
     cycles, _ = learned.rules.get("memory.commit_narrow_cycles", (0, ""))
     if not cycles:

@@ -20,7 +20,7 @@ from itertools import product
 
 from loopwright.calibrating import candidate_core, core_files
 from loopwright.calibrating.core_files import SOURCE
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import forms
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
@@ -66,7 +66,7 @@ _AROUND = 12  # cycles more or less than the difference that are tried
 _NEAR_CYCLES = 1.5  # cycles of one misprediction by which what was learned may be off
 
 
-def fit_mispredictions(laboratory: Laboratory, learned: Learned) -> Learned:
+def fit_mispredictions(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with the cycles of a misprediction, where they are known."""
     found = learned.special.gone if learned.special else None
     if found is None or not found.cost:
@@ -81,7 +81,7 @@ def fit_mispredictions(laboratory: Laboratory, learned: Learned) -> Learned:
     return replace(learned, rules={**learned.rules, _CYCLES: (cycles, said)})
 
 
-def _fitted(laboratory: Laboratory, learned: Learned, found: Mispredicted) -> tuple[int, float]:
+def _fitted(laboratory: Laboratory, learned: CoreModel, found: Mispredicted) -> tuple[int, float]:
     """Return the cycles that explain the difference best, and by how many they do not."""
     code = laboratory.kit.gone(True, BRANCHES)
     middle = round(found.cost.cycles)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from loopwright.calibrating import (
     branches,
+    calls,
     cross_check,
     decoding,
+    doubtful_forms,
     front_end,
     front_end_fit,
     latency_fit,
@@ -25,7 +27,7 @@ from loopwright.calibrating import (
     serialising,
     strings,
 )
-from loopwright.calibrating.core_model import Core, Learned, Uops
+from loopwright.calibrating.core_model import Core, CoreModel, Uops
 from loopwright.calibrating.mispredictions import Mispredicted
 from loopwright.calibrating.serialising import Serialising
 from loopwright.calibrating.strings import Timed
@@ -176,7 +178,7 @@ def _undone(forms: Sequence[Form], known: Mapping[str, Uops]) -> dict[str, Uops]
     return out
 
 
-def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
+def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
     """Do all experiments; step hears what is being learned."""
     kit = laboratory.kit
     base = sort(laboratory, forms, step)
@@ -203,7 +205,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     apart = measure_special(laboratory, named)
     step("windows")
     held = windows.measure(laboratory, named, base.width)
-    return Learned(
+    return CoreModel(
         base.width,
         core,
         rates,
@@ -222,7 +224,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
     )
 
 
-def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Learned:
+def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
     """Return what was learned of a machine by these forms; step hears what is being learned."""
     learned = learn(laboratory, forms, step)
     learned = memory_rules.choose_memory_rules(laboratory, learned, forms)
@@ -235,6 +237,10 @@ def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Lea
     learned = decoding.choose_microcode(laboratory, learned, forms)
     learned = decoding.choose_decoders(laboratory, learned, forms)
     learned = cross_check.hold_to_mixtures(laboratory, learned, forms)
+    step("forms whose kernels do not agree")
+    learned = doubtful_forms.choose_doubtful(laboratory, learned, forms)
+    step("calls")
+    learned = calls.choose_calls(laboratory, learned)
     learned = serialising.fit_serialising(laboratory, learned, forms)
     learned = mispredictions.fit_mispredictions(laboratory, learned)
     return strings.fit_strings(laboratory, learned)

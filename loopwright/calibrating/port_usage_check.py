@@ -186,7 +186,7 @@ def _held(
         elif not said - slack <= figure.cycles <= most + late and least >= chain:
             name = core.classes[number].blocker.name
             why = f"beside {name} it takes {figure.cycles:.2f} cycles, not {said:.2f}"
-            return replace(uops, ports=None, why=why)
+            return uops.refused(why)
     return uops
 
 
@@ -275,4 +275,4 @@ def alone(
     if near:
         return uops
     why = f"alone it takes {rate.cycles:.2f} cycles, not {said:.2f}"
-    return replace(uops, ports=None, why=why)
+    return uops.refused(why)

@@ -20,7 +20,7 @@ from math import ceil
 from statistics import fmean
 
 from loopwright.calibrating import candidate_core, core_files
-from loopwright.calibrating.core_model import Learned, Uops
+from loopwright.calibrating.core_model import CoreModel, Uops
 from loopwright.code import binding
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -106,7 +106,7 @@ _MOST_PLACES = 255  # that the simulator takes
 _Settings = Mapping[str, str]
 
 
-def fit_serialising(laboratory: Laboratory, learned: Learned, forms: Sequence[Form]) -> Learned:
+def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with what serialises, as far as the simulator explains it."""
     special = learned.special
     if special is None:
@@ -130,11 +130,11 @@ def fit_serialising(laboratory: Laboratory, learned: Learned, forms: Sequence[Fo
 
 def _waiting(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     parameter: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
-) -> Learned | str:
+) -> CoreModel | str:
     """Return what was learned with the cycles of what waits for all before it, or why without."""
     alone = ceil(figures[ALONE].cycles)
     cycles = range(max(1, alone - _LESS), alone + _MORE)
@@ -149,11 +149,11 @@ def _waiting(
 
 def _row(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     name: str,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
-) -> Learned | str:
+) -> CoreModel | str:
     """Return what was learned with the uops of what the table has, or why without."""
     (forms,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
     if not forms:
@@ -173,7 +173,7 @@ def _row(
     return best
 
 
-def _uops(learned: Learned, alone: float) -> Iterator[Uops]:
+def _uops(learned: CoreModel, alone: float) -> Iterator[Uops]:
     """Yield what may make a copy take so long: dispatch, or a unit of its own beside a port."""
     core = learned.core
     busy = round(alone)
@@ -188,7 +188,7 @@ def _uops(learned: Learned, alone: float) -> Iterator[Uops]:
 
 def _errors(
     laboratory: Laboratory,
-    learned: Learned,
+    learned: CoreModel,
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
     settings: _Settings,

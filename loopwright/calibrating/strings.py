@@ -26,7 +26,7 @@ import numpy as np
 from loopwright import paths
 from loopwright.calibrating import candidate_core, core_files
 from loopwright.calibrating.core_files import STRINGS
-from loopwright.calibrating.core_model import Learned
+from loopwright.calibrating.core_model import CoreModel
 from loopwright.code import binding
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
@@ -106,7 +106,7 @@ _Curve = Mapping[int, float]
 _Curves = Mapping[tuple[int, int], _Curve]
 
 
-def fit_strings(laboratory: Laboratory, learned: Learned) -> Learned:
+def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     """Return what was learned with the curves that explain string instructions.
 
     The destination's start has to be aligned for the faster curve, or its end: whichever explains
@@ -142,7 +142,7 @@ class _Explained:
 
 
 def _explained(
-    laboratory: Laboratory, learned: Learned, known: Mapping[str, Sequence[Timed]], at: str
+    laboratory: Laboratory, learned: CoreModel, known: Mapping[str, Sequence[Timed]], at: str
 ) -> _Explained:
     """Return what explains string instructions if one end of the destination has to be aligned."""
     alignment: int | None = None
@@ -236,7 +236,7 @@ class _Held:
 
 
 def _held(
-    laboratory: Laboratory, learned: Learned, rules: Mapping[str, object], mine: Sequence[Timed]
+    laboratory: Laboratory, learned: CoreModel, rules: Mapping[str, object], mine: Sequence[Timed]
 ) -> _Held:
     """Hold rules to all that was timed of an instruction."""
     asked = [one.what for one in mine]

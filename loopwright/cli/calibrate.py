@@ -79,7 +79,6 @@ def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
 
         def learning(what: str) -> None:
             click.echo(f"learning: {what}", err=True)
-            step(0, None, what)
 
         return learn(out, **asked, step=learning, progress=step)
 

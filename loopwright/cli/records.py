@@ -59,13 +59,19 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     compare and recommend use it for the core that the machine is. A file that was brought in
     before adds nothing; one that was cut off gives what is whole. The exit code is 1 where
     lines are damaged or cannot be true: the rest is kept. Answers of `./run --calibrate` are for
-    `calibrate --machine`; they are taken whole or not at all.
+    `calibrate --machine`; they are taken whole or not at all. So is a folder that `calibrate`
+    wrote a core into: it has to predict its own held-out loops as it says.
 
     \b
     loopwright import loopwright-x86_64-20261121-120000.jsonl
+    loopwright import cores/host
     """
     from loopwright.calibrating.import_answers import holds_calibration
+    from loopwright.calibrating.import_core import holds_core
 
+    if cores := [path for path in files if holds_core(path)]:
+        _import_cores(cores, files, as_json=as_json, as_csv=as_csv)
+        return 0
     answers = [path for path in files if holds_calibration(path)]
     if answers:
         _import_calibrations(answers, files, as_json=as_json, as_csv=as_csv)
@@ -142,6 +148,21 @@ def _import_calibrations(
             where = rows["answers"].iloc[0]
             print(f"learn the core: loopwright calibrate -o cores --machine {where}")
             print(f"what it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz")
+
+
+def _import_cores(
+    cores: list[Path], files: tuple[Path, ...], *, as_json: bool, as_csv: bool
+) -> None:
+    """Bring in folders of learned cores and say how to use them."""
+    from loopwright.calibrating.import_core import import_core
+
+    if others := [path for path in files if path not in cores]:
+        raise InputError(f"{others[0]} holds no core; import it by itself")
+    for path in cores:
+        rows = import_core(path)
+        output.emit(rows, as_json=as_json, as_csv=as_csv)
+        if not (as_json or as_csv):
+            print(f"use it: LOOPWRIGHT_MODELS={rows.attrs['models']}")
 
 
 VERBS = (kit, import_, results)

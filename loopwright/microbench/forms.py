@@ -79,6 +79,10 @@ class Kit(Protocol):
     BRANCHES: Sequence[Branch]  # none of them taken behind a loop's count
     UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
     JUMP: str  # name of the plain jump
+    CALLED: bytes  # a call of a return, and a jump over that; nothing where it is not asked for
+    # Forms that no microbenchmark has, by name: the form that they are taken for, and what more of
+    # "load", "store" and "compute" they do.
+    DERIVED: Mapping[str, tuple[str, Sequence[str]]]
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as iterations of a loop are counted
     FENCE: bytes  # waits until all before it has retired; nothing where none is known to

@@ -26,11 +26,11 @@ class Recorded:
         self,
         machine: Oracle,
         path: Path,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         """Take what the file has of this machine; InputError where it is another one's.
 
-        progress is called with how many trials of those asked for at once are answered, and all.
+        progress is called with how many trials the machine has answered since.
         """
         self.isa, self.name = machine.isa, machine.name
         self.features, self.fingerprint = machine.features, machine.fingerprint
@@ -51,18 +51,20 @@ class Recorded:
                 file.truncate(content.whole)
         else:
             files.written(path, json.dumps(head(machine)) + "\n")
+        self.kept = len(self._known)  # answers that an earlier run left
         self._path = path
         self._file = path.open("a")
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:
         """Return a timing for each trial; ask the machine for those that are not known yet."""
         missing = list({t.key: t for t in trials if t.key not in self._known}.values())
-        self.asked += len(missing)
+        before = self.asked
         for start in range(0, len(missing), _KEPT):
             part = missing[start : start + _KEPT]
             self._keep(part, self._machine.measure(part))
+            self.asked = before + start + len(part)
             if self._progress:
-                self._progress(start + len(part), len(missing))
+                self._progress(self.asked)
         out = [self._known[t.key] for t in trials]
         self._known = {key: one for key, one in self._known.items() if not one.passing}
         return out

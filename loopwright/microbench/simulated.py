@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from loopwright import microarchs, paths
 from loopwright.code import binding, instructions
-from loopwright.code.instructions import Flow
+from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError, unknown
-from loopwright.microbench.oracle import Oracle, Run, Timing, Trial, by_notion
+from loopwright.microbench.oracle import Known, Run, Timing, Trial, by_notion
 from loopwright.predicting.forms import TABLE
 
 if TYPE_CHECKING:
@@ -64,17 +64,28 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
     body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
         left = iter(ways)
+        back: list[int] = []  # where returns go
         at = 0
         while at in body:
             one = body[at]
             load = run.load if one.read_bytes else _NOWHERE
             store = run.store if one.written_bytes else _NOWHERE
             yield struct.pack("<IIqq", at, run.repeats if one.string else 1, load, store)
-            target = one.target if one.flow is Flow.BRANCH else None
-            if target is not None and target >= one.end and next(left, False):
-                at = target
+            if one.flow is Flow.CALL:
+                back.append(one.end)
+            if one.flow is Flow.RETURN and back:
+                at = back.pop()
+            elif one.target is not None and _goes(one, left):
+                at = one.target
             else:
                 at = one.end
+
+
+def _goes(one: Instruction, left: Iterator[bool]) -> bool:
+    """Say whether control goes to the target of an instruction; left are ways of branches."""
+    if one.flow is Flow.BRANCH:
+        return one.target is not None and one.target >= one.end and next(left, False)
+    return one.flow in (Flow.CALL, Flow.JUMP)
 
 
 NOISE = 0.003  # relative, one standard deviation: two runs of the harness differ by as much
@@ -169,7 +180,7 @@ class CandidateCore:
 
     def __init__(
         self,
-        machine: Oracle,
+        machine: Known,
         toml: str,
         table: str,
         settings: Mapping[str, str] | None = None,

@@ -42,7 +42,7 @@ _IMMEDIATE = {
     "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
-NO_BASE = -1  # the number of a base that there is not
+NO_BASE, CODE_BASE = -1, -2  # the numbers of a base that there is not, and of the code's address
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant
 _ADDRESS = 14  # register where none is given
@@ -113,13 +113,15 @@ def instruction(
 def _address(ins: iced.Instruction, registers: Mapping[str, int]) -> None:
     base = registers.get(BASE, _ADDRESS)
     displacement = registers.get(DISPLACEMENT, 0)
-    if base != NO_BASE:
+    if base == CODE_BASE:
+        ins.memory_base = iced.Register.RIP
+    elif base != NO_BASE:
         ins.memory_base = getattr(iced.Register, _GPR[base])
     if INDEX in registers:
         ins.memory_index = getattr(iced.Register, _GPR[registers[INDEX]])
         ins.memory_index_scale = registers.get(SCALE, 1)
     ins.memory_displacement = displacement & _WORD
-    short = displacement in _SHORT and base != NO_BASE
+    short = displacement in _SHORT and base >= 0
     ins.memory_displ_size = (1 if short else 8) if displacement else 0
 
 
@@ -149,7 +151,7 @@ def operands_of(
             str(n), kind, part.size, access in READS or part_alone, access in WRITES, fixed
         )
     if any(part.what == "memory" for part in parts):
-        if registers[BASE] != NO_BASE:
+        if registers[BASE] >= 0:
             seen.add(("gpr", registers[BASE]))
             yield Operand(BASE, "gpr", 64, read=True, written=False)
         if INDEX in registers:
@@ -189,7 +191,7 @@ def _number(register: "iced.Register_") -> int | None:
 
 
 # Addresses that lea is learned for: base alone, with displacement, with index, scaled, with both,
-# and those two without base.
+# those two without base, and from the instruction pointer on.
 _ADDRESSES: Sequence[Mapping[str, int]] = (
     {},
     {DISPLACEMENT: 5},
@@ -198,6 +200,7 @@ _ADDRESSES: Sequence[Mapping[str, int]] = (
     {INDEX: 7, SCALE: 4},
     {INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
     {BASE: NO_BASE, INDEX: 7, SCALE: 4, DISPLACEMENT: 5},
+    {BASE: CODE_BASE, DISPLACEMENT: 5},
 )
 _OLD = {
     iced.CpuidFeature.FPU,

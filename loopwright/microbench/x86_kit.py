@@ -61,6 +61,20 @@ BRANCHES: Sequence[Branch] = tuple(
 # rcx is a pointer.
 UNFUSED: Sequence[Branch] = (Branch("", "jrcxz rel", "", bytes.fromhex("e300")),)
 JUMP = "jmp rel"
+CALLED = bytes.fromhex("e802000000 eb01 c3")  # call over a jump over the return
+DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
+    **{f"push {constant}": (PUSH, ()) for constant in ("0", "i8", "i32")},
+    "push m64": (PUSH, ("load",)),
+    "pop m64": (POP, ("store",)),
+    "leave": (POP, ("compute",)),
+    "call r64": ("call rel", ()),
+    "call m64": ("call rel", ("load",)),
+    "ret i16": ("ret", ("compute",)),
+    "jmp r64": (JUMP, ()),
+    "jmp m64": (JUMP, ("load",)),
+    "jp rel": ("je rel", ()),
+    "jnp rel": ("je rel", ()),
+}
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence
 SERIAL: Mapping[str, Serial] = {

@@ -138,7 +138,8 @@ def _rests_on(one: _Asked, overrides: Mapping[str, str]) -> bool:
     block = Block(code.isa, code.text[: code.entry + code.size], "unrolled", 0)
     straight = not any(i.string for i in code.instructions)
     return any(
-        ranges.rests_on(block, name, straight=straight) for name in ranges.of(one.core, overrides)
+        ranges.rests_on(one.core, block, name, straight=straight)
+        for name in ranges.of(one.core, overrides)
     )
 
 

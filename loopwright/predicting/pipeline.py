@@ -12,7 +12,7 @@ from loopwright.code.loops import STRING_BYTES
 from loopwright.code.outline import Outline, outlines
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predicting import limits, ranges
+from loopwright.predicting import doubts, limits, ranges
 from loopwright.predicting.forms import TABLE
 from loopwright.predicting.model import Answer, Block, unfit
 
@@ -66,7 +66,7 @@ class Pipeline:
         open_ = [
             n
             for n, b in enumerate(blocks)
-            if any(ranges.rests_on(b, name, straight=b.code in straight) for name in known)
+            if any(ranges.rests_on(core, b, name, straight=b.code in straight) for name in known)
         ]
         if not open_:
             return answers
@@ -164,8 +164,12 @@ class Pipeline:
     def figures(self, core: Microarch) -> tuple[str, ...]:
         """Return all that a core's answers follow from: its files, and the overrides."""
         folder = paths.models_root() / core.id
-        texts = [(folder / name).read_text() for name in ("core.toml", TABLE)]
-        return (*texts, repr(sorted(self.overrides.items())))
+        front_end = self.overrides.get(doubts.FRONT_END)
+        core_file = doubts.FRONT_ENDS[front_end] if front_end else "core.toml"
+        toml, table = ((folder / name).read_text() for name in (core_file, TABLE))
+        if end := self.overrides.get(doubts.END):
+            table = doubts.at_end(core, table, end)
+        return toml, table, repr(sorted(self.overrides.items()))
 
     def check(self, core: Microarch) -> None:
         """Raise InputError where the simulator takes no such value of a parameter on a core."""
@@ -174,7 +178,9 @@ class Pipeline:
     def _core(self, core: Microarch) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         toml, table, _ = self.figures(core)
-        return _built(core.id, toml, table, tuple(sorted(self.overrides.items())))
+        apart = (doubts.END, doubts.FRONT_END)
+        values = {name: value for name, value in self.overrides.items() if name not in apart}
+        return _built(core.id, toml, table, tuple(sorted(values.items())))
 
 
 def parameters() -> list[str]:
@@ -206,8 +212,8 @@ def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
     """Return an answer with what it is between; the same where that is no range."""
     if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
         return answer
-    low, high = sorted((cheap.cycles, dear.cycles))
-    return replace(answer, low=low, high=high)
+    ends = [end.cycles for end in (cheap, answer, dear) if end.cycles is not None]
+    return replace(answer, low=min(ends), high=max(ends))
 
 
 def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:

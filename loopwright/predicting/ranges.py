@@ -1,12 +1,14 @@
 """What a prediction is between, where it rests on a cost that nobody has measured.
 
-Costs are those of microcoded and serialising instructions, and of streams through the cache: they
-only ever add cycles, so that their ends are those of the prediction. Verdicts vary all ranges.
+Costs are those of microcoded and serialising instructions, of streams through the cache, and of
+forms and front ends that are in doubt: they only ever add cycles, so that their ends are those of
+the prediction. Verdicts vary all ranges of core.toml.
 """
 
 from collections.abc import Mapping
 
 from loopwright.microarchs import Microarch
+from loopwright.predicting import doubts
 from loopwright.predicting.model import Block
 
 Ends = tuple[str, str]
@@ -25,7 +27,12 @@ def of(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     What is given a value is no range. A rate is cheap where it is high, all else where it is low.
     """
     found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
-    return {r.name: (r.values[0], r.values[1]) for r in found}
+    known = {r.name: (r.values[0], r.values[1]) for r in found}
+    if doubts.listed(core) and doubts.END not in given:
+        known[doubts.END] = doubts.LEAST, doubts.MOST
+    if doubts.front_end_open(core) and doubts.FRONT_END not in given:
+        known[doubts.FRONT_END] = doubts.LEAST, doubts.MOST
+    return known
 
 
 def _cost(name: str) -> bool:
@@ -39,11 +46,13 @@ def ends(core: Microarch, given: Mapping[str, str]) -> tuple[dict[str, str], dic
     return {**cheap, **given}, {**dear, **given}
 
 
-def rests_on(block: Block, name: str, *, straight: bool) -> bool:
+def rests_on(core: Microarch, block: Block, name: str, *, straight: bool) -> bool:
     """Say whether the prediction of a block can depend on a parameter.
 
     straight: no string instruction repeats in it.
     """
+    if name == doubts.END:
+        return doubts.concern(core, block.code)
     table, _, key = name.partition(".")
     if table == "string":
         return not straight

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from loopwright import microarchs, paths
-from loopwright.calibrating import reference_instructions, strings
+from loopwright.calibrating import reference_instructions, self_check, strings
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_ports
 from loopwright.predicting.forms import forms
 
 COLUMNS = ["part", "figure", "unit", "value", "beside", "source", "confidence"]
-PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS = (
-    "parameter", "ports", "latency", "throughput", "uops", "strings",
+PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS, HELD_OUT = (
+    "parameter", "ports", "latency", "throughput", "uops", "strings", "held out",
 )  # fmt: skip
 
 _SIMULATED = "instructions.csv, simulated"
@@ -33,7 +33,8 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
     """Return what is known of a core, and the same of another one beside it.
 
     Rows have part ("parameter", "ports" of a kind of uops, "latency" and "throughput" in cycles and
-    "uops" by port of instructions that everybody knows; "strings", cycles of repeated ones by bytes
+    "uops" by port of instructions that everybody knows; "held out", what a calibrated core predicts
+    of loops that it did not learn from; "strings", cycles of repeated ones by bytes
     and offsets of both sides, where one of the cores was calibrated; of one that was not they are
     simulated), figure (the parameter, the kind, the form or what is repeated), unit, value, beside
     (the other core's), source and confidence. Latencies and throughputs are those that the
@@ -82,6 +83,8 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
         if "value" in entry:
             source, sure = (str(entry.get(key, "")) for key in ("source", "confidence"))
             yield (PARAMETER, name), _Figure("", _said(entry["value"]), source, sure)
+    for held in self_check.judged(self_check.read(paths.models_root() / about.id)):
+        yield (HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held))
     for use in core_ports.uses(about):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
     table: Mapping[str, Mapping[str, str]] = forms(about.id)

@@ -1,0 +1,199 @@
+"""Figures of forms whose microbenchmarks do not agree: the likeliest, and a range around it.
+
+Cores have costs that no pass is of. A form that everyday code uses is not left out for one: its
+figures are the candidate with the least error over its kernels. Kernels: its throughput's, and
+mixtures with two forms that are trusted. The range is two more sets of figures: the dearest
+candidate that no kernel undercuts, and the cheapest that none exceeds.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil, inf
+from statistics import fmean
+
+from loopwright.calibrating import cross_check
+from loopwright.calibrating.core_model import Core, CoreModel, Doubt, Ports, Uops, bound_cycles
+from loopwright.calibrating.cross_check import Mixture
+from loopwright.calibrating.port_usage_search import MOST, Case, Listed, Numbers
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Laboratory
+
+_SEED = 53
+_MIXTURES = 4  # of each form
+_ALIKE, _LISTED = 3, 5  # candidates of forms like it, and of what its throughput allows
+_LATER = 1  # cycles that a high byte may take longer: the merge uop that Intel cores insert
+_WITHIN = 0.03  # relative: by how much a figure may miss the kernel that it bounds
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A candidate of a form, and what it predicts beside what its kernels took."""
+
+    uops: Uops
+    pairs: Sequence[tuple[float, float]]  # measured and predicted cycles
+
+    @property
+    def error(self) -> float:
+        return fmean(abs(said / took - 1) for took, said in self.pairs) if self.pairs else inf
+
+    @property
+    def undercuts(self) -> bool:
+        """Say whether no kernel took less than predicted."""
+        return all(said <= took * (1 + _WITHIN) for took, said in self.pairs)
+
+    @property
+    def exceeds(self) -> bool:
+        """Say whether no kernel took more than predicted."""
+        return all(said >= took * (1 - _WITHIN) for took, said in self.pairs)
+
+    @property
+    def total(self) -> float:
+        return sum(said for _, said in self.pairs)
+
+
+def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return what was learned with figures, and their range, of forms that had none.
+
+    Forms without a throughput stay out: nothing was measured of them.
+    """
+    named = {form.name: form for form in forms}
+    open_ = [
+        named[name]
+        for name, uops in learned.uops.items()
+        if uops.ports is None and name in named and not learned.throughputs[name].refused
+    ]
+    trusted = [
+        form for form in forms if learned.has_ports(form.name) and not cross_check.waits(form)
+    ]
+    if not open_ or len(trusted) <= 2:
+        return _with_high_bytes(learned)
+    candidates = {form.name: list(_candidates(learned, form, named)) for form in open_}
+    asked = [*cross_check.alone(open_), *_mixtures(open_, trusted)]
+    figures = laboratory.time([one.kernel for one in asked])
+    tried: dict[str, list[_Tried]] = {form.name: [] for form in open_}
+    for turn in range(max(map(len, candidates.values()))):
+        some = {name: own[turn] for name, own in candidates.items() if turn < len(own)}
+        core = replace(learned, uops={**learned.uops, **some})
+        wanted = [n for n, one in enumerate(asked) if one.form in some]
+        said = cross_check.core_predicts(laboratory, core, [asked[n] for n in wanted])
+        pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in some}
+        for n, one in zip(wanted, said, strict=True):
+            if figures[n] and one:
+                pairs[asked[n].form].append((figures[n].cycles, one.cycles))
+        for name, uops in some.items():
+            tried[name].append(_Tried(uops, pairs[name]))
+    out, doubts = dict(learned.uops), {}
+    for name, every in tried.items():
+        if known := [one for one in every if one.pairs]:
+            out[name], doubt = _chosen(learned.core, known, learned.uops[name].why)
+            if doubt.least != doubt.most:
+                doubts[name] = doubt
+    return _with_high_bytes(replace(learned, uops=out, doubts=doubts))
+
+
+def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixture]:
+    draw = random.Random(_SEED)
+    for form in forms:
+        for _ in range(_MIXTURES):
+            yield cross_check.mixed(draw, form, trusted)
+
+
+def _candidates(learned: CoreModel, form: Form, named: Mapping[str, Form]) -> Iterator[Uops]:
+    """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone."""
+    core, rate = learned.core, learned.throughputs[form.name]
+    seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
+    for places, ports in _ports(learned, form, named):
+        narrow = min(map(len, core.computing(ports)), default=0)
+        alone = max(bound_cycles(Counter(ports)), places / core.width)
+        busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > alone else 0
+        for one in dict.fromkeys((busy if busy > 1 else 0, 0)):
+            key = places, tuple(sorted(tuple(sorted(p)) for p in ports)), one
+            if key not in seen:
+                seen.add(key)
+                yield Uops(places, ports, one)
+
+
+def _ports(
+    learned: CoreModel, form: Form, named: Mapping[str, Form]
+) -> Iterator[tuple[int, tuple[Ports, ...]]]:
+    core, rejected = learned.core, learned.uops[form.name]
+    if rejected.rejected is not None:
+        yield max(rejected.places, 1), rejected.rejected
+    others: Counter[tuple[int, tuple[Ports, ...]]] = Counter()
+    for name, uops in learned.uops.items():
+        other = named.get(name)
+        if uops.ports is not None and other and other.mnemonic == form.mnemonic:
+            others[uops.places, uops.ports] += bool(other.memory) == bool(form.memory)
+    yield from (one for one, times in others.most_common(_ALIKE) if times)
+    memory = _memory(core, form)
+    twin = learned.uops.get(form.twin)
+    if form.memory and twin and twin.ports is not None:
+        yield twin.places, (*twin.ports, *memory)
+    case = Case(form, 0, 1, Numbers(1, MOST), learned.throughputs[form.name].cycles)
+    for choice in islice(Listed(core).fitting(case), _LISTED):
+        yield max(1, choice.computing), choice.uops
+    yield 1, (core.wide, *memory)
+
+
+def _memory(core: Core, form: Form) -> tuple[Ports, ...]:
+    """Return the ports of uops that load and store for a form."""
+    if form.memory is None:
+        return ()
+    load = core.loads(form)
+    return ((load,) if form.memory.read and load else ()) + core.stored * form.memory.written
+
+
+def _chosen(core: Core, tried: Sequence[_Tried], why: str) -> tuple[Uops, Doubt]:
+    """Return the uops of a form, and the two ends of its range."""
+    best = min(tried, key=lambda one: one.error)
+    under = [one for one in tried if one.undercuts]
+    over = [one for one in tried if one.exceeds]
+    least = max(under, key=lambda one: one.total).uops if under else _cheapest(tried)
+    most = min(over, key=lambda one: one.total).uops if over else _dearer(core, best)
+    said = f"{len(best.pairs)} kernels do not agree, mean error {100 * best.error:.0f} %; {why}"
+    return replace(best.uops, why=said), Doubt(least, most, said)
+
+
+def _cheapest(tried: Sequence[_Tried]) -> Uops:
+    return min(tried, key=lambda one: one.total).uops
+
+
+def _dearer(core: Core, best: _Tried) -> Uops:
+    """Return uops with a unit so busy that no kernel takes longer than predicted."""
+    ports = best.uops.ports or ()
+    narrow = min(map(len, core.computing(ports)), default=len(core.wide))
+    ratio = max(took / max(said, 1 / core.width) for took, said in best.pairs)
+    own = max(bound_cycles(Counter(ports)), best.uops.places / core.width)
+    cycles = max(best.uops.busy / narrow, own) * ratio
+    computing = ports if core.computing(ports) else (*ports, core.wide)
+    return replace(best.uops, ports=computing, busy=ceil(cycles * narrow))
+
+
+def _with_high_bytes(learned: CoreModel) -> CoreModel:
+    """Return what was learned with forms of high-byte registers: as low bytes, or slower.
+
+    No microbenchmark has them: their registers exclude those that chains and instances use.
+    """
+    more = {}
+    for name, uops in learned.uops.items():
+        if uops.ports is None:
+            continue
+        known = learned.doubts.get(name, Doubt(uops, uops, ""))
+        dear = replace(known.most, places=known.most.places + 1)
+        for other in _high(name):
+            why = f"high byte, not measured: as {name}"
+            more[other] = Doubt(known.least, dear, why, name, _LATER)
+    return replace(learned, doubts={**learned.doubts, **more})
+
+
+def _high(name: str) -> Iterator[str]:
+    """Yield the names that a form has with high-byte registers in the place of low ones."""
+    mnemonic, _, operands = name.partition(" ")
+    parts = operands.split(",")
+    places = [n for n, part in enumerate(parts) if part == "r8"]
+    for mask in range(1, 1 << len(places)):
+        high = [n for bit, n in enumerate(places) if mask >> bit & 1]
+        yield f"{mnemonic} " + ",".join("r8h" if n in high else p for n, p in enumerate(parts))

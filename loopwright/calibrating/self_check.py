@@ -1,0 +1,264 @@
+"""Self-check of a learned core: blocks and loops that no pass learned from, measured and predicted.
+
+Blocks are loops of random forms, drawn by how often libraries use them. Loops are of few
+instructions at random code offsets. What the core predicts of them, and the range that it gives,
+stand in held-out.csv beside what the machine took, so that whoever has the folder can repeat it.
+"""
+
+import csv
+import io
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+
+from loopwright.calibrating import core_files, port_classes
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.errors import InputError
+from loopwright.measuring import block
+from loopwright.microbench import form_usage
+from loopwright.microbench.forms import Form
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import COUNTER, Known, Trial
+from loopwright.microbench.simulated import CandidateCore
+from loopwright.predicting import doubts
+from loopwright.predicting.forms import TABLE
+
+BLOCKS, OFFSETS = "blocks", "loops at code offsets"
+_SEED = 97
+_BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
+_FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
+_USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
+_BYTES = 480  # of a block, at most
+_NEAR = 0.05  # relative: a prediction that is as measured
+_WITHIN = 0.02  # relative: what a range may miss a measurement by, as measurements differ by it
+_AGREES = 0.005  # cycles by which a prediction may differ from that of the file
+_COLUMNS = ("kind", "hex", "offset", "cycles", "uncertainty", "predicted", "low", "high", "error")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A loop that no pass learned from: cycles an iteration, measured and predicted.
+
+    predicted, low and high are None without figures; error then says why.
+    """
+
+    kind: str
+    code: bytes
+    offset: int
+    cycles: float
+    uncertainty: float
+    predicted: float | None = None
+    low: float | None = None
+    high: float | None = None
+    error: str = ""
+
+    @property
+    def off(self) -> float:
+        """Return the relative error of the prediction."""
+        return abs((self.predicted or 0.0) / self.cycles - 1)
+
+    @property
+    def within(self) -> bool:
+        """Say whether the measurement lies in the range of the prediction."""
+        low = self.low if self.low is not None else self.predicted
+        high = self.high if self.high is not None else self.predicted
+        slack = max(_WITHIN * self.cycles, 3 * self.uncertainty)
+        return (low or 0.0) - slack <= self.cycles <= (high or 0.0) + slack
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How well a core predicts what it did not learn from, of one kind."""
+
+    kind: str
+    asked: int
+    answered: int
+    error: float  # mean relative error of those that are answered
+    near: float  # share of those within 5 %
+    within: float  # share of those whose measurement lies in the range of the prediction
+
+    def __str__(self) -> str:
+        return (
+            f"mean error {100 * self.error:.1f} % of {self.answered} of {self.asked} held-out "
+            f"{self.kind}, {100 * self.near:.0f} % within 5 %, "
+            f"{100 * self.within:.0f} % within their range"
+        )
+
+
+def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> list[HeldOut]:
+    """Return what the machine takes for held-out loops, with what the learned core predicts.
+
+    What the machine refuses is not held out: nothing can be said of it.
+    """
+    trials = [*_blocks(laboratory, forms), *_loops(laboratory, learned, forms)]
+    timings = laboratory.trials([trial for _, trial in trials])
+    found = [
+        HeldOut(kind, trial.code, trial.offset, timing.cycles, timing.uncertainty)
+        for (kind, trial), timing in zip(trials, timings, strict=True)
+        if timing.cycles
+    ]
+    toml, table = core_files.core_texts(learned, laboratory.machine)
+    ends = core_files.doubtful_table(learned)
+    front_ends = core_files.front_end_ends(learned, laboratory.machine)
+    return predicted(laboratory.machine, _ends(toml, table, ends, front_ends), found)
+
+
+def _ends(
+    toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return core.toml and instructions.csv of a core: as they are, at both ends of its range."""
+    return [
+        (toml, table),
+        *(
+            (front_ends.get(end, toml), doubts.with_rows(table, doubtful, end))
+            for end in (doubts.LEAST, doubts.MOST)
+        ),
+    ]
+
+
+def predicted(
+    machine: Known, texts: Sequence[tuple[str, str]], asked: Sequence[HeldOut]
+) -> list[HeldOut]:
+    """Return held-out loops with what a core predicts, by its texts as _ends has them."""
+    trials = [Trial(one.code, "loop", one.offset) for one in asked]
+    found = [CandidateCore(machine, *both).measure(trials) for both in texts]
+    out = []
+    for one, likely, least, most in zip(asked, *found, strict=True):
+        known = [end.cycles for end in (likely, least, most) if end.cycles is not None]
+        low, high = min(known, default=0.0), max(known, default=0.0)
+        ranged = likely.cycles is not None and low < high
+        out.append(
+            HeldOut(
+                one.kind, one.code, one.offset, one.cycles, one.uncertainty,
+                likely.cycles, low if ranged else None, high if ranged else None, likely.refused,
+            )
+        )  # fmt: skip
+    return out
+
+
+def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str, Trial]]:
+    """Yield loops of random forms."""
+    usage = form_usage.per_million()
+    weights = [max(usage.get(form.name, 0.0), _USAGE) for form in forms]
+    draw = random.Random(_SEED)
+    yield from islice(_drawn(laboratory, forms, weights, draw), _BLOCKS)
+
+
+def _drawn(
+    laboratory: Laboratory, forms: Sequence[Form], weights: Sequence[float], draw: random.Random
+) -> Iterator[tuple[str, Trial]]:
+    while True:
+        some = draw.choices(forms, weights, k=draw.randint(2, _FORMS))
+        if not all(one.beside(other) for one in some for other in some):
+            continue
+        kernel = port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
+        draw.shuffle(kernel)
+        body = b"".join(kernel)
+        if len(body) <= _BYTES:
+            yield BLOCKS, _loop(laboratory.isa, body, 0)
+
+
+def _loops(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> Iterator[tuple[str, Trial]]:
+    """Yield short loops of cheap instructions at random code offsets."""
+    draw = random.Random(_SEED + 1)
+    cheap = [one for one in forms if learned.has_ports(one.name) and _cheap(learned, one)]
+    step = laboratory.kit.BYTES or 1
+    for _ in range(_LOOPS if cheap else 0):
+        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        body = b"".join(port_classes.mixture([(one, 1) for one in some]))
+        for offset in draw.sample(range(0, 64, step), _OFFSETS):
+            yield OFFSETS, _loop(laboratory.isa, body, offset)
+
+
+def _cheap(learned: CoreModel, form: Form) -> bool:
+    """Say whether a form starts so often that what delivers a short loop may bind it."""
+    rate = learned.throughputs[form.name]
+    return form.memory is None and rate.clean and rate.cycles <= 0.5
+
+
+def _loop(isa: str, body: bytes, offset: int) -> Trial:
+    return Trial(body + block.closing(isa, COUNTER[isa], len(body)), "loop", offset)
+
+
+def judged(found: Sequence[HeldOut]) -> list[Judgement]:
+    """Return the judgement of each kind of held-out loops."""
+    out = []
+    for kind in dict.fromkeys(one.kind for one in found):
+        mine = [one for one in found if one.kind == kind]
+        known = [one for one in mine if one.predicted is not None]
+        if known:
+            error = fmean(one.off for one in known)
+            near = fmean(one.off <= _NEAR for one in known)
+            within = fmean(one.within for one in known)
+            out.append(Judgement(kind, len(mine), len(known), error, near, within))
+    return out
+
+
+def text(found: Sequence[HeldOut]) -> str:
+    """Return the text of held-out.csv."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(_COLUMNS)
+    for one in found:
+        figures = (one.cycles, one.uncertainty, one.predicted, one.low, one.high)
+        shown = ("" if figure is None else f"{figure:.4f}" for figure in figures)
+        rows.writerow([one.kind, one.code.hex(), one.offset, *shown, one.error])
+    return file.getvalue()
+
+
+def read(folder: Path) -> list[HeldOut]:
+    """Return the rows of held-out.csv; none where there is no such file.
+
+    InputError where a row cannot be true.
+    """
+    path = folder / core_files.HELD_OUT
+    if not path.is_file():
+        return []
+    out = []
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.DictReader(file), 2):
+            try:
+                figures = {name: float(row[name]) for name in _COLUMNS[3:8] if row[name]}
+                one = HeldOut(
+                    row["kind"], bytes.fromhex(row["hex"]), int(row["offset"]),
+                    error=row["error"], **figures,
+                )  # fmt: skip
+                if not 0 < one.cycles < 1e6 or one.kind not in (BLOCKS, OFFSETS):
+                    raise ValueError
+            except (KeyError, TypeError, ValueError):
+                raise InputError(
+                    f"{path}: line {number} is no held-out loop; bring the folder here again"
+                ) from None
+            out.append(one)
+    return out
+
+
+def check(machine: Known, folder: Path) -> list[Judgement]:
+    """Return the judgement of a core in a folder, predicted anew from its files.
+
+    InputError where the files predict something else than held-out.csv says: one of them was
+    changed, or comes from another version.
+    """
+    said = read(folder)
+    toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
+    doubtful = folder / doubts.FILE
+    ends = doubtful.read_text() if doubtful.is_file() else ""
+    files = {end: folder / name for end, name in doubts.FRONT_ENDS.items()}
+    front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
+    now = predicted(machine, _ends(toml, table, ends, front_ends), said)
+    for one, other in zip(said, now, strict=True):
+        if (one.predicted is None) != (other.predicted is None) or (
+            one.predicted is not None
+            and other.predicted is not None
+            and abs(one.predicted - other.predicted) > _AGREES
+        ):
+            raise InputError(
+                f"{folder / core_files.HELD_OUT}: the core predicts {other.predicted} cycles for "
+                f"{one.code.hex()}, not {one.predicted}; a file was changed"
+            )
+    return judged(now)

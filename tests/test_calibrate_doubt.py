@@ -1,0 +1,160 @@
+"""Forms whose microbenchmarks do not agree, high bytes, held-out loops and folders that travel."""
+
+import shutil
+from dataclasses import replace
+
+import calibrations
+import pytest
+
+import loopwright as lw
+from loopwright import microarchs
+from loopwright.calibrating import calibrate, doubtful_forms, self_check
+from loopwright.calibrating.core_model import Uops
+from loopwright.calibrating.doubtful_forms import _Tried
+from loopwright.calibrating.import_core import import_core
+from loopwright.calibrating.self_check import HeldOut
+from loopwright.errors import InputError
+from loopwright.predicting import doubts
+
+CORE = "simulated-zen4"
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """Return the folder of models that a simulated Zen 4 was written to, and calibrate's rows."""
+    changed = {"uop_cache.line_uops": "6"}  # as tests of the front end have it
+    return calibrations.learned(tmp_path_factory, "zen4", calibrations.DELIVERED, changed)
+
+
+@pytest.fixture
+def models(learned, monkeypatch):
+    """Let cores be those that were learned."""
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned[0]))
+
+
+def test_no_form_that_was_timed_is_left_out(learned):
+    rows = calibrations.rows(learned[0] / CORE / "left-out.csv")
+    left = {row["form"] for row in rows if not row["why"].startswith("no figures for")}
+    table = calibrations.rows(learned[0] / CORE / "instructions.csv")
+    known = {f"{r['mnemonic']} {o}".strip() for r in table for o in r["operands"].split(";")}
+    assert {"shl r64,cl", "imul r64,r64", "mov r64,i64", "bt r64,r64"} <= known
+    assert not left & known
+    assert not {name for name in left if name.partition(" ")[0] in calibrations.DELIVERED}
+
+
+def test_what_is_left_out_most_used_comes_first(learned):
+    used = [row["per_million"] for row in calibrations.rows(learned[0] / CORE / "left-out.csv")]
+    known = [float(one) for one in used if one]
+    assert known == sorted(known, reverse=True)
+    assert used[len(known) :] == [""] * (len(used) - len(known))
+
+
+@pytest.mark.usefixtures("models")
+def test_a_block_with_a_high_byte_is_between_two_figures():
+    (low,) = lw.predict(hex="88c3", notion="unrolled", microarch=CORE).to_dict("records")
+    (high,) = lw.predict(hex="00e3" * 6, notion="unrolled", microarch=CORE).to_dict("records")
+    assert low["low"] != low["low"]  # mov bl, al: nothing of it is in doubt
+    assert high["low"] <= high["cycles"] <= high["high"]  # add bl, ah
+    assert high["low"] < high["high"]
+
+
+def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
+    folder, rows = learned
+    found = self_check.read(folder / CORE)
+    blocks, offsets = self_check.judged(found)
+    assert (blocks.kind, offsets.kind) == (self_check.BLOCKS, self_check.OFFSETS)
+    assert blocks.answered == blocks.asked > 150
+    assert blocks.error < 0.05
+    assert offsets.error < 0.08
+    said = rows.set_index("figure")["value"]
+    assert said["held-out blocks"] == f"{100 * blocks.error:.1f} %"
+
+
+def test_a_folder_is_imported_whole_or_not_at_all(learned, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    sent = tmp_path / CORE
+    shutil.copytree(learned[0] / CORE, sent)
+    rows = import_core(sent)
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", rows.attrs["models"])
+    assert microarchs.load(CORE).name == "calibrated on simulated:zen4"
+    sheet = lw.core(CORE)
+    assert (sheet["part"] == "held out").sum() == len(rows)
+    toml = sent / "core.toml"
+    toml.write_text(toml.read_text() + "\n")
+    with pytest.raises(InputError, match=r"core.toml is not as calibrate wrote it"):
+        import_core(sent)
+
+
+def test_a_core_that_predicts_something_else_than_it_says_is_refused(learned, tmp_path):
+    sent = tmp_path / CORE
+    shutil.copytree(learned[0] / CORE, sent)
+    file = sent / "held-out.csv"
+    first, *rest = self_check.read(sent)
+    file.write_text(self_check.text([replace(first, predicted=first.predicted + 1), *rest]))
+
+    class Machine:
+        isa, name, fingerprint = "x86_64", "sent", "sent"
+        features, host = frozenset(), {}
+
+    with pytest.raises(InputError, match="a file was changed"):
+        self_check.check(Machine(), sent)
+
+
+@pytest.mark.parametrize(
+    "row", ["blocks,zz,0,1,0,1,,,", "blocks,90,0,-1,0,1,,,", "others,90,0,1,0,1,,,"]
+)
+def test_rows_that_cannot_be_true_are_refused(tmp_path, row):
+    head = ",".join(self_check._COLUMNS)
+    (tmp_path / "held-out.csv").write_text(f"{head}\n{row}\n")
+    with pytest.raises(InputError, match="line 2 is no held-out loop"):
+        self_check.read(tmp_path)
+
+
+def test_a_measurement_outside_of_a_range_is_told():
+    one = HeldOut("blocks", b"\x90", 0, 2.0, 0.001, 1.0, 0.9, 1.5)
+    assert not one.within
+    assert replace(one, high=2.0).within
+    assert one.off == 0.5
+
+
+def test_the_range_of_a_form_holds_all_its_kernels():
+    wide, narrow = Uops(1, (frozenset({0, 1}),)), Uops(1, (frozenset({0}),))
+
+    class Known:
+        wide, width = frozenset({0, 1, 2}), 4
+
+        @staticmethod
+        def computing(uops):
+            return list(uops)
+
+    under = _Tried(wide, [(2.0, 1.0), (2.0, 2.0)])
+    over = _Tried(narrow, [(2.0, 2.1), (2.0, 2.2)])
+    chosen, doubt = doubtful_forms._chosen(Known(), [under, over], "why")
+    assert (doubt.least, doubt.most) == (wide, narrow)
+    assert chosen.ports == narrow.ports
+    _, doubt = doubtful_forms._chosen(Known(), [under], "why")
+    assert doubt.most.busy >= 2  # no candidate takes as long: its unit is taken to be busy
+
+
+def test_rows_of_an_end_come_before_those_of_the_table():
+    table = "# source\nmnemonic,operands\nadd,r8\n"
+    doubtful = "end,mnemonic,operands\nleast,add,r8\nmost,add,r8h\n"
+    assert doubts.with_rows(table, doubtful, "most").splitlines()[1:3] == [
+        "mnemonic,operands",
+        "add,r8h",
+    ]
+
+
+def test_the_time_left_goes_by_answers_that_are_still_needed(monkeypatch):
+    now = iter([0.0, 100.0, 100.0, 400.0])
+    monkeypatch.setattr(calibrate.time, "monotonic", lambda: next(now))
+    seen = []
+    left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
+    assert str(left) == ""
+    left.step("latencies")
+    left.kept(500)
+    left.answered(500)
+    assert seen == [(1000, 2000, "latencies, about 3 min left")]
+    left.answered(1600)
+    assert seen[-1][:2] == (2100, 2100)
+    assert "longer than expected" in seen[-1][2]
