@@ -7,6 +7,7 @@
 # make streams     what the uncertainty of measurements is worth: loops of known cost, 500 times each
 # make sanitize    the harness with AddressSanitizer and UndefinedBehaviorSanitizer, where it holds jobs
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
+# make mca         llvm-mca's command line by our simulator, one static program: out/loopwright-mca
 # make golden      writes down what the simulator answers now; the tests hold it to that
 # make bench       how fast the models answer
 # make bench-record   the same, kept in benchmarks/record
@@ -29,7 +30,11 @@ WORKERS = $(shell echo $$((2 * $$(nproc))))
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
+<<<<<<< HEAD
 .PHONY: help setup kit recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
+=======
+.PHONY: help setup kit mca recommend test test-slow verify-boot verify-kmod validate golden cross-validate \
+>>>>>>> c5c16db (mca: read llvm-mca's inputs and flags, print its sections)
 	streams mutants sanitize bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
@@ -66,6 +71,13 @@ sanitize: setup
 kit: setup
 	@mkdir -p $(OUT)
 	$(LOOPWRIGHT) kit -o $(OUT)/loopwright-kit.tar.gz
+
+mca:
+	@scripts/setup --system-only
+	@mkdir -p $(OUT)
+	RUSTFLAGS='-C target-feature=+crt-static' $(call CARGO,build) --release --locked --features mca \
+		--bin loopwright-mca --target $(shell rustc -vV | sed -n 's/^host: //p')
+	cp models/pipeline/target/*/release/loopwright-mca $(OUT)/
 
 validate: setup
 	.venv/bin/python validation/accuracy.py

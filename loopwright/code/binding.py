@@ -13,7 +13,7 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
-INTERFACE = 7  # of the module, which counts the changes of what it takes and returns
+INTERFACE = 8  # of the module, which counts the changes of what it takes and returns
 
 
 def version() -> str:
@@ -87,6 +87,14 @@ def loops(
     import loopwright_pipeline
 
     return loopwright_pipeline.loops(isa, code, starts, ends, entries, data, address)
+
+
+def mca(arguments: Sequence[str], models: Path, host: str | None) -> tuple[int, str, str]:
+    """Return the exit code, output and messages of a command line of mca."""
+    _require()
+    import loopwright_pipeline
+
+    return loopwright_pipeline.mca(arguments, models, host)
 
 
 def file() -> Path:

@@ -1,6 +1,7 @@
 """Types of the Python module that src/python.rs makes."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, final
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "arm64_forms",
     "forms",
     "loops",
+    "mca",
     "outline",
     "parameters",
 ]
@@ -104,6 +106,13 @@ def outline(isa: str, blocks: Sequence[bytes]) -> list[int | tuple[bool, bool, l
 
     That is whether it ends in a direct branch, whether control stays straight in it, and the names
     of the extensions that it needs.
+    """
+
+def mca(arguments: Sequence[str], models: Path, host: str | None = None) -> tuple[int, str, str]:
+    """Answer a command line of mca: exit code, text for standard output, lines for standard error.
+
+    models is a folder with a folder for each core; host the id of this machine's core, the default
+    of -mcpu.
     """
 
 def loops(

@@ -15,6 +15,8 @@ pub mod engine;
 pub mod error;
 pub mod isa;
 pub mod loops;
+#[cfg(feature = "mca")]
+pub mod mca;
 pub mod observe;
 pub mod parallel;
 pub mod places;

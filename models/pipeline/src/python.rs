@@ -10,6 +10,7 @@ use crate::calls;
 use crate::core::params::Params;
 use crate::core::Core as Model;
 use crate::isa::Isa;
+use crate::mca::cores::Cores;
 use crate::observe::timeline::Row;
 use crate::places::{self, Loop};
 use crate::predict::Prediction;
@@ -17,6 +18,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use std::path::PathBuf;
 
 /// A core: `Core(core_toml, instructions_csv, overrides)`, all of them texts and a
 /// dict of dotted parameter names to text.
@@ -296,8 +298,17 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
     Ok(list)
 }
 
+/// Answer a command line of `mca`: the exit code, the text for standard output, lines for standard error.
+#[pyfunction]
+#[pyo3(signature = (arguments, models, host=None))]
+fn mca(py: Python<'_>, arguments: Vec<String>, models: PathBuf, host: Option<String>) -> (i32, String, String) {
+    let cores = Cores::Folder(models);
+    let answer = py.detach(|| crate::mca::run(&arguments, &mut std::io::stdin(), &cores, host.as_deref()));
+    (answer.code, answer.out, answer.err)
+}
+
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 
 /// A simulator of processor pipelines.
 #[pymodule]
@@ -308,6 +319,7 @@ fn loopwright_pipeline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crate::isa::arm64::python::arm64_forms, module)?)?;
     module.add_function(wrap_pyfunction!(outline, module)?)?;
     module.add_function(wrap_pyfunction!(crate::loops::python::loops, module)?)?;
+    module.add_function(wrap_pyfunction!(mca, module)?)?;
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Rooms and single files, each of which imports only what stands before it, and itself.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 17] = [
     "error", "isa", "parallel", "loops", "core", "block", "engine", "observe", "predict", "sites", "batch", "calls",
-    "places", "python", "lib",
+    "places", "mca", "python", "bin", "lib",
 ];
 
 fn sources() -> BTreeMap<String, String> {

@@ -1,0 +1,33 @@
+"""The verb mca: llvm-mca's command line, read by the simulator (models/pipeline/src/mca)."""
+
+import sys
+
+import click
+
+
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def mca(arguments: tuple[str, ...]) -> int:
+    """Read what llvm-mca reads, by its flags; print its sections, and the code alignment.
+
+    \b
+    loopwright mca -mcpu=znver2 loop.s
+    loopwright mca -mcpu=neoverse-n1 -timeline -bottleneck-analysis < loop.s
+    loopwright mca --help
+    """
+    from loopwright import paths
+    from loopwright.code import binding
+    from loopwright.machine import hosts
+
+    named = any(argument.lstrip("-").startswith("mcpu") for argument in arguments)
+    host = None if named else hosts.microarch()
+    code, out, err = binding.mca(arguments, paths.models_root(), host)
+    sys.stdout.write(out)
+    sys.stderr.write(err)
+    return code
+
+
+VERBS = (mca,)

@@ -1,0 +1,34 @@
+//! Lists the cores of `models/` for the program that has them inside.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var_os("CARGO_FEATURE_MCA").is_none() {
+        return;
+    }
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut rows = String::new();
+    let mut folders: Vec<_> = std::fs::read_dir(&models)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .collect();
+    folders.sort();
+    for folder in folders {
+        let (core, instructions) = (folder.join("core.toml"), folder.join("instructions.csv"));
+        if core.is_file() && instructions.is_file() {
+            let id = folder
+                .file_name()
+                .map(|n| n.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            rows.push_str(&format!(
+                "({id:?}, include_str!({core:?}), include_str!({instructions:?})),\n"
+            ));
+        }
+    }
+    let out = std::env::var("OUT_DIR").expect("cargo names the folder");
+    let text = format!("static CORES: &[(&str, &str, &str)] = &[\n{rows}];\n");
+    std::fs::write(Path::new(&out).join("cores.rs"), text).expect("the folder takes files");
+}
