@@ -30,11 +30,7 @@ WORKERS = $(shell echo $$((2 * $$(nproc))))
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-<<<<<<< HEAD
-.PHONY: help setup kit recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
-=======
-.PHONY: help setup kit mca recommend test test-slow verify-boot verify-kmod validate golden cross-validate \
->>>>>>> c5c16db (mca: read llvm-mca's inputs and flags, print its sections)
+.PHONY: help setup kit mca recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
 	streams mutants sanitize bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
