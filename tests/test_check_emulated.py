@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright import kernels, paths
-from loopwright.checking import body, coverage, emulated
+from loopwright import harness, kernels, paths, toolchain
+from loopwright.checking import body, check, coverage, emulated
 from loopwright.code import assemble
+from loopwright.machine import hosts
 from loopwright.tracing.watch import Access
 from loopwright.tree import built
 
@@ -47,6 +48,12 @@ def test_every_branch_condition_and_entry_of_a_right_variant_is_reached(spec):
 TAIL = "0:	movb (%rsi),%al\n"
 LARGE = ".Llarge_words:\n"
 WORD = "10:	movq (%rsi),%rax\n"
+# Without a branch: 1 in rax where its sign was set, and where it was 0.
+HALF = "	movq %%%s,%%rax\n	shrq $63,%%rax\n	subq %%rax,%%rcx\n"
+ZERO = (
+    "	pushq %rdx\n	leaq -1(%rax),%rdx\n	notq %rax\n	andq %rdx,%rax\n	popq %rdx\n"
+    "	shrq $63,%rax\n"
+)
 WRONG = {
     "stored back beyond the end": (
         ".Lexit:\n", ".Lexit:\n	movb (%rdi),%al\n	movb %al,(%rdi)\n", "reads the destination"),
@@ -59,6 +66,31 @@ WRONG = {
         LARGE, LARGE + "	subq $8,%rsp\n	movq (%rsp),%rax\n	addq $8,%rsp\n", "not stored to"),
     "type of an entry": (
         "	_ASM_EXTABLE_UA(11b, .Lf", "	_ASM_EXTABLE(11b, .Lf", "of another type"),
+    "no fence": ("11:	movq %rax,(%rdi)", "11:	movnti %rax,(%rdi)", "no sfence has ordered"),
+    "a return that is a branch": (
+        LARGE, f"{LARGE}	call 9f\n	jmp 7f\n9:	subq $-7,(%rsp)\n	ret\n	.nops 3\n7:\n",
+        "a return address"),
+    "a call that is left": (LARGE, f"{LARGE}	call 9f\n9:	addq $8,%rsp\n", "has not returned"),
+    "a return address as data": (
+        LARGE, f"{LARGE}	call 9f\n9:	movq (%rsp),%rax\n	addq $8,%rsp\n", "a return address"),
+    "stack by many pushes": (
+        LARGE,
+        f"{LARGE}	.rept 140\n	pushq %rax\n	.endr\n	addq $1016,%rsp\n	addq $104,%rsp\n",
+        "bytes of stack, more than"),
+    "the upper half of a source": (LARGE, f"{LARGE}{HALF % 'rsi'}", "was not stored to (size 65"),
+    "the upper half of the stack": (LARGE, f"{LARGE}{HALF % 'rsp'}", "was not stored to (size 64"),
+    "bit 29 of a size": (LARGE, f"{LARGE}	btrq $29,%rcx\n", "said to be left"),
+    "a size of two constants": (
+        LARGE, f"{LARGE}	leaq -300(%rcx),%rax\n	subq $77,%rax\n{ZERO}	subq %rax,%rcx\n",
+        "(size 377"),
+    "words that are their own address": (
+        "11:	movq %rax,(%rdi)\n",
+        f"	pushq %rax\n	xorq %rdi,%rax\n{ZERO}	addq %rax,(%rsp)\n	popq %rax\n"
+        "11:	movq %rax,(%rdi)\n", "stores 0x"),
+    "two entries": (
+        "	_ASM_EXTABLE_UA(17b, .Lfour_words_fault)\n",
+        "	_ASM_EXTABLE_UA(17b, .Lfour_words_fault)\n	_ASM_EXTABLE_UA(17b, .Lexit)\n",
+        "two entries in the exception table"),
     "wrong for a moment": (
         WORD, "	movb $1,(%rdi)\n	_ASM_EXTABLE_UA(.Lfour_words, .Lfour_words_fault)\n" + WORD,
         "stores 0x1 to dst byte"),
@@ -113,6 +145,14 @@ def test_a_branch_that_never_goes_one_way_is_not_proven(changed):
         ("	popfq\n	ret\n", "sets all flags"),
         ("	movq %gs:0,%rax\n	ret\n", "memory of the CPU or the task"),
         ("	callq *%rax\n	ret\n", "no branch that is allowed"),
+        ("	pushfq\n	popq %rax\n	ret\n", "reads flags that differ"),
+        ("	movq %rax,%xmm1\n	ret\n", "no integer instruction"),
+        ("	fninit\n	ret\n", "no integer instruction"),
+        ("	clflush (%rdi)\n	ret\n", "flushes a cache line"),
+        ("	sidt (%rsi)\n	ret\n", "system table"),
+        ("	leaq 0(%rip),%rax\n	ret\n", "depends on where the code lies"),
+        ("	movq %rdi,%rsp\n	ret\n", "no constant distance"),
+        ("	subq $4096,%rsp\n	addq $4096,%rsp\n	ret\n", "moves the stack pointer by 4096"),
     ],
 )
 def test_what_a_routine_may_use_is_a_list(changed, new, said):
@@ -137,6 +177,13 @@ def test_loads_of_user_memory_have_a_users_permissions(changed, spec):
             "16 bytes below the stack pointer",
         ),
         ("	mrs	x3, cntvct_el0\n	mov	x0, #0\n	ret\n", "reads a system register"),
+        ("	fmov	x3, d0\n	mov	x0, #0\n	ret\n", "no integer instruction"),
+        ("	adr	x3, .\n	mov	x0, #0\n	ret\n", "depends on where the code lies"),
+        ("	mov	sp, x1\n	mov	x0, #0\n	ret\n", "no constant distance"),
+        (
+            "	sub	sp, sp, #2048\n	add	sp, sp, #2048\n	mov	x0, #0\n	ret\n",
+            "by 2048 bytes",
+        ),
     ],
 )
 def test_arm64_state_is_held_too(changed, new, said):
@@ -186,6 +233,42 @@ def test_the_cache_is_asked_by_who_chooses_the_cases(tmp_path, monkeypatch):
     assert not coverage.of(forms, contract).cached
 
 
+def _asked(code, contract, *, gated=False):
+    return check._key(code, contract, body.of(code), gated=gated)
+
+
+def test_the_cache_of_runs_is_asked_by_all_that_decides(monkeypatch):
+    """Each change makes another question, and so a run instead of an answer that was kept."""
+    variant = kernels.select("x86_64/copy_user/overlapped")[1][0]
+    contract, code = kernels.contract_of(variant), assemble.user_code(variant)
+    first, *rest = code.exceptions
+    erms = assemble.variant_code(variant, with_=frozenset({"X86_FEATURE_ERMS"}))
+    before = _asked(code, contract)
+    asked = [
+        before,
+        _asked(code, contract, gated=True),
+        _asked(erms, contract),
+        _asked(replace(code, text=code.text + b"\x90"), contract),
+        _asked(replace(code, exceptions=(replace(first, fixup=rest[-1].fixup), *rest)), contract),
+        _asked(code, replace(contract, uncopied="at_least")),
+        _asked(code, replace(contract, may_change=("rax",))),
+        _asked(code, replace(contract, faulting=("dst",))),
+        _asked(code, replace(contract, overread=7)),
+        _asked(code, replace(contract, guards=("dst",))),
+    ]
+    for module, name, value in (
+        (harness, "version", lambda _: "another"),
+        (hosts, "features", lambda: frozenset({"erms"})),
+        (toolchain, "find", lambda isa: isa),
+        (emulated, "values", lambda _: [123]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, value)
+            asked.append(_asked(code, contract))
+    assert len(set(asked)) == len(asked)
+    assert _asked(code, contract) == before
+
+
 def test_code_that_no_emulator_knows_is_not_proven():
     variant = kernels.select("x86_64/clear_user/plain")[1][0]
     code = assemble.variant_code(variant)
@@ -230,6 +313,16 @@ def test_a_count_cut_to_16_bits_is_seen_in_what_other_cpus_run(changed):
     old = ".Llarge_movsq:\n	/*"
     found = changed("x86_64/copy_user/movsb", old, ".Llarge_movsq:\n	movzwl %cx,%ecx\n	/*")
     assert "with no feature" in found.failure
+
+
+def test_an_over_report_has_a_limit(changed):
+    old = "9998:	sub	x0, end, dst\n"
+    new = (
+        "9998:	sub	x3, dst, dstin\n	cmp	x3, #512\n	b.lo	7f\n"
+        "	and	x3, x3, #-512\n7:	add	x3, x3, dstin\n	sub	x0, end, x3\n"
+    )
+    found = changed("arm64/copy_user/from_user_pairs", old, new)
+    assert "bytes too many said to be left, 127 are allowed" in found.failure
 
 
 def test_a_failure_names_the_register(changed):

@@ -16,7 +16,10 @@
 #define MOST_FAULTS 8192
 #define MOST_STORE 64
 #define MOST_ENTRIES 4096
+#define MOST_STACK 1024	   /* bytes of its own that a routine may take */
+#define NEAR (1ull << 33) /* bytes from a side's start that are said to be of it */
 
+enum { NOTHING, STORED, RETURN_ADDRESS }; /* what a byte of the stack holds */
 enum { EXECUTED = 1, TAKEN = 2, NOT_TAKEN = 4, TRUE = 8, FALSE = 16 };
 
 struct watch {
@@ -39,6 +42,9 @@ struct watch {
 	uint64_t entry_sp, lowest, steps, cases;
 	uint64_t pc; /* offset of the instruction under way, or NOWHERE */
 	bool begun;  /* it accessed memory */
+	uint64_t begun_at, begun_size; /* of its last access */
+	bool unordered; /* stores that no fence has ordered yet */
+	uint32_t depth; /* calls under way */
 	bool armed;  /* the instruction under way is to fail */
 	uint64_t armed_gpr[WATCH_GPRS], armed_flags;
 	bool broken, injected, faulted, news;
@@ -180,6 +186,11 @@ static void read_gprs(struct watch *w, uint64_t *into)
 	uc_reg_read_batch(w->uc, w->s.gpr, to, w->s.gprs);
 }
 
+static unsigned long long where(const struct watch *w)
+{
+	return w->pc == NOWHERE ? 0 : w->pc;
+}
+
 static void on_code(uc_engine *uc, uint64_t address, uint32_t size, void *data)
 {
 	struct watch *w = data;
@@ -194,6 +205,18 @@ static void on_code(uc_engine *uc, uint64_t address, uint32_t size, void *data)
 		return;
 	}
 	f = &w->s.facts[at];
+	if (!(f->kind & WATCH_REACHED)) {
+		fail(w, "it runs at +%#llx, where no branch leads", (unsigned long long)at);
+		return;
+	}
+	if (w->pc != NOWHERE && w->s.facts[w->pc].kind & WATCH_RETURN) {
+		if (!w->depth || !(f->kind & WATCH_RESUME)) {
+			fail(w, "+%#llx returns to +%#llx, which is behind no call", where(w),
+			     (unsigned long long)at);
+			return;
+		}
+		w->depth--;
+	}
 	if (at == w->pc && f->kind & WATCH_STRING && w->begun)
 		return;
 	if (w->pc != NOWHERE && w->s.facts[w->pc].kind & WATCH_BRANCH) {
@@ -208,6 +231,10 @@ static void on_code(uc_engine *uc, uint64_t address, uint32_t size, void *data)
 	}
 	w->pc = at;
 	w->begun = false;
+	if (f->kind & WATCH_CALL)
+		w->depth++;
+	if (f->kind & WATCH_FENCE)
+		w->unordered = false;
 	see(w, at, EXECUTED);
 	if (f->kind & WATCH_CONDITION)
 		see(w, at, holds(w, f->condition) ? TRUE : FALSE);
@@ -218,11 +245,6 @@ static void on_code(uc_engine *uc, uint64_t address, uint32_t size, void *data)
 	}
 	if (++w->steps > w->s.most_steps)
 		fail(w, "it does not return in %llu steps", (unsigned long long)w->s.most_steps);
-}
-
-static unsigned long long where(const struct watch *w)
-{
-	return w->pc == NOWHERE ? 0 : w->pc;
 }
 
 static void on_stack(struct watch *w, const struct watch_fact *f, bool store, uint64_t address,
@@ -243,17 +265,29 @@ static void on_stack(struct watch *w, const struct watch_fact *f, bool store, ui
 		     where(w), store ? "stores" : "reads", (long long)(sp - address));
 		return;
 	}
+	if (w->entry_sp - sp > MOST_STACK && sp < w->entry_sp) {
+		fail(w, "+%#llx takes %llu bytes of stack, more than %u", where(w),
+		     (unsigned long long)(w->entry_sp - sp), MOST_STACK);
+		return;
+	}
 	if (store) {
-		memset(w->stack_stored + from, 1, size);
+		memset(w->stack_stored + from, f->kind & WATCH_CALL ? RETURN_ADDRESS : STORED,
+		       size);
 		if (address < w->lowest)
 			w->lowest = address;
 		return;
 	}
-	for (uint32_t i = 0; i < size; i++)
-		if (!w->stack_stored[from + i]) {
-			fail(w, "+%#llx reads stack that it has not stored to", where(w));
-			return;
-		}
+	for (uint32_t i = 0; i < size; i++) {
+		uint8_t held = w->stack_stored[from + i];
+
+		if (held == (f->kind & WATCH_RETURN ? RETURN_ADDRESS : STORED))
+			continue;
+		fail(w, "+%#llx reads stack that %s", where(w),
+		     held == NOTHING  ? "it has not stored to"
+		     : held == STORED ? "holds no return address"
+				      : "holds a return address");
+		return;
+	}
 }
 
 /* Whether an access to memory that may fault has what the contract asks of it. */
@@ -292,6 +326,8 @@ static void on_store(struct watch *w, const struct watch_fact *f, uint64_t from,
 	}
 	if (!is_a_user_access(w, f, SIDE_DST))
 		return;
+	if (f->kind & WATCH_NONTEMPORAL)
+		w->unordered = true;
 	if (from + size > limit) { /* it faults, and stores nothing */
 		if (from < limit && limit - from <= MOST_STORE) {
 			w->cut = host + from;
@@ -345,8 +381,10 @@ static bool is_near(const struct watch *w, enum side side, uint64_t address)
 {
 	uint64_t start = w->c->at[side];
 
+	uint64_t size = w->bytes[side] < NEAR ? w->bytes[side] : NEAR;
+
 	return w->job.in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits &&
-	       address - (start - PAGE) < w->bytes[side] + 2 * PAGE;
+	       address - (start - PAGE) < size + 2 * PAGE;
 }
 
 /* Let the access under way fail, if it may: all of it is undone where the core stops. */
@@ -367,24 +405,47 @@ static void inject(struct watch *w, bool store, uint64_t address, uint32_t size)
 	uc_emu_stop(w->uc);
 }
 
+static uint64_t virtual_address(const struct watch *w, uint64_t physical)
+{
+	uint64_t n = physical >> WATCH_WINDOW_BITS;
+
+	if (!w->s.windows)
+		return physical;
+	if (n < WATCH_FIRST_WINDOW || n >= w->s.windows) /* no side's bytes are there */
+		return NOWHERE;
+	return w->s.window[n] | (physical & ((1ull << WATCH_WINDOW_BITS) - 1));
+}
+
+static const char *shown(uint64_t address)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), address == NOWHERE ? "memory" : "%#llx",
+		 (unsigned long long)address);
+	return text;
+}
+
 static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int size, int64_t value,
 		      void *data)
 {
 	struct watch *w = data;
-	bool store = type == UC_MEM_WRITE;
+	bool store = type == UC_MEM_WRITE || type == UC_MEM_WRITE_UNMAPPED;
 	const struct watch_fact *f = &w->s.facts[where(w)];
 
 	(void)uc;
 	w->begun = true;
+	w->begun_at = address;
+	w->begun_size = size;
 	if (w->broken)
 		return;
+	address = virtual_address(w, address);
 	if (address - w->s.stack < w->s.stack_size) {
 		on_stack(w, f, store, address, size);
 	} else if (w->c->stray && !is_near(w, SIDE_SRC, address)) {
 		/* The page behind a user's memory is nobody's: an access there faults. */
 		if (address - w->s.user_end >= PAGE)
-			fail(w, "+%#llx accesses %#llx, which is no user's", where(w),
-			     (unsigned long long)address);
+			fail(w, "+%#llx accesses %s, which is no user's", where(w),
+			     shown(address));
 		else
 			is_a_user_access(w, f, SIDE_DST);
 	} else if (is_near(w, SIDE_DST, address)) {
@@ -400,11 +461,22 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 		else
 			on_load(w, f, address - w->c->at[SIDE_SRC], size);
 	} else {
-		fail(w, "+%#llx accesses %#llx, in neither buffer", where(w),
-		     (unsigned long long)address);
+		fail(w, "+%#llx accesses %s, in neither buffer", where(w), shown(address));
 	}
 	if (w->armed)
 		inject(w, store, address, size);
+}
+
+/* An access of which nothing is there is held to the same rules before it faults. */
+static bool on_nothing(uc_engine *uc, uc_mem_type type, uint64_t address, int size, int64_t value,
+		       void *data)
+{
+	const struct watch *w = data;
+
+	/* The second page of an access that is known from the first one. */
+	if (!w->begun || address - w->begun_at >= w->begun_size)
+		on_access(uc, type, address, size, value, data);
+	return false;
 }
 
 static void fixed_read(struct watch *w, uint8_t into[][WATCH_WIDTH])
@@ -443,6 +515,8 @@ SHOWN struct watch *watch_open(const struct watch_setup *setup)
 	w->lowest = setup->stack + setup->stack_size;
 	uc_hook_add(w->uc, &hook, UC_HOOK_CODE, (void *)on_code, w, 1, 0);
 	uc_hook_add(w->uc, &hook, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, (void *)on_access, w, 1, 0);
+	uc_hook_add(w->uc, &hook, UC_HOOK_MEM_READ_UNMAPPED | UC_HOOK_MEM_WRITE_UNMAPPED,
+		    (void *)on_nothing, w, 1, 0);
 	fixed_read(w, w->fixed_before);
 	return w;
 }
@@ -484,6 +558,26 @@ static uint64_t take(const struct watch *w, const uint64_t *gpr, enum role role)
 	return op->bits == 64 ? gpr[op->index] : (uint32_t)gpr[op->index];
 }
 
+/* Fill a source with one word, or with those that a call has in its registers. */
+static void put_words(const struct watch *w, uint8_t *into, uint64_t size)
+{
+	const struct watch_case *c = w->c;
+
+	for (uint64_t i = 0; i < size; i++) {
+		uint64_t n = i + c->shift, at = n & ~7ull;
+		const uint64_t words[] = {c->at[SIDE_DST] + at - c->shift,
+					  c->at[SIDE_SRC] + at - c->shift,
+					  c->at[SIDE_DST],
+					  c->at[SIDE_SRC],
+					  c->count,
+					  c->at[SIDE_DST] + c->count,
+					  c->at[SIDE_SRC] + c->count,
+					  w->s.returns_to};
+
+		into[i] = (c->pattern == WATCH_WORD ? c->word : words[n / 8 % 8]) >> 8 * (n % 8);
+	}
+}
+
 /* Put both sides' bytes into memory, as far as they can be accessed. */
 static void place(struct watch *w)
 {
@@ -504,13 +598,16 @@ static void place(struct watch *w)
 	w->attempt.count = c->count;
 	w->attempt.sum = c->sum;
 	if (w->attempt.at[SIDE_SRC]) {
-		const uint8_t *from = w->s.patterns + c->pattern * w->s.pattern_size + c->shift;
 		uint64_t more = there[SIDE_SRC] + w->s.overread, at = c->at[SIDE_SRC];
 		const struct watch_area *area = &w->s.area[SIDE_SRC][c->area[SIDE_SRC]];
 
 		if (at + more > area->address + area->size)
 			more = there[SIDE_SRC];
-		memcpy(w->attempt.at[SIDE_SRC], from, more);
+		if (c->pattern >= WATCH_WORD)
+			put_words(w, w->attempt.at[SIDE_SRC], more);
+		else
+			memcpy(w->attempt.at[SIDE_SRC],
+			       w->s.patterns + c->pattern * w->s.pattern_size + c->shift, more);
 	}
 	if (c->stray)
 		w->attempt.limit[SIDE_DST] = 0;
@@ -546,7 +643,7 @@ static void prepare(struct watch *w, uint64_t *gpr, uint64_t *flags)
 	else
 		memcpy(w->s.stack_host + (w->entry_sp - w->s.stack), &w->s.returns_to, 8);
 	*flags =
-	    (w->cases & 1 ? w->s.arithmetic : 0) | (w->s.access_at_entry ? w->s.access_flag : 0);
+	    (w->cases & 1 ? w->s.arithmetic : 0) | (w->cases & 2 ? w->s.free_flags : 0) | (w->s.access_at_entry ? w->s.access_flag : 0);
 	uc_reg_write_batch(w->uc, w->s.gpr, (void *const *)from, w->s.gprs);
 	uc_reg_write(w->uc, w->s.flags, flags);
 	*flags = flags_of(w);
@@ -582,6 +679,10 @@ static void follow(struct watch *w)
 				fail(w, "it ends at %#llx", (unsigned long long)counter);
 			else if (w->pc == NOWHERE || !(w->s.facts[w->pc].kind & WATCH_RETURN))
 				fail(w, "it leaves by +%#llx, which is no return", where(w));
+			else if (w->depth)
+				fail(w, "it returns from a call of its own that has not returned");
+			else if (w->unordered)
+				fail(w, "it returns with stores that no sfence has ordered");
 			return;
 		}
 		if (error && error != UC_ERR_READ_UNMAPPED && error != UC_ERR_WRITE_UNMAPPED) {
@@ -695,7 +796,9 @@ static bool one(struct watch *w, struct watch_case *c)
 	w->c = c;
 	w->broken = w->armed = w->injected = w->faulted = w->news = w->probed = false;
 	w->to_inject = c->nth;
+	w->unordered = false;
 	w->steps = 0;
+	w->depth = 0;
 	w->cut = NULL;
 	place(w);
 	prepare(w, in, &flags);

@@ -8,11 +8,16 @@
 
 #include "../job.h"
 
-#define WATCH_AREAS 4  /* of each side */
+#define WATCH_AREAS 5  /* of each side */
 #define WATCH_GPRS 32  /* room */
 #define WATCH_FIXED 96 /* room for registers that no call may change */
 #define WATCH_WIDTH 16 /* bytes of the widest of them */
 #define WATCH_MESSAGE 240
+#define WATCH_WINDOWS 32     /* of virtual memory */
+#define WATCH_WINDOW_BITS 30 /* of the size of each */
+#define WATCH_FIRST_WINDOW 2 /* those before hold tables, and nothing */
+#define WATCH_ADDRESSES (~0u) /* a pattern: the call's own addresses and count */
+#define WATCH_WORD (~1u)      /* a pattern: the case's word, again and again */
 
 /* What is known of the instruction at an offset of the code. */
 struct watch_fact {
@@ -30,7 +35,12 @@ enum {
 	WATCH_STRING = 4,    /* a repeated string instruction */
 	WATCH_RETURN = 8,
 	WATCH_USER = 16,	/* its entry is of the type that accesses to user memory need */
-	WATCH_UNPRIVILEGED = 32 /* it accesses memory with a user's permissions */
+	WATCH_UNPRIVILEGED = 32, /* it accesses memory with a user's permissions */
+	WATCH_CALL = 64,
+	WATCH_RESUME = 128,	 /* it stands behind a call */
+	WATCH_NONTEMPORAL = 256, /* it stores in no order with other stores */
+	WATCH_FENCE = 512,	 /* stores before it are done before those behind it */
+	WATCH_REACHED = 1024	 /* control can reach it */
 };
 
 struct watch_area {
@@ -54,8 +64,12 @@ struct watch_setup {
 	int32_t gpr[WATCH_GPRS];	    /* Unicorn's numbers */
 	const char *gpr_name[WATCH_GPRS];
 	int32_t flags, counter;
+	/* By number of a window of physical memory: the virtual address of its first byte. */
+	uint64_t window[WATCH_WINDOWS];
+	uint32_t windows; /* 0: virtual and physical addresses are the same */
 	uint64_t arithmetic,
 	    compared;		  /* flags that a call may be allowed to change, all compared */
+	uint64_t free_flags;	  /* flags of which a call may find either state */
 	uint64_t access_flag;	  /* the flag that stac sets; 0 where there is none */
 	uint32_t access_at_entry; /* whether it is set at entry */
 	uint32_t unprivileged;	  /* whether accesses to user memory have to be */
@@ -78,7 +92,7 @@ struct watch_case {
 	uint64_t count;
 	uint64_t at[SIDES];
 	uint64_t limit[SIDES];
-	uint64_t sum;
+	uint64_t sum, word;
 	uint32_t area[SIDES];
 	uint32_t pattern, shift; /* what the source holds: a pattern, from this byte on */
 	uint32_t alike;		 /* the destination begins with what it is to become */

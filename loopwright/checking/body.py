@@ -4,6 +4,7 @@ What a routine may use is a list: direct branches and calls inside of its code, 
 """
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,17 +27,42 @@ USER_TYPES = {
 
 _M = iced.Mnemonic
 _GATES = (_M.STAC, _M.CLAC)
+_FENCES = (_M.SFENCE, _M.MFENCE)
+_UNORDERED = (_M.MOVNTI,)
+# Integer instructions, and what of other extensions changes no state but that of a routine.
+_X86_ALLOWED = {
+    getattr(iced.CpuidFeature, name)
+    for name in (
+        "INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "CX8",
+        "CMPXCHG16B", "BMI1", "BMI2", "TBM", "ADX", "LZCNT", "POPCNT", "MOVBE", "SMAP", "CET_IBT",
+        "MULTIBYTENOP", "PAUSE", "PREFETCHW", "SERIALIZE", "MOVDIRI",
+    )
+}  # fmt: skip
+_X86_ALSO = (
+    *_FENCES, *_UNORDERED, _M.LFENCE,
+    _M.PREFETCHNTA, _M.PREFETCHT0, _M.PREFETCHT1, _M.PREFETCHT2, _M.CRC32,
+)  # fmt: skip
 # What differs from call to call, or changes what no caller expects to change.
 _X86_REFUSED = {
     _M.RDTSC: "reads the time", _M.RDTSCP: "reads the time", _M.RDPMC: "reads a counter",
     _M.RDRAND: "draws a random number", _M.RDSEED: "draws a random number",
     _M.CPUID: "asks the CPU what it is", _M.RDPID: "asks for the CPU it is on",
     _M.XGETBV: "reads a control register", _M.POPFQ: "sets all flags", _M.POPF: "sets all flags",
+    _M.PUSHFQ: "reads flags that differ from call to call",
+    _M.PUSHF: "reads flags that differ from call to call",
+    _M.RDFSBASE: "reads a segment's base", _M.RDGSBASE: "reads a segment's base",
     _M.WRFSBASE: "sets a segment's base", _M.WRGSBASE: "sets a segment's base",
-    _M.ENTER: "makes a frame by enter",
+    _M.ENTER: "makes a frame by enter", _M.LEAVE: "sets the stack pointer",
+    _M.CLFLUSH: "flushes a cache line, which may fault",
+    _M.CLFLUSHOPT: "flushes a cache line, which may fault",
+    _M.CLWB: "writes a cache line back, which may fault",
     _M.XABORT: "ends a transaction", _M.XBEGIN: "begins one",
-    _M.LSL: "reads a segment", _M.LAR: "reads a segment",
+    **dict.fromkeys(
+        (_M.LSL, _M.LAR, _M.VERR, _M.VERW, _M.SGDT, _M.SIDT, _M.SLDT, _M.STR, _M.SMSW),
+        "reads a segment or a system table",
+    ),
 }  # fmt: skip
+_MOST_FRAME = 1024  # bytes by which one instruction may move the stack pointer
 _SEGMENTS = {
     getattr(iced.Register, name): name.lower() for name in ("ES", "CS", "SS", "DS", "FS", "GS")
 }
@@ -62,7 +88,8 @@ class Step:
     size is in bytes. condition is the number, in the ISA's encoding, of the condition of an
     instruction that depends on flags and is no branch; else None. below is how many bytes below
     the stack pointer it stores. accesses says that it has an operand in memory, which a push or a
-    return has not. constants are its immediates and displacements.
+    return has not. unordered is a store that stands in no order with others until a fence does.
+    constants are its immediates and displacements.
     """
 
     address: int
@@ -76,6 +103,8 @@ class Step:
     accesses: bool = False
     unprivileged: bool = False
     gate: bool = False
+    unordered: bool = False
+    fence: bool = False
     constants: tuple[int, ...] = ()
 
 
@@ -95,9 +124,11 @@ def of(code: Code) -> Body:
     found: dict[int, Step] = {}
     if refused := _system_call(code):
         return Body(found, refused)
-    entries: dict[int, list[int]] = {}
+    entries: dict[int, int] = {}
     for e in code.exceptions:
-        entries.setdefault(e.insn, []).append(e.fixup)
+        if e.insn in entries:
+            return Body(found, f"+{e.insn:#x} has two entries in the exception table")
+        entries[e.insn] = e.fixup
     waiting = [code.entry]
     while waiting:
         at = waiting.pop()
@@ -115,7 +146,7 @@ def of(code: Code) -> Body:
         if step.flow not in (Flow.JUMP, Flow.RETURN):
             waiting.append(at + step.size)
         if step.accesses:
-            waiting += entries.get(at, [])
+            waiting += [entries[at]] if at in entries else []
     ends = sorted(found.values(), key=lambda s: s.address)
     for one, after in itertools.pairwise(ends):
         if after.address < one.address + one.size:
@@ -155,6 +186,8 @@ def _x86(ins: iced.Instruction) -> Step:
         raise _Refusal(f"is privileged: {text}")
     if ins.op_count and ins.op0_register in _SEGMENTS and ins.mnemonic != _M.PUSH:
         raise _Refusal(f"sets register {_SEGMENTS[ins.op0_register]}: {text}")
+    if what := _x86_unfit(ins):
+        raise _Refusal(f"{what}: {text}")
     if ins.segment_prefix in (iced.Register.FS, iced.Register.GS):
         raise _Refusal(f"accesses memory of the CPU or the task: {text}")
     flow = instructions.X86_FLOW.get(ins.flow_control, Flow.INDIRECT)
@@ -176,8 +209,42 @@ def _x86(ins: iced.Instruction) -> Step:
         below=8 if pushes else 0,
         accesses=moves and ins.mnemonic != _M.LEA,
         gate=ins.mnemonic in _GATES,
+        unordered=ins.mnemonic in _UNORDERED,
+        fence=ins.mnemonic in _FENCES,
         constants=tuple(_x86_constants(ins)),
     )  # fmt: skip
+
+
+def _x86_unfit(ins: iced.Instruction) -> str:
+    """Return what an instruction does that no routine may do with registers, or nothing."""
+    allowed = all(f in _X86_ALLOWED for f in ins.cpuid_features())
+    used = iced.InstructionInfoFactory().info(ins).used_registers()
+    general = all(
+        iced.RegisterExt.is_gpr(u.register) or iced.RegisterExt.is_segment_register(u.register)
+        for u in used
+    )
+    if not general or not (allowed or ins.mnemonic in _X86_ALSO or ins.mnemonic in _TRAPS):
+        return "is no integer instruction: vectors, x87 and other state are a user's"
+    if ins.is_ip_rel_memory_operand:
+        return "depends on where the code lies"
+    reads = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
+    moves = any(
+        iced.RegisterExt.full_register(u.register) == iced.Register.RSP and u.access not in reads
+        for u in used
+    )
+    pops = ins.mnemonic in (_M.PUSH, _M.POP, _M.CALL, _M.RET)
+    if not moves or (pops and ins.op0_register != iced.Register.RSP):
+        return ""
+    by = None
+    if ins.op0_register == iced.Register.RSP and ins.mnemonic in (_M.ADD, _M.SUB):
+        if iced.OpKind.IMMEDIATE8 <= ins.op1_kind <= iced.OpKind.IMMEDIATE32TO64:
+            by = ins.immediate(1)
+    elif ins.mnemonic == _M.LEA and ins.memory_base == ins.op0_register == iced.Register.RSP:
+        by = ins.memory_displacement if ins.memory_index == iced.Register.NONE else None
+    if by is None:
+        return "sets the stack pointer to what is no constant distance"
+    least = min(by & (1 << 64) - 1, -by & (1 << 64) - 1)
+    return f"moves the stack pointer by {least} bytes" if least > _MOST_FRAME else ""
 
 
 def _x86_condition(ins: iced.Instruction, flow: Flow) -> int | None:
@@ -221,6 +288,8 @@ def _arm64(code: bytes, at: int) -> Step:
         raise _Refusal(f"goes where a register says: {text}")
     if known.flow is Flow.RETURN and text not in ("ret", "ret x30", "ret lr"):
         raise _Refusal(f"is no plain return: {text}")
+    if what := _arm64_unfit(ins):
+        raise _Refusal(f"{what}: {text}")
     moved = any(
         o.type == arm64_const.ARM64_OP_MEM and o.mem.base == arm64_const.ARM64_REG_SP
         for o in ins.operands
@@ -238,6 +307,28 @@ def _arm64(code: bytes, at: int) -> Step:
         unprivileged=name.startswith(("ldtr", "sttr")),
         constants=tuple(_arm64_constants(ins, known.flow)),
     )  # fmt: skip
+
+
+def _arm64_unfit(ins: "capstone.CsInsn") -> str:
+    """Return what an instruction does that no routine may do with registers, or nothing."""
+    from capstone import arm64_const
+
+    named = [ins.reg_name(o.reg) for o in ins.operands if o.type == arm64_const.ARM64_OP_REG]
+    if any(re.fullmatch(r"[bhsdqvz]\d+", name) for name in named):
+        return "is no integer instruction: vectors are a user's"
+    if ins.mnemonic in ("adr", "adrp") or (
+        ins.mnemonic.startswith("ldr") and "[" not in ins.op_str
+    ):
+        return "depends on where the code lies"
+    if not ins.operands or ins.operands[0].type != arm64_const.ARM64_OP_REG:
+        return ""
+    if ins.operands[0].reg != arm64_const.ARM64_REG_SP or ins.mnemonic in ("cmp", "cmn", "tst"):
+        return ""
+    last = ins.operands[-1]
+    if ins.mnemonic not in ("add", "sub") or last.type != arm64_const.ARM64_OP_IMM:
+        return "sets the stack pointer to what is no constant distance"
+    by = int(last.imm) << last.shift.value
+    return f"moves the stack pointer by {by} bytes" if by > _MOST_FRAME else ""
 
 
 def _arm64_below(ins: "capstone.CsInsn") -> int:

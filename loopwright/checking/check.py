@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import harness, kernels
+from loopwright import harness, kernels, toolchain
 from loopwright.checking import body, coverage, emulated, kept
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
@@ -99,15 +99,29 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
     reached = body.of(code)
     if reached.refused:
         return _unrun(code, reached.refused)
-    values = emulated.values(reached)
-    job = jobs.check("job", code, contract, values=values, gated=gated)
-    key = kept.key(harness.version(code.isa), *sorted(hosts.features()), job)
 
     def run() -> dict[str, Any]:
-        given = jobs.check(job_id, code, contract, values=values, gated=gated)
-        return next(harness.run(code.isa, given))
+        return next(harness.run(code.isa, _job(job_id, code, contract, reached, gated=gated)))
 
-    return kept.passed(key, run)
+    record = kept.passed(_key(code, contract, reached, gated=gated), run)
+    if record["passed"] and (failure := _over_reported(contract, record)):
+        return {**record, "passed": 0, "failure": failure}
+    return record
+
+
+def _job(job_id: str, code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:
+    return jobs.check(job_id, code, contract, values=emulated.values(reached), gated=gated)
+
+
+def _key(code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:
+    """Return the name of what the harness is asked: code, contract, cases, harness, CPU, tools."""
+    tools = repr(toolchain.find(code.isa))
+    job = _job("job", code, contract, reached, gated=gated)
+    return kept.key(harness.version(code.isa), tools, *sorted(hosts.features()), job)
+
+
+def _over_reported(contract: Contract, record: dict[str, Any]) -> str:
+    return coverage.over_reported(contract, int(record["over_report_bytes"]))
 
 
 def _unrun(code: Code, failure: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the constants of code suggest to try: sizes, alignments, contents."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ from loopwright.checking.body import Body
 
 _MOST = 1 << 20  # of a size
 _MOST_VALUES = 64
+_MOST_COMPOSED = 40  # sizes of which all pairs are taken
+_MOST_WORDS = 12  # words of which all pairs are taken
 _TEXT = b"From: a user <user@example.org>\r\nSubject: what was copied, and what was not?\r\n\r\n"
 
 
@@ -34,13 +37,33 @@ def of(reached: Body) -> list[int]:
     return sorted({*few, *sorted(scaled)[: _MOST_VALUES - len(few)], 1})
 
 
-def contents(reached: Body, size: int) -> NDArray[np.uint8]:
-    """Return what a source may hold, a row each: zeros, ones, bits, text, constants, anything."""
+def composed(values: Sequence[int]) -> list[int]:
+    """Return what two of some values make together: sums, differences and what differs in bits."""
+    out: dict[int, None] = {}
+    for one, other in itertools.combinations(values[:_MOST_COMPOSED], 2):
+        made = (one + other, one - other, other - one, one ^ other)
+        out.update(dict.fromkeys(v for v in made if 0 < v <= _MOST))
+    return list(out)
+
+
+def words(reached: Body) -> list[int]:
+    """Return the constants of code, and what two large ones of them make together, as words."""
     values = sorted({c for step in reached.steps.values() for c in step.constants if c})
+    large = [v for v in values if 0x7F < v < (1 << 64) - 0x80][:_MOST_WORDS]
+    pairs = list(itertools.combinations(large, 2))
+    return values + [v for a, b in pairs for v in (a + b, a ^ b, a - b)]
+
+
+def contents(reached: Body, size: int) -> tuple[NDArray[np.uint8], dict[int, int]]:
+    """Return what a source may hold, a row each: zeros, ones, bits, text, constants, anything.
+
+    Those that are made of the code's constants come with the bytes after which they repeat.
+    """
+    values = words(reached)
     random = np.random.default_rng(7)
     index = np.arange(size)
-    words = index // 8
-    single = np.where(index % 8 == words % 8, 1 << words // 8 % 8, 0)
+    word = index // 8
+    single = np.where(index % 8 == word % 8, 1 << word // 8 % 8, 0)
     rows = [
         random.integers(1, 128, size),
         np.zeros(size),
@@ -48,16 +71,19 @@ def contents(reached: Body, size: int) -> NDArray[np.uint8]:
         single,
         np.resize(np.frombuffer(_TEXT, dtype=np.uint8), size),
         random.integers(0, 256, size),
-        *(_repeated(values, width, size) for width in (8, 4, 2, 1)),
-        np.where(words % 2, 0xFF, 0),
+        np.where(word % 2, 0xFF, 0),
         np.where(index % 8 == 7, 0x80, 0),
         np.where(index % 2, 0x7F, 0xFF),
     ]
-    return np.ascontiguousarray(np.array(rows).astype(np.uint8))
+    given = [_in_bytes(values, width) for width in (8, 4, 2, 1)]
+    periods = {n: len(one) for n, one in enumerate(given, len(rows))}
+    rows += [np.resize(one, size) for one in given]
+    return np.ascontiguousarray(np.array(rows).astype(np.uint8)), periods
 
 
-def _repeated(values: Sequence[int], width: int, size: int) -> NDArray[np.uint8]:
+def _in_bytes(values: Sequence[int], width: int) -> NDArray[np.uint8]:
     """Return constants, and what lies beside them, one after the other in so many bytes each."""
     near = [v + d for v in values or (1,) for d in (-1, 0, 1)] + [-v for v in values]
-    given = b"".join((v & (1 << 8 * width) - 1).to_bytes(width, "little") for v in near)
-    return np.resize(np.frombuffer(given, dtype=np.uint8), size)
+    mask = (1 << 8 * width) - 1
+    given = b"".join(v.to_bytes(width, "little") for v in dict.fromkeys(v & mask for v in near))
+    return np.frombuffer(given, dtype=np.uint8)

@@ -6,6 +6,7 @@ to change an input so that its branch goes the other way.
 """
 
 import itertools
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,7 @@ from loopwright.code.instructions import Code, Flow
 from loopwright.kernels import Contract
 from loopwright.tracing import watch
 from loopwright.tracing.memory import PAGE
-from loopwright.tracing.watch import AREA, SIDES, Access
+from loopwright.tracing.watch import AREA, KERNEL_AREA, SIDES, Access
 
 _SMALL = 160  # sizes up to here are all tried
 _FULL_FAULTS = 72  # sizes up to here with every position of a fault
@@ -29,6 +30,11 @@ _SEEDS = 48  # calls that one search starts from
 _MOST_TRIED = 60_000  # calls of all searches
 _INJECTED = 40  # calls in which each access is made to fail
 _BATCH = 2048
+_RANDOM = 2500  # calls drawn at random
+# Of two: counts of which a user's memory has the first page alone. No call of Linux is longer.
+_POWERS = range(16, 35)
+_CROSSED = 8  # of the code's constants, each as count with each as both alignments
+_NOBODY = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program has
 _TRIED_BY_THREE = 12
 _SUMS = (0, 1, 0xFFFF, 0xFFFFFFFE, 0xFFFFFFFF, 0x8000ABCD)
 _STRAYS = {
@@ -54,6 +60,8 @@ class Call:
     areas: tuple[int, int] = (0, 0)
     sum: int = 0
     stray: int = 0
+    word: int = 0  # of the pattern watch.WORD
+    nobody: int = -1  # an address of a user's at which nothing is
     inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and the time when it does
 
 
@@ -106,7 +114,7 @@ class _Trial:
     def __init__(self, code: Code, contract: Contract, access: Access, reached: Body) -> None:
         self._code, self._contract, self._body = code, contract, reached
         self._values = constants.of(reached)
-        self._patterns = constants.contents(reached, AREA + watch.SHIFTS)
+        self._patterns, self._periods = constants.contents(reached, AREA + watch.SHIFTS)
         self._watch = watch.Watch(code, contract, _facts(code, reached), self._patterns, access)
         self._seeds: list[Call] = []
         self._units = {
@@ -154,7 +162,10 @@ class _Trial:
 
     def search(self) -> None:
         """Try calls by rule, then look for what they left out."""
-        for calls in (self._by_rule(), self._by_contents(), self._by_constants()):
+        for calls in (
+            self._by_rule(), self._by_contents(), self._by_constants(), self._at_random(),
+            self._by_registers(),
+        ):  # fmt: skip
             if not self._try(calls):
                 return
         for _ in range(_ROUNDS):
@@ -184,17 +195,20 @@ class _Trial:
 
     def _row(self, call: Call) -> tuple[object, ...] | None:
         """Return a call as the library takes it, None where the contract does not allow it."""
-        at, limit = [0, 0], [0, 0]
+        at, limit, areas = [0, 0], [0, 0], list(call.areas)
         if call.count * max(self._units.values()) > AREA:  # other areas lie too close together
-            call = replace(call, areas=(0, 0))
+            areas = [0, 0]
         for n, side in enumerate(SIDES):
             unit, given = self._units[side], (call.dst, call.src)[n]
             if side not in self._contract.inputs:
                 continue
-            size, start = call.count * unit, self._watch.areas[side][call.areas[n]]
-            user = side in self._contract.faulting
+            size, user = call.count * unit, side in self._contract.faulting
             if isinstance(given, int) and size > AREA - 2 * PAGE:
-                given = _Place(PAGE + given % PAGE)
+                given = _Place(PAGE + given % PAGE) if user else _Place(AREA - PAGE)
+            cut = isinstance(given, _Place) and given.reach < size
+            if areas[n] == KERNEL_AREA and user and watch.has_kernel_memory(self._contract, side):
+                areas[n] = 0 if cut or areas[0] == KERNEL_AREA == areas[1] else areas[n]
+            start = self._watch.areas[side][areas[n]]
             if isinstance(given, int):
                 fits = 0 <= given <= AREA - 2 * PAGE - size
                 at[n], limit[n] = start + PAGE + (given if fits else given % PAGE), size
@@ -204,17 +218,27 @@ class _Trial:
                 at[n], limit[n] = start + AREA - size, size
             else:
                 at[n], limit[n] = start + AREA - given.reach, given.reach
-            if (limit[n] < size and not user) or at[n] % self._contract.align:
+            if at[n] % self._contract.align:
                 return None
-        if call.stray:
-            at[0], limit[0] = call.stray, 0
-        if call.count * max(self._units.values()) >= 1 << 33 or call.count < 0:
+            if limit[n] < size and not user and not self._faults_before(call, n):
+                return None
+        if call.stray or call.nobody >= 0:
+            at[0], limit[0] = call.stray or call.nobody, 0
+        if call.count < 0 or call.count * max(self._units.values()) >= 1 << 40:
             return None
+        pattern = call.pattern
+        if pattern not in (watch.ADDRESSES, watch.WORD):
+            pattern %= len(self._patterns)
         return (
-            call.count, at, limit, call.sum, call.areas, call.pattern % len(self._patterns),
-            call.shift % watch.SHIFTS, call.alike, bool(call.stray), call.inject[0] + 1,
-            call.inject[1], 0, 0,
+            call.count, at, limit, call.sum, call.word, areas, pattern, call.shift % watch.SHIFTS,
+            call.alike, bool(call.stray), call.inject[0] + 1, call.inject[1], 0, 0,
         )  # fmt: skip
+
+    def _faults_before(self, call: Call, n: int) -> bool:
+        """Say whether a call faults on the other side long before this one's memory ends."""
+        other, given = SIDES[1 - n], (call.src, call.dst)[n]
+        user = other in self._contract.faulting and other in self._contract.inputs
+        return user and isinstance(given, _Place) and given.reach <= 2 * PAGE
 
     def _most(self) -> int:
         """Return the largest count of which all sizes are tried."""
@@ -252,8 +276,12 @@ class _Trial:
             # Code that takes a part of a count for all of it finds nothing amiss at a fault.
             users = self._contract.faulting
             dst, src = (_Place(PAGE) if side in users else 0 for side in SIDES)
-            for power, more in itertools.product((16, 17, 31, 32), (0, 1, 8, 64, 65, 200)):
+            for power, more in itertools.product(_POWERS, (0, 1, 8, 64, 65, 200)):
                 yield Call((1 << power) + more, dst, src)
+        if "dst" in self._contract.faulting:
+            for count, nobody in itertools.product(range(1, 72), _NOBODY):
+                if nobody % step == 0:
+                    yield Call(count if self._contract.counted else 1, nobody=nobody)
         if self._contract.guards:
             for stray, count in itertools.product(_STRAYS[self._code.isa], (1, 2, 3)):
                 yield Call(count if self._contract.counted else 1, stray=stray)
@@ -278,13 +306,48 @@ class _Trial:
     def _by_contents(self) -> Iterator[Call]:
         """Yield calls with every content, also of a destination that holds it already."""
         counts = [1, 2, 3, 4, 7, 8, 9, 15, 16, 24, 40, 63, 64, 65, 80, 96, 128, 200, 320]
+        words = constants.words(self._body)
+        sums = [*_SUMS, *((v + d) % (1 << 32) for v in words for d in (-1, 0, 1))]
+        turn = itertools.count()
         for count in counts if self._contract.counted else [1]:
-            for pattern in range(len(self._patterns)):
+            for pattern in (*range(len(self._patterns)), watch.ADDRESSES):
                 for shift in (0, 1, 4, 8, 21):
                     yield Call(
                         count, shift, 0, pattern=pattern, shift=shift, alike=bool(shift % 3),
-                        sum=_SUMS[(pattern + shift) % len(_SUMS)],
+                        sum=sums[next(turn) % len(sums)],
                     )  # fmt: skip
+        # All words of what repeats, in calls that hold one of them and in those that hold many.
+        for pattern, period in self._periods.items():
+            for count in (8, 16, 64, 320) if self._contract.counted else [1]:
+                step = max(4, count * self._units["src"] // 8 * 8)
+                for shift in range(0, min(period, watch.SHIFTS), step):
+                    yield Call(count, next(turn) % 16, 0, pattern=pattern, shift=shift)
+
+    def _by_registers(self) -> Iterator[Call]:
+        """Yield calls whose words are what a register holds where they are loaded."""
+        if "src" not in self._contract.inputs:
+            return
+        counts = (8, 40, 200) if self._contract.counted else (1,)
+        for count, area in itertools.product(counts, (0, 1)):
+            call = Call(count, areas=(area, area))
+            made: dict[int, None] = {}
+            for at, step in self._body.steps.items():
+                if step.accesses:
+                    registers = self._registers(call, at) or {}
+                    made.update(dict.fromkeys(registers.values()))
+            for value in made:
+                yield replace(call, pattern=watch.WORD, word=value)
+
+    def _registers(self, call: Call, at: int) -> dict[str, int] | None:
+        """Return what registers hold where a call first comes to an address; None: never."""
+        if (row := self._row(call)) is None:
+            return None
+        case = np.zeros(1, dtype=watch.CASE)
+        case[0] = row
+        case["probe"] = at + 1
+        self._watch.run(case)
+        found = self._watch.probed()
+        return found[0] if found else None
 
     def _by_constants(self) -> Iterator[Call]:
         """Yield the code's own constants and their neighbours as sizes and as alignments."""
@@ -299,11 +362,42 @@ class _Trial:
                 yield Call(
                     count, aligned[(n + k) % len(aligned)], aligned[(3 * n + k) % len(aligned)]
                 )
+        few = counts[: 3 * _CROSSED] if self._contract.counted else counts
+        places = aligned[: 3 * _CROSSED : 2]
+        turn, constant = itertools.count(), tuple(self._periods)
+        for count, dst, src in itertools.product(few, places, places):
+            if count <= _LARGE[-1]:
+                n = next(turn)
+                yield Call(count, dst, src, pattern=constant[n % len(constant)], shift=8 * n)
+        for count in constants.composed(self._values) if self._contract.counted else ():
+            if not self._contract.dst_record and count <= AREA // 16:
+                yield Call(count, next(turn) % 64, next(turn) % 64)
         for n, at in enumerate(aligned):
             for count in (1, 7, 8, 40, 64, 100):
                 wanted = count if self._contract.counted else 1
                 yield Call(wanted, at, n % 16)
                 yield Call(wanted, n % 16, at)
+
+    def _at_random(self) -> Iterator[Call]:
+        """Yield calls with all drawn: for what depends on few bits of addresses and sizes."""
+        draw = random.Random(1)
+        most = self._most() if self._contract.dst_record else AREA // 32
+        step = self._contract.align
+        for _ in range(_RANDOM):
+            count = 1
+            if self._contract.counted:
+                count = min(most, int(2 ** draw.uniform(0, most.bit_length())))
+            places: list[int | _Place] = [draw.randrange(PAGE) // step * step for _ in SIDES]
+            users = [n for n, side in enumerate(SIDES) if side in self._contract.faulting]
+            if users and draw.random() < 0.3:
+                n = draw.choice(users)
+                places[n] = _Place(draw.randrange(count * max(1, self._units[SIDES[n]])))
+            yield Call(
+                count, places[0], places[1], pattern=draw.randrange(1 << 16),
+                shift=draw.randrange(watch.SHIFTS),
+                areas=(draw.randrange(watch.AREAS), draw.randrange(watch.AREAS)),
+                sum=draw.randrange(1 << 32),
+            )  # fmt: skip
 
     def _inject(self) -> bool:
         """Let each access with an entry fail once, as where another thread unmaps its page."""
@@ -335,16 +429,9 @@ class _Trial:
         """Return calls that are changed by what a comparison lacked for its other result."""
         out: dict[Call, None] = {}
         for call in self._sampled(_SEEDS):
-            if call.stray or (row := self._row(call)) is None:
+            if call.stray or (registers := self._registers(call, source.at)) is None:
                 continue
-            case = np.zeros(1, dtype=watch.CASE)
-            case[0] = row
-            case["probe"] = source.at + 1
-            self._watch.run(case)
-            registers = self._watch.probed()
-            if registers is None:
-                continue
-            for lacking in source.lacking(registers[0]):
+            for lacking in source.lacking(registers):
                 out.update(dict.fromkeys(_changed(call, lacking, self._contract)))
             if len(out) > _MOST_TRIED // 20:
                 break
@@ -368,8 +455,13 @@ def _changed(call: Call, lacking: int, contract: Contract) -> Iterator[Call]:
 
 def _facts(code: Code, reached: Body) -> NDArray[np.void]:
     facts = np.zeros(len(code.text) + 1, dtype=watch.FACT)
+    resumed = {at + s.size for at, s in reached.steps.items() if s.flow is Flow.CALL}
     for at, step in reached.steps.items():
-        kind = watch.BRANCH if step.flow is Flow.BRANCH else 0
+        kind = watch.REACHED | (watch.BRANCH if step.flow is Flow.BRANCH else 0)
+        kind |= watch.CALL if step.flow is Flow.CALL else 0
+        kind |= watch.RESUME if at in resumed else 0
+        kind |= watch.NONTEMPORAL if step.unordered else 0
+        kind |= watch.FENCE if step.fence else 0
         kind |= watch.CONDITION if step.condition is not None else 0
         kind |= watch.STRING if step.string else 0
         kind |= watch.RETURN if step.flow is Flow.RETURN else 0

@@ -29,7 +29,8 @@ class Contract:
     holds registers and "flags" beside those of inputs and returns. faulting names the sides
     ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
     by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
-    the returned count of bytes not done may over-report. unit is what a prediction counts: an
+    the returned count of bytes not done may over-report, and over_report by how many bytes at most
+    (None: by any number). unit is what a prediction counts: an
     "iteration" of the main loop, or a "call" of a routine without a loop.
 
     bytes is what a call of fixed size moves, 0 where a count says so: such a copy or clear is a
@@ -56,6 +57,7 @@ class Contract:
     align: int = 1
     loop: str | int = ""
     guards: tuple[str, ...] = ()
+    over_report: int | None = None
 
     @property
     def counted(self) -> bool:
@@ -128,7 +130,19 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         align=_align(table, path),
         loop=_loop(table, path),
         guards=guarded(table, path),
+        over_report=_over_report(table, uncopied, path),
     )
+
+
+def _over_report(table: Mapping[str, Any], uncopied: str, path: Path) -> int | None:
+    most = table.get("over_report")
+    if most is None:
+        return None
+    if uncopied == "exact":
+        raise InputError(f"{path}: over_report needs uncopied = 'at_least'")
+    if type(most) is not int or most < 0:
+        raise InputError(f"{path}: over_report {most!r} is no number of bytes")
+    return most
 
 
 def guarded(table: Mapping[str, Any], path: Path) -> tuple[str, ...]:

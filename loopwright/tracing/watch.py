@@ -4,7 +4,7 @@ harness/tracing/watch.c says what is looked at; the structures here are those of
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,14 +21,23 @@ from loopwright.tracing import native
 from loopwright.tracing.memory import PAGE
 
 AREA = 1 << 18  # bytes of each area that can be accessed: what a call may move
-AREAS = 4  # of each side
+AREAS = 5  # of each side
+KERNEL_AREA = 4  # the kernel's own memory, where a side may lie there
 SIDES = ("dst", "src")
 MOST_STEPS = 1 << 22
 # Where user space ends, with four-level page tables and 48 bits.
 USER_END = {"x86_64": 0x7FFF_FFFF_F000, "arm64": 1 << 48}
 BOUNDARY = 5 << 32  # the third area of each side goes across a multiple of 4 GiB, from here
-_CODE, _RETURN = 0x40_0040, 0x50_0000
-_STACK, _STACK_BYTES = 0x7000_0000, 16 * PAGE
+# Where Linux has its own code, stacks and memory: in the upper half of all addresses.
+_CODE = {"x86_64": 0xFFFF_FFFF_8100_0040, "arm64": 0xFFFF_8000_0801_0040}
+_STACK = {"x86_64": 0xFFFF_C900_0004_0000, "arm64": 0xFFFF_8000_0A04_0000}
+_KERNEL = {"x86_64": 0xFFFF_8881_2340_0000, "arm64": 0xFFFF_0000_8000_0000}
+_TO_RETURN = 1 << 20  # from the code to the page that it returns to
+_STACK_BYTES = 16 * PAGE
+# What AArch64 ignores in a user's address: its upper byte, of which each bit is set in one.
+_TAGS = {"x86_64": (0, 0), "arm64": (0x2A << 56, 0xD5 << 56)}
+_WINDOW = 1 << 30  # bytes that one page of the largest size maps
+_MOST_WINDOWS = 32
 _ROLES = ("dst", "src", "count", "sum", "uncopied", "stored")
 _MOST_GPRS, _MOST_FIXED = 32, 96
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
@@ -42,8 +51,12 @@ _ARITHMETIC = {"x86_64": 0x8D5, "arm64": 0xF000_0000}
 # Of x86's flags all but RF, which says of single steps; of AArch64's those that NZCV holds.
 _COMPARED = {"x86_64": 0x37_FFFF & ~0x1_0000 & ~2, "arm64": 0xF000_0000}
 _AC = 0x4_0000
+_FREE = {"x86_64": 0x20_0200, "arm64": 0}  # interrupts are let in or not, and ID
 
 BRANCH, CONDITION, STRING, RETURN, USER, UNPRIVILEGED = 1, 2, 4, 8, 16, 32
+CALL, RESUME, NONTEMPORAL, FENCE, REACHED = 64, 128, 256, 512, 1024
+# Patterns: words that a call has in its registers, and one word again and again.
+ADDRESSES, WORD = (1 << 32) - 1, (1 << 32) - 2
 EXECUTED, TAKEN, NOT_TAKEN, TRUE, FALSE = 1, 2, 4, 8, 16
 
 FACT = np.dtype(
@@ -51,12 +64,12 @@ FACT = np.dtype(
 )
 CASE = np.dtype(
     [
-        ("count", "<u8"), ("at", "<u8", 2), ("limit", "<u8", 2), ("sum", "<u8"),
+        ("count", "<u8"), ("at", "<u8", 2), ("limit", "<u8", 2), ("sum", "<u8"), ("word", "<u8"),
         ("area", "<u4", 2), ("pattern", "<u4"), ("shift", "<u4"), ("alike", "<u4"),
         ("stray", "<u4"), ("inject", "<u4"), ("nth", "<u4"), ("probe", "<u4"), ("news", "<u4"),
     ]
 )  # fmt: skip
-SHIFTS = 64  # by so many bytes less one a pattern may be shifted
+SHIFTS = 1 << 14  # by so many bytes less one a pattern may be shifted
 SOURCES = tuple(
     paths.HARNESS / name for name in ("tracing/watch.c", "effect.c", "common/checksum.c")
 )
@@ -102,7 +115,9 @@ class _Setup(ctypes.Structure):
         ("gprs", ctypes.c_uint32), ("stack_pointer", ctypes.c_uint32), ("link", ctypes.c_uint32),
         ("gpr", ctypes.c_int32 * _MOST_GPRS), ("gpr_name", ctypes.c_char_p * _MOST_GPRS),
         ("flags", ctypes.c_int32), ("counter", ctypes.c_int32),
+        ("window", ctypes.c_uint64 * _MOST_WINDOWS), ("windows", ctypes.c_uint32),
         ("arithmetic", ctypes.c_uint64), ("compared", ctypes.c_uint64),
+        ("free_flags", ctypes.c_uint64),
         ("access_flag", ctypes.c_uint64), ("access_at_entry", ctypes.c_uint32),
         ("unprivileged", ctypes.c_uint32),
         ("fixed", ctypes.c_uint32), ("fixed_id", ctypes.c_int32 * _MOST_FIXED),
@@ -147,15 +162,20 @@ class Watch:
         InputError where the hooks cannot be compiled or the contract names an unknown register.
         """
         self._isa = code.isa
-        self._core = _core(code.isa)
+        base, places = _CODE[code.isa], _places(code.isa, contract)
+        first, last = base // PAGE * PAGE, -(-(base + len(code.text) + 1) // PAGE) * PAGE
+        ends = [a + n * AREA for side in places.values() for a in side for n in (0, 1)]
+        beside = [a + d for a in ends for d in (-1, 0)]
+        self._space = _Space(code.isa, [first, base + _TO_RETURN, _STACK[code.isa], *beside])
+        self._core = self._space.core
         self._kept: list[object] = [facts, patterns]  # what the library points at
         self._library = _library()
-        base = _CODE
-        first, last = base // PAGE * PAGE, -(-(base + len(code.text) + 1) // PAGE) * PAGE
-        self._core.mem_map(first, last - first)
-        self._core.mem_write(first, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first))
-        self._core.mem_write(base, code.text)
-        self._core.mem_map(_RETURN, PAGE)
+        at = self._space.physical(first)
+        self._core.mem_map(at, last - first)
+        self._core.mem_write(at, (b"\xcc" if code.isa == "x86_64" else b"\0") * (last - first))
+        self._core.mem_write(self._space.physical(base), code.text)
+        self._core.mem_map(self._space.physical(first + _TO_RETURN), PAGE)
+        self._places = places
         setup = self._setup(code, contract, facts, patterns, access)
         self.areas = {
             side: tuple(setup.area[n][a].address for a in range(AREAS))
@@ -171,7 +191,7 @@ class Watch:
     def close(self) -> None:
         """Give the core back."""
         self._library.watch_close(self._watch)
-        del self._core
+        del self._core, self._space
 
     def run(self, cases: NDArray[np.void]) -> str:
         """Run calls (CASE); "" where all were right, else how the first that was not failed."""
@@ -210,7 +230,8 @@ class Watch:
         memory = np.zeros(size + PAGE, dtype=np.uint8)
         self._kept.append(memory)
         host = -(-memory.ctypes.data // PAGE) * PAGE
-        self._core.mem_map_ptr(address, size, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE, host)
+        at = self._space.physical(address)
+        self._core.mem_map_ptr(at, size, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE, host)
         return host
 
     def _setup(
@@ -227,12 +248,16 @@ class Watch:
         setup = _Setup()
         assert self._core._uch is not None
         setup.core = self._core._uch.value
-        setup.base, setup.text, setup.entry = _CODE, len(code.text), code.entry
-        setup.facts, setup.returns_to = facts.ctypes.data, _RETURN
-        setup.stack, setup.stack_size = _STACK, _STACK_BYTES
-        setup.stack_host = self._map(_STACK, _STACK_BYTES)
+        base, stack = _CODE[code.isa], _STACK[code.isa]
+        setup.base, setup.text, setup.entry = base, len(code.text), code.entry
+        setup.facts, setup.returns_to = facts.ctypes.data, base + _TO_RETURN
+        setup.stack, setup.stack_size = stack, _STACK_BYTES
+        setup.stack_host = self._map(stack, _STACK_BYTES)
+        setup.windows = len(self._space.windows)
+        for n, start in enumerate(self._space.windows):
+            setup.window[n] = start
         for n, side in enumerate(SIDES):
-            for a, address in enumerate(_areas(code.isa, side, side in contract.faulting)):
+            for a, address in enumerate(self._places[side]):
                 setup.area[n][a] = _Area(address, self._map(address, AREA), AREA)
         setup.patterns, setup.pattern_size = patterns.ctypes.data, patterns.shape[1]
         setup.user_end = USER_END[code.isa]
@@ -243,6 +268,7 @@ class Watch:
         setup.flags = x86_const.UC_X86_REG_EFLAGS if x86 else arm64_const.UC_ARM64_REG_NZCV
         setup.counter = x86_const.UC_X86_REG_RIP if x86 else arm64_const.UC_ARM64_REG_PC
         setup.arithmetic, setup.compared = _ARITHMETIC[code.isa], _COMPARED[code.isa]
+        setup.free_flags = _FREE[code.isa]
         setup.access_flag = _AC if x86 else 0
         setup.access_at_entry = not access.gated
         setup.unprivileged = access.unprivileged
@@ -290,27 +316,78 @@ def _fields(contract: Contract) -> ctypes.Array[_Field]:
     )
 
 
-def _areas(isa: str, side: str, user: bool) -> tuple[int, ...]:
-    """Return where the memory of a side lies: usual places, low ones, across 4 GiB, at the top."""
-    dst = side == "dst"
-    top = USER_END[isa] - AREA - (0 if dst else 4 * AREA)
-    if isa == "arm64" and not user:
-        top = (0xFFFF_0000 if dst else 0xFFFF_8000) << 32  # the kernel's own memory
-    boundary = BOUNDARY + (0 if dst else 1 << 34) - AREA // 2
-    return (
-        0x7F10_1000_0000 if dst else 0x7F20_2000_0000,
-        0x20_0000 if dst else 0x80_0000,
-        boundary,
-        top,
-    )
+def _places(isa: str, contract: Contract) -> dict[str, tuple[int, ...]]:
+    """Return where the memory of each side lies.
+
+    They are usual places, low ones, across 4 GiB, at the top of user space, and the kernel's own
+    memory where the side may lie there, else an address with a tag (arm64) or of a program.
+    """
+    out: dict[str, tuple[int, ...]] = {}
+    for n, side in enumerate(SIDES):
+        user = side in contract.faulting
+        top = USER_END[isa] - AREA - 4 * n * AREA
+        if isa == "arm64" and not user:
+            top = (0xFFFF_8000 if n else 0xFFFF_0000) << 32
+        other = _KERNEL[isa] + 8 * n * AREA
+        if not has_kernel_memory(contract, side):
+            other = _TAGS[isa][0] + 0x5555_5540_0000 + 8 * n * AREA
+        out[side] = (
+            0x7F20_2000_0000 if n else 0x7F10_1000_0000,
+            (0x80_0000 if n else 0x20_0000) + (_TAGS[isa][1] if user else 0),
+            BOUNDARY + (n << 34) - AREA // 2,
+            top,
+            other,
+        )
+    return out
 
 
-def _core(isa: str) -> Uc:
-    if isa == "arm64":
-        return Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
-    core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
-    core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)  # has stac, clac, adcx and adox
-    return core
+def has_kernel_memory(contract: Contract, side: str) -> bool:
+    """Say whether a side is the kernel's own memory, always or where the other one is a user's."""
+    return side not in contract.faulting or len(contract.faulting) == len(SIDES)
+
+
+class _Space:
+    """A core and its virtual memory: windows of it, each of them physical memory of its own.
+
+    Without windows (arm64) both addresses are the same. With them, what lies in none is memory that
+    is not there.
+    """
+
+    def __init__(self, isa: str, addresses: Iterable[int]) -> None:
+        self.windows: list[int] = []  # virtual, by physical number; 0 where none is
+        if isa == "arm64":
+            self.core = Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+            return
+        self.core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
+        self.core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)  # has stac, clac, adcx, adox
+        self.windows = [0, 0, *sorted({a // _WINDOW * _WINDOW for a in addresses})]
+        self._page()
+
+    def physical(self, address: int) -> int:
+        """Return where a virtual address is mapped to."""
+        if not self.windows:
+            return address
+        n = self.windows.index(address // _WINDOW * _WINDOW, 2)
+        return n * _WINDOW + address % _WINDOW
+
+    def _page(self) -> None:
+        """Switch paging on, by tables in window 1, with all other addresses in window 0."""
+        present, large = 0x3, 0x83
+        numbers = [w >> 30 & (1 << 18) - 1 for w in self.windows]
+        slots = sorted({n >> 9 for n in numbers[2:]})
+        tables = np.full((2 + len(slots), 512), large, dtype=np.uint64)
+        tables[0] = _WINDOW + PAGE | present
+        for at, slot in enumerate(slots, 2):
+            tables[0, slot] = _WINDOW + at * PAGE | present
+        for n, number in list(enumerate(numbers))[2:]:
+            tables[2 + slots.index(number >> 9), number & 511] = n * _WINDOW | large
+        self.core.mem_map(_WINDOW, tables.nbytes)
+        self.core.mem_write(_WINDOW, tables.tobytes())
+        self.core.reg_write(x86_const.UC_X86_REG_CR3, _WINDOW)
+        cr4 = int(self.core.reg_read(x86_const.UC_X86_REG_CR4))
+        self.core.reg_write(x86_const.UC_X86_REG_CR4, cr4 | 1 << 5)  # PAE
+        self.core.reg_write(x86_const.UC_X86_REG_MSR, (0xC000_0080, 0x501))  # EFER: SCE, LME, LMA
+        self.core.reg_write(x86_const.UC_X86_REG_CR0, 0x8000_0011)
 
 
 def _number(isa: str, name: str) -> int:

@@ -1,8 +1,10 @@
 """Make variants with an error by rules that search.py has not, and list what finds each.
 
-python validation/mutants/generate.py [--count N] [--seed N] [-o validation/mutants/generated.md]
+python validation/mutants/generate.py [--rules labels|surroundings] [--count N] [--seed N]
+    [-o validation/mutants/generated.md]
 
-Text is put in at the labels of assembly sources; an exception-table entry or a load is exchanged.
+By the rules `labels` text is put in at the labels of assembly sources; an exception-table entry or
+a load is exchanged. Those of `surroundings` are in surroundings.py.
 A mutant is found where `check` fails, and left open where it passes with all of its code reached.
 """
 
@@ -13,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import surroundings
 from variants import Wrong, changed
 
 from loopwright import kernels
@@ -87,16 +90,22 @@ def arm64(text: str, draw: random.Random) -> Iterator[tuple[str, str, str, str]]
                 yield group, new.split("\n")[0].strip(), line, both
 
 
-def made(count: int, seed: int) -> list[Wrong]:
+RULES = {
+    "labels": {"x86_64.S": x86, "arm64.S": arm64},
+    "surroundings": {
+        "x86_64.S": surroundings.x86, "x86_64.c": surroundings.c, "arm64.S": surroundings.arm64,
+    },
+}  # fmt: skip
+
+
+def made(rules: str, count: int, seed: int) -> list[Wrong]:
     """Return so many mutants, as evenly of classes as there are."""
     draw = random.Random(seed)
     groups: dict[tuple[str, str], list[Wrong]] = {}
     for kernel in kernels.every():
         for variant in kernel.variants.values():
-            if variant.source.suffix != ".S":
-                continue
-            rules = x86 if kernel.isa == "x86_64" else arm64
-            for group, kind, old, new in rules(variant.source.read_text(), draw):
+            rule = RULES[rules].get(kernel.isa + variant.source.suffix)
+            for group, kind, old, new in rule(variant.source.read_text(), draw) if rule else ():
                 one = Wrong(variant.id, group, kind, variant.source.name, ((old, new),))
                 groups.setdefault((kernel.isa, group), []).append(one)
     out: list[Wrong] = []
@@ -127,11 +136,12 @@ def main() -> int:
     """Make mutants, hold each to its contract and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=110)
+    parser.add_argument("--rules", choices=RULES, default="labels")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--out", type=Path)
     given = parser.parse_args()
     rows, counts = [], Counter[str]()
-    for mutant in made(given.count, given.seed):
+    for mutant in made(given.rules, given.count, given.seed):
         with changed(mutant) as variant:
             became, said = held(variant)
         counts[became] += 1
@@ -139,7 +149,7 @@ def main() -> int:
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
         print(rows[-1], file=sys.stderr, flush=True)
     total = ", ".join(f"{count} {name}" for name, count in counts.most_common())
-    how = f"By `generate.py --count {given.count} --seed {given.seed}`: {total}."
+    how = f"By rules `{given.rules}`, {given.count} from seed {given.seed}: {total}."
     lines = ["# Generated mutants", "", how, "",
              "| variant | class | error | | said |", "|---|---|---|---|---|", *rows]  # fmt: skip
     print(total)
