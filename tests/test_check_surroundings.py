@@ -21,7 +21,7 @@ ERRORS = {
         "x86_64/put_event/stat_buffer",
         "4881c490000000",  # add $0x90,%rsp
         "4881cc90000000",
-        "outside the variant's code",
+        "sets the stack pointer",
     ),
     "an error that is lost where a register of the caller is zero": (
         "x86_64/put_event/put_user_twice",

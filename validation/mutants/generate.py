@@ -10,6 +10,7 @@ A mutant is found where `check` fails, and left open where it passes with all of
 
 import argparse
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,14 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
 
 FAILED, NOT_PROVEN, OPEN, BUILT = "fails", "not proven", "open", "does not assemble"
+ARGUED = "does no harm"
+# What does what the variant does: parts of a variant, a class, an error and its place, and why.
+HARMLESS = (
+    (r"copy_user/.* rare (size|address): .*, at \.L(\w*word\w*|\w*tail)$",
+     "fewer than 64 bytes are left there: it is of more"),
+    (r"copy_user/.* alternative: ERMS, at \.L(large_\w+|unrolled\w*|four_\w+)$",
+     "with ERMS no branch leads there"),
+)  # fmt: skip
 
 
 def x86(text: str, draw: random.Random) -> Iterator[tuple[str, str, str, str]]:
@@ -144,6 +153,10 @@ def main() -> int:
     for mutant in made(given.rules, given.count, given.seed):
         with changed(mutant) as variant:
             became, said = held(variant)
+        if became == OPEN:
+            name = f"{mutant.variant} {mutant.group}: {mutant.kind}"
+            why = next((why for known, why in HARMLESS if re.search(known, name)), "")
+            became, said = (ARGUED, why) if why else (OPEN, "")
         counts[became] += 1
         cells = (mutant.variant, mutant.group, mutant.kind, became, said)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

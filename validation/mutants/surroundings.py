@@ -51,10 +51,7 @@ def x86(text: str, draw: random.Random) -> Iterator[Rule]:
 
 def _at_label(draw: random.Random) -> Iterator[tuple[str, str, str]]:
     half = "pushq %rdx; {} %rdx; shrq $63,%rdx; subq %rdx,%rcx; popq %rdx"
-    for what, load in (
-        ("of the stack", "movq %rsp,"), ("of the code", "leaq 0(%rip),"),
-        ("of the destination", "movq %rdi,"),
-    ):  # fmt: skip
+    for what, load in (("of the stack", "movq %rsp,"), ("of the code", "leaq 0(%rip),")):
         yield "upper half", what, half.format(load)
     bit, low, high = draw.randrange(20, 35), draw.randrange(1, 40), draw.randrange(40, 1000)
     yield "rare size", f"bit {bit}", f"btrq ${bit},%rcx"
@@ -179,6 +176,7 @@ def arm64(text: str, draw: random.Random) -> Iterator[Rule]:
     """Yield errors at the entry, the return and the entries of an arm64 source."""
     start = "\tadd\tend, x0, x2\n"
     bit, low, high = draw.randrange(20, 35), draw.randrange(1, 40), draw.randrange(40, 1000)
+    user = "x0" if "copy_to_user" in text else "x1"
     zero = "sub x4, x3, #1; bic x4, x4, x3; lsr x4, x4, #63"
     frame = 16 * draw.randrange(80, 250)
     for group, what, code in (
@@ -195,7 +193,7 @@ def arm64(text: str, draw: random.Random) -> Iterator[Rule]:
          f"lsr x3, x0, #{low % 6}; and x3, x3, x1, lsr #{high % 6}; "
          f"and x3, x3, x2, lsr #{low % 5 + 4}; and x3, x3, #1; sub x2, x2, x3"),
         ("rare address", "in the first page",
-         f"lsr x3, x0, #12; {zero}; lsl x4, x4, #12; sub x2, x2, x4"),
+         f"lsr x3, {user}, #12; {zero}; lsl x4, x4, #12; sub x2, x2, x4"),
         ("control flow", "ret to itself", "mov x4, x30; adr x30, 77f; ret; 77: mov x30, x4"),
         ("control flow", "bl and no return", "mov x4, x30; bl 77f; 77: mov x30, x4"),
         ("stack", f"{frame} bytes", f"sub sp, sp, #{frame}; str x3, [sp]; add sp, sp, #{frame}"),
