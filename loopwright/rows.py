@@ -75,3 +75,8 @@ def as_frame(
     verb.__name__ = verb.__qualname__ = name
     verb.__dict__["__signature__"] = signature(question).replace(return_annotation="pd.DataFrame")
     return verb
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, "1 loop" or "1,234 loops"; many is an irregular plural."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

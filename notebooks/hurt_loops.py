@@ -34,12 +34,11 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots
 from loopwright.reporting.dropdowns import Choices, Page
-from loopwright.scanning import images, suspects
+from loopwright.scanning import images, measured_loops
 from loopwright.scanning.costs import cost
-from loopwright.scanning.measured import measure
-from loopwright.scanning.mends import NEVER_MIND
-from loopwright.scanning.rank import ranked, summary
-from loopwright.scanning.scan import Question, scanned
+from loopwright.scanning.fixes import NEVER_MIND
+from loopwright.scanning.measured_loops import measure_loops
+from loopwright.scanning.scan import Question, ranked, scan_summary, scanned
 from loopwright.toolchain import host_isa
 
 FILE = ""  # a kernel, module, object, library or program; left empty, the C library
@@ -57,7 +56,7 @@ def c_library():
 
 
 file = Path(FILE) if FILE else c_library()
-isa = images.read(file).isa
+isa = images.read_image(file).isa
 HOST = hosts.microarch() if isa == host_isa() else None
 CORES = list(dict.fromkeys([*(core.id for core in microarchs.targets(isa)), *filter(None, [HOST])]))
 
@@ -77,7 +76,7 @@ Page(list(found.summary()))
 # which the core lacks an instruction, or its tables do.
 
 # %%
-Page(pd.DataFrame(summary(found.costs)))
+Page(pd.DataFrame(scan_summary(found.costs)))
 
 # %% [markdown]
 # Which cores the same loop is hurt on: what one does not notice may halve the speed of another.
@@ -241,9 +240,9 @@ Page(by_kind.agg(loops=("bytes", "size"), expected_bytes=("bytes", "sum")))
 
 # %%
 try:
-    tried = suspects.suspects(found, SUSPECTS)
+    tried = measured_loops.measure_suspects(found, SUSPECTS)
     machine = f"{hosts.machine()}, core {HOST}"
-    parts = [machine, *suspects.summary(tried), tried.drop(columns="microarch")]
+    parts = [machine, *measured_loops.measured_summary(tried), tried.drop(columns="microarch")]
 except InputError as error:
     tried = None
     parts = f"Skipped, the measurements: {error}."
@@ -270,7 +269,7 @@ def mend_measured():
     loop, (changed, places) = found.found.loops[number], after(number)
     [new] = cost([changed], [now.core])
     slowest = max(places, key=lambda place: new.table[0][place])
-    real = measure([loop, changed], [[loop.offset], [slowest]])
+    real = measure_loops([loop, changed], [[loop.offset], [slowest]])
     real["predicted"] = [now.cycles[number], new.table[0][slowest]]
     real["code"] = ["as it lies", found.mends[number].words]
     real["measured"] = [

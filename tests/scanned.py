@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from loopwright import toolchain
-from loopwright.scanning import find, images
-from loopwright.scanning.found import Found, ScannedLoop
+from loopwright.scanning import binary_loops, images
+from loopwright.scanning.binary_loops import Found, ScannedLoop
 
 
 def built(folder: Path, text: str, isa: str = "x86_64", name: str = "code.o") -> Path:
@@ -28,7 +28,7 @@ def linked(folder: Path, text: str, *options: str, name: str = "program") -> Pat
 
 def found(path: Path) -> Found:
     """Return what is found in a file."""
-    return find.find(images.read(path))
+    return binary_loops.find_loops(images.read_image(path))
 
 
 def by_name(path: Path) -> dict[str, ScannedLoop]:

@@ -10,7 +10,7 @@ from loopwright import toolchain
 from loopwright.cli import run
 from loopwright.code import instructions
 from loopwright.errors import InputError
-from loopwright.scanning import arm64_features, find, images
+from loopwright.scanning import alternatives, binary_loops, images
 from loopwright.scanning.alternatives import Alternatives
 
 _NOP = 0xD503201F
@@ -48,7 +48,7 @@ def kernel(*, relocated: bool = False) -> bytes:
 def _loops(content: bytes, folder: Path, *features: str) -> list[bytes]:
     path = folder / "Image"
     path.write_bytes(content)
-    image = images.read(path, features=frozenset(features) if features else None)
+    image = images.read_image(path, features=frozenset(features) if features else None)
     assert image.alternatives.total == 20
     text = image.sections[0].code
     return [text[_TEXT + 32 * n : _TEXT + 32 * n + 16] for n in range(20)]
@@ -57,7 +57,7 @@ def _loops(content: bytes, folder: Path, *features: str) -> list[bytes]:
 @pytest.mark.parametrize("relocated", [False, True])
 def test_features_choose_what_stands_in_the_text(tmp_path: Path, relocated: bool) -> None:
     content = kernel(relocated=relocated)
-    assert arm64_features.numbers(content) == {"atomics": 40, "pan": 41, "e0pd": 42}
+    assert alternatives.arm64_features(content) == {"atomics": 40, "pan": 41, "e0pd": 42}
     linked, atomics = _loops(content, tmp_path), _loops(content, tmp_path, "atomics", "e0pd")
     changed = [n for n in range(20) if linked[n] != atomics[n]]
     assert changed == list(range(0, 20, 3))
@@ -96,9 +96,9 @@ def test_a_module_alone_does_not_say_its_numbers(
         "\t.word 1b - ., 2b - .\n\t.hword 5\n\t.byte 4, 4\n"
     )
     path = built(tmp_path, text, "arm64")
-    image = images.read(path)
+    image = images.read_image(path)
     assert image.alternatives.total == 1
-    assert len(find.find(image).loops) == 1
+    assert len(binary_loops.find_loops(image).loops) == 1
     assert run(["scan", str(path), "--features", "pan"]) == 2
     assert "does not say by which numbers" in capsys.readouterr().err
 
@@ -120,7 +120,7 @@ def test_moved_branches_keep_their_targets(tmp_path: Path, text: str, kept: int)
     def word(before: int) -> bytes:
         source = f"\t.skip {before}\n\t{text}\n\t.skip {0x4000 - before - 4}\n9:\tnop\n"
         path = built(tmp_path, source, "arm64", f"code{before}.o")
-        (section,) = images.read(path).sections
+        (section,) = images.read_image(path).sections
         return section.code[before : before + 4]
 
     assert instructions.arm64(word(0), kept - 0x4000, kept - 0x2000) == word(0x2000)

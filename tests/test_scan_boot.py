@@ -8,11 +8,10 @@ import pytest
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import microarchs
-from loopwright.scanning import assembly, images, patching
-from loopwright.scanning.booted import Booted
-from loopwright.scanning.find import find
-from loopwright.scanning.found import ScannedLoop
-from loopwright.scanning.realigned import Work
+from loopwright.scanning import aligned_sources, alignment_patches, images
+from loopwright.scanning.aligned_sources import Work
+from loopwright.scanning.alignment_patches import Booted
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.scan import Question, scanned
 from loopwright.tree.verify import machines, objects
 from loopwright.tree.verify.outcomes import FAIL, PASS, Tier, outcome
@@ -45,7 +44,7 @@ def test_the_kernel_with_a_patch_boots_and_runs_the_loop(tmp_path: Path) -> None
     _booting("x86_64")
     scan = scanned(Question(_object("x86_64", X86, tmp_path), microarch="zen2"))
     root = str(whole_tree("6.12").root)
-    made = patching.patch(scan, STOS, root, tmp_path / "out", None, SOMEONE, tier="boot")
+    made = alignment_patches.patch(scan, STOS, root, tmp_path / "out", None, SOMEONE, tier="boot")
     status = {str(row["check"]): str(row["status"]) for row in made.checks}
     assert (
         status["kernel"] == status["code offset in the kernel"] == status["loops that ran"] == PASS
@@ -83,9 +82,9 @@ def _work(overlay: Overlay, isa: str, file: str, function: str, loops: list[Scan
 
 
 def _loops(path: Path, function: str) -> list[ScannedLoop]:
-    image = images.read(path)
-    loops = find(image).loops
-    return [loops[n] for n in assembly.inside(image.sections, loops, function)]
+    image = images.read_image(path)
+    loops = find_loops(image).loops
+    return [loops[n] for n in aligned_sources.inside(image.sections, loops, function)]
 
 
 def test_what_the_object_does_not_show_the_boot_finds(tmp_path: Path) -> None:

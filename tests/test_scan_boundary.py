@@ -7,9 +7,8 @@ import pytest
 from scanned import by_name, linked
 
 from loopwright import microarchs
-from loopwright.scanning.boundary import Boundary, boundary
-from loopwright.scanning.costs import cost
-from loopwright.scanning.found import ScannedLoop
+from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.costs import Boundary, boundary, cost
 
 # The loop of __clear_user() with stores of immediates, as the thread about it has it: of more than
 # one line's worth of bytes an iteration where it straddles a line of 64.

@@ -10,7 +10,7 @@ from scanned import built, by_name, linked
 
 import loopwright as lw
 from loopwright.cli import run
-from loopwright.scanning import compare
+from loopwright.scanning import builds
 
 HEAD = """\
 	.p2align 6
@@ -90,7 +90,7 @@ def test_other_numbers_make_another_loop_only_where_one_is_left_to_pair(tmp_path
         [routine("f", FINE, f"{wide}\n2: {SUM.replace('1b', '2b')}")],
     )
     loops = [list(by_name(path).values()) for path in (a, b)]
-    pairs = {(p.a, p.b) for p in compare.match(*loops)}
+    pairs = {(p.a, p.b) for p in builds.match(*loops)}
     assert pairs == {(0, 1), (1, 0)}
 
 

@@ -7,9 +7,9 @@ import pytest
 from scanned import built, by_name, found
 
 from loopwright import microarchs
-from loopwright.scanning.encodings import encodings
-from loopwright.scanning.places import places
-from loopwright.scanning.shapes import of_code
+from loopwright.scanning.binary_loops import shape_of_code
+from loopwright.scanning.costs import cycles_by_offset
+from loopwright.scanning.fixes import encodings
 
 
 def _codes(path: Path, text: str) -> list[tuple[str, int, str]]:
@@ -56,9 +56,9 @@ def test_all_encodings_of_a_librarys_loops_do_the_same() -> None:
     made = [(loop, e) for loop in loops for e in encodings(loop.code, loop.path)]
     assert len(made) > len(loops)
     for loop, one in made:
-        assert of_code("x86_64", one.code) == of_code("x86_64", loop.code)
+        assert shape_of_code("x86_64", one.code) == shape_of_code("x86_64", loop.code)
         assert len(one.code) == len(loop.code) + one.longer
     core = microarchs.load("zen4")
-    _, before = places([(loop.code, loop.path) for loop, _ in made], core)
-    _, after = places([(e.code, e.path) for _, e in made], core)
+    _, before = cycles_by_offset([(loop.code, loop.path) for loop, _ in made], core)
+    _, after = cycles_by_offset([(e.code, e.path) for _, e in made], core)
     assert set(after) == set(before)

@@ -14,7 +14,7 @@ from scanned import built, found, linked
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.scanning import images, packed
+from loopwright.scanning import images
 
 LOOPS = """\
 	.type	counts, @function
@@ -94,15 +94,15 @@ def test_what_is_cut_short_is_one_error(tmp_path: Path, how: str) -> None:
     noise = random.Random(1).randbytes(20_000)
     file.write_bytes(pack(built(tmp_path, LOOPS).read_bytes() + noise)[:-9000])
     with pytest.raises(InputError, match=f"{file}.*{how}"):
-        images.read(file)
+        images.read_image(file)
 
 
 def test_what_becomes_very_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_MOST", 2 << 20)
+    monkeypatch.setattr(images, "_MOST", 2 << 20)
     file = tmp_path / "bomb.xz"
     file.write_bytes(lzma.compress(b"\0" * (4 << 20)))
     with pytest.raises(InputError, match="more than 2 MiB"):
-        images.read(file)
+        images.read_image(file)
 
 
 ARM64 = """\
@@ -170,11 +170,11 @@ SYMBOLS = """\
 def test_names_come_from_a_system_map_or_kallsyms(tmp_path: Path) -> None:
     program = linked(tmp_path, LOOPS, "-s")
     assert found(program).loops[0].function == ""
-    start = images.read(program).sections[0].address
+    start = images.read_image(program).sections[0].address
     names = tmp_path / "System.map"
     for moved in (0, 5 << 21):  # a running kernel is moved about
         names.write_text(SYMBOLS.format(text=start + moved, module=start + moved + 2))
-        (section,) = images.read(program, names).sections
+        (section,) = images.read_image(program, names).sections
         assert [s.name for s in section.symbols if s.address == start] == ["_text", "counts"]
 
 
@@ -191,7 +191,7 @@ def test_symbols_that_name_nothing_say_so(tmp_path: Path, text: str, said: str) 
     names = tmp_path / "map"
     names.write_text(text)
     with pytest.raises(InputError, match=said):
-        images.read(linked(tmp_path, LOOPS, "-s"), names)
+        images.read_image(linked(tmp_path, LOOPS, "-s"), names)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +209,6 @@ def test_what_is_no_code_is_one_line(tmp_path: Path, content: bytes, said: str) 
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(InputError, match=said) as refused:
-        images.read(file)
+        images.read_image(file)
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)

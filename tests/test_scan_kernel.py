@@ -7,7 +7,7 @@ import pytest
 from scanned import built, linked
 
 from loopwright.errors import InputError
-from loopwright.scanning import find, images, kallsyms
+from loopwright.scanning import binary_loops, images, kernel_symbols
 
 # Text for CPUs without erms, whose replacement is shorter; and a call with a padding of nops.
 PATCHED = """\
@@ -77,22 +77,24 @@ def test_alternatives_are_applied_as_the_kernel_does(
     tmp_path: Path, layout: int, link: bool
 ) -> None:
     file = kernel(tmp_path, layout, link=link)
-    plain = images.read(file)
+    plain = images.read_image(file)
     assert plain.alternatives.total == 3
-    assert [loop.where for loop in find.find(plain).loops] == ["copies", "waits"]
-    erms = images.read(file, features=frozenset({"erms"}))
-    assert [loop.where for loop in find.find(erms).loops] == ["waits"]
-    (waits,) = find.find(erms).loops
+    assert [loop.where for loop in binary_loops.find_loops(plain).loops] == ["copies", "waits"]
+    erms = images.read_image(file, features=frozenset({"erms"}))
+    assert [loop.where for loop in binary_loops.find_loops(erms).loops] == ["waits"]
+    (waits,) = binary_loops.find_loops(erms).loops
     # For CPUs that are no guests of Xen, and the two bytes that are left are one nop.
     assert waits.code[5:10] == bytes.fromhex("0faee8") + bytes.fromhex("6690")
     assert erms.alternatives.applied == 2
-    guest = images.read(file, features=frozenset({"xenpv", "smap"}))
-    loops = {loop.where: loop for loop in find.find(guest).loops}
+    guest = images.read_image(file, features=frozenset({"xenpv", "smap"}))
+    loops = {loop.where: loop for loop in binary_loops.find_loops(guest).loops}
     assert loops["waits"].code[5:10] == bytes.fromhex("b802000000")
 
 
 def test_a_replaced_call_goes_where_its_replacement_went(tmp_path: Path) -> None:
-    image = images.read(kernel(tmp_path, 12, link=True), features=frozenset({"smap", "xenpv"}))
+    image = images.read_image(
+        kernel(tmp_path, 12, link=True), features=frozenset({"smap", "xenpv"})
+    )
     (text,) = [s for s in image.sections if s.name == ".text"]
     at = {s.name: s.address for s in text.symbols}
     call = text.bytes_of(at["far"] + 1, at["far"] + 6)
@@ -103,7 +105,7 @@ def test_a_replaced_call_goes_where_its_replacement_went(tmp_path: Path) -> None
 def test_alternatives_in_no_known_layout_are_refused(tmp_path: Path) -> None:
     text = '\t.globl f\nf:\tret\n\t.section .altinstructions, "a"\n\t.fill 7\n'
     with pytest.raises(InputError, match="in none of the layouts"):
-        images.read(built(tmp_path, text))
+        images.read_image(built(tmp_path, text))
 
 
 NAMES = [("T", "_text"), ("T", "counts"), *(("t", f"of_{n}") for n in range(600)), ("d", "data")]
@@ -145,16 +147,16 @@ def test_a_kernels_own_symbols_are_read(late: bool, per_cpu: bool, ordered: bool
     start = 0xFFFFFFFF81000000
     noise = bytes(range(1, 251)) * 8
     content = noise + packed_names(start, late=late, per_cpu=per_cpu, ordered=ordered) + noise
-    found = kallsyms.symbols(content)
+    found = kernel_symbols.kallsyms_symbols(content)
     assert len(found) == len(NAMES)
     assert found[:2] == [(start, "T", "_text"), (start + 16, "T", "counts")]
     assert found[-1] == (start + 16 * (len(NAMES) - 1), "d", "data")
     damaged = content.replace(b"\0A\0B\0", b"\0A\0\0B")
-    assert kallsyms.symbols(damaged) == []
+    assert kernel_symbols.kallsyms_symbols(damaged) == []
 
 
 def test_what_holds_no_such_table_has_no_symbols() -> None:
     digits = b"".join(bytes((d, 0)) for d in b"0123456789")
-    assert kallsyms.symbols(b"") == []
-    assert kallsyms.symbols(digits) == []
-    assert kallsyms.symbols(b"\0" * 500 + digits + b"\0" * 5000) == []
+    assert kernel_symbols.kallsyms_symbols(b"") == []
+    assert kernel_symbols.kallsyms_symbols(digits) == []
+    assert kernel_symbols.kallsyms_symbols(b"\0" * 500 + digits + b"\0" * 5000) == []

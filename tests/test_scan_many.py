@@ -12,7 +12,7 @@ import loopwright as lw
 from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.rows import Rows
-from loopwright.scanning import folders, many, tables
+from loopwright.scanning import images, many
 
 COLUMNS = {"name": "string", "size": "int64", "share": "float64"}
 
@@ -50,7 +50,7 @@ def relative(folder, paths):
 
 
 def test_files_with_code_are_listed_once_each(folder):
-    found, same = folders.listed(folder)
+    found, same = images.listed_files(folder)
     assert relative(folder, found) == [
         "a/lib.a", "a/two.so", "b/one.o", "c/bad.o", "vmlinuz-6.1", "x.ko.gz"
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def test_files_with_code_are_listed_once_each(folder):
 def test_a_folder_without_code_is_one_line(tmp_path):
     (tmp_path / "readme").write_text("no code")
     with pytest.raises(InputError, match="holds no file with code"):
-        folders.listed(tmp_path)
+        images.listed_files(tmp_path)
 
 
 @pytest.mark.parametrize("dask", [None, "local"])
@@ -121,7 +121,7 @@ def test_a_table_that_is_interrupted_leaves_the_one_before(tmp_path, name):
     out.write_text("before")
 
     def interrupted():
-        with tables.written(out, {"n": "int64"}) as write:
+        with many.written_table(out, {"n": "int64"}) as write:
             write([(1,), (2,)])
             raise KeyboardInterrupt
 
@@ -137,5 +137,5 @@ def test_a_table_that_is_interrupted_leaves_the_one_before(tmp_path, name):
 )
 def test_a_table_that_cannot_be_written_is_one_line(tmp_path, name, said):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(InputError, match=said), tables.written(tmp_path / name, {"n": "int64"}):
+    with pytest.raises(InputError, match=said), many.written_table(tmp_path / name, {"n": "int64"}):
         pass

@@ -9,8 +9,8 @@ from loopwright import toolchain
 from loopwright.cli import run
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.scanning.found import ScannedLoop
-from loopwright.scanning.measured import COLUMNS, measure
+from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.measured_loops import OFFSET_COLUMNS, measure_loops
 
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 loops")
 
@@ -38,8 +38,8 @@ SEARCH = "480fafdb4839fe740f4883c0084839d075ee"
 @pytest.mark.measures
 def test_a_loop_has_a_row_for_each_place_and_one_that_cannot_run_says_why():
     loops = [_loop(SEARCH, exits=(0x8100003C,)), _loop("e8fbffffff48ffca75f6")]
-    table = measure(loops, [[loops[0].offset, 0], [loops[1].offset]])
-    assert list(table.columns) == COLUMNS
+    table = measure_loops(loops, [[loops[0].offset, 0], [loops[1].offset]])
+    assert list(table.columns) == OFFSET_COLUMNS
     assert list(table["loop"]) == [0, 0, 1]
     assert list(table["offset"]) == [53, 0, 53]
     assert set(table["function"]) == {"find+0x5"}
@@ -55,7 +55,7 @@ def test_a_loop_has_a_row_for_each_place_and_one_that_cannot_run_says_why():
 
 def test_a_loop_of_another_machine_is_refused():
     other = "arm64" if toolchain.host_isa() == "x86_64" else "x86_64"
-    table = measure([_loop("480fafdb48ffc979f7", isa=other)], [[0]])
+    table = measure_loops([_loop("480fafdb48ffc979f7", isa=other)], [[0]])
     assert table["reason"].iloc[0].startswith(f"it is code of {other}, and this machine runs")
 
 
@@ -64,7 +64,7 @@ def test_a_loop_of_another_machine_is_refused():
 )
 def test_places_that_make_no_sense_are_named(places, said):
     with pytest.raises(InputError, match=said):
-        measure([_loop(SEARCH)], places)
+        measure_loops([_loop(SEARCH)], places)
 
 
 # mov %rcx,(%rsi); add $8,%rsi; cmp %rsi,%r9; jne: at 53 its branch lies across a line.

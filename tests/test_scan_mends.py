@@ -9,13 +9,11 @@ import pytest
 from scanned import built, by_name, found
 
 from loopwright import microarchs, toolchain
-from loopwright.scanning import costs, images, mend_text, mends, starts
-from loopwright.scanning.candidates import Candidate
+from loopwright.rows import counted
+from loopwright.scanning import costs, fixes, images
+from loopwright.scanning.binary_loops import ScannedLoop, SourceLines
 from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts
-from loopwright.scanning.found import ScannedLoop
-from loopwright.scanning.mends import Mend
-from loopwright.scanning.source_lines import SourceLines
-from loopwright.scanning.words import counted
+from loopwright.scanning.fixes import Candidate, Fix
 
 # A routine whose start is aligned, and a loop so many bytes behind it.
 ROUTINE = """\
@@ -42,11 +40,11 @@ def routine(
     return ROUTINE.format(name=name, skip=skip, loop=loop, power=power, before=before)
 
 
-def mended(path: Path, *cores: str) -> dict[str, Mend]:
-    image = images.read(path)
+def mended(path: Path, *cores: str) -> dict[str, Fix]:
+    image = images.read_image(path)
     loops = found(path).loops
     cost = costs.cost(loops, [microarchs.load(core) for core in cores])
-    made = mends.mends(loops, cost, starts.of_image(image), SourceLines(image).of)
+    made = fixes.find_fixes(loops, cost, costs.start_alignments(image), SourceLines(image).of)
     return {loop.where.partition("+")[0]: mend for loop, mend in zip(loops, made, strict=True)}
 
 
@@ -57,7 +55,7 @@ def _only(loops: dict[str, ScannedLoop]) -> ScannedLoop:
 
 def worst(path: Path, core: str) -> tuple[float, float]:
     """Return the cycles of an object's loop: at worst where a linker may put it, and at best."""
-    (section,) = [s for s in images.read(path).sections if s.code]
+    (section,) = [s for s in images.read_image(path).sections if s.code]
     loop = _only(by_name(path))
     (cost,) = costs.cost([loop], [microarchs.load(core)])
     places = [(loop.address + at) % 64 for at in range(0, 64, section.alignment)]
@@ -66,7 +64,7 @@ def worst(path: Path, core: str) -> tuple[float, float]:
 
 def test_a_loop_that_its_place_does_not_hurt_is_left_alone(tmp_path: Path) -> None:
     mend = mended(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
-    assert (mend.words, mend.candidate) == (mends.NEVER_MIND, None)
+    assert (mend.words, mend.candidate) == (fixes.NEVER_MIND, None)
 
 
 @pytest.mark.parametrize("power", [4, 6])
@@ -82,7 +80,9 @@ def test_an_aligned_loop_is_good_wherever_its_object_is_put(tmp_path: Path, powe
     again = built(tmp_path, text.replace("2:", directive), name="again.o")
     cycles, best = worst(again, "zen2")
     assert cycles <= INDIFFERENT * best
-    more = len(images.read(again).sections[0].code) - len(images.read(path).sections[0].code)
+    more = len(images.read_image(again).sections[0].code) - len(
+        images.read_image(path).sections[0].code
+    )
     assert more <= mend.candidate.most
     if power == 6:
         assert mend.candidate.most == more == mend.candidate.expected
@@ -113,7 +113,7 @@ def test_a_long_encoding_is_made_shorter(tmp_path: Path) -> None:
 
 
 def test_the_words_for_padding_name_an_instruction_that_takes_it() -> None:
-    from loopwright.scanning.encodings import taking
+    from loopwright.scanning.fixes import taking
 
     before = bytes.fromhex("488b0731c0")  # mov (%rdi),%rax; xor %eax,%eax
     assert taking(before, 1) == "{rex} xor %eax,%eax"
@@ -137,26 +137,32 @@ def test_a_mend_that_costs_another_core_more_than_one_percent_is_none() -> None:
     aligned = np.arange(64) % 16 == 0
     zen2 = _costs("zen2", np.where(aligned, 1.0, 2.0))
     starts_ = {("", ".text"): 16}
-    good = mends.mends([_loop()], [zen2, _costs("zen3", np.ones(64))], starts_)
-    (bad,) = mends.mends([_loop()], [zen2, _costs("zen3", np.where(aligned, 1.02, 1.0))], starts_)
+    good = fixes.find_fixes([_loop()], [zen2, _costs("zen3", np.ones(64))], starts_)
+    (bad,) = fixes.find_fixes(
+        [_loop()], [zen2, _costs("zen3", np.where(aligned, 1.02, 1.0))], starts_
+    )
     assert good[0].words == "align 16, +8 B"
-    assert (bad.words, bad.candidate) == (mends.NONE, None)
+    assert (bad.words, bad.candidate) == (fixes.NONE, None)
     assert bad.note == "align 16, +8 B would do, but for zen3 +2 %"
-    (let,) = mends.mends([_loop()], [zen2, _costs("zen3", np.where(aligned, 1.009, 1.0))], starts_)
+    (let,) = fixes.find_fixes(
+        [_loop()], [zen2, _costs("zen3", np.where(aligned, 1.009, 1.0))], starts_
+    )
     assert let.words == "align 16, +8 B"
 
 
 def test_cores_without_a_figure_have_no_say() -> None:
     zen2 = _costs("zen2", np.where(np.arange(64) % 16 == 0, 1.0, 2.0))
     nothing = _costs("zen3", np.full(64, np.nan))
-    assert mends.mends([_loop()], [zen2, nothing], {})[0].words == "align 16, +15 B at most"
-    assert mends.mends([_loop()], [nothing], {})[0].words == ""
+    assert fixes.find_fixes([_loop()], [zen2, nothing], {})[0].words == "align 16, +15 B at most"
+    assert fixes.find_fixes([_loop()], [nothing], {})[0].words == ""
 
 
 def test_what_is_known_of_the_routine_decides_what_a_mend_costs() -> None:
     """56 bytes behind a start that is aligned to 64 the loop wants exactly 8 bytes."""
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
-    words = {n: mends.mends([_loop()], [zen2], {("", ".text"): n})[0].words for n in (1, 16, 64)}
+    words = {
+        n: fixes.find_fixes([_loop()], [zen2], {("", ".text"): n})[0].words for n in (1, 16, 64)
+    }
     assert words == {
         1: "align 32, +31 B at most",
         16: "align 32, +24 B at most",
@@ -167,14 +173,14 @@ def test_what_is_known_of_the_routine_decides_what_a_mend_costs() -> None:
 def test_padding_is_taken_where_it_is_less() -> None:
     """A routine aligned to 64, and places from 60 on that are good: 4 bytes, where 16 wants 8."""
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
-    (mend,) = mends.mends([_loop()], [zen2], {("", ".text"): 64}, kinds=("pad", "align"))
+    (mend,) = fixes.find_fixes([_loop()], [zen2], {("", ".text"): 64}, kinds=("pad", "align"))
     assert mend.words == "pad 4 B"
 
 
 def test_arm64_has_alignments_and_whole_instructions_alone() -> None:
     table = np.where(np.arange(64) >= 60, 1.0, np.where(np.arange(64) % 4 == 0, 2.0, np.nan))
     one = _costs("neoverse-n1", table)
-    (mend,) = mends.mends([_loop("arm64")], [one], {("", ".text"): 64})
+    (mend,) = fixes.find_fixes([_loop("arm64")], [one], {("", ".text"): 64})
     assert mend.words == "pad 4 B"
 
 
@@ -213,7 +219,7 @@ def test_of_a_compiler_only_alignments_are_asked() -> None:
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
 
     def words(line: str) -> str:
-        return mends.mends([_loop()], [zen2], {("", ".text"): 64}, lambda _: line)[0].words
+        return fixes.find_fixes([_loop()], [zen2], {("", ".text"): 64}, lambda _: line)[0].words
 
     assert words("lib/sum.S:7") == "pad 4 B"
     assert words("lib/sum.c:7") == "align 64, +8 B"
@@ -223,9 +229,9 @@ def test_the_flags_that_are_named_work(tmp_path: Path) -> None:
     loop = _loop()
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
     line = "lib/sum.c:7"
-    (mend,) = mends.mends([loop], [zen2], {("", ".text"): 16}, lambda _: line)
+    (mend,) = fixes.find_fixes([loop], [zen2], {("", ".text"): 16}, lambda _: line)
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, "sum", 56, line)
-    said = mend_text.text(mend, loop, 2)
+    said = fixes.fix_text(mend, loop, 2)
     assert "+62 B at most for all 2" in said
     (attribute,) = re.findall(r"`(__attribute__\S+)`", said)
     (flag,) = re.findall(r"`(-falign\S+)`", said)
@@ -243,9 +249,9 @@ def told(function: str, line: str, alike: int) -> str:
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, function, into, line)
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
     known = {("", ".text"): 16 if function else 1}
-    (mend,) = mends.mends([loop], [zen2], known, lambda _: line, kinds=["align"])
+    (mend,) = fixes.find_fixes([loop], [zen2], known, lambda _: line, kinds=["align"])
     assert mend.words.startswith("align 32")
-    return mend_text.text(mend, loop, alike)
+    return fixes.fix_text(mend, loop, alike)
 
 
 def test_a_loop_of_a_function_without_a_name_is_told_as_such() -> None:
@@ -287,7 +293,7 @@ def test_padding_of_arm64_is_made_of_its_instructions() -> None:
     loop = ScannedLoop("", ".text", "arm64", 56, code, ((0, len(code)),), "sum", 56)
     for pad, nops in ((4, "`nop`"), (12, "`.rept 3; nop; .endr`")):
         one = Candidate("align, pad", (pad,), pad, pad, "", 64, pad)
-        said = mend_text.text(Mend("", one), loop, 1)
+        said = fixes.fix_text(Fix("", one), loop, 1)
         assert f"`.p2align 6` and {nops} before the label at sum+0x38" in said
 
 

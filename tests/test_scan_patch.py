@@ -7,8 +7,8 @@ from linux_trees import SOMEONE, git, pristine, whole_tree
 from scanned import by_name
 
 from loopwright.errors import InputError
-from loopwright.scanning import patching, shapes
-from loopwright.scanning.realigned import Work
+from loopwright.scanning import alignment_patches, binary_loops
+from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.scan import Question, Scan, scanned
 from loopwright.tree.patch.edits import Change
 from loopwright.tree.patch.mail import Mail
@@ -39,7 +39,7 @@ def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
 ) -> None:
     tree = whole_tree("6.12")
     before = (tree.root / FILE).stat()
-    made = patching.patch(scan, FUNCTION, str(tree.root), tmp_path / "out", None, SOMEONE)
+    made = alignment_patches.patch(scan, FUNCTION, str(tree.root), tmp_path / "out", None, SOMEONE)
     assert (tree.root / FILE).stat().st_mtime_ns == before.st_mtime_ns
     assert [row["status"] for row in made.checks] == ["pass"] * 6
     assert made.file
@@ -57,8 +57,8 @@ def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
         loops = by_name(build.folder / FILE.replace(".S", ".o"))
         overlay.put({})
     (hurt,) = [n for n, mend in enumerate(scan.mends) if mend.candidate]
-    wanted = shapes.shape(scan.found.loops[hurt])
-    (moved,) = [x for x in loops.values() if shapes.shape(x) == wanted]
+    wanted = binary_loops.shape(scan.found.loops[hurt])
+    (moved,) = [x for x in loops.values() if binary_loops.shape(x) == wanted]
     assert moved.address % 16 == 0
     assert scan.found.loops[hurt].address % 16
 
@@ -106,7 +106,7 @@ def test_a_change_of_an_instruction_is_found(scan: Scan) -> None:
 )
 def test_what_needs_no_patch_is_said(scan: Scan, function: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=said):
-        patching.patch(scan, function, str(whole_tree("6.12").root), tmp_path)
+        alignment_patches.patch(scan, function, str(whole_tree("6.12").root), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,7 +10,7 @@ from scanned import built, by_name, found, linked
 
 import loopwright as lw
 from loopwright import microarchs, toolchain
-from loopwright.scanning import rank
+from loopwright.scanning import scan
 from loopwright.scanning.costs import CoreCosts
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
@@ -110,8 +110,8 @@ def test_what_is_hurt_comes_first_whatever_others_lose():
     # Cycles here and at the best place: a long loop that loses more and a short one that is hurt.
     table = np.array([[10.0, 8.5], [2.0, 1.0]])
     cost = CoreCosts(microarchs.load("zen2"), table, {}, np.array([0, 0]))
-    assert [place.loop for place in rank.ranked([cost])] == [1, 0]
-    assert [place.loop for place in rank.ranked([cost], hurt_first=False)] == [0, 1]
+    assert [place.loop for place in scan.ranked([cost])] == [1, 0]
+    assert [place.loop for place in scan.ranked([cost], hurt_first=False)] == [0, 1]
 
 
 def test_below_the_table_stands_how_the_first_loops_are_fixed(tmp_path):

@@ -33,12 +33,9 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
 from loopwright.scanning import images
-from loopwright.scanning.costs import CoreCosts, cost
-from loopwright.scanning.find import find
-from loopwright.scanning.found import ScannedLoop
-from loopwright.scanning.measured import measure
-from loopwright.scanning.places import places
-from loopwright.scanning.suspects import CONFIRMED
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+from loopwright.scanning.costs import CoreCosts, cost, cycles_by_offset
+from loopwright.scanning.measured_loops import CONFIRMED, measure_loops
 
 COLUMNS = [
     "binary", "address", "function", "hex", "path", "chosen", "own", "place", "cycles",
@@ -56,7 +53,7 @@ def chosen(
 ) -> Iterator[tuple[ScannedLoop, str, list[int]]]:
     """Yield loops of a file picked at random, what they are called, and the places to measure."""
     chance = random.Random(name)  # the same loops each time
-    loops = find(images.read(file)).loops
+    loops = find_loops(images.read_image(file)).loops
     loops = chance.sample(loops, min(len(loops), _AMONG))
     (costs,) = cost(loops, [core])
     once: dict[object, int] = {}
@@ -81,7 +78,7 @@ def measured(name: str, file: Path, core: Microarch, count: int) -> pd.DataFrame
         if not left:
             break
         time.sleep(_REST * bool(again))
-        rows = measure([picked[n][0] for n in left], [picked[n][2] for n in left])
+        rows = measure_loops([picked[n][0] for n in left], [picked[n][2] for n in left])
         kept |= {n: rows[rows["loop"] == at] for at, n in enumerate(left)}
     out = []
     for n, (loop, called, _) in enumerate(picked):
@@ -115,7 +112,7 @@ def judged(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
     """
     loops = [mine for _, mine in rows.groupby(_LOOP, sort=False)]
     firsts = [mine.iloc[0] for mine in loops]
-    table, errors = places(
+    table, errors = cycles_by_offset(
         [(bytes.fromhex(one["hex"]), _path(one["path"])) for one in firsts], core
     )
     costs = CoreCosts(core, table, errors, np.array([one["own"] for one in firsts]))

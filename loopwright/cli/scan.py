@@ -200,8 +200,8 @@ def _folder(
     features: str | None,
     dask: str | None,
 ) -> int:
+    from loopwright.rows import counted
     from loopwright.scanning.many import scan_folder
-    from loopwright.scanning.words import counted
 
     if out is None:
         raise InputError(f"{folder} is a folder: name the table of its loops, -o FILE.csv")
@@ -230,10 +230,10 @@ def _compare(
     as_csv: bool,
 ) -> int:
     from loopwright.cli.views import compared as view
-    from loopwright.scanning.builds import both
-    from loopwright.scanning.words import counted
+    from loopwright.rows import counted
+    from loopwright.scanning.builds import scan_both
 
-    between = both(a, b)
+    between = scan_both(a, b)
     rows = between.rows(changed=not (as_json or as_csv))
     rows = replace(rows, values=rows.values[:top])
     if as_json or as_csv:
@@ -262,7 +262,7 @@ def _patch(
 ) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
     from loopwright.rows import Rows
-    from loopwright.scanning.patching import OBJECT, patch
+    from loopwright.scanning.alignment_patches import OBJECT, patch
     from loopwright.tree.verify import NOT_PROVEN
 
     made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
@@ -278,12 +278,12 @@ def _patch(
 
 def _measured(found: "Scan", count: int, *, as_json: bool, as_csv: bool) -> int:
     """Measure the first suspects; exit code 1 where none of them has a figure."""
-    from loopwright.scanning import suspects
+    from loopwright.scanning import measured_loops
 
     with output.progress("measuring") as step:
-        rows = suspects.suspects(found, count, progress=step)
+        rows = measured_loops.measure_suspects(found, count, progress=step)
     output.emit(rows, as_json=as_json, as_csv=as_csv)
-    _say(suspects.summary(rows), as_rows=as_json or as_csv)
+    _say(measured_loops.measured_summary(rows), as_rows=as_json or as_csv)
     return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
 
 

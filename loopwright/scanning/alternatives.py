@@ -1,23 +1,351 @@
-"""Apply what a kernel patches into its own text when it boots: its alternatives.
+"""Alternatives: code that a kernel patches into its own text when it boots on a CPU."""
 
-An entry of .altinstructions says: where the feature is there, this replacement stands instead of
-those instructions. What it looks like is the ISA's matter: x86_alternatives, arm64_alternatives.
-"""
-
+import struct
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from loopwright.code import elf, instructions
 from loopwright.code.elf import Edits
 from loopwright.errors import InputError, unknown
-from loopwright.scanning import arm64_alternatives as arm64
-from loopwright.scanning import arm64_features, kallsyms
-from loopwright.scanning import x86_alternatives as x86
-from loopwright.scanning.words import counted
-from loopwright.scanning.x86_features import ALWAYS, NUMBERS
+from loopwright.rows import counted
+from loopwright.scanning import kernel_symbols
+
+# Of each word of 32: the bits of features by their names in /proc/cpuinfo. Words 0 to 18 but for 3,
+# 7, 8 and 11 are registers of CPUID (leaf 1, 7, 0xd, 0x80000001, 0x80000008: Intel SDM volume 2A,
+# AMD APM volume 3); those four are Linux's own, and here are bits that 6.1 and 6.12 agree on.
+_X86_WORDS = {
+    0: {"fpu": 0, "tsc": 4, "cx8": 8, "cmov": 15, "mmx": 23, "fxsr": 24, "sse": 25, "sse2": 26},
+    1: {"syscall": 11, "nx": 20, "pdpe1gb": 26, "rdtscp": 27, "lm": 29},
+    3: {"rep_good": 16, "nopl": 20, "always": 21},
+    4: {"pni": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cx16": 13, "pcid": 17, "sse4_1": 19,
+        "sse4_2": 20, "x2apic": 21, "movbe": 22, "popcnt": 23, "aes": 25, "xsave": 26, "avx": 28,
+        "f16c": 29, "rdrand": 30, "hypervisor": 31},
+    6: {"svm": 2, "abm": 5, "sse4a": 6, "misalignsse": 7, "3dnowprefetch": 8, "topoext": 22},
+    7: {"retpoline": 12},
+    8: {"vmmcall": 15, "xenpv": 16},
+    9: {"fsgsbase": 0, "bmi1": 3, "hle": 4, "avx2": 5, "smep": 7, "bmi2": 8, "erms": 9,
+        "invpcid": 10, "rtm": 11, "avx512f": 16, "avx512dq": 17, "rdseed": 18, "adx": 19,
+        "smap": 20, "avx512ifma": 21, "clflushopt": 23, "clwb": 24, "avx512cd": 28, "sha_ni": 29,
+        "avx512bw": 30, "avx512vl": 31},
+    10: {"xsaveopt": 0, "xsavec": 1, "xgetbv1": 2, "xsaves": 3},
+    11: {"rethunk": 14, "unret": 15},
+    12: {"avx_vnni": 4, "avx512_bf16": 5, "fzrm": 10, "fsrs": 11, "fsrc": 12},
+    13: {"clzero": 0, "wbnoinvd": 9},
+    16: {"avx512vbmi": 1, "umip": 2, "pku": 3, "ospke": 4, "waitpkg": 5, "avx512_vbmi2": 6,
+         "gfni": 8, "vaes": 9, "vpclmulqdq": 10, "avx512_vnni": 11, "la57": 16, "rdpid": 22,
+         "movdiri": 27, "movdir64b": 28},
+    18: {"fsrm": 4, "serialize": 14, "ibt": 20},
+}  # fmt: skip
+
+X86_FEATURES = {
+    name: 32 * word + bit for word, bits in _X86_WORDS.items() for name, bit in bits.items()
+}
+X86_ALWAYS = X86_FEATURES["always"]  # what every CPU is patched for
+
+
+X86_SECTION = ".altinstructions"
+_MISSING = 0x8000  # of a feature of 12 or 13 bytes; bit 0 of the flags of 14
+_DIRECT_CALL = 2  # of those flags: a call through a pointer becomes a direct one
+_CALL, _JUMP, _SHORT_JUMP = 0xE8, 0xE9, 0xEB
+
+# What one instruction that does nothing looks like, by its length (Intel SDM, NOP, table 4-12).
+_X86_NOPS = [bytes.fromhex(h) for h in (
+    "90", "6690", "0f1f00", "0f1f4000", "0f1f440000", "660f1f440000", "0f1f8000000000",
+    "0f1f840000000000")]  # fmt: skip
+
+
+class X86Entry(NamedTuple):
+    """One alternative: addresses of the text and of its replacement, and for whom it is."""
+
+    at: int
+    new: int
+    feature: int
+    missing: bool
+    length: int
+    size: int
+    direct: bool
+
+
+def x86_entries(layout: "X86Layout", number: int) -> Iterator[X86Entry]:
+    """Yield the entries of the table, in the layout by which all of them name code."""
+    content, base = bytes(layout.content(number)), layout.bases[number]
+    for size in (14, 12, 13):
+        if len(content) % size:
+            continue
+        found = [_entry(content, at, base, size) for at in range(0, len(content), size)]
+        if all(layout.place(e.at) and layout.fits(e) for e in found):
+            yield from found
+            return
+    raise InputError(
+        f"its {X86_SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
+    )
+
+
+def x86_written(
+    layout: "X86Layout", found: Collection[X86Entry], taken: Collection[int]
+) -> Iterator[tuple[bool, int, int, bytes]]:
+    """Yield of each alternative if it is applied, and what then stands where: section, place, code.
+
+    taken are the numbers of features that are there. Code that is left as it was gets its nops
+    joined as the kernel does it.
+    """
+    for entry in found:
+        if (place := layout.place(entry.at)) is not None:
+            number, at = place
+            old = bytes(layout.content(number)[at : at + entry.length])
+            new = _chosen(entry, layout, taken)
+            text = _filled(new if new is not None else old, len(old))
+            layout.write(number, at, text)
+            yield new is not None, number, at, text
+
+
+def _chosen(entry: X86Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
+    """Return the replacement, moved to where it is to stand, or None where it is not taken."""
+    known = entry.feature in X86_FEATURES.values()
+    if (entry.feature in taken) == entry.missing or (entry.missing and not known):
+        return None
+    place = layout.place(entry.new)
+    if entry.direct or place is None:
+        return None
+    new = bytes(layout.content(place[0])[place[1] : place[1] + entry.size])
+    if len(new) >= 5 and new[0] in (_CALL, _JUMP):
+        (distance,) = struct.unpack_from("<i", new, 1)
+        moved = distance + entry.new - entry.at
+        new = new[:1] + struct.pack("<I", moved % (1 << 32)) + new[5:]
+    return new
+
+
+def _entry(content: bytes, at: int, base: int, size: int) -> X86Entry:
+    old, new, feature = struct.unpack_from("<iiH", content, at)
+    flags = int.from_bytes(content[at + 10 : at + 12], "little") if size == 14 else 0
+    length, replacing = content[at + (12 if size == 14 else 10) :][:2]
+    missing = bool(flags & 1) if size == 14 else bool(feature & _MISSING)
+    number = feature if size == 14 else feature & ~_MISSING
+    direct = bool(flags & _DIRECT_CALL)
+    return X86Entry(
+        base + at + old, base + at + 4 + new, number, missing, length, replacing, direct
+    )
+
+
+def _filled(text: bytes, length: int) -> bytes:
+    """Return text filled up with nops, its own single ones at its end joined to longer ones."""
+    bare = text[:length].rstrip(b"\x90")
+    if len(bare) > 1 and len(bare) < len(text) and bare[-1] not in (_SHORT_JUMP,):
+        text = bare
+    elif not bare:
+        text = b""
+    left = length - len(text)
+    while left > 0:
+        nop = _X86_NOPS[min(left, len(_X86_NOPS)) - 1]
+        text += nop
+        left -= len(nop)
+    return text
+
+
+class X86Layout:
+    """Sections of an ELF file at their addresses; those of an object one behind another."""
+
+    def __init__(self, image: ELFFile) -> None:
+        self._image = image
+        object_ = image["e_type"] == "ET_REL"
+        self._places = elf.Places(image) if object_ else None
+        self._contents: dict[int, bytearray] = {}
+        self.bases: dict[int, int] = {}
+        self._names: dict[str, int] = {}
+        for number, section in enumerate(image.iter_sections()):
+            self._names.setdefault(section.name, number)
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == X86_SECTION:
+                places = self._places
+                base = places.of_section(number) if places else section["sh_addr"]
+                self.bases[number] = base
+        self._ends = {n: b + image.get_section(n)["sh_size"] for n, b in self.bases.items()}
+
+    def number(self, name: str) -> int:
+        """Return the number of a section by its name."""
+        return self._names[name]
+
+    def content(self, number: int) -> bytearray:
+        """Return what is in a section, and what was written there."""
+        if number not in self._contents:
+            section = self._image.get_section(number)
+            places = self._places
+            code = elf.applied(self._image, places, number) if places else section.data()
+            self._contents[number] = bytearray(code)
+        return self._contents[number]
+
+    def write(self, number: int, at: int, text: bytes) -> None:
+        """Write over the content of a section."""
+        self.content(number)[at : at + len(text)] = text
+
+    def place(self, address: int) -> tuple[int, int] | None:
+        """Return the section of code that an address lies in, and where in it."""
+        for number, base in self.bases.items():
+            if base <= address < self._ends[number]:
+                return number, address - base
+        return None
+
+    def fits(self, entry: X86Entry) -> bool:
+        """Say whether a replacement lies in code, where there is one, and is no longer."""
+        room = entry.size <= entry.length
+        return room and (not entry.size or self.place(entry.new) is not None)
+
+
+# By the words: the name in /proc/cpuinfo, or of what that does not have, the architecture's.
+_ARM64_WORDS = {
+    "LSE atomic instructions": "atomics",
+    "CRC32 instructions": "crc32",
+    "Scalable Vector Extension": "sve",
+    "Scalable Matrix Extension": "sme",
+    "Data cache clean to Point of Persistence": "dcpop",
+    "Data cache clean to Point of Deep Persistence": "dcpodp",
+    "Speculative Store Bypassing Safe (SSBS)": "ssbs",
+    "Speculation barrier (SB)": "sb",
+    "Random Number Generator": "rng",
+    "Branch Target Identification": "bti",
+    "Memory Tagging Extension": "mte",
+    "RCpc load-acquire (LDAPR)": "lrcpc",
+    "WFx with timeout": "wfxt",
+    "Data independent timing control (DIT)": "dit",
+    "Memory Copy and Memory Set instructions": "mops",
+    "Enhanced Counter Virtualization": "ecv",
+    "Address authentication (architected QARMA5 algorithm)": "paca",
+    "Generic authentication (architected QARMA5 algorithm)": "pacg",
+    "Privileged Access Never": "pan",
+    "Enhanced Privileged Access Never": "epan",
+    "User Access Override": "uao",
+    "E0PD": "e0pd",
+    "Virtualization Host Extensions": "vhe",
+    "RAS Extension Support": "ras",
+    "Activity Monitors Unit (AMU)": "amu",
+    "Data cache clean to the PoU not required for I/D coherence": "idc",
+    "Instruction cache invalidation not required for I/D coherence": "dic",
+    "Stage-2 Force Write-Back": "fwb",
+    "ARMv8.4 Translation Table Level": "ttl",
+    "TLB range maintenance instructions": "tlbirange",
+    "Hardware dirty bit management": "dbm",
+    "Common not Private translations": "cnp",
+    "Fine Grained Traps": "fgt",
+    "HCRX_EL2 register": "hcx",
+    "GIC system register CPU interface": "gicv3",
+    "Kernel page table isolation (KPTI)": "kpti",
+}
+ARM64_FEATURES = frozenset(_ARM64_WORDS.values())
+
+_RELATIVE = 1027  # R_AARCH64_RELATIVE, whose entry is: where, this, what
+_KERNEL = 0xFFFF << 48  # addresses of kernels are not below
+_ALIGNED = 0x10000  # where a kernel is linked
+ARM64_MOST_FEATURES = 1024  # numbers
+
+
+def arm64_features(content: bytes) -> dict[str, int]:
+    """Return the numbers of features in a kernel's memory as it was linked, by their names.
+
+    content begins where the kernel does. Empty where it has no such table.
+    """
+    places = {name: at for text, name in _ARM64_WORDS.items() if (at := _text(content, text)) >= 0}
+    words = np.frombuffer(content[: len(content) & ~7], "<u8")
+    known = np.flatnonzero(words >= _KERNEL)
+    values = words[known]
+    base = _base(values, list(places.values()))
+    found: dict[str, int] = {}
+    for name, at in places.items():
+        for hit in known[values == base + at] if base else ():
+            for number in _number(content, words, int(hit), base):
+                found.setdefault(name, number)
+    return found
+
+
+def _text(content: bytes, text: str) -> int:
+    at = content.find(b"\0" + text.encode() + b"\0")
+    return at + 1 if at >= 0 else -1
+
+
+def _base(values: np.ndarray, places: list[int]) -> int:
+    """Return the address that a kernel was linked for: the one by which most texts are named."""
+    votes: Counter[int] = Counter()
+    for at in places:
+        bases = values - np.uint64(at)
+        votes.update(set(bases[bases % np.uint64(_ALIGNED) == 0].tolist()))
+    (best, count), *_ = votes.most_common(1) or [(0, 0)]
+    return best if 2 * count > len(places) else 0
+
+
+def _number(content: bytes, words: np.ndarray, hit: int, base: int) -> Iterator[int]:
+    """Yield the number that stands behind a pointer, where a word that is one belongs to a table.
+
+    The pointer is in the table itself, or in a relocation that says where in it.
+    """
+    relocated = hit >= 2 and words[hit - 1] == _RELATIVE
+    at = int(words[hit - 2]) - base if relocated else 8 * hit
+    number = int.from_bytes(content[at + 8 : at + 10], "little")
+    kind = int.from_bytes(content[at + 10 : at + 16], "little")
+    if 0 <= at <= len(content) - 16 and number < ARM64_MOST_FEATURES and 0 < kind < 1 << 16:
+        yield number
+
+
+ARM64_ENTRY_BYTES = 12  # bytes of an entry
+ARM64_NOPS = "alt_cb_patch_nops"
+_FEWEST = 16  # entries of a table that is found by what they look like
+_NOP = bytes.fromhex("1f2003d5")
+
+
+class Arm64Entry(NamedTuple):
+    """One alternative, by places in the kernel; new is that of a function where made is set."""
+
+    at: int
+    new: int
+    feature: int
+    made: bool
+    length: int
+
+
+def arm64_entries(content: bytes) -> list[Arm64Entry]:
+    """Return the alternatives of a kernel as it lies in memory, by what its table looks like."""
+    words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
+    if len(words) < 3 * _FEWEST:
+        return []
+    place = 4 * np.arange(len(words) - 2)
+    at, new, rest = place + words[:-2], place + 4 + words[1:-1], words[2:] & 0xFFFFFFFF
+    length, replacing = rest >> 16 & 0xFF, rest >> 24
+    good = (at >= 0) & (at + length <= len(content)) & (new >= 0) & (new < len(content))
+    good &= (at & 3 == 0) & (new & 3 == 0) & (length & 3 == 0) & (length > 0)
+    good &= (replacing == length) | (replacing == 0)
+    good &= rest & 0x7FFF < ARM64_MOST_FEATURES
+    first, count = _longest(good)
+    if count < _FEWEST:
+        return []
+    return [
+        Arm64Entry(int(at[n]), int(new[n]), int(rest[n]) & 0x7FFF, not replacing[n], int(length[n]))
+        for n in range(first, first + 3 * count, 3)
+    ]
+
+
+def _longest(good: np.ndarray) -> tuple[int, int]:
+    """Return where the longest run of every third place begins, and how many there are."""
+    best = (0, 0)
+    for start in range(3):
+        mine = np.concatenate(([False], good[start::3], [False])).astype(np.int8)
+        change = np.flatnonzero(np.diff(mine))
+        begins, ends = change[::2], change[1::2]
+        if len(begins):
+            n = int(np.argmax(ends - begins))
+            count = int(ends[n] - begins[n])
+            best = max(best, (start + 3 * int(begins[n]), count), key=lambda one: one[1])
+    return best
+
+
+def arm64_replacement(content: bytes, one: Arm64Entry) -> bytes:
+    """Return what is to stand in an alternative's place: nops where a function makes it."""
+    if one.made:
+        return _NOP * (one.length // 4)
+    return instructions.arm64(content[one.new : one.new + one.length], one.new, one.at)
 
 
 @dataclass
@@ -36,8 +364,8 @@ class Alternatives:
     def __post_init__(self) -> None:
         """Raise InputError where a feature's name is not known."""
         for name in self.features or ():
-            if name not in NUMBERS and name not in arm64_features.NAMES:
-                raise unknown("feature", name, [*NUMBERS, *arm64_features.NAMES])
+            if name not in X86_FEATURES and name not in ARM64_FEATURES:
+                raise unknown("feature", name, [*X86_FEATURES, *ARM64_FEATURES])
 
     def check(self, name: str) -> None:
         """Raise InputError where features were asked for and the file has no alternatives."""
@@ -65,13 +393,13 @@ class Alternatives:
 
     def edits(self, image: ELFFile) -> Edits:
         """Return what is written over the code of an ELF file."""
-        table = image.get_section_by_name(x86.SECTION)
+        table = image.get_section_by_name(X86_SECTION)
         if table is None or not table["sh_size"]:
             return {}
         if image["e_machine"] == "EM_X86_64":
             return self._x86(image)
         if image["e_type"] == "ET_REL":
-            self.total += table["sh_size"] // arm64.SIZE
+            self.total += table["sh_size"] // ARM64_ENTRY_BYTES
             if self.features is not None:
                 raise InputError(
                     "a part of an arm64 kernel does not say by which numbers it knows features, "
@@ -82,24 +410,24 @@ class Alternatives:
 
     def patched(self, content: bytes) -> bytes:
         """Return an arm64 Image as it patches itself."""
-        named = {name: address for address, _, name in kallsyms.symbols(content)}
-        nops = {named[arm64.NOPS] - named["_text"]} if {arm64.NOPS, "_text"} <= {*named} else set()
+        named = {name: address for address, _, name in kernel_symbols.kallsyms_symbols(content)}
+        nops = {named[ARM64_NOPS] - named["_text"]} if {ARM64_NOPS, "_text"} <= {*named} else set()
         out = bytearray(content)
         for at, text in self._arm64(content, nops):
             out[at : at + len(text)] = text
         return bytes(out)
 
     def _x86(self, image: ELFFile) -> Edits:
-        layout = x86.Layout(image)
-        found = list(x86.entries(layout, layout.number(x86.SECTION)))
+        layout = X86Layout(image)
+        found = list(x86_entries(layout, layout.number(X86_SECTION)))
         self.total += len(found)
         out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:
             return out
-        self._all_of(NUMBERS, "x86-64")
-        self.unknown += sum(entry.feature not in NUMBERS.values() for entry in found)
-        taken = {NUMBERS[name] for name in self.features} | {ALWAYS}
-        for applied, number, at, text in x86.written(layout, found, taken):
+        self._all_of(X86_FEATURES, "x86-64")
+        self.unknown += sum(entry.feature not in X86_FEATURES.values() for entry in found)
+        taken = {X86_FEATURES[name] for name in self.features} | {X86_ALWAYS}
+        for applied, number, at, text in x86_written(layout, found, taken):
             self.applied += applied
             out.setdefault(number, []).append((at, text))
         return out
@@ -114,7 +442,7 @@ class Alternatives:
             memory[at : at + part["p_filesz"]] = part.data()
         symbols = image.get_section_by_name(".symtab")
         named = (
-            symbols.get_symbol_by_name(arm64.NOPS)
+            symbols.get_symbol_by_name(ARM64_NOPS)
             if isinstance(symbols, SymbolTableSection)
             else None
         )
@@ -133,11 +461,11 @@ class Alternatives:
 
     def _arm64(self, content: bytes, nops: Collection[int]) -> Iterator[tuple[int, bytes]]:
         """Yield what is written where in a kernel's memory; nops are places of that function."""
-        found = arm64.entries(content)
+        found = arm64_entries(content)
         self.total += len(found)
         if self.features is None or not found:
             return
-        numbers = arm64_features.numbers(content)
+        numbers = arm64_features(content)
         self._all_of(numbers, "this arm64 kernel")
         known = set(numbers.values())
         taken = {numbers[name] for name in self.features}
@@ -146,7 +474,7 @@ class Alternatives:
                 self.unknown += 1
             elif entry.feature in taken:
                 self.applied += 1
-                yield entry.at, arm64.replacement(content, entry)
+                yield entry.at, arm64_replacement(content, entry)
 
     def _all_of(self, names: Collection[str], which: str) -> None:
         for name in sorted(self.features or ()):

@@ -1,14 +1,251 @@
-"""A file to scan: its code, whatever it is packed in, and the names of its routines."""
+"""Files to scan: those below a folder that hold code, unpacked down to kernels and programs."""
 
+import bz2
+import hashlib
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from loopwright.code import elf
 from loopwright.code.elf import Section
 from loopwright.errors import InputError
-from loopwright.scanning import boot, kallsyms, packed
+from loopwright.scanning import kernel_symbols
 from loopwright.scanning.alternatives import Alternatives
-from loopwright.scanning.names import Names
+from loopwright.scanning.kernel_symbols import Names
+
+_MOST = 1 << 30  # bytes that a packed file may become; a kernel with debug information has less
+_UNPACK_STEP = 1 << 20  # bytes that are unpacked at once
+_WINDOW = 1 << 29  # memory that a decompressor may take; the kernel's xz takes up to 128 MiB
+_LZ4_BLOCK = 8 << 20  # what each block of the legacy frame but the last unpacks to
+
+# How each format begins: magic bytes, as the kernel's scripts/extract-vmlinux tells them apart.
+_PACKED_MAGIC = {
+    b"\x1f\x8b\x08": "gzip",
+    b"\xfd7zXZ\0": "xz",
+    b"BZh": "bzip2",
+    b"\x5d\0\0": "lzma",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x02\x21\x4c\x18": "lz4",  # the legacy frame, which the kernel's makefiles ask lz4 for
+    b"\x04\x22\x4d\x18": "lz4 frame",
+    b"\x89LZO": "lzo",
+}
+_UNKNOWN = {"lzo"}
+
+
+def format_of(content: bytes) -> str:
+    """Return the name of the format that content is packed in, "" where it is in none."""
+    return next((name for magic, name in _PACKED_MAGIC.items() if content.startswith(magic)), "")
+
+
+def unpack(content: bytes, name: str) -> bytes:
+    """Return what is packed in content, whatever stands behind it; name is what errors call it.
+
+    InputError where the format is not known, or the content is damaged or too large.
+    """
+    how = format_of(content)
+    if how in _UNKNOWN:
+        raise InputError(f"{name} is packed with {how}, which is not read: unpack it first")
+    try:
+        return _joined(_CHUNKS[how](content), f"{name} ({how})")
+    except InputError:
+        raise
+    except Exception as error:  # each library has errors of its own for what is damaged
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{name} cannot be unpacked as {how}: {said}") from None
+
+
+def _joined(chunks: Iterator[bytes], name: str) -> bytes:
+    """Return all chunks as one, unless a few bytes become very many."""
+    out: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        out.append(chunk)
+        size += len(chunk)
+        if size > _MOST:
+            raise InputError(f"{name} unpacks to more than {_MOST >> 20} MiB")
+    return b"".join(out)
+
+
+class _CutShortError(Exception):
+    """A packed file ends before what is in it does."""
+
+    def __init__(self) -> None:
+        super().__init__("it is cut short")
+
+
+def _gzip(content: bytes) -> Iterator[bytes]:
+    stream, left = zlib.decompressobj(31), content
+    while not stream.eof:
+        chunk = stream.decompress(left, _UNPACK_STEP)
+        left = stream.unconsumed_tail
+        if not chunk and not left and not stream.eof:
+            raise _CutShortError
+        yield chunk
+
+
+class _Stepwise(Protocol):
+    """What decompressors of bz2, lzma and lz4.frame have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+def _steps(stream: _Stepwise, content: bytes) -> Iterator[bytes]:
+    left = content
+    while not stream.eof:
+        yield (chunk := stream.decompress(left, max_length=_UNPACK_STEP))
+        left = b""
+        if not chunk and stream.needs_input:
+            raise _CutShortError
+
+
+def _bzip2(content: bytes) -> Iterator[bytes]:
+    return _steps(bz2.BZ2Decompressor(), content)
+
+
+def _xz(content: bytes) -> Iterator[bytes]:
+    return _steps(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_WINDOW), content)
+
+
+def _lzma(content: bytes) -> Iterator[bytes]:
+    return _steps(lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_WINDOW), content)
+
+
+def _zstd(content: bytes) -> Iterator[bytes]:
+    import zstandard
+
+    stream = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+    step = 4096  # of what is packed: a block of 128 KiB may come from four bytes
+    for at in range(0, len(content), step):
+        yield stream.decompress(content[at : at + step])
+        if stream.eof:
+            return
+    raise _CutShortError
+
+
+def _lz4(content: bytes) -> Iterator[bytes]:
+    import lz4.frame
+
+    stream: _Stepwise = lz4.frame.LZ4FrameDecompressor()
+    return _steps(stream, content)
+
+
+def _legacy_lz4(content: bytes) -> Iterator[bytes]:
+    """Yield blocks of lz4 behind the legacy frame's magic number, each with its size before it."""
+    import lz4.block
+
+    at = 4
+    while len(content) - at >= 4:
+        size = int.from_bytes(content[at : at + 4], "little")
+        if size > _LZ4_BLOCK + _LZ4_BLOCK // 255 + 16 or size == 0:
+            return  # no block: the kernel puts the size of it all there
+        block = content[at + 4 : at + 4 + size]
+        if len(block) < size:
+            if at + 8 >= len(content):
+                return  # the same, of a small one
+            raise _CutShortError
+        yield (chunk := lz4.block.decompress(block, uncompressed_size=_LZ4_BLOCK))
+        at += 4 + size
+        if len(chunk) < _LZ4_BLOCK:
+            return
+
+
+_CHUNKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "gzip": _gzip,
+    "bzip2": _bzip2,
+    "xz": _xz,
+    "lzma": _lzma,
+    "zstd": _zstd,
+    "lz4": _legacy_lz4,
+    "lz4 frame": _lz4,
+}
+
+
+_X86_MAGIC = b"HdrS"  # at 0x202 (Documentation/arch/x86/boot.rst)
+_ARM64_MAGIC = b"ARM\x64"  # at 56 (Documentation/arch/arm64/booting.rst)
+_ZBOOT_MAGIC = b"zimg"  # at 4 (drivers/firmware/efi/libstub/zboot-header.S)
+_SECTOR = 512
+_PAYLOAD_SINCE = 0x208  # the boot protocol that says where the payload is
+
+
+def is_bzimage(content: bytes) -> bool:
+    """Say whether content is an x86 kernel as a boot loader takes it."""
+    return content[0x202:0x206] == _X86_MAGIC
+
+
+def is_image(content: bytes) -> bool:
+    """Say whether content is an unpacked arm64 kernel, which is no ELF file."""
+    return content[56:60] == _ARM64_MAGIC
+
+
+def is_zboot(content: bytes) -> bool:
+    """Say whether content is a kernel that unpacks itself as an EFI program."""
+    return content[4:8] == _ZBOOT_MAGIC and content[:2] == b"MZ"
+
+
+def payload(content: bytes, name: str) -> bytes:
+    """Return the ELF file that a bzImage unpacks; InputError where there is none."""
+    protocol = _number(content, 0x206, 2)
+    if protocol < _PAYLOAD_SINCE:
+        raise InputError(
+            f"{name}: boot protocol {protocol >> 8}.{protocol & 255:02} does not say where its "
+            "payload is (2.08 of Linux 2.6.26 does); give its vmlinux"
+        )
+    setup = (content[0x1F1] or 4) + 1  # 0 of old kernels means 4 sectors
+    start = setup * _SECTOR + _number(content, 0x248, 4)
+    return _unpacked_payload(content, start, _number(content, 0x24C, 4), name)
+
+
+def zboot_payload(content: bytes, name: str) -> bytes:
+    """Return the kernel that an EFI zboot image unpacks; InputError where there is none."""
+    return _unpacked_payload(content, _number(content, 8, 4), _number(content, 12, 4), name)
+
+
+def _unpacked_payload(content: bytes, start: int, size: int, name: str) -> bytes:
+    inside = content[start : start + size]
+    if size == 0 or len(inside) < size:
+        raise InputError(
+            f"{name} is cut short or no kernel: its header names {size} bytes of payload at "
+            f"{start:#x}, and it has {len(content)} bytes"
+        )
+    if inside[:4] == b"\x7fELF" or is_image(inside):  # not packed at all
+        return inside
+    if not format_of(inside):
+        raise InputError(
+            f"{name}: its payload at {start:#x} ({inside[:6].hex()}) is packed in none of gzip, "
+            "xz, zstd, lz4, lzma and bzip2"
+        )
+    return unpack(inside, f"the payload of {name}")
+
+
+def image_text(content: bytes) -> bytes:
+    """Return what of an arm64 Image may be code: as its PE header says, or else all of it.
+
+    Without EFI there is no such header. The section .text of the header holds read-only data, too.
+    """
+    pe = _number(content, 60, 4)
+    if content[:2] != b"MZ" or content[pe : pe + 4] != b"PE\0\0":
+        return content
+    sections = pe + 24 + _number(content, pe + 20, 2)
+    for at in range(sections, sections + 40 * min(_number(content, pe + 6, 2), 16), 40):
+        if content[at : at + 8].rstrip(b"\0") == b".text":
+            start, size = _number(content, at + 20, 4), _number(content, at + 16, 4)
+            return content[: start + size]
+    return content
+
+
+def _number(content: bytes, at: int, size: int) -> int:
+    return int.from_bytes(content[at : at + size], "little")
+
 
 _NESTED = 4  # formats within each other, such as a gzip of a zboot of a gzip of an Image
 
@@ -30,7 +267,9 @@ class Image:
     alternatives: Alternatives
 
 
-def read(path: Path, symbols: Path | None = None, features: frozenset[str] | None = None) -> Image:
+def read_image(
+    path: Path, symbols: Path | None = None, features: frozenset[str] | None = None
+) -> Image:
     """Return the code of a file; InputError where it holds none that can be read.
 
     symbols is a System.map, or what /proc/kallsyms shows, of the same kernel. features have their
@@ -43,7 +282,7 @@ def read(path: Path, symbols: Path | None = None, features: frozenset[str] | Non
         raise InputError(f"{path}: {error.strerror}") from None
     content = _unpacked(content, str(path))
     alternatives = Alternatives(features)
-    if boot.is_image(content):
+    if is_image(content):
         sections = [_arm64_text(alternatives.patched(content))]
     else:
         sections = elf.sections(content, str(path), alternatives.edits)
@@ -59,12 +298,12 @@ def read(path: Path, symbols: Path | None = None, features: frozenset[str] | Non
 
 def _unpacked(content: bytes, name: str) -> bytes:
     for _ in range(_NESTED):
-        if boot.is_bzimage(content):
-            content = boot.payload(content, name)
-        elif boot.is_zboot(content):
-            content = boot.zboot_payload(content, name)
-        elif packed.format_of(content) and not boot.is_image(content):
-            content = packed.unpack(content, name)
+        if is_bzimage(content):
+            content = payload(content, name)
+        elif is_zboot(content):
+            content = zboot_payload(content, name)
+        elif format_of(content) and not is_image(content):
+            content = unpack(content, name)
         else:
             return content
     raise InputError(f"{name} is packed more than {_NESTED} times over: unpack it first")
@@ -72,7 +311,7 @@ def _unpacked(content: bytes, name: str) -> bytes:
 
 def _arm64_text(content: bytes) -> Section:
     """Return an arm64 Image as a section: it lies at a multiple of 64 KiB."""
-    return Section("", "arm64", "Image", 0, boot.image_text(content), (), (), entries=(0,))
+    return Section("", "arm64", "Image", 0, image_text(content), (), (), entries=(0,))
 
 
 def _named(
@@ -85,9 +324,75 @@ def _named(
         if elf.stripped(content):
             return sections, "its dynamic symbols alone (the file is stripped)"
         return sections, "the file"
-    if own := kallsyms.symbols(content):
+    if own := kernel_symbols.kallsyms_symbols(content):
         try:
             return Names.of(own).given(sections, "its kallsyms"), "the kernel's own kallsyms"
         except InputError:
             return sections, ""
     return sections, ""
+
+
+_MAGIC = (b"\x7fELF", b"!<arch>\n")
+_BOOT = {510: b"\x55\xaa", 56: b"ARM\x64"}  # boot sectors of x86, Images of arm64
+_PACKED = (".gz", ".xz", ".zst", ".lz4", ".lzma", ".bz2")
+_KERNELS = ("vmlinu", "Image", "zImage", "bzImage")  # how packed kernels are called
+_DIGEST_STEP = 1 << 20
+
+
+def listed_files(folder: Path) -> tuple[list[Path], dict[Path, Path]]:
+    """Return the files to scan, by path, and which others have the same content as one of them.
+
+    They are objects, archives, libraries, programs, kernels and modules, packed ones as well, told
+    by how they begin; links are not followed. InputError where the folder holds none.
+    """
+    found = sorted(path for path in _files(folder) if _holds_code(path))
+    if not found:
+        raise InputError(f"{folder} holds no file with code: no ELF file, archive or kernel")
+    by_size: dict[int, list[Path]] = {}
+    for path in found:
+        by_size.setdefault(path.stat().st_size, []).append(path)
+    first: dict[tuple[int, str], Path] = {}
+    same = {}
+    for path in found:
+        size = path.stat().st_size
+        if len(by_size[size]) > 1:
+            one = first.setdefault((size, _digest(path)), path)
+            if one != path:
+                same[path] = one
+    return [path for path in found if path not in same], same
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    def shut(error: OSError) -> None:
+        raise InputError(f"{error.filename}: {error.strerror}")
+
+    for root, _, names in os.walk(folder, onerror=shut):
+        for name in names:
+            path = Path(root, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _holds_code(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError:
+        return True  # which the scan of it says
+    if head.startswith(_MAGIC):
+        return True
+    if any(head[at : at + len(magic)] == magic for at, magic in _BOOT.items()):
+        return True
+    module = ".ko." in path.name and path.suffix in _PACKED
+    return module or (path.name.startswith(_KERNELS) and path.suffix in (*_PACKED, ""))
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while part := file.read(_DIGEST_STEP):
+                digest.update(part)
+    except OSError:
+        return str(path)
+    return digest.hexdigest()

@@ -1,27 +1,74 @@
 """Scan a folder of files, one after another or on a Dask cluster, into one table."""
 
+import csv
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from loopwright import cluster
+from loopwright import cluster, files
 from loopwright.cluster import connected
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.rows import Rows
-from loopwright.scanning import folders, rank, tables
+from loopwright.scanning import images, scan
 from loopwright.scanning.costs import Progress
 from loopwright.scanning.scan import Question, answer
 
+Write = Callable[[Sequence[Sequence[Any]]], None]
+
+
+@contextmanager
+def written_table(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
+    """Yield what takes rows for a file of these columns; it appears when all of them are there.
+
+    path ends in .csv or .parquet; columns have their Arrow types, "string", "int64", "uint64" or
+    "float64". InputError where it ends otherwise, cannot be written, or pyarrow is missing.
+    """
+    formats = {".csv": _csv, ".parquet": _parquet}
+    if path.suffix not in formats:
+        raise InputError(f"{path} does not end in .csv or .parquet; name the table so")
+    with files.replaced(path) as part, formats[path.suffix](part, columns) as write:
+        yield write
+
+
+@contextmanager
+def _csv(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        yield writer.writerows
+
+
+@contextmanager
+def _parquet(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(
+            "pyarrow is not here: pip install 'loopwright[cluster]', or name the table .csv"
+        ) from None
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in columns.items()])
+
+    def write(rows: Sequence[Sequence[Any]]) -> None:
+        values = zip(*rows, strict=True) if rows else [()] * len(columns)
+        arrays = [pa.array(list(v), field.type) for v, field in zip(values, schema, strict=True)]
+        writer.write_table(pa.table(arrays, schema=schema))
+
+    with parquet.ParquetWriter(path, schema) as writer:
+        yield write
+
+
 Scan = Callable[[Path], Rows]
 
-_TYPES = {name: kind.lower() for name, kind in rank.TYPES.items()} | dict.fromkeys(
+_TYPES = {name: kind.lower() for name, kind in scan.TYPES.items()} | dict.fromkeys(
     ("into", "offset", "bytes"), "int64"
 )
-COLUMNS = {name: _TYPES.get(name, "string") for name in rank.COLUMNS}
+COLUMNS = {name: _TYPES.get(name, "string") for name in scan.COLUMNS}
 """The columns of a scan, with their Arrow types."""
 
 
@@ -73,10 +120,10 @@ def gather(
     progress: Progress | None = None,
 ) -> Scanned:
     """Write what scan says of each file of a folder; columns are its, with their Arrow types."""
-    files, same = folders.listed(folder)
+    files, same = images.listed_files(folder)
     found = Scanned(same=same)
     with (
-        tables.written(out, {"binary": "string", **columns}) as write,
+        written_table(out, {"binary": "string", **columns}) as write,
         _scanning(scan, dask) as scanned,
     ):
         for number, result in _in_order(scanned(files)):

@@ -1,23 +1,172 @@
-"""Scan a binary: its loops, what each costs where it lies, and which of them their place hurts."""
+"""Scan a binary: its loops ranked by what their code offset costs on each core."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.rows import Rows, as_frame
-from loopwright.scanning import images, mend_text, mends, rank, starts
-from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, cost
-from loopwright.scanning.find import find
-from loopwright.scanning.found import Found, ScannedLoop
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.rows import Rows, as_frame, counted
+from loopwright.scanning import costs, fixes, images
+from loopwright.scanning.binary_loops import Found, ScannedLoop, SourceLines, find_loops
+from loopwright.scanning.costs import HURT, INDIFFERENT, CoreCosts, Progress, boundary, cost
+from loopwright.scanning.fixes import NEVER_MIND, Fix
 from loopwright.scanning.images import Image
-from loopwright.scanning.mends import NEVER_MIND, Mend
-from loopwright.scanning.source_lines import SourceLines
-from loopwright.scanning.weights import Weights, read
-from loopwright.scanning.words import counted
+from loopwright.scanning.weights import Weights, read_weights
+
+COLUMNS = (
+    "file",
+    "section",
+    "address",
+    "function",
+    "into",
+    "line",
+    "offset",
+    "microarch",
+    "cycles",
+    "best",
+    "worst",
+    "lost",
+    "times",
+    "share",
+    "saved",
+    "share_of",
+    "limit",
+    "boundary",
+    "crossed",
+    "fix",
+    "how",
+    "bytes",
+    "path",
+    "exits",
+    "error",
+)
+TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "saved"), "float64") | {
+    "boundary": "Int64"
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One loop on one core, by the numbers of both."""
+
+    loop: int
+    core: int
+
+
+def ranked(
+    costs: Sequence[CoreCosts], weights: Weights | None = None, *, hurt_first: bool = True
+) -> list[Place]:
+    """Return all loops on all cores, those first that lose most cycles an iteration.
+
+    With hurt_first those that their place hurts go before all others. With weights, the order is by
+    what the best place would save of all cycles, then by share. Of those that lose as much, the
+    ones that lose the larger share are first; loops without a figure are last.
+    """
+    places = []
+    for number, core in enumerate(costs):
+        lost, best, cycles = core.cycles - core.best, core.best, core.cycles
+        for n in range(len(lost)):
+            share = weights.shares[n] if weights else 0.0
+            saved = share * lost[n] / cycles[n]
+            after = hurt_first and not weights and not core.hurt[n]
+            places.append((after, -saved, -share, -lost[n], -lost[n] / best[n], n, number))
+    key = [tuple(np.inf if np.isnan(v) else v for v in place) for place in places]
+    order = sorted(range(len(places)), key=lambda at: key[at])
+    return [Place(*places[at][-2:]) for at in order]
+
+
+def ranked_rows(
+    loops: Sequence[ScannedLoop],
+    costs: Sequence[CoreCosts],
+    places: Sequence[Place],
+    *,
+    limited: Callable[[Place], bool],
+    lines: Callable[[ScannedLoop], str],
+    mend: Callable[[int], tuple[str, str]],
+    weights: Weights | None = None,
+) -> Rows:
+    """Return the rows of some places in their order.
+
+    limited says which of them have it named what limits them, lines where in the source they are,
+    mend what is to be done about the loop of a number, in few words and in many.
+    """
+    best = [(core.best, core.worst, core.cycles) for core in costs]
+    limited_by = limits(loops, costs, [p for p in places if limited(p)])
+    out = []
+    for place in places:
+        loop, core = loops[place.loop], costs[place.core]
+        least, most, here = (_figure(figures[place.loop]) for figures in best[place.core])
+        found = boundary(loop, core.table[place.loop]) if here is not None else None
+        lost = None if here is None or least is None else round(here - least, 3)
+        share = weights.shares[place.loop] if weights else None
+        saved = None if share is None or lost is None or not here else share * lost / here
+        out.append(
+            (
+                loop.file,
+                loop.section,
+                f"{loop.address:#x}",
+                loop.function,
+                loop.into,
+                lines(loop),
+                loop.offset,
+                core.core.id,
+                here,
+                least,
+                most,
+                lost,
+                None if here is None or not least else round(here / least, 3),
+                None if share is None else round(share, 4),
+                None if saved is None else round(saved, 4),
+                weights.of(place.loop) if weights else "",
+                limited_by.get((place.loop, place.core), ""),
+                found.size if found else None,
+                found.crossed if found else "",
+                *mend(place.loop),
+                loop.length,
+                " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
+                " ".join(f"{at:#x}" for at in loop.exits),
+                core.errors.get(place.loop, ""),
+            )
+        )
+    return Rows(COLUMNS, out, TYPES)
+
+
+def _figure(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 3)
+
+
+def limits(
+    loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
+) -> dict[tuple[int, int], str]:
+    """Return what limits loops where they lie, by the numbers of loop and core.
+
+    A dependency chain names instructions by their number in what an iteration executes.
+    """
+    out = {}
+    for number, core in enumerate(costs):
+        chosen = [p.loop for p in places if p.core == number and p.loop not in core.errors]
+        asked = [(loops[n].code, loops[n].offset, loops[n].path) for n in chosen]
+        for n, row in zip(chosen, Pipeline().along(asked, core.core), strict=True):
+            out[n, number] = str(row["bottleneck"])
+    return out
+
+
+def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
+    """Return of each core how many loops it has figures for, how many depend on place, are hurt."""
+    return [
+        {
+            "loops": int(np.count_nonzero(~np.isnan(core.best))),
+            "depends": int(np.count_nonzero(core.depends)),
+            "hurt": int(np.count_nonzero(core.hurt)),
+        }
+        for core in costs
+    ]
 
 
 @dataclass
@@ -44,12 +193,12 @@ class Scan:
     costs: list[CoreCosts]
     weights: Weights | None = None
     hurt_first: bool = True
-    _mends: dict[int, Mend] = field(default_factory=dict, init=False, repr=False)
+    _mends: dict[int, Fix] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
-    def places(self) -> list[rank.Place]:
+    def places(self) -> list[Place]:
         """Return each loop on each core, ranked."""
-        return rank.ranked(self.costs, self.weights, hurt_first=self.hurt_first)
+        return ranked(self.costs, self.weights, hurt_first=self.hurt_first)
 
     @cached_property
     def source(self) -> SourceLines:
@@ -57,28 +206,30 @@ class Scan:
         return SourceLines(self.image)
 
     @cached_property
-    def mends(self) -> list[Mend]:
+    def mends(self) -> list[Fix]:
         """Return what is to be done about each loop, for all cores together."""
         numbers = range(len(self.found.loops))
         made = self._mended(numbers)
         return [made[n] for n in numbers]
 
-    def _mended(self, numbers: Collection[int]) -> Mapping[int, Mend]:
+    def _mended(self, numbers: Collection[int]) -> Mapping[int, Fix]:
         """Return by their numbers at least those of some loops."""
         if missing := frozenset(numbers) - self._mends.keys():
-            known = starts.of_image(self.image)
-            found = mends.mends(self.found.loops, self.costs, known, self.source.of, only=missing)
+            known = costs.start_alignments(self.image)
+            found = fixes.find_fixes(
+                self.found.loops, self.costs, known, self.source.of, only=missing
+            )
             self._mends.update((n, found[n]) for n in missing)
         return self._mends
 
-    def how(self, number: int, mend: Mend) -> str:
+    def how(self, number: int, mend: Fix) -> str:
         """Say at length what is to be done about a loop by its mend, "" where nothing is."""
         loop = self.found.loops[number]
         if mend.words in ("", NEVER_MIND):
             return ""
         alike = self._routines[loop.file, loop.section, loop.address - loop.into]
         loop = replace(loop, line=self.source.of(loop))
-        return mend_text.text(mend, loop, alike, self._before(loop))
+        return fixes.fix_text(mend, loop, alike, self._before(loop))
 
     @cached_property
     def _routines(self) -> Counter[tuple[str, str, int]]:
@@ -102,7 +253,7 @@ class Scan:
         chosen = self.places[:top]
         hurt = [core.hurt for core in self.costs]
         made = self._mended({place.loop for place in chosen})
-        return rank.rows(
+        return ranked_rows(
             self.found.loops,
             self.costs,
             chosen,
@@ -134,7 +285,7 @@ class Scan:
         if self.weights:
             loops = [s for n, s in enumerate(self.weights.shares) if n not in self.weights.whole]
             yield f"{sum(loops):.1f} % of all cycles of the profile are spent in these loops"
-        for core, counts in zip(self.costs, rank.summary(self.costs), strict=True):
+        for core, counts in zip(self.costs, scan_summary(self.costs), strict=True):
             hurt = "is hurt by its" if counts["hurt"] == 1 else "are hurt by their"
             yield (
                 f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} {hurt} code offset "
@@ -160,10 +311,12 @@ def scanned(asked: Question) -> Scan:
     """Return what answer makes rows of."""
     chosen = _features(asked.features)
     symbols = Path(asked.symbols) if asked.symbols is not None else None
-    image = images.read(Path(asked.file), symbols, chosen)
+    image = images.read_image(Path(asked.file), symbols, chosen)
     cores = hosts.cores(asked.microarch, image.isa)
-    found = find(image)
-    weights = read(Path(asked.profile), image, found.loops) if asked.profile is not None else None
+    found = find_loops(image)
+    weights = (
+        read_weights(Path(asked.profile), image, found.loops) if asked.profile is not None else None
+    )
     return Scan(image, found, cost(found.loops, cores, asked.progress), weights, asked.hurt)
 
 

@@ -15,9 +15,8 @@ from loopwright.reporting.scan_page.between import changes
 from loopwright.reporting.scan_page.first import grid
 from loopwright.reporting.scan_page.side import Side
 from loopwright.reporting.scan_page.words import Words
-from loopwright.scanning import compare
-from loopwright.scanning.builds import Between
-from loopwright.scanning.compare import CHANGES
+from loopwright.scanning import builds
+from loopwright.scanning.builds import CHANGES, Between
 from loopwright.scanning.costs import HURT, INDIFFERENT
 from loopwright.scanning.scan import Scan
 from loopwright.version import VERSION
@@ -25,8 +24,8 @@ from loopwright.version import VERSION
 __all__ = ["command", "of_builds", "of_scan"]
 
 _LOOKS = {
-    compare.HURT: "loud", compare.SLOWER: "loud", compare.MENDED: "good", compare.FASTER: "good",
-    compare.SAME: "faint", compare.UNKNOWN: "none",
+    builds.HURT: "loud", builds.SLOWER: "loud", builds.MENDED: "good", builds.FASTER: "good",
+    builds.SAME: "faint", builds.UNKNOWN: "none",
 }  # fmt: skip
 MOST = 60_000  # loops that a page lists
 _FIRST = 20  # rows that are there without scripts

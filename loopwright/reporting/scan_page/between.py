@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopwright.scanning import compare
-from loopwright.scanning.builds import Between
-from loopwright.scanning.compare import CHANGES, Pair
+from loopwright.scanning import builds as builds_module
+from loopwright.scanning.builds import CHANGES, Between, Pair
 
-_UNCHANGED = {CHANGES.index(change) for change in (compare.SAME, compare.UNKNOWN)}
+_UNCHANGED = {CHANGES.index(change) for change in (builds_module.SAME, builds_module.UNKNOWN)}
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Changes:
 def changes(builds: Between, most: int) -> Changes:
     """Return what became of the loops of two builds; of too many those with the worst news."""
     a, b = builds.a, builds.b
-    pairs = compare.match(a.found.loops, b.found.loops)
+    pairs = builds_module.match(a.found.loops, b.found.loops)
     found = [
-        [CHANGES.index(compare.change(pair, *costs)[0]) for pair in pairs]
+        [CHANGES.index(builds_module.change(pair, *costs)[0]) for pair in pairs]
         for costs in zip(a.costs, b.costs, strict=True)
     ]
     worst = [min(of_pair) for of_pair in zip(*found, strict=True)]

@@ -11,9 +11,9 @@ import numpy as np
 from loopwright.errors import InputError
 from loopwright.predicting.inside import STEPS
 from loopwright.reporting.scan_page.words import Words
-from loopwright.scanning import inside
+from loopwright.scanning import binary_loops
+from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.costs import CoreCosts
-from loopwright.scanning.found import ScannedLoop
 from loopwright.scanning.scan import Scan
 
 ITERATIONS = 4  # of a timeline
@@ -69,7 +69,7 @@ def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
     """Return the bytes of an iteration, its instructions (place, length, text), and its mend."""
     loop = scan.found.loops[number]
     try:
-        lines = inside.listing(loop)
+        lines = binary_loops.listing(loop)
     except InputError:  # then no core has figures for it either, which is said
         lines = []
     return {
@@ -90,7 +90,9 @@ def _timelines(
     """
     loops = scan.found.loops
     asked = [(m, place) for m, n in enumerate(numbers) for place in _offsets(costs, n, loops[n])]
-    found = inside.timelines([(loops[numbers[m]], at) for m, at in asked], costs.core, ITERATIONS)
+    found = binary_loops.timelines(
+        [(loops[numbers[m]], at) for m, at in asked], costs.core, ITERATIONS
+    )
     out: list[list[list[Any]]] = [[] for _ in numbers]
     for (m, at), rows in zip(asked, found, strict=True):
         out[m].append([at, [list(_row(row, words)) for row in rows[:_ROWS]]])

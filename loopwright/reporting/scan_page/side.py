@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from loopwright.reporting.scan_page.words import Words
-from loopwright.scanning import rank
-from loopwright.scanning.boundary import boundary
-from loopwright.scanning.costs import CoreCosts
-from loopwright.scanning.mends import Mend
-from loopwright.scanning.places import LINE
+from loopwright.scanning import scan
+from loopwright.scanning.costs import LINE, CoreCosts, boundary
+from loopwright.scanning.fixes import Fix
 from loopwright.scanning.scan import Scan
 
 HURT, DEPENDS, INDIFFERENT, NONE = "hdi-"  # states of a loop on a core
@@ -71,8 +69,8 @@ class Side:
     def _cost(self, core: int) -> dict[str, Any]:
         costs = self.scan.costs[core]
         states = _states(costs)
-        hurt = [rank.Place(n, core) for n in self.numbers if states[n] == HURT]
-        limits = rank.limits(self.scan.found.loops, self.scan.costs, hurt)
+        hurt = [scan.Place(n, core) for n in self.numbers if states[n] == HURT]
+        limits = scan.limits(self.scan.found.loops, self.scan.costs, hurt)
         out: dict[str, Any] = {"strip": [], "limit": {}, "boundary": {}, "error": {}}
         for m, n in enumerate(self.numbers):
             out["strip"].append(self._strip(costs, n))
@@ -106,7 +104,7 @@ def _states(costs: CoreCosts) -> str:
     return "".join(np.where(np.isnan(costs.cycles), NONE, marks).tolist())
 
 
-def _kind(mend: Mend) -> str:
+def _kind(mend: Fix) -> str:
     """Return what kind of a mend it is, as a filter has it."""
     if mend.candidate is None:
         return mend.words

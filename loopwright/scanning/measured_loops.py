@@ -1,6 +1,6 @@
-"""Measure what a scan suspects: the loops that this machine's core loses most cycles in."""
+"""Loops of a scan measured on this host, where they lie and where they would run best."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,71 @@ import pandas as pd
 from loopwright import microarchs, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring import measure_blocks
+from loopwright.measuring import block, measure_blocks
+from loopwright.measuring.block import Block
 from loopwright.measuring.rounds import Progress
-from loopwright.scanning import rank
+from loopwright.rows import counted
+from loopwright.scanning import scan as scan_module
+from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.costs import CoreCosts, cost
-from loopwright.scanning.measured import measure
 from loopwright.scanning.scan import Scan
-from loopwright.scanning.words import counted
+
+OFFSET_COLUMNS = [
+    "loop",
+    "address",
+    "function",
+    "offset",
+    "cycles",
+    "uncertainty",
+    "processes",
+    "status",
+    "reason",
+    "clock",
+    "microarch",
+    "machine",
+    "note",
+]
+
+
+def measure_loops(
+    loops: Sequence[ScannedLoop],
+    places: Sequence[Sequence[int]],
+    *,
+    processes: int = measure_blocks.TURNS,
+    progress: Progress | None = None,
+) -> pd.DataFrame:
+    """Measure each loop at its places (code offsets, 0 to 63): a row for each of both.
+
+    loop is the number of the loop. cycles are those of an iteration on its likely path, with their
+    uncertainty; a row with status "refused" has a reason instead, such as the exit that is taken
+    however registers and memory are set. note says what was replaced so that the loop ends, and
+    what else a reader of the figure must know. progress is called with what is done and all of it.
+    InputError where there is not a list of places for each loop, or a place is no offset.
+    """
+    if len(loops) != len(places):
+        raise InputError(
+            f"{len(loops)} loops have {len(places)} lists of code offsets; give one each"
+        )
+    wanted = [(n, place) for n, several in enumerate(places) for place in several]
+    if wrong := [place for _, place in wanted if place not in range(64)]:
+        raise InputError(f"code offset {wrong[0]} is not in 0..63")
+    blocks = [_block(n, loops[n], place) for n, place in wanted]
+    rows = measure_blocks.measure_in_turns(toolchain.host_isa(), blocks, processes, progress)
+    for (n, _), row in zip(wanted, rows, strict=True):
+        row.update(loop=n, address=loops[n].address, function=loops[n].where)
+    return pd.DataFrame(rows, columns=OFFSET_COLUMNS)
+
+
+def _block(number: int, loop: ScannedLoop, place: int) -> Block:
+    host = toolchain.host_isa()
+    if loop.isa != host:
+        why = f"it is code of {loop.isa}, and this machine runs {host}"
+        return Block(str(number), "loop", place, loop.code, refused=why)
+    if loop.split:
+        why = "its parts lie more than 64 KiB apart"
+        return Block(str(number), "loop", place, b"", refused=why)
+    return block.of_code(str(number), loop.code, place, loop.isa, "loop", loop.path)
+
 
 CONFIRMED = (
     1.2  # times as long as at the best code offset, from which on a measurement calls a loop hurt
@@ -40,7 +98,7 @@ COLUMNS = [
 ]
 
 
-def suspects(
+def measure_suspects(
     scan: Scan,
     count: int,
     *,
@@ -61,11 +119,11 @@ def suspects(
             "it there"
         )
     costs = _costs(scan)
-    hurt = [place.loop for place in rank.ranked([costs]) if costs.hurt[place.loop]][:count]
+    hurt = [place.loop for place in scan_module.ranked([costs]) if costs.hurt[place.loop]][:count]
     loops = [scan.found.loops[n] for n in hurt]
     best = [int(np.nanargmin(costs.table[n])) for n in hurt]
     places = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
-    table = measure(loops, places, processes=processes, progress=progress)
+    table = measure_loops(loops, places, processes=processes, progress=progress)
     rows = []
     for n, (number, loop, at) in enumerate(zip(hurt, loops, best, strict=True)):
         here, there = table[table["loop"] == n].to_dict("records")
@@ -86,7 +144,7 @@ def suspects(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def summary(rows: pd.DataFrame) -> Iterator[str]:
+def measured_summary(rows: pd.DataFrame) -> Iterator[str]:
     """Yield what measuring came to: how many are hurt, and why others have no figures."""
     figures = rows[rows["measured_times"].notna()]
     confirmed = int((figures["measured_times"] >= CONFIRMED).sum())

@@ -1,26 +1,134 @@
-"""A loop of assembly aligned in a kernel tree: its object built before and after, and compared."""
+"""Loops aligned in the assembly sources of a kernel tree, objects compared before and after."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan
 from statistics import mean
 
 from loopwright.code import instructions
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
+from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.scanning import assembly, compare, images, labels, shapes, starts
-from loopwright.scanning.costs import CoreCosts, cost
-from loopwright.scanning.find import find
-from loopwright.scanning.found import ScannedLoop
-from loopwright.scanning.labels import Label
-from loopwright.scanning.mends import LOSS, costs_more
-from loopwright.scanning.places import LINE
+from loopwright.scanning import binary_loops, builds, costs, images
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+from loopwright.scanning.costs import LINE, CoreCosts, cost
+from loopwright.scanning.fixes import MOST_LOSS, costs_more
+from loopwright.tree import search
+from loopwright.tree.c_text import blank_comments
 from loopwright.tree.sources import Tree
 from loopwright.tree.verify import objects, units
 from loopwright.tree.verify.building import Build
 from loopwright.tree.verify.outcomes import Check, CheckError, Tier
 from loopwright.tree.verify.overlay import Overlay
+
+# A macro may make the name, as L(loop) does.
+_LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")
+_ALIGNED = re.compile(r"(?m)^[ \t]*\.(?:p2align|balign|align)\b[^\n;]*\n(?=[ \t]*\Z)")
+_NAME = "loopwright_label_{}"
+# Text that is assembled several times, or nowhere: a symbol there would be there twice.
+_REPEATED = re.compile(
+    r"(?ms)^[ \t]*\.(?:macro|rept|irp|irpc)\b.*?^[ \t]*\.(?:endm|endr)\b|^[ \t]*#[ \t]*define\b"
+    r"(?:[^\n]*\\\n)*[^\n]*"
+)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A line of a file that begins with a label: where the line begins, and its number."""
+
+    at: int
+    line: int
+    name: str
+
+
+def labels(text: str) -> list[Label]:
+    """Return the labels of an assembly file outside of macros, in order."""
+    code = blank_comments(text)
+    repeated = [match.span() for match in _REPEATED.finditer(code)]
+    return [
+        Label(match.start(), code.count("\n", 0, match.start()) + 1, match[0].strip(" \t:"))
+        for match in _LABEL.finditer(code)
+        if not any(start <= match.start() < end for start, end in repeated)
+    ]
+
+
+def marked(text: str, found: Sequence[Label]) -> str:
+    """Return the file with a symbol before each label, so that its object says where that is."""
+    for number, label in reversed(list(enumerate(found))):
+        text = f"{text[: label.at]}{_NAME.format(number)}:\n{text[label.at :]}"
+    return text
+
+
+def at_head(sections: Sequence[Section], found: Sequence[Label], loop: ScannedLoop) -> Label | None:
+    """Return the first of the labels at a loop's first byte, by the symbols of marked text."""
+    names = {_NAME.format(number): label for number, label in enumerate(found)}
+    here = [
+        names[symbol.name]
+        for section in sections
+        if section.name == loop.section
+        for symbol in section.symbols
+        if symbol.address == loop.address and symbol.name in names
+    ]
+    return min(here, key=lambda label: label.at, default=None)
+
+
+def aligned(text: str, label: Label, alignment: int) -> str:
+    """Return the file with a label aligned, by the directive before it where there is one."""
+    before, after = text[: label.at], text[label.at :]
+    before = _ALIGNED.sub("", before)
+    return f"{before}\t.p2align {alignment.bit_length() - 1}\n{after}"
+
+
+_STARTS = r"^[ \t]*(?:(?:SYM_\w*START\w*|ENTRY)\(\s*{0}\s*\)|SYM_\w*ALIAS\w*\(\s*{0}\s*,)"
+
+
+def anywhere(loop: ScannedLoop, function: str) -> ScannedLoop:
+    """Return a loop as one of that function, whatever the file that it was found in."""
+    return replace(loop, file="", section="", function=function)
+
+
+def inside(sections: Sequence[Section], loops: Sequence[ScannedLoop], function: str) -> list[int]:
+    """Return the numbers of the loops in a function, by any of the names that it has."""
+    begin = {
+        (section.file, section.name, symbol.address)
+        for section in sections
+        for symbol in section.symbols
+        if symbol.name == function
+    }
+    return [
+        n
+        for n, loop in enumerate(loops)
+        if loop.function == function
+        or (loop.function and (loop.file, loop.section, loop.address - loop.into) in begin)
+    ]
+
+
+def assembly_source(tree: Tree, isa: str, function: str) -> str:
+    """Return the assembly file of a tree that defines a function; InputError where none does."""
+    pattern = re.compile(_STARTS.format(re.escape(function)), re.MULTILINE)
+    found = sorted(
+        file
+        for file in search.sources(tree, isa)
+        if file.endswith(".S") and function in (text := _text(tree, file))
+        if pattern.search(blank_comments(text))
+    )
+    if not found:
+        raise InputError(
+            f"no assembly file of {tree} defines {function}: patches are made of assembly; "
+            "for C see what its row says to tell the compiler"
+        )
+    if len(found) > 1:
+        raise InputError(f"{function} is defined in {', '.join(found)} of {tree}: which is meant?")
+    return found[0]
+
+
+def _text(tree: Tree, file: str) -> str:
+    try:
+        return (tree.root / file).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # a link that leads nowhere
+        return ""
 
 
 @dataclass(frozen=True)
@@ -34,7 +142,7 @@ class Built:
     def places(self, n: int) -> list[int]:
         """Return the code offsets at which a linker may put a loop."""
         loop = self.loops[n]
-        return starts.shifted(loop.address, starts.linked(self._section(loop)))
+        return costs.shifted_offsets(loop.address, costs.linked(self._section(loop)))
 
     def falls_in(self, n: int) -> bool:
         """Say whether control falls into a loop from what stands before it, nops aside."""
@@ -100,7 +208,7 @@ class Work:
     @property
     def matched(self) -> dict[int, int]:
         """Return the number in after of each loop in before that is still there."""
-        pairs = compare.match(self.before.loops, self.after.loops)
+        pairs = builds.match(self.before.loops, self.after.loops)
         return {p.a: p.b for p in pairs if p.a is not None and p.b is not None}
 
     @property
@@ -132,20 +240,20 @@ class Work:
         own = text != self.tree.read(self.file)
         self.overlay.put({self.file: text} if own else {})
         self.objtool = objects.build_anew(self._build[0], [self.object])
-        image = images.read(self._build[0].folder / self.object)
-        loops = find(image).loops
+        image = images.read_image(self._build[0].folder / self.object)
+        loops = find_loops(image).loops
         return Built(image.sections, loops, cost(loops, self.cores))
 
     def _find(self) -> str:
         """Find the loops asked for in the object, and the label that each has in the file."""
         text = self.tree.read(self.file)
-        found = labels.labels(text)
-        sections = self._made(labels.marked(text, found)).sections
-        mine = set(assembly.inside(self.before.sections, self.before.loops, self.function))
-        pairs = compare.match(
-            [assembly.anywhere(x, self.function) for x in self.loops],
+        found = labels(text)
+        sections = self._made(marked(text, found)).sections
+        mine = set(inside(self.before.sections, self.before.loops, self.function))
+        pairs = builds.match(
+            [anywhere(x, self.function) for x in self.loops],
             [
-                assembly.anywhere(x, self.function if n in mine else "")
+                anywhere(x, self.function if n in mine else "")
                 for n, x in enumerate(self.before.loops)
             ],
         )
@@ -156,7 +264,7 @@ class Work:
                 where = self.loops[pair.a].where
                 raise CheckError(f"the tree's {self.function} has no loop like {where}")
             loop = self.before.loops[pair.b]
-            label = labels.at_head(sections, found, loop)
+            label = at_head(sections, found, loop)
             if label is None:
                 raise CheckError(
                     f"the loop at {loop.where} has no label of its own in {self.file}: it comes "
@@ -191,7 +299,7 @@ class Work:
         text = self.tree.read(self.file)
         chosen = zip(self.labels, self.numbers, strict=True)
         for label, (wish, _) in sorted(chosen, key=lambda pair: -pair[0].at):
-            text = labels.aligned(text, label, self.wishes[wish])
+            text = aligned(text, label, self.wishes[wish])
         self._rebuild(text)
 
     def _rebuild(self, text: str) -> None:
@@ -205,7 +313,7 @@ class Work:
         """Hold all instructions to what they were, but for nops and what is aligned behind them."""
         count = 0
         for a, b in zip(self.before.sections, self.after.sections, strict=True):
-            was, now = (shapes.of_code(one.isa, one.code) for one in (a, b))
+            was, now = (binary_loops.shape_of_code(one.isa, one.code) for one in (a, b))
             if was != now:
                 raise CheckError(f"section {a.name} of {self.object} has other instructions")
             count += len(was)
@@ -225,7 +333,7 @@ class Work:
                 then = max(self.after.cycles(number, numbers[n]))
                 if costs_more(then, was):
                     raise CheckError(f"{core.id}: up to {then:.2f} cycles, {was:.2f} before")
-                faster |= LOSS * then < was
+                faster |= MOST_LOSS * then < was
                 if not isnan(was):
                     said.append(f"{core.id} {was:.2f} -> {then:.2f}")
             if not faster:

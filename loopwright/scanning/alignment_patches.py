@@ -1,0 +1,446 @@
+"""Kernel patches that align loops of assembly, with the proof by object and by boot."""
+
+import re
+import shlex
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
+
+from loopwright import microarchs
+from loopwright.errors import InputError, unknown
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.scanning import aligned_sources, builds, costs, fixes, images
+from loopwright.scanning.aligned_sources import Work, spread
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+from loopwright.scanning.costs import cost
+from loopwright.scanning.fixes import Candidate, Fix, costs_more
+from loopwright.scanning.scan import Scan
+from loopwright.tree import sources as trees
+from loopwright.tree import verify, worktree
+from loopwright.tree.checkpatch import Complaint
+from loopwright.tree.patch import message_tables
+from loopwright.tree.patch.edits import Change
+from loopwright.tree.patch.mail import UNSIGNED, Mail
+from loopwright.tree.patch.message import prefix, wrap
+from loopwright.tree.scratch import Identity, user_identity
+from loopwright.tree.sources import Tree
+from loopwright.tree.verify import kunit, machines, options, ran
+from loopwright.tree.verify.boot import Kernel
+from loopwright.tree.verify.machines import Machine
+from loopwright.tree.verify.outcomes import (
+    FAIL,
+    NOT_PROVEN,
+    PASS,
+    Check,
+    CheckError,
+    NotProven,
+    Tier,
+    outcome,
+)
+from loopwright.tree.verify.overlay import hold
+
+_HEAD = ("core", "there", "best", "before", "patched")
+
+
+def patch_subject(file: str, function: str, count: int) -> str:
+    """Return the subject line of a patch that aligns so many loops of a function."""
+    what = "a loop" if count == 1 else f"{count} loops"
+    return f"{prefix(file)}: Align {what} of {function}()"
+
+
+def patch_body(work: Work, mends: Mapping[int, Fix], scanned: Path, proven: Sequence[str]) -> str:
+    """Return the message's paragraphs.
+
+    mends are those of work's loops by their number, scanned is the file in which they are hurt,
+    proven what the checks of the object say.
+    """
+    parts = []
+    for label, (a, b) in zip(work.labels, work.numbers, strict=True):
+        mend = mends[a]
+        nops = "nops that are run once before the loop" if work.before.falls_in(b) else "never run"
+        parts.append(wrap(_why(work, a, label.name, mend, nops, scanned.name)))
+        parts.append(_table(work, b, mend))
+    parts.append(
+        wrap(
+            "There: cycles an iteration in that file; best: at the best code offset; before "
+            f"and patched: at the code offsets that a linker may give {work.object}, with data in "
+            f"the L1 cache. Predicted by {Pipeline().version()}, not measured on hardware."
+        )
+    )
+    built = f"{work.object}, built by defconfig before and after: {'; '.join(proven)}."
+    less = [f"With loops {why}." for why in work.passed_over]
+    parts.append(wrap(" ".join([built, *less])))
+    return "\n\n".join(parts)
+
+
+def below_patch(made: str, notes: Sequence[str], left: Sequence[str]) -> str:
+    """Return what stands below the line at which git cuts; left is what is not shown."""
+    open_ = f"Not shown: {'; '.join(('its speed on hardware', *left))}."
+    return "\n\n".join(wrap(line) for line in (made, *notes, open_))
+
+
+def _why(work: Work, number: int, label: str, mend: Fix, nops: str, scanned: str) -> str:
+    candidate = mend.candidate
+    assert candidate  # of others no patch is made
+    loop = work.loops[number]
+    hurt = [effect for effect in mend.effects.values() if effect.hurt]
+    cores = [microarchs.load(core).name for core, e in mend.effects.items() if e.hurt]
+    return (
+        f"The loop of {work.function}() at {label} ({loop.length} bytes) lies at code offset "
+        f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
+        f"{spread([e.now for e in hurt])} cycles an iteration on {', '.join(cores)}; at its best "
+        f"code offset {spread([e.best for e in hurt])}. Align it to {candidate.alignment} bytes, "
+        f"after which no code offset hurts it: {_bytes(candidate)}, {nops}."
+    )
+
+
+def _bytes(candidate: Candidate) -> str:
+    if candidate.expected == candidate.most:
+        return f"{candidate.most} bytes more"
+    return f"{candidate.expected:.0f} bytes more are expected, {candidate.most} at most"
+
+
+def _table(work: Work, number: int, mend: Fix) -> str:
+    after = work.matched[number]
+    rows = []
+    for at, core in enumerate(work.cores):
+        if core.id in mend.effects:
+            effect = mend.effects[core.id]
+            before, then = work.before.cycles(at, number), work.after.cycles(at, after)
+            there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
+            rows.append([core.id, there, best, spread(before), spread(then)])
+    return message_tables.aligned(_HEAD, rows, left=len(_HEAD))
+
+
+# The kernel's own tests of its ciphers and hashes, which are run when it boots.
+_CRYPTO = ("-e CRYPTO_MANAGER", "-d CRYPTO_MANAGER_DISABLE_TESTS")
+# What those say where one fails, and any part of a kernel that finds something wrong.
+_FAILS = re.compile(
+    r"\balg: .*(?:fail|unexpected|wrong|overran|mismatch).*|\bWARNING: .*|\bBUG: .*"
+)
+
+
+@dataclass
+class Booted:
+    """The kernel of a patch, as it is built and booted: where its loops lie there, what ran.
+
+    loops are the patch's, in the order of work.labels; ran says by machine how often an iteration
+    of each began with a jump.
+    """
+
+    work: Work
+    loops: list[ScannedLoop] = field(default_factory=list)
+    ran: dict[Machine, Counter[int]] = field(default_factory=dict)
+
+    def checks(self) -> Tier:
+        """Yield the checks: a build, the loops' places in it, each machine, and what ran there."""
+        work = self.work
+        suites = kunit.small(work.tree, work.isa, self._names())
+        kernel = Kernel(
+            work.overlay, work.isa, {work.file: work.new}, suites, [*self._options()], _FAILS
+        )
+        if not (yield Check("kernel", kernel.build)):
+            return
+        if not (yield Check("code offset in the kernel", lambda: self._place(kernel.folder))):
+            return
+        with tempfile.TemporaryDirectory(prefix="loopwright-boot-") as folder:
+            for number, machine in enumerate(kernel.machines):
+                log = Path(folder, str(number))
+                watched = ran.watching(log, [loop.address for loop in self.loops])
+                yield from kernel.boot(machine, watched)
+                self.ran[machine] = ran.counted(log)
+                log.unlink(missing_ok=True)
+        yield Check("loops that ran", self._ran)
+
+    def _names(self) -> set[str]:
+        """Return the names by which C calls the function."""
+        work = self.work
+        (section,) = {self.work.before.loops[n].section for _, n in work.numbers}
+        starts = {x.address - x.into for x in (work.before.loops[n] for _, n in work.numbers)}
+        found = {
+            symbol.name
+            for one in work.before.sections
+            if one.name == section
+            for symbol in one.symbols
+            if symbol.address in starts
+        }
+        return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*found, work.function}}
+
+    def _options(self) -> Iterator[str]:
+        """Yield what has the patched file built, and the kernel's own tests of it."""
+        names = options.of_source(self.work.tree, self.work.isa, self.work.file)
+        yield from (f"-e {name}" for name in names)
+        if "CRYPTO" in names:
+            yield from _CRYPTO
+
+    def _place(self, folder: Path) -> str:
+        """Find the loops in the linked kernel, at the places wished for and no slower there."""
+        work = self.work
+        image = images.read_image(folder / "vmlinux")
+        loops = find_loops(image).loops
+        mine = [loops[n] for n in aligned_sources.inside(image.sections, loops, work.function)]
+        wanted = [work.before.loops[n] for _, n in work.numbers]
+        pairs = builds.match(
+            [aligned_sources.anywhere(loop, work.function) for loop in wanted],
+            [aligned_sources.anywhere(loop, work.function) for loop in mine],
+        )
+        at = {pair.a: mine[pair.b] for pair in pairs if pair.a is not None and pair.b is not None}
+        missing = [work.labels[n].name for n in range(len(wanted)) if n not in at]
+        if missing:
+            raise NotProven(f"a small kernel of this tree has no loop at {', '.join(missing)}")
+        self.loops = [at[n] for n in range(len(wanted))]
+        said = []
+        costs = cost(self.loops, work.cores)
+        for n, ((wish, before), label) in enumerate(zip(work.numbers, work.labels, strict=True)):
+            loop, to = self.loops[n], work.wishes[wish]
+            if loop.address % to:
+                raise CheckError(f"{label.name} is at {loop.address:#x}, no multiple of {to}")
+            cycles = []
+            for core, one in enumerate(costs):
+                then, most = (
+                    float(one.cycles[n]),
+                    max(work.after.cycles(core, work.matched[before])),
+                )
+                if costs_more(then, most):
+                    raise CheckError(
+                        f"{label.name} takes {then:.2f} cycles on {one.core.id} in the linked "
+                        f"kernel, {most:.2f} at most in its object"
+                    )
+                cycles += [] if isnan(then) else [f"{one.core.id} {then:.2f}"]
+            said.append(f"{label.name} at {loop.address:#x}: {', '.join(cycles)}")
+        return "; ".join(said)
+
+    def _ran(self) -> str:
+        """Hold each loop to have been run somewhere."""
+        total = sum(self.ran.values(), Counter())
+        idle = [
+            label.name
+            for label, loop in zip(self.work.labels, self.loops, strict=True)
+            if not total[loop.address]
+        ]
+        if idle:
+            raise NotProven(f"nothing that these guests did has run the loop at {', '.join(idle)}")
+        return "; ".join(
+            f"{label.name} {total[loop.address]:,} times"
+            for label, loop in zip(self.work.labels, self.loops, strict=True)
+        )
+
+
+_Rows = Sequence[Mapping[str, object]]
+
+
+def boot_text(booted: Booted, rows: _Rows) -> str:
+    """Return the paragraphs: what was built, where the loops lie there, what each machine ran."""
+    said = {str(row["check"]): str(row["what"]) for row in rows if row["status"] == PASS}
+    work = booted.work
+    if not booted.ran:
+        return wrap("No kernel was booted with it; see below.")
+    kernel = (
+        f"Booted under {machines.version(work.isa)}, which proves what code does and not how fast: "
+        f"{said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
+        "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
+        "read(), write() and epoll_wait() with memory that ends at every position."
+    )
+    return f"{wrap(kernel)}\n\n{_boot_table(booted, said)}"
+
+
+def boots_left(booted: Booted | None, rows: _Rows) -> list[str]:
+    """Return what is not shown of the kernel."""
+    if booted is None:
+        return ["a whole kernel built, booted and scanned again"]
+    open_ = [row for row in rows if row["status"] == NOT_PROVEN]
+    others = "what loops take elsewhere in a kernel, where other code moves with this"
+    return [others, *(f"{row['check']}: {row['what']}" for row in open_)]
+
+
+def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
+    names = [label.name for label in booted.work.labels]
+    head = ["machine", *(f"{name} ran" for name in names), "KUnit", "system calls"]
+    rows = []
+    for machine, counts in booted.ran.items():
+        if f"boot: {machine.name}" in said:
+            times = (f"{counts[loop.address]:,}" for loop in booted.loops)
+            rows.append([machine.name, *times, _tests(machine, said), _calls(machine, said)])
+    return message_tables.aligned(head, rows, left=len(head))
+
+
+def _tests(machine: Machine, said: Mapping[str, str]) -> str:
+    """Return how many of the kernel's own tests passed on a machine."""
+    passed = [
+        int(found[1])
+        for check, what in said.items()
+        if check.startswith("KUnit ") and check.endswith(f": {machine.name}")
+        if (found := re.match(r"pass:(\d+)", what))
+    ]
+    return f"{sum(passed)} pass"
+
+
+def _calls(machine: Machine, said: Mapping[str, str]) -> str:
+    """Return how many system calls held on a machine."""
+    held = [
+        int(what.split()[0])
+        for check, what in said.items()
+        if check.startswith("sweep ") and check.endswith(f": {machine.name}")
+    ]
+    return f"{sum(held):,} as they must"
+
+
+OBJECT, BOOT = TIERS = ("object", "boot")
+_PROOF = ("same instructions", "other loops")  # checks whose words stand in the message
+
+
+@dataclass(frozen=True)
+class LoopPatch:
+    """What became of a patch: its subject and file, or "" and None where a check failed.
+
+    findings is what checkpatch.pl said, checks are rows of tree.verify, notes lines for the user.
+    """
+
+    subject: str
+    file: Path | None
+    findings: tuple[Complaint, ...]
+    checks: tuple[dict[str, object], ...]
+    notes: tuple[str, ...]
+
+
+def patch(
+    scan: Scan,
+    function: str,
+    tree: str,
+    out: Path,
+    said: Callable[[dict[str, object]], None] | None = None,
+    identity: Identity | None = None,
+    tier: str = OBJECT,
+) -> LoopPatch:
+    """Align the loops of an assembly function that a scan calls hurt, in a Linux tree.
+
+    tree is a whole one (only read), or debian:6.12. The function's object is built by the tree's
+    own makefiles, as it is and changed: it has to have the same instructions but for nops, its
+    loops at the places wished for and good there on every core of the scan, and every other loop as
+    it was. With tier "boot" a small kernel of the tree is then built with it and booted under QEMU,
+    which has to run the loops. Each check goes to said. The patch is written to the folder out
+    where none of them fails and git am and the tree's checkpatch.pl take it; what a boot leaves
+    unproven is said below its message. InputError where there is nothing to align: no such function
+    or none that is hurt, no alignment that helps, no assembly in the tree; or no such tier, or a
+    tool that it needs is missing.
+    """
+    if tier not in TIERS:
+        raise unknown("tier", tier, TIERS)
+    choices = _choices(scan, function)
+    found = trees.find(tree, whole=True)
+    assert found.path is not None  # a tree that is named and cannot be had is an InputError
+    source = trees.read(found.path)
+    worktree.refuse_inside(source, out)
+    isa = scan.image.isa
+    verify.require(isa, tier)
+    file = aligned_sources.assembly_source(source, isa, function)
+    numbers = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
+    loops = [scan.found.loops[n] for n in numbers]
+    cores = [one.core for one in scan.costs]
+    mine = [{at: wishes[n] for at, n in enumerate(numbers) if n in wishes} for wishes in choices]
+    asked = [{at: c.alignment for at, m in one.items() if (c := m.candidate)} for one in mine]
+    with hold(source) as overlay:
+        work = Work(source, overlay, isa, function, file, loops, asked, cores)
+        booted = Booted(work) if tier == BOOT else None
+        again = _again(scan, function, tree, out, tier)
+        rows = _checked(work.checks(), function, OBJECT, again, said)
+        if booted and rows[-1]["status"] == PASS:
+            rows += _checked(booted.checks(), function, BOOT, again, said)
+        overlay.put({})
+    if any(row["status"] == FAIL for row in rows):
+        return LoopPatch("", None, (), tuple(rows), ())
+    wishes = mine[work.taken]
+    return _mailed(work, booted, scan.image.path, wishes, source, out, identity, rows)
+
+
+def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
+    """Return alignments that mend each hurt loop of a function, by its number, the smallest first.
+
+    Where a larger one helps no less it is another choice.
+    """
+    mine = aligned_sources.inside(scan.image.sections, scan.found.loops, function)
+    where = scan.image.path
+    if not mine:
+        raise InputError(f"{where} has no loop in a function {function!r}; scan it for their names")
+    hurt = _hurt(scan, mine, 0)
+    cores = ", ".join(one.core.id for one in scan.costs)
+    if not hurt:
+        raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
+    choices: list[Mapping[int, Fix]] = []
+    for least in fixes.ALIGNMENTS:
+        wishes = {n: mend for n, mend in _hurt(scan, mine, least).items() if mend.candidate}
+        if wishes not in choices and (not choices or wishes.keys() == choices[0].keys()):
+            choices.append(wishes)
+    if not choices[0]:
+        notes = "; ".join(dict.fromkeys(mend.note for mend in hurt.values()))
+        raise InputError(f"no alignment fixes the loops of {function} in {where}: {notes}")
+    return choices
+
+
+def _hurt(scan: Scan, mine: Sequence[int], least: int) -> dict[int, Fix]:
+    """Return what to do about each hurt loop of some by an alignment to so much, or to more."""
+    known = costs.start_alignments(scan.image)
+    found = fixes.find_fixes(
+        scan.found.loops, scan.costs, known, kinds=("align",), only=set(mine), least=least
+    )
+    return {n: found[n] for n in mine if found[n].words not in ("", fixes.NEVER_MIND)}
+
+
+def _again(scan: Scan, function: str, tree: str, out: Path, tier: str) -> str:
+    """Return the command that repeats the checks."""
+    cores = ",".join(one.core.id for one in scan.costs)
+    return shlex.join(
+        ["loopwright", "scan", str(scan.image.path), "--patch", function, "--tree", tree,
+         "-o", str(out), "--microarch", cores, "--verify", tier]
+    )  # fmt: skip
+
+
+def _checked(
+    checks: Tier,
+    function: str,
+    tier: str,
+    again: str,
+    said: Callable[[dict[str, object]], None] | None,
+) -> list[dict[str, object]]:
+    rows = []
+    try:
+        check = next(checks)
+        while True:
+            rows.append(outcome(function, tier, check, again))
+            if said:
+                said(rows[-1])
+            check = checks.send(rows[-1]["status"] == PASS)
+    except StopIteration:
+        return rows
+    finally:
+        checks.close()
+
+
+def _mailed(
+    work: Work,
+    booted: Booted | None,
+    scanned: Path,
+    wishes: Mapping[int, Fix],
+    tree: Tree,
+    out: Path,
+    identity: Identity | None,
+    rows: Sequence[dict[str, object]],
+) -> LoopPatch:
+    author = identity or user_identity(tree.root)
+    made, warning = worktree.said(tree, [work.file])
+    notes = [note for note in ("" if author else UNSIGNED, warning) if note]
+    subject = patch_subject(work.file, work.function, len(work.labels))
+    proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]
+    trailer = [f"Signed-off-by: {author}"] if author else []
+    body = patch_body(work, wishes, scanned, proven)
+    if booted:
+        body += "\n\n" + boot_text(booted, rows)
+    whole = "\n".join([subject, "", body, "", *trailer]).rstrip() + "\n"
+    change = Change(work.file, tree.read(work.file), work.new)
+    below = below_patch(made, notes, boots_left(booted, rows))
+    mail = Mail((change,), whole, below, author, rfc=False)
+    file, findings = mail.keep(tree, out, f"scan-{work.function}")
+    return LoopPatch(subject, file, findings, tuple(rows), tuple(notes))

@@ -1,0 +1,441 @@
+"""Innermost loops of a binary: found by control flow, with their shape, source line and listing."""
+
+import bisect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import iced_x86 as iced
+from elftools.elf.elffile import ELFFile
+
+from loopwright.code import binding, instructions, snippet
+from loopwright.code.elf import Section
+from loopwright.code.instructions import decode
+from loopwright.errors import InputError
+from loopwright.microarchs import Microarch
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.scanning.images import Image
+
+if TYPE_CHECKING:
+    from elftools.dwarf.compileunit import CompileUnit
+    from elftools.dwarf.dwarfinfo import DWARFInfo
+
+
+# Such names may come and go with any change of the source.
+_ADDED = re.compile(r"(\.(constprop|isra|part|cold|llvm|lto_priv)(\.\d+)*)+$")
+
+_APART = 1 << 16  # bytes: no routine as compilers lay them out is as long
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedLoop:
+    """A loop that holds no other, as its likely path runs.
+
+    file is the member of an archive, else "". address is that of its first byte, the lowest of its
+    path, which lies at the offset first of text: bytes that many loops share. path are the
+    stretches that an iteration executes, in order, as (start, end) in code: the first begins at 0,
+    the last ends in the branch that goes back there; a loop without jumps in it has one, all of
+    code. function is the routine that it lies in ("" where none is known) and into how many bytes
+    behind its start. line is "file:line" of its first byte, or "". exits are the addresses of the
+    conditional branches on the path, but for the last, that leave the path when they go the other
+    way: forward ones are taken to fall through. kind is "block" (no other branch), "exits" (one
+    stretch with exits) or "path" (several stretches).
+    """
+
+    file: str
+    section: str
+    isa: str
+    address: int
+    text: bytes = field(repr=False)
+    path: tuple[tuple[int, int], ...]
+    function: str = ""
+    into: int = 0
+    line: str = ""
+    exits: tuple[int, ...] = ()
+    kind: str = "block"
+    first: int = 0
+
+    @property
+    def length(self) -> int:
+        """Return its bytes from the first to the end of the path's last stretch in memory."""
+        return max(end for _, end in self.path)
+
+    @property
+    def code(self) -> bytes:
+        """Return all of these bytes."""
+        return self.text[self.first : self.first + self.length]
+
+    @property
+    def split(self) -> bool:
+        """Say whether its parts lie in regions of the binary that a linker places on their own."""
+        return self.length > _APART
+
+    @property
+    def offset(self) -> int:
+        """Return its code offset: the address of its first byte, mod 64."""
+        return self.address % 64
+
+    @property
+    def executed(self) -> bytes:
+        """Return the instructions of an iteration, one behind another, without what lies between.
+
+        Branches in it keep their distances: of several stretches it shows what runs, not where.
+        """
+        at = self.first
+        return b"".join(self.text[at + start : at + end] for start, end in self.path)
+
+    @property
+    def end(self) -> int:
+        """Return the address behind its last byte."""
+        return self.address + self.length
+
+    @property
+    def written(self) -> str:
+        """Return its function as the source names it, without what a compiler adds to copies."""
+        return _ADDED.sub("", self.function)
+
+    @property
+    def where(self) -> str:
+        """Return function and offset in it, or else the address."""
+        if not self.function:
+            return f"{self.address:#x}"
+        return f"{self.function}+{self.into:#x}" if self.into else self.function
+
+
+@dataclass
+class Found:
+    """The loops of a file, and counts of what was left out.
+
+    outer are loops that hold others, calling those whose likely path calls. refused counts the
+    others that no block can be made of, by the reason. lost are bytes of code that are no
+    instructions.
+    """
+
+    loops: list[ScannedLoop] = field(default_factory=list)
+    outer: int = 0
+    calling: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+
+    @property
+    def innermost(self) -> int:
+        """Return how many loops hold no other."""
+        return len(self.loops) + self.calling + self.refused.total()
+
+
+# Why a loop makes no block, as the simulator's crate says it and as a user reads it.
+_REFUSED = {
+    "repeats": "a string instruction repeats in it",
+    "indirect": "it goes on by an indirect jump",
+    "elsewhere": "its likely path does not come back to where it was entered",
+    "doubtful": "it lies among bytes that are no instructions",
+}
+_PAUSE = b"\xf3\x90"
+_HINTS = (0xD503203F, 0xD503205F, 0xD503207F)  # yield, wfe, wfi
+_WAITS = "it waits for another CPU (pause, yield, wfe): its cycles are the wait's"
+
+
+def find_loops(image: Image, progress: Callable[[int, int], None] | None = None) -> Found:
+    """Return all innermost loops of a file that do not call, by address, and what was left out.
+
+    progress is called with bytes done and all bytes of code.
+    """
+    found = Found()
+    total = sum(len(section.code) for section in image.sections)
+    done = 0
+    for section in image.sections:
+        _search(found, section)
+        done += len(section.code)
+        if progress:
+            progress(done, total)
+    return found
+
+
+def _search(found: Found, section: Section) -> None:
+    rows, outer, lost = binding.loops(
+        section.isa,
+        section.code,
+        sorted(set(_starts(section))),
+        sorted(set(_ends(section))),
+        sorted(set(_entries(section))),
+        list(_data(section)),
+        section.address,
+    )
+    found.outer += outer
+    found.lost += lost
+    for path, exits, refused in rows:
+        if refused == "calls":
+            found.calling += 1
+        elif refused:
+            found.refused[_REFUSED[refused]] += 1
+        elif waits(section.isa, loop := _loop(section, path, exits)):
+            found.refused[_WAITS] += 1
+        else:
+            found.loops.append(loop)
+
+
+def _starts(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines begin, or parts of them."""
+    named = (symbol.address for symbol in section.routines)
+    for address in (*named, *section.starts, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
+
+
+def _ends(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines end that have a size."""
+    for symbol in section.routines:
+        end = symbol.address + symbol.size
+        if symbol.size and section.address <= symbol.address and end < section.end:
+            yield end - section.address
+
+
+def _entries(section: Section) -> Iterator[int]:
+    """Yield the offsets where control comes in from outside.
+
+    What a compiler moved out of a routine, since it is seldom run, is a part of that one.
+    """
+    whole = (s.address for s in section.routines if ".cold" not in s.name)
+    for address in (*whole, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
+
+
+def _data(section: Section) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that hold no code; those of a damaged file may lie anywhere."""
+    reached = 0
+    for gap in section.data:
+        start = max(gap.start - section.address, reached)
+        end = min(gap.stop - section.address, len(section.code))
+        if start < end:
+            yield start, end
+            reached = end
+
+
+def _loop(section: Section, path: list[tuple[int, int]], exits: list[int]) -> ScannedLoop:
+    first = path[0][0]
+    address = section.address + first
+    routine = section.routine(address)
+    if routine and routine.size and address >= routine.address + routine.size:
+        routine = None  # it lies behind that one: of a stripped file few names are left
+    return ScannedLoop(
+        file=section.file,
+        section=section.name,
+        isa=section.isa,
+        address=address,
+        text=section.code,
+        path=tuple((start - first, end - first) for start, end in path),
+        function=routine.name if routine else "",
+        into=address - routine.address if routine else 0,
+        exits=tuple(section.address + at for at in exits),
+        kind="path" if len(path) > 1 else "exits" if exits else "block",
+        first=first,
+    )
+
+
+def waits(isa: str, loop: ScannedLoop) -> bool:
+    """Say whether a loop spins until another CPU has done something."""
+    code = loop.executed
+    if isa == "arm64":
+        words = (int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4))
+        return any(word in _HINTS for word in words)
+    if _PAUSE not in code:
+        return False
+    try:
+        return any(ins.mnemonic == "pause" for ins in instructions.decode(isa, code))
+    except InputError:  # bytes that are no instruction: no core has figures for the loop
+        return False
+
+
+_ADDRESS = 1 << 20  # from here on a number may be an address, which a linker chooses
+_BRANCHES = (iced.OpKind.NEAR_BRANCH16, iced.OpKind.NEAR_BRANCH32, iced.OpKind.NEAR_BRANCH64)
+_RELATIVE = (iced.Register.RIP, iced.Register.EIP)
+_OF_THREADS = (iced.Register.FS, iced.Register.GS)
+_ARM64_NOP = 0xD503201F
+# Of AArch64's instructions that name an address (Arm ARM, C4.1): the bits by which they are known,
+# those bits, and the bits of the address.
+_ARM64 = (
+    (0x7C000000, 0x14000000, 0x03FFFFFF),  # b, bl
+    (0xFF000000, 0x54000000, 0x00FFFFE0),  # b.cond, bc.cond
+    (0x7E000000, 0x34000000, 0x00FFFFE0),  # cbz, cbnz
+    (0x7E000000, 0x36000000, 0x0007FFE0),  # tbz, tbnz
+    (0x1F000000, 0x10000000, 0x60FFFFE0),  # adr, adrp
+    (0x3B000000, 0x18000000, 0x00FFFFE0),  # ldr of a literal
+)
+_ARM64_OPCODE = 22  # the bit from which on an instruction says what it does, not with what
+
+
+def shape(loop: ScannedLoop) -> tuple[object, ...]:
+    """Return what two builds of a loop have in common: instructions with registers and numbers."""
+    return shape_of_code(loop.isa, loop.executed)
+
+
+def shape_of_code(isa: str, code: bytes) -> tuple[object, ...]:
+    """Return the same of any code."""
+    return tuple(_x86(code) if isa == "x86_64" else _arm64(code))
+
+
+def loose_shape(loop: ScannedLoop) -> tuple[object, ...]:
+    """Return what a loop's instructions do, which stays where a compiler chose registers anew."""
+    if loop.isa == "x86_64":
+        return tuple(ins.mnemonic for ins in _shape_instructions(loop.executed))
+    return tuple(word >> _ARM64_OPCODE for word in _arm64(loop.executed))
+
+
+def _shape_instructions(code: bytes) -> Iterator[iced.Instruction]:
+    for ins in iced.Decoder(64, code):
+        if ins.mnemonic != iced.Mnemonic.NOP:
+            yield ins
+
+
+def _x86(code: bytes) -> Iterator[object]:
+    for ins in _shape_instructions(code):
+        yield ins.mnemonic, tuple(_operand(ins, n) for n in range(ins.op_count))
+
+
+def _operand(ins: iced.Instruction, n: int) -> object:
+    kind = ins.op_kind(n)
+    if kind in _BRANCHES:
+        return "to"
+    if kind == iced.OpKind.REGISTER:
+        return ins.op_register(n)
+    if kind == iced.OpKind.MEMORY:
+        base, index = ins.memory_base, ins.memory_index
+        named = base in _RELATIVE or (base == 0 and ins.memory_segment in _OF_THREADS)
+        at = 0 if named else _number(ins.memory_displacement)
+        return base, index, ins.memory_index_scale, ins.memory_size, at
+    try:
+        return _number(ins.immediate(n))
+    except ValueError:
+        return kind
+
+
+def _number(value: int) -> int | str:
+    signed = value - (1 << 64) if value >> 63 else value
+    return signed if -_ADDRESS < signed < _ADDRESS else "far"
+
+
+def _arm64(code: bytes) -> Iterator[int]:
+    for at in range(0, len(code) - 3, 4):
+        word = int.from_bytes(code[at : at + 4], "little")
+        if word == _ARM64_NOP:
+            continue
+        address = next((bits for known, value, bits in _ARM64 if word & known == value), 0)
+        yield word & ~address
+
+
+@dataclass(frozen=True, slots=True)
+class ListingLine:
+    """An instruction on the path: bytes behind the loop's first one, its length, and its text."""
+
+    at: int
+    length: int
+    text: str
+
+
+def listing(loop: ScannedLoop) -> list[ListingLine]:
+    """Return the instructions of an iteration, in the order of their execution.
+
+    Branches go to addresses; InputError where bytes are no instruction.
+    """
+    lines = []
+    code = loop.code
+    for start, end in loop.path:
+        at = start
+        for ins in decode(loop.isa, code[start:end], loop.address + start):
+            lines.append(ListingLine(at, len(ins.code), ins.text))
+            at += len(ins.code)
+    return lines
+
+
+def timelines(
+    asked: Sequence[tuple[ScannedLoop, int]], core: Microarch, iterations: int
+) -> list[list[dict[str, Any]]]:
+    """Return what every uop of the first iterations of loops at code offsets does and when.
+
+    Rows are those of Core.predict's timeline (models/pipeline/README.md), their instructions those
+    of listing; none where the simulator has no answer. InputError where the core has no figures.
+    """
+    loops = [(loop.code, offset, loop.path) for loop, offset in asked]
+    return [
+        row.get("timeline") or [] for row in Pipeline().along(loops, core, iterations=iterations)
+    ]
+
+
+class SourceLines:
+    """The lines of an image, read by compile unit as they are asked for."""
+
+    def __init__(self, image: Image) -> None:
+        """Open the debug information, where there is any."""
+        self._object: dict[str, list[tuple[int, str]]] = {}
+        self._dwarf: DWARFInfo | None = None
+        self._units: dict[int, list[tuple[int, str]]] = {}
+        if not image.content.startswith(b"\x7fELF"):
+            return
+        try:
+            file = ELFFile(BytesIO(image.content))
+            if file.has_dwarf_info(strict=True) and file["e_type"] == "ET_REL":
+                for (section, address), line in sorted(snippet.named(file).items()):
+                    self._object.setdefault(section, []).append((address, line))
+            elif file.has_dwarf_info(strict=True):
+                self._dwarf = file.get_dwarf_info()
+                self._ranges = self._dwarf.get_aranges()
+        except Exception:  # damaged debug information is as good as none
+            self._dwarf = None
+
+    def of(self, loop: ScannedLoop) -> str:
+        """Return "file:line" of a loop's first byte, "" where that is not known."""
+        return next(self._within(loop, loop.address, loop.address + 1), "")
+
+    def all_of(self, loop: ScannedLoop) -> set[str]:
+        """Return "file:line" of all that a loop's path executes."""
+        return {
+            line
+            for start, end in loop.path
+            for line in self._within(loop, loop.address + start, loop.address + end)
+            if line
+        }
+
+    def _within(self, loop: ScannedLoop, start: int, end: int) -> Iterator[str]:
+        """Yield the lines of the bytes between two addresses, that of the first one first."""
+        found = self._table(loop)
+        first = max(bisect.bisect_right(found, (start, "\U0010ffff")) - 1, 0)
+        for address, line in found[first:]:
+            if address >= end:
+                return
+            if first or address <= start:
+                yield line
+
+    def _table(self, loop: ScannedLoop) -> list[tuple[int, str]]:
+        """Return the lines of what a loop was compiled with, by address."""
+        if self._object:
+            return self._object.get(loop.section, [])
+        if self._dwarf is None or self._ranges is None:
+            return []
+        try:
+            unit = self._ranges.cu_offset_at_addr(loop.address)
+            if unit is None:
+                return []
+            if unit not in self._units:
+                self._units[unit] = sorted(_rows(self._dwarf, unit))
+            return self._units[unit]
+        except Exception:  # as above
+            return []
+
+
+def _rows(dwarf: "DWARFInfo", offset: int) -> Iterator[tuple[int, str]]:
+    unit: CompileUnit = dwarf.get_CU_at(offset)
+    program = dwarf.line_program_for_CU(unit)
+    if program is None:
+        return
+    for entry in program.get_entries():
+        if entry.state is None:
+            continue
+        if entry.state.end_sequence:
+            yield entry.state.address, ""
+        else:
+            name = snippet.file_name(program, entry.state.file)
+            yield entry.state.address, f"{name}:{entry.state.line}"

@@ -1,0 +1,583 @@
+"""Fixes of loops that their code offset hurts: other encodings, alignments; the smallest first."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from statistics import mean
+
+import iced_x86 as iced
+import numpy as np
+
+from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.costs import (
+    HURT,
+    INDIFFERENT,
+    LINE,
+    Alignments,
+    CoreCosts,
+    Stretches,
+    cycles_by_offset,
+    possible_offsets,
+    start_alignment,
+)
+
+_REX = range(0x40, 0x50)
+_BRANCHES = (iced.FlowControl.CONDITIONAL_BRANCH, iced.FlowControl.UNCONDITIONAL_BRANCH)
+_LEGACY = iced.EncodingKind.LEGACY
+_DISP8 = range(-128, 128)
+_SHORT_IMMEDIATES = {16: iced.OpKind.IMMEDIATE8TO16, 32: iced.OpKind.IMMEDIATE8TO32,
+                     64: iced.OpKind.IMMEDIATE8TO64}  # fmt: skip
+_LONG_IMMEDIATES = {iced.OpKind.IMMEDIATE16: 16, iced.OpKind.IMMEDIATE32: 32,
+                    iced.OpKind.IMMEDIATE32TO64: 64}  # fmt: skip
+_FORMS = {value: name for name, value in vars(iced.Code).items() if isinstance(value, int)}
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A loop with one instruction encoded anew: code and path, how many bytes longer, and what.
+
+    at is where the instruction begins, and how says what it is to be, e.g. "{disp32} mov ...".
+    """
+
+    code: bytes
+    path: Stretches
+    longer: int
+    at: int
+    how: str
+
+
+def encodings(code: bytes, path: Stretches) -> Iterator[Encoded]:
+    """Yield a loop with each of its executed instructions in each other encoding.
+
+    Nothing where bytes of it are no instructions, since what lies behind them cannot be moved.
+    """
+    instructions = list(iced.Decoder(64, code))
+    if not instructions or any(ins.is_invalid for ins in instructions):
+        return
+    for ins in instructions:
+        if not any(start <= ins.ip < end for start, end in path):
+            continue
+        old = code[ins.ip : ins.next_ip]
+        for new, word in others(ins, old):
+            moved = _moved_branches(code, instructions, ins, new)
+            if moved is not None:
+                longer = len(new) - len(old)
+                yield Encoded(moved, _path(path, ins.ip, longer), longer, ins.ip, _how(word, ins))
+
+
+def taking(code: bytes, more: int) -> str:
+    """Name the last instruction of code that another encoding makes so many bytes longer, or ""."""
+    for ins in reversed(list(iced.Decoder(64, code))):
+        for new, word in () if ins.is_invalid else others(ins, code[ins.ip : ins.next_ip]):
+            if len(new) - ins.len == more and word:
+                return _how(word, ins)
+    return ""
+
+
+def others(ins: iced.Instruction, old: bytes) -> Iterator[tuple[bytes, str]]:
+    """Yield other bytes of an instruction, and the assembler's word that asks for them."""
+    if ins.flow_control != iced.FlowControl.NEXT:
+        return
+    seen = {old}
+    for word, new in _tried(ins, old):
+        if new not in seen and _same(ins, new):
+            seen.add(new)
+            yield new, word
+
+
+def _tried(ins: iced.Instruction, old: bytes) -> Iterator[tuple[str, bytes]]:
+    plain = min(filter(None, (_encode(ins), _short_immediate(ins))), key=len)
+    if len(plain) < len(old):
+        yield "", plain
+    if _has_displacement(ins):
+        small = _signed(ins) in _DISP8
+        if small and (least := _encode(ins, displacement=1)):
+            yield "{disp8}", least
+        if small and ins.encoding != iced.EncodingKind.EVEX:
+            yield "{disp32}", _encode(ins, displacement=8)
+    if ins.encoding == iced.EncodingKind.VEX:
+        yield "{vex3}", _encode(ins, vex3=True)
+    if ins.encoding == _LEGACY and (at := _opcode(old)) is not None:
+        yield "{rex}", old[:at] + b"\x40" + old[at:]
+
+
+def _has_displacement(ins: iced.Instruction) -> bool:
+    """Say whether an operand is memory with a base, whose displacement has two lengths."""
+    base = ins.memory_base
+    memory = any(ins.op_kind(n) == iced.OpKind.MEMORY for n in range(ins.op_count))
+    return memory and base not in (iced.Register.NONE, iced.Register.RIP, iced.Register.EIP)
+
+
+def _signed(ins: iced.Instruction) -> int:
+    value = ins.memory_displacement
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _encode(ins: iced.Instruction, displacement: int | None = None, vex3: bool = False) -> bytes:
+    """Return an instruction's bytes, b"" where it has none of that form.
+
+    displacement says how many bytes it has at least, None as few as can be.
+    """
+    encoder = iced.Encoder(64)
+    encoder.prevent_vex2 = vex3
+    one = ins.copy()
+    if _has_displacement(one):
+        small = _signed(one) in _DISP8
+        least = (1 if _signed(one) else 0) if small else 8
+        one.memory_displ_size = least if displacement is None else displacement
+    try:
+        encoder.encode(one, ins.ip)
+    except ValueError:
+        return b""
+    return bytes(encoder.take_buffer())
+
+
+def _short_immediate(ins: iced.Instruction) -> bytes:
+    """Return an instruction with its immediate in one byte, b"" where it has no such form."""
+    last = ins.op_count - 1
+    width = _LONG_IMMEDIATES.get(ins.op_kind(last)) if last > 0 else None
+    if width is None:
+        return b""
+    form = _FORMS[ins.code].replace(f"_IMM{min(width, 32)}", "_IMM8")
+    for name in ("_AX_", "_EAX_", "_RAX_"):
+        form = form.replace(name, f"_RM{width}_")
+    code = getattr(iced.Code, form, None)
+    value = ins.immediate(last)
+    if code is None or (value + 128) % (1 << width) >= 256:
+        return b""
+    one = ins.copy()
+    one.code = code
+    one.set_op_kind(last, _SHORT_IMMEDIATES[width])
+    one.set_immediate_i32(last, (value + 128) % (1 << width) - 128)
+    return _encode(one)
+
+
+def _opcode(old: bytes) -> int | None:
+    """Return where a REX prefix would go, None where there is one."""
+    at = 0
+    while at < len(old) and old[at] in (0x66, 0xF2, 0xF3, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0):
+        at += 1
+    return None if at == len(old) or old[at] in _REX else at
+
+
+def _same(ins: iced.Instruction, new: bytes) -> bool:
+    """Say whether bytes are one instruction that reads as the other does."""
+    if not new or len(new) > 15:
+        return False
+    decoded = iced.Decoder(64, new, ip=ins.ip).decode()
+    return decoded.len == len(new) and _text(decoded) == _text(ins)
+
+
+def _text(ins: iced.Instruction) -> str:
+    formatter = iced.Formatter(iced.FormatterSyntax.GAS)
+    return formatter.format(ins)
+
+
+def _how(word: str, ins: iced.Instruction) -> str:
+    return f"{word} {_text(ins)}" if word else f"{_text(ins)} as an assembler has it"
+
+
+def _moved_branches(
+    code: bytes, instructions: list[iced.Instruction], changed: iced.Instruction, new: bytes
+) -> bytes | None:
+    """Return the code with an instruction in other bytes, None where a branch does not reach."""
+    at, longer = changed.ip, len(new) - changed.len
+    out = bytearray()
+    for ins in instructions:
+        own = code[ins.ip : ins.next_ip]
+        if ins.ip == at:
+            own = new
+        elif ins.flow_control in _BRANCHES and ins.op0_kind == iced.OpKind.NEAR_BRANCH64:
+            branch = _branch(own, ins, at, longer)
+            if branch is None:
+                return None
+            own = branch
+        out += own
+    return bytes(out)
+
+
+def _branch(own: bytes, ins: iced.Instruction, at: int, longer: int) -> bytes | None:
+    """Return a branch whose distance is what it is after all behind `at` has moved."""
+    target = ins.near_branch_target
+    target = target - (1 << 64) if target >> 63 else target
+    moved = longer * ((target > at) - (ins.ip > at))
+    if not moved:
+        return own
+    size = 1 if _short(own) else 4
+    distance = int.from_bytes(own[-size:], "little", signed=True) + moved
+    if not -(1 << 8 * size - 1) <= distance < 1 << 8 * size - 1:
+        return None
+    return own[:-size] + distance.to_bytes(size, "little", signed=True)
+
+
+def _short(own: bytes) -> bool:
+    opcode = own[-2]
+    return len(own) < 5 and (0x70 <= opcode <= 0x7F or 0xE0 <= opcode <= 0xE3 or opcode == 0xEB)
+
+
+def _path(path: Stretches, at: int, longer: int) -> Stretches:
+    return tuple((start + longer * (start > at), end + longer * (end > at)) for start, end in path)
+
+
+# What may be done; of two that cost as many bytes the first is taken.
+KINDS = ("shorter", "align", "routine", "longer", "pad", "align, pad")
+ALIGNMENTS = (16, 32, 64)
+_PADS = range(1, 32)  # bytes: more than an alignment to 32 would add at most is none that is small
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change: at which code offsets the loop may lie after it, and the bytes that it adds.
+
+    kind is "shorter" or "longer" (another encoding of an instruction), "align" (of the loop's first
+    byte), "routine" (of the routine's start), "pad" (bytes before the loop) or "align, pad". A
+    routine's padding lies outside of it and is never executed.
+    """
+
+    kind: str
+    places: tuple[int, ...]
+    expected: float
+    most: int
+    words: str
+    alignment: int = 0
+    pad: int = 0
+    encoded: Encoded | None = None
+
+
+def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
+    """Yield what moves a loop as it is; aligned is what its routine's start is a multiple of.
+
+    Of a loop that a compiler made it is what one can tell the compiler.
+    """
+    now = possible_offsets(loop, aligned)
+    for alignment in ALIGNMENTS:
+        if alignment <= _step(loop):
+            continue
+        bytes_ = [-place % alignment for place in now]
+        yield Candidate(
+            "align", tuple(range(0, LINE, alignment)), mean(bytes_), max(bytes_),
+            f"align {alignment}{_cost(mean(bytes_), max(bytes_))}", alignment,
+        )  # fmt: skip
+        if loop.function and _step(loop) < aligned < alignment:
+            bytes_ = list(range(0, alignment, aligned))
+            yield Candidate(
+                "routine", tuple(possible_offsets(loop, alignment)), mean(bytes_), max(bytes_),
+                f"align routine {alignment}{_cost(mean(bytes_), max(bytes_))}", alignment,
+            )  # fmt: skip
+    if not by_hand(loop):
+        return
+    if aligned >= ALIGNMENTS[0]:
+        for pad in _PADS[_step(loop) - 1 :: _step(loop)]:
+            after = tuple(sorted((place + pad) % LINE for place in now))
+            yield Candidate("pad", after, pad, pad, f"pad {pad} B", pad=pad)
+    bytes_ = [-place % LINE for place in now]
+    for pad in range(_step(loop), LINE, _step(loop)):
+        cost = _cost(mean(bytes_) + pad, max(bytes_) + pad)
+        yield Candidate(
+            "align, pad", (pad,), mean(bytes_) + pad, max(bytes_) + pad,
+            f"align 64, pad {pad}{cost}", LINE, pad,
+        )  # fmt: skip
+
+
+def reencoded(loop: ScannedLoop, aligned: int, one: Encoded) -> Candidate:
+    """Return another encoding as a change of a loop that stays where it is."""
+    kind = "longer" if one.longer > 0 else "shorter"
+    words = f"{kind} encoding, {one.longer:+d} B"
+    places = tuple(possible_offsets(loop, aligned))
+    return Candidate(kind, places, one.longer, one.longer, words, encoded=one)
+
+
+def by_hand(loop: ScannedLoop) -> bool:
+    """Say whether someone may write its instructions: not of a loop that a compiler made."""
+    file, _, _ = loop.line.rpartition(":")
+    return not file or file.endswith((".S", ".s"))
+
+
+def _step(loop: ScannedLoop) -> int:
+    return 4 if loop.isa == "arm64" else 1
+
+
+def _cost(expected: float, most: int) -> str:
+    return f", +{most} B" if expected == most else f", +{most} B at most"
+
+
+MOST_LOSS = 1.01  # times what a core takes now: what a mend or a patch may cost it
+_GAIN = 1.1  # times faster on each core that is hurt: what a mend has to bring that is not good
+_NEAR = 1e-9  # cycles are sums of whole ones over iterations
+
+NEVER_MIND, NONE = "not needed", "none"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a mend does on a core: cycles an iteration now, at the best place, and after it.
+
+    after is the worst of the places where the loop may then lie.
+    """
+
+    now: float
+    best: float
+    after: float
+
+    @property
+    def hurt(self) -> bool:
+        """Say whether its place hurts the loop on this core."""
+        return self.now >= HURT * self.best - _NEAR
+
+    @property
+    def harmless(self) -> bool:
+        """Say whether the mend leaves the core as it is, or better."""
+        return not costs_more(self.after, self.now)
+
+    @property
+    def good(self) -> bool:
+        """Say whether every place is as good as the best, where the loop is hurt now."""
+        return self.harmless and (not self.hurt or self.after <= INDIFFERENT * self.best + _NEAR)
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do about a loop: in few words, and what it costs and brings.
+
+    candidate is None where there is nothing to do ("not needed"), nothing that helps ("none") or no
+    core with a figure (""). effects are by core; note says what the mend leaves open, or which core
+    stands in the way. aligned is what the start of the routine is known to be a multiple of.
+    """
+
+    words: str
+    candidate: Candidate | None = None
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    note: str = ""
+    aligned: int = 1
+
+
+def costs_more(after: float, before: float) -> bool:
+    """Say whether cycles after a change are more than it may cost."""
+    return after > MOST_LOSS * before + _NEAR
+
+
+_SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
+
+# By core, the cycles at each place.
+_Table = Mapping[str, np.ndarray]
+
+
+def find_fixes(
+    loops: Sequence[ScannedLoop],
+    costs: Sequence[CoreCosts],
+    starts: Alignments,
+    line: Callable[[ScannedLoop], str] | None = None,
+    kinds: Collection[str] = KINDS,
+    only: Collection[int] | None = None,
+    least: int = 0,
+) -> list[Fix]:
+    """Return for each loop the mend that adds fewest bytes and serves all cores of its costs.
+
+    A mend serves if at every place that it leaves possible the loop is as good as at its best on
+    each core that is hurt now, and no core gets slower by more than 1 %. Where there is none, it is
+    the one that brings the hurt ones nearest to that. Every mend is predicted: moved code at its
+    new places, encoded code as it is then. starts says what routines' starts are aligned to, line
+    where in the source a loop is: what a compiler made is mended only by what one can tell it.
+    kinds are those of candidates that may be named, and least an alignment that they need to have;
+    only has the numbers of the loops asked about.
+    """
+    hurt = np.zeros(len(loops), bool)
+    known = np.zeros(len(loops), bool)
+    for one in costs:
+        hurt |= one.hurt
+        known |= ~np.isnan(one.cycles)
+    numbers = [int(n) for n in np.flatnonzero(hurt) if only is None or n in only]
+    of_code = set(kinds) & {"shorter", "longer"}
+    bad = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
+    out = [Fix(NEVER_MIND if answered else "") for answered in known]
+    encoded = _encoded(bad, costs, starts) if of_code else [[] for _ in bad]
+    for n, loop, own in zip(numbers, bad, encoded, strict=True):
+        if loop.split:
+            out[n] = Fix(NONE, note=_SPLIT)
+            continue
+        table = {one.core.id: one.table[n] for one in costs if not np.isnan(one.cycles[n])}
+        aligned = start_alignment(loop, starts)
+        moves = [(one, table) for one in realignments(loop, aligned)]
+        every = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
+        tried = [pair for pair in every if pair[0].alignment >= least]
+        out[n] = _fix(loop, table, aligned, tried)
+    return out
+
+
+def _encoded(
+    loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], starts: Alignments
+) -> list[list[tuple[Candidate, _Table]]]:
+    """Return for each loop its other encodings, and what they take at each place."""
+    found = [
+        (n, reencoded(loop, start_alignment(loop, starts), one))
+        for n, loop in enumerate(loops)
+        if by_hand(loop) and loop.isa == "x86_64" and not loop.split
+        for one in encodings(loop.code, loop.path)
+    ]
+    shapes = [(c.encoded.code, c.encoded.path) for _, c in found if c.encoded]
+    tables = {one.core.id: cycles_by_offset(shapes, one.core)[0] for one in costs} if shapes else {}
+    out: list[list[tuple[Candidate, _Table]]] = [[] for _ in loops]
+    for row, (n, candidate) in enumerate(found):
+        out[n].append((candidate, {core: table[row] for core, table in tables.items()}))
+    return out
+
+
+def _fix(
+    loop: ScannedLoop, now: _Table, aligned: int, what: Sequence[tuple[Candidate, _Table]]
+) -> Fix:
+    tried = [(one, _effects(loop, now, one, after)) for one, after in what]
+    tried.sort(key=lambda pair: (pair[0].expected, KINDS.index(pair[0].kind)))
+    for one, effects in tried:
+        if all(effect.good for effect in effects.values()):
+            return Fix(one.words, one, effects, aligned=aligned)
+    harmless = [pair for pair in tried if all(e.harmless for e in pair[1].values())]
+    nearest = min(harmless, key=lambda pair: _distance(pair[1]), default=None)
+    if nearest and all(e.now >= _GAIN * e.after for e in _hurt(nearest[1])):
+        left = f"nearest to its best offset that all cores allow: {_distance(nearest[1]):.2f} times"
+        return Fix(nearest[0].words, *nearest, left, aligned)
+    return Fix(NONE, None, {}, _why_none(tried), aligned)
+
+
+def _effects(
+    loop: ScannedLoop, now: _Table, candidate: Candidate, after: _Table
+) -> dict[str, Effect]:
+    where = list(candidate.places)
+    return {
+        core: Effect(
+            float(row[loop.offset]), float(np.nanmin(row)), float(after[core][where].max())
+        )
+        for core, row in now.items()
+    }
+
+
+def _hurt(effects: Mapping[str, Effect]) -> Iterator[Effect]:
+    return (effect for effect in effects.values() if effect.hurt)
+
+
+def _distance(effects: Mapping[str, Effect]) -> float:
+    """Return how many times its best place a core that is hurt takes at worst."""
+    return max(effect.after / effect.best for effect in _hurt(effects))
+
+
+def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
+    """Name the smallest mend that would do, but for the cores that it makes worse."""
+    for one, effects in tried:
+        if all(effect.after <= INDIFFERENT * effect.best + _NEAR for effect in _hurt(effects)):
+            worse = {c: e.after / e.now for c, e in effects.items() if not e.harmless}
+            said = ", ".join(f"{core} {100 * (by - 1):+.0f} %" for core, by in worse.items())
+            return f"{one.words} would do, but for {said}"
+    return "no code offset that it can be moved to is good"
+
+
+_COMPILED = (".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".rs")
+_RUST = ".rs"
+_INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
+
+
+def fix_text(mend: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
+    """Say what is to be done about a loop, what it costs in bytes and what it brings.
+
+    alike is how many loops its routine has, which a compiler aligns together; before is the code of
+    the routine up to the loop, whose instructions may be made longer in the place of padding.
+    """
+    if mend.words == NEVER_MIND:
+        return "not needed: no core asked for gains enough"
+    if mend.words == NONE:
+        return f"no fix: {mend.note}"
+    if mend.candidate is None:
+        return ""
+    parts = [_how_fixed(mend.candidate, loop, alike, before), _brings(mend)]
+    if mend.note:
+        parts.append(mend.note)
+    return "; ".join(parts)
+
+
+def _how_fixed(one: Candidate, loop: ScannedLoop, alike: int, before: bytes) -> str:
+    file, _, line = loop.line.rpartition(":")
+    if file.endswith(_COMPILED):
+        return _told(one, loop, alike, file)
+    here = f"the label of {file}:{line}" if file else f"the label at {loop.where}"
+    said = f"in assembly: {_written(one, loop, here, before)}"
+    if not file and one.kind in ("align", "routine"):
+        said += f"; of a compiler: {_told(one, loop, alike, '')}"
+    return said
+
+
+def _written(one: Candidate, loop: ScannedLoop, here: str, before: bytes) -> str:
+    power = one.alignment.bit_length() - 1
+    if one.kind == "routine":
+        return f"`.p2align {power}` before {loop.function}, {_bytes(one)} outside of it"
+    if one.encoded:
+        at = loop.address + one.encoded.at
+        return f"`{one.encoded.how}` at {at:#x}, {one.encoded.longer:+d} B"
+    entered = "executed where control falls into the loop"
+    if one.kind == "align":
+        return f"`.p2align {power}` before {here}, {_bytes(one)} of nops, {entered}"
+    nops = f".nops {one.pad}" if loop.isa == "x86_64" else _nops(one.pad // 4)
+    if one.kind == "align, pad":
+        return f"`.p2align {power}` and `{nops}` before {here}, {_bytes(one)}, {entered}"
+    longer = taking(before, one.pad) if loop.isa == "x86_64" else ""
+    instead = f", or instead `{longer}` before it in {loop.function}" if longer else ""
+    return f"`{nops}` before {here}, {entered}{instead}"
+
+
+def _nops(count: int) -> str:
+    return "nop" if count == 1 else f".rept {count}; nop; .endr"
+
+
+def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
+    if file.endswith(_RUST):
+        return _told_rustc(one)
+    unit = "the flags of its file"
+    if file.endswith(_INCLUDED):
+        unit = f"the flags of the file that includes {file}"
+    elif file:
+        unit = f"CFLAGS_{PurePosixPath(file).stem}.o"
+    if one.kind == "routine":
+        return (
+            f"`__attribute__((aligned({one.alignment})))` on {loop.written}(), {_bytes(one)}; or "
+            f"`-falign-functions={one.alignment}` in {unit}, which pads every function there"
+        )
+    function = f"{loop.written}()" if loop.function else "its function"
+    return (
+        f'`__attribute__((optimize("align-loops={one.alignment}")))` on {function}, '
+        f"{_bytes(one)}{_of_all(one, loop, alike)}; or `-falign-loops={one.alignment}` in {unit}, "
+        "which pads every loop there"
+    )
+
+
+def _told_rustc(one: Candidate) -> str:
+    """Say what rustc takes, which aligns all of a crate alike."""
+    if one.kind == "routine":
+        flag = f"-Zmin-function-alignment={one.alignment}"
+        every = "which pads every function there"
+        return f"`{flag}` (rustc nightly) for its crate, {_bytes(one)}, {every}"
+    flag = f"-Cllvm-args=--align-loops={one.alignment}"
+    return f"`{flag}` for its crate, {_bytes(one)} for this loop, which pads every loop there"
+
+
+def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
+    """Say what the other loops of a function cost that are aligned with one."""
+    most = one.alignment - 1
+    if not loop.function:
+        return f" for this loop, and up to {most} B for each other one of that function"
+    if alike == 1:
+        return ""
+    return f" for this loop, +{alike * most} B at most for all {alike} of the function"
+
+
+def _bytes(one: Candidate) -> str:
+    if one.expected == one.most:
+        return f"+{one.most} B"
+    return f"+{one.expected:.0f} B expected, +{one.most} B at most"
+
+
+def _brings(mend: Fix) -> str:
+    said = [f"{core} {e.now:.2f} -> {e.after:.2f}" for core, e in _moved(mend).items()]
+    others = len(mend.effects) - len(said)
+    rest = f", {others} other{'s' * (others > 1)} within 1 %" if others else ""
+    return f"predicted cycles an iteration: {', '.join(said)}{rest}"
+
+
+def _moved(mend: Fix) -> Mapping[str, Effect]:
+    return {c: e for c, e in mend.effects.items() if abs(e.after - e.now) > 0.01 * e.now}
