@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What a block raises: faults that are mended by mapping memory, and its end. */
+/* Signals of a block: faults that mapping memory resolves, and its end. */
 #ifndef HARNESS_BLOCK_SIGNAL_H
 #define HARNESS_BLOCK_SIGNAL_H
 

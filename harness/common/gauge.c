@@ -159,7 +159,7 @@ static bool settled(const struct series *s, const struct reading *r)
 }
 
 /*
- * Whether more samples of a brief series would be taken in vain: nearly all are disturbed now, or
+ * Whether more samples of a brief series would be useless: nearly all are disturbed now, or
  * the targets themselves are of no one speed.
  */
 static bool in_vain(const struct series *s, const struct reading *r)

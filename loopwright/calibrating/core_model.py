@@ -226,7 +226,7 @@ class CoreModel:
     waits is what an instance among those of its throughput would take if it waited for itself
     alone; assigned is how uops get their ports, where several can run one, and what that rests on;
     idioms are forms that wait for nothing where all operands are one register; rules are of
-    accesses that cross boundaries or meet, and of the stack, and figures what they were told by;
+    accesses that cross boundaries or meet, and of the stack, and figures the evidence of these;
     special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle;
     stores are the names of forms that write memory; doubts are the ranges of forms whose kernels do
     not agree.

@@ -42,7 +42,7 @@ LARGE = 3  # places of a form that may be microcode
 _MOST = 2  # the same of each other at most: its own part is what shall show
 _AGAIN = 2  # mixtures more of a form in doubt, each time
 _ROUNDS = 2
-_DRAWS = 100  # of two forms, until these can stand beside each other; there may be no such two
+_DRAWS = 100  # of two forms, until these can share a mixture; there may be no such two
 _LEFT = 3  # wrong ones, its throughput or first mixture among them, of a form that is left out
 _MANY = 0.9  # share of first mixtures that tells how much those of a machine differ
 _EARLY = 0.3  # relative: what a form of a class may differ by where ports are bound early
@@ -188,7 +188,7 @@ def mixed(draw: random.Random, form: Form, others: Sequence[Form], times: int = 
 
 
 def partners(draw: random.Random, form: Form, others: Sequence[Form]) -> list[Form]:
-    """Return two others at random that can stand beside a form and each other, if there are any."""
+    """Return two others at random that can share a mixture with a form, if there are any."""
     others = [other for other in others if other is not form]
     some = [other for other in others if form.beside(other)]
     if len(some) > 1:

@@ -195,7 +195,7 @@ def _other(figure: Figure, size: int, width: int) -> bool:
 def _blocks_badly(form: Form) -> tuple[int, ...]:
     """Order forms by how well they keep ports busy: without waiting, by plain registers.
 
-    Of those of vectors, what can stand beside any other comes first.
+    Vector forms that mix with any other come first.
     """
     return (
         form.legacy,

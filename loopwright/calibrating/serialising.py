@@ -35,7 +35,7 @@ _GUEST = "hypervisor"  # what /proc/cpuinfo says of a guest
 
 @dataclass(frozen=True)
 class Serialising:
-    """What a copy takes by its mnemonic and what stands beside it; why others were not asked."""
+    """Cycles of a copy by its mnemonic and the code beside it; the reasons for those not asked."""
 
     figures: Mapping[str, Mapping[str, Figure]]
     left: Mapping[str, str]
@@ -65,7 +65,7 @@ def measure_serialising(laboratory: Laboratory, forms: Mapping[str, Form]) -> Se
 
 
 def asked(kit: Kit, name: str, load: Form | None) -> dict[str, bytes]:
-    """Return a copy and what stands beside it, by what that is."""
+    """Return a copy and the code beside it, by the kind of that code."""
     one = kit.SERIAL[name]
     code = one.before + one.code
     out = {ALONE: code}
@@ -209,6 +209,6 @@ def _explains(errors: Sequence[float]) -> bool:
 
 def _unlike(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:
     if min(errors) >= 1.0:
-        return "what was learned has no figures for what stands beside it"
+        return "the learned core has no figures for the code beside it"
     took = ", ".join(f"{said} {one.cycles:.1f}" for said, one in figures.items())
     return f"{why}: {100 * max(errors):.0f} % off at best; cycles {took}"

@@ -409,6 +409,10 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
     (the instructions as decoded). A text without a loop is one row of the unrolled notion.
     isa is x86_64 or arm64; left out, it is the one that the text assembles for. InputError that
     names the line where it assembles for neither.
+
+    >>> import loopwright as lw
+    >>> lw.read_assembly("again: dec %rax; jnz again")[["id", "hex"]].values.tolist()
+    [['again', '48ffc875fb']]
     """
     return Rows.of(
         {

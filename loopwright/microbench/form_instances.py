@@ -95,7 +95,7 @@ def registers_of(form: Form, kind: str, *, alone: bool) -> tuple[int, ...]:
 
 
 class Instances:
-    """Makes instances that stand beside others: each writes the next register of a pool."""
+    """Makes instances for mixtures: each writes the next register of a pool."""
 
     def __init__(
         self, part: int = 0, parts: int = 1, *, alone: bool = False, near: bool = False

@@ -281,7 +281,7 @@ def _predicted(laboratory: Laboratory, pair: Sequence[bytes]) -> tuple[int, int]
     few, many = 1, _PAIRS
     while many - few > 1:
         middle = (few + many) // 2
-        # What has no one speed is told by its neighbours.
+        # Code without a single speed takes the figure of its neighbours.
         counts = sorted(range(few + 1, many), key=lambda n: abs(n - middle))[:_NEIGHBOURS]
         told = next(((n, one) for n in counts if (one := sooner(n)) is not None), None)
         if told is None:

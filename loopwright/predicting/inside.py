@@ -46,6 +46,11 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
     from starting. A block without an answer has one row with the error.
 
     InputError as predict, and where another model or more than 1000 iterations are asked for.
+
+    >>> import loopwright as lw
+    >>> rows = lw.timeline(hex="48890748ffc975f8", microarch="zen2", iterations=2)
+    >>> rows.groupby("iteration")["retired_cycle"].max().tolist()
+    [6, 7]
     """
     if not 1 <= asked.iterations <= MOST_ITERATIONS:
         raise InputError(

@@ -66,6 +66,11 @@ def answer(asked: Question) -> Rows:
 
     dask has parts of many loops and blocks predicted by the workers of a Dask cluster: HOST:PORT of
     its scheduler, or "local" for processes here. Rows are those that there would be without.
+
+    >>> import loopwright as lw
+    >>> rows = lw.predict(hex="48890748ffc975f8", microarch=["zen2", "skylake"])
+    >>> rows["cycles"].tolist()
+    [1.0, 1.0]
     """
     chosen = models.select(asked.models or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets

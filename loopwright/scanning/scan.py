@@ -346,6 +346,12 @@ def answer(asked: Question) -> Rows:
     and brings), bytes (from its first to its last), path
     (the stretches of it that an iteration executes), exits (addresses of conditional branches that
     are taken to stay on it) and error (why there is no figure).
+
+    >>> import sys
+    >>> import loopwright as lw
+    >>> loops = lw.scan(sys.executable, top=1)
+    >>> bool((loops["worst"] >= loops["best"]).all())
+    True
     """
     return scanned(asked).rows(asked.top)
 

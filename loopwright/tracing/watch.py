@@ -184,7 +184,7 @@ class Watch:
         for n in range(32 if code.isa == "arm64" else 16):
             name = f"q{n}" if code.isa == "arm64" else f"xmm{n}"
             self._core.reg_write(_number(code.isa, name), (n + 1) * 0x0123_4567_89AB_CDEF_1357)
-        self._kept.append(setup)  # it holds the names that failures are told by
+        self._kept.append(setup)  # it holds the names in failure messages
         self._watch = self._library.watch_open(ctypes.byref(setup))
         self._text, self._entries = len(code.text), len(code.exceptions)
 
