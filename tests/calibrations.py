@@ -1,14 +1,15 @@
 """Simulated cores that calibration learned, each once for all tests that read it."""
 
 import csv
-import hashlib
 import tomllib
 
 import pandas as pd
+import pytest
 from once import once
 
 import loopwright as lw
 from loopwright.microbench.laboratory import Figure
+from loopwright.microbench.simulated import Simulated
 
 X86 = [
     "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
@@ -24,19 +25,59 @@ ARM64 = [
     "mov", "movz", "movk", "sub", "ldr", "str", "ldp", "stp", "ldtr", "sttr", "ldrb", "strb",
     "ldrh", "strh", "ldur", "stur", "ld1", "st1",
 ]  # fmt: skip
-# Of a core whose front end is looked for.
-DELIVERED = [
+# What tells of a front end, memory, strings and serialising instructions.
+PLAIN = [
     "add", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "cmovbe", "xchg", "paddd",
     "mulps", "pshufd", "movd", "movq", "dec", "test", "mov",
+    "lea.bid", "lea.bd", "movaps", "cmp", "sub", "movzx", "movsxd", "xor", "pxor",
 ]  # fmt: skip
-# Skylake with parameters changed by hand, of the front end and of windows.
-CHANGED = {
-    "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
+MICROCODED = ["rcl", "rcr", "rol", "ror", "cmpxchg", "xadd", "sbb", "cmovb"]
+ZEN2 = [
+    "inc", "vaddps", "vmovaps", "movmskps", "pand", "vpand", "addps", "unpckhps", "pmulld",
+    "comisd", "vpmovsxbw", "sqrtpd", "divps", "shld", "shrd", "bsf", "bsr", "pinsrd", "vmulps",
+    "vpmullw", "adc", "vphaddsw", "vphaddw", "phaddw",
+]  # fmt: skip
+
+# Each core that is learned: mnemonics, and parameters that were changed by hand.
+CORES = {
+    "skylake": (sorted({*X86, *PLAIN, *MICROCODED}), {
+        "predecode.lcp_cycles": "6", "retire.reorder_buffer": "187", "scheduler.entries": "75",
+        "serial.mfence": "33", "mispredict.cycles": "11",
+    }),
+    "sandybridge": (PLAIN, {"predecode.block_bytes": "32"}),
+    "zen2": (sorted({*PLAIN, *ZEN2}), {}),
+    "zen4": (PLAIN, {"uop_cache.line_uops": "6", "memory.commit_narrow_cycles": "3"}),
+    "goldencove": (PLAIN, {
+        "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",
+    }),
+    "neoverse-n1": (ARM64, {}),
+    "tsv110": (ARM64, {
+        "memory.forward_cycles": "9", "memory.split_load_bytes": "32",
+        "memory.split_load_cycles": "2", "fetch.block_bytes": "32", "fetch.taken_bubble": "1",
+        "mispredict.cycles": "17", "macro_fusion.pairs": "flags", "memory.forward_parts": "false",
+        "retire.reorder_buffer": "120",
+    }),
 }  # fmt: skip
 
+# Their front ends take a minute each to find.
+GOLDENCOVE, SANDYBRIDGE = (
+    pytest.param(core, marks=pytest.mark.slow) for core in ("goldencove", "sandybridge")
+)
 
-def learned(factory, core, mnemonics, settings=None):
+
+def changed(core):
+    """Return the parameters that were changed by hand of a core that is learned."""
+    return CORES[core][1]
+
+
+def original(core, settings=None):
+    """Return the machine that a core was learned from, without noise, and other settings too."""
+    return Simulated(core, {**changed(core), **(settings or {})}, noise=0)
+
+
+def learned(factory, core):
     """Return the folder of models that a core was written to, and the rows that calibrate gave."""
+    mnemonics, settings = CORES[core]
 
     def make(folder):
         rows = lw.calibrate(
@@ -44,8 +85,7 @@ def learned(factory, core, mnemonics, settings=None):
         )
         rows.to_pickle(folder / "rows.pickle")
 
-    asked = hashlib.sha256(repr((mnemonics, settings)).encode()).hexdigest()[:8]
-    folder = once(factory, f"{core}-{asked}", make)
+    folder = once(factory, f"learned-{core}", make)
     return folder, pd.read_pickle(folder / "rows.pickle")
 
 

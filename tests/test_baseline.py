@@ -17,10 +17,11 @@ from loopwright.tree.baseline import run
     [
         pytest.param("x86_64/copy_user", ["tree:{}"], ["movsq_aligned"], marks=pytest.mark.slow),
         ("x86_64/clear_user", ["tree:{}"], ["unrolled64"]),
-        (
+        pytest.param(
             "arm64/copy_user",
             ["tree:{}:copy_to_user", "tree:{}:copy_from_user"],
             ["to_user_pairs", "from_user_pairs"],
+            marks=pytest.mark.slow,
         ),
     ],
 )

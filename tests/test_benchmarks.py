@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from checkout import ROOT
 
 PROGRAM = ROOT / "benchmarks" / "keep.py"
@@ -13,6 +14,7 @@ PROGRAM = ROOT / "benchmarks" / "keep.py"
 RECORDS = sorted((ROOT / "benchmarks" / "record").glob("*.txt"))
 
 
+@pytest.mark.slow
 def test_every_answer_is_timed_and_kept(tmp_path):
     blocks = tmp_path / "blocks.csv"
     blocks.write_text("id,hex\nadd,4801d8\nstring,f348a5\ncall,e800000000\nnone,06\n")

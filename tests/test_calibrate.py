@@ -27,7 +27,7 @@ from loopwright.predicting.forms import forms as table
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Return the folder of what was learned of a simulated Skylake."""
-    return calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
+    return calibrations.learned(tmp_path_factory, "skylake")[0]
 
 
 _MEMORY = re.compile(r"\bm\d|^(push|pop)\b")
@@ -82,7 +82,7 @@ def test_latencies_are_found_again(learned):
 
 
 def test_what_is_written_predicts_mixtures_as_the_core_does(learned, monkeypatch):
-    true = Laboratory(Simulated("skylake", noise=0))
+    true = Laboratory(calibrations.original("skylake"))
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(learned))
     mine = Laboratory(Simulated("simulated-skylake", noise=0))
     known = {form.name: form for form in x86_forms.forms(true.machine.features)[0]}

@@ -21,7 +21,7 @@ _PAIRS = ("LK", "KL", "VW", "WV")  # ports of loads and stores, of vectors
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Return the folder of what was learned of a simulated Neoverse N1."""
-    folder, _ = calibrations.learned(tmp_path_factory, CORE, calibrations.ARM64)
+    folder, _ = calibrations.learned(tmp_path_factory, CORE)
     return folder / f"simulated-{CORE}"
 
 

@@ -19,13 +19,6 @@ from loopwright.predicting import subjects
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 
-CHANGED = {
-    "memory.forward_cycles": "9", "memory.split_load_bytes": "32",
-    "memory.split_load_cycles": "2", "fetch.block_bytes": "32", "fetch.taken_bubble": "1",
-    "mispredict.cycles": "17", "macro_fusion.pairs": "flags", "memory.forward_parts": "false",
-    "retire.reorder_buffer": "120",
-}  # fmt: skip
-
 
 @cache
 def known():
@@ -33,12 +26,12 @@ def known():
     return {form.name: form for form in arm64_forms.forms(None)[0]}
 
 
-@pytest.fixture(scope="module", params=[("neoverse-n1", None), ("tsv110", CHANGED)])
+@pytest.fixture(scope="module", params=["neoverse-n1", "tsv110"])
 def learned(request, tmp_path_factory):
     """Return a core, what was changed of it by hand, and the folder of what was learned."""
-    core, settings = request.param
-    folder, _ = calibrations.learned(tmp_path_factory, core, calibrations.ARM64, settings)
-    return core, settings or {}, folder
+    core = request.param
+    folder, _ = calibrations.learned(tmp_path_factory, core)
+    return core, calibrations.changed(core), folder
 
 
 def test_rules_of_memory_and_of_branches_are_found_again(learned):

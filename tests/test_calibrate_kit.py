@@ -46,7 +46,9 @@ def test_the_first_round_has_every_experiment_up_to_classes(packed):
         assert len([1 for a, b in pairwise(order) if a != b]) == 5
 
 
-@pytest.mark.parametrize(("core", "width"), [("zen2", 5), ("neoverse-n1", 4)])
+@pytest.mark.parametrize(
+    ("core", "width"), [pytest.param("zen2", 5, marks=pytest.mark.slow), ("neoverse-n1", 4)]
+)
 def test_two_rounds_teach_what_the_machine_itself_would(packed, tmp_path, core, width):
     isa = "arm64" if core == "neoverse-n1" else "x86_64"
     home = answered(packed / "jobs" / f"{isa}.trials", tmp_path / "one.jsonl", core)

@@ -6,13 +6,13 @@ import tomllib
 import calibrations
 import pytest
 
+from loopwright.calibrating import memory_rules
+from loopwright.calibrating.passes import learn
 from loopwright.microbench import latency, throughput, x86_forms
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
 
-MNEMONICS = ["add", "imul", "lea.bid", "movq", "paddd", "mulps", "shl", "mov", "movaps", "cmp",
-             "test", "sub", "movzx", "pshufd", "xor", "pxor", "movd", "dec"]  # fmt: skip
 BLOCKS = {
     "add [rdi],rax; add [rdi+64],rdx": "4801074801" + "5740",
     "add dword [rdi],1; mov rax,[rsi]": "830701488b06",
@@ -34,19 +34,18 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(scope="module", params=["zen4", "goldencove"])
+@pytest.fixture(scope="module", params=["zen4", calibrations.GOLDENCOVE])
 def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
     core = request.param
-    settings = {"memory.commit_narrow_cycles": "3"} if core == "zen4" else None
-    return core, calibrations.learned(tmp_path_factory, core, MNEMONICS, settings)[0]
+    return core, calibrations.learned(tmp_path_factory, core)[0]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_that_meet_take_as_long_on_what_was_learned(learned, name, monkeypatch):
     core, folder = learned
     trials = [Trial(bytes.fromhex(BLOCKS[name]), "unrolled")]
-    (true,) = Simulated(core, {"front_end": "ideal"}, noise=0).measure(trials)
+    (true,) = calibrations.original(core, {"front_end": "ideal"}).measure(trials)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     (mine,) = Simulated(f"simulated-{core}", {"front_end": "ideal"}, noise=0).measure(trials)
     assert not mine.refused
@@ -96,7 +95,7 @@ def test_what_rules_rest_on_is_written(learned):
 
 
 def test_a_core_without_such_rules_is_given_none(tmp_path_factory):
-    folder = calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
+    folder = calibrations.learned(tmp_path_factory, "skylake")[0]
     found = tomllib.loads((folder / "simulated-skylake/core.toml").read_text())["memory"]
     rules = ("commit_bytes", "split_load_bytes", "split_store_bytes", "failed_forward_cycles")
     assert not [name for name in rules if name in found]
@@ -140,17 +139,27 @@ def test_idioms_are_those_of_the_core(core, known):
     assert {name: one.port for name, one in found.items()} == known
 
 
-def test_a_rule_that_another_explains_as_well_is_an_assumption(tmp_path_factory):
+def test_a_rule_that_another_explains_as_well_is_an_assumption():
     """Where one store a cycle is written anyway, writing them together is a split's cost alone."""
     settings = {
         "memory.commit_bytes": "32",
         "memory.failed_forward_cycles": "20",
         "memory.failed_forward_waits": "true",
     }
-    folder = calibrations.learned(tmp_path_factory, "skylake", calibrations.X86, settings)[0]
-    found = tomllib.loads((folder / "simulated-skylake/core.toml").read_text())["memory"]
-    rules = [row for name, row in found.items() if name.startswith(("split_store", "commit"))]
-    assert rules
-    assert all(row["confidence"] == "low" for row in rules)
-    assert found["failed_forward_cycles"]["value"] == 20
-    assert found["failed_forward_waits"]["value"] is True
+    laboratory = Laboratory(Simulated("skylake", settings))
+    forms = [
+        f
+        for f in x86_forms.forms(laboratory.machine.features)[0]
+        if f.mnemonic in calibrations.PLAIN
+    ]
+    known = learn(laboratory, forms, lambda _: None)
+    found = memory_rules.choose_memory_rules(laboratory, known, forms).rules
+    stored = [
+        why
+        for name, (_, why) in found.items()
+        if name.startswith(("memory.split_store", "memory.commit"))
+    ]
+    assert stored
+    assert all(why.startswith("assumption") for why in stored)
+    assert found["memory.failed_forward_cycles"][0] == 20
+    assert found["memory.failed_forward_waits"][0] is True

@@ -14,9 +14,6 @@ from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
 from loopwright.predicting.forms import forms as table
 
-MNEMONICS = ["add", "imul", "lea.bid", "movq", "paddd", "mulps", "shl", "mov", "movaps", "cmp",
-             "test", "inc", "dec", "sub", "movzx", "pshufd", "vaddps", "vmovaps"]  # fmt: skip
-
 BLOCKS = {
     "copy": "488b0648890748ffc9",
     "sum": "480306480346084803461048ffc9",
@@ -29,15 +26,11 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=[("skylake", calibrations.X86), ("zen2", MNEMONICS)],
-    ids=lambda one: one[0],
-)
+@pytest.fixture(scope="module", params=["skylake", "zen2"])
 def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
-    core, mnemonics = request.param
-    return core, calibrations.learned(tmp_path_factory, core, mnemonics)[0]
+    core = request.param
+    return core, calibrations.learned(tmp_path_factory, core)[0]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -45,7 +38,7 @@ def test_blocks_take_as_long_on_what_was_learned(learned, name, monkeypatch):
     core, folder = learned
     code = bytes.fromhex(BLOCKS[name])
     trials = [Trial(code + bytes([0x75, 254 - len(code)]), "loop"), Trial(code, "unrolled")]
-    true = Simulated(core, {"front_end": "ideal"}, noise=0).measure(trials)
+    true = calibrations.original(core, {"front_end": "ideal"}).measure(trials)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     mine = Simulated(f"simulated-{core}", noise=0).measure(trials)
     for theirs, ours in zip(true, mine, strict=True):

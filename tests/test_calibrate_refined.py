@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+import calibrations
 import pytest
 
-import loopwright as lw
 from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
 from loopwright.calibrating.core_model import Core, Microcode, Uops
 from loopwright.calibrating.passes import learn
@@ -15,18 +15,11 @@ from loopwright.microbench.latency import Latency
 from loopwright.microbench.simulated import Simulated
 
 FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
-ZEN2 = [
-    "add", "dec", "imul", "cmovb", "test", "mov", "movd", "movq", "pand", "vpand", "paddd",
-    "mulps", "addps", "unpckhps", "pshufd", "pmulld", "xchg", "adc", "shld", "shrd", "bsr",
-    "vphaddsw", "vphaddw", "phaddw",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def zen2(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cores")
-    lw.calibrate(folder, machine="simulated:zen2", mnemonics=ZEN2)
-    return folder
+    return calibrations.learned(tmp_path_factory, "zen2")[0]
 
 
 def test_flags_that_no_chain_binds_come_as_all_kernels_of_a_form_say(zen2, monkeypatch):
@@ -35,7 +28,7 @@ def test_flags_that_no_chain_binds_come_as_all_kernels_of_a_form_say(zen2, monke
         [bytes.fromhex("4d0fadc8"), bytes.fromhex("4d0f42c8")],
         [bytes.fromhex("4d0fbdc1"), bytes.fromhex("4d0f42c8")],
     ]
-    true = Laboratory(Simulated("zen2", noise=0)).time(kernels, "slope")
+    true = Laboratory(calibrations.original("zen2")).time(kernels, "slope")
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(zen2))
     mine = Laboratory(Simulated("simulated-zen2", noise=0)).time(kernels, "slope")
     for one, other in zip(true, mine, strict=True):
@@ -97,7 +90,9 @@ def skylake():
     laboratory = Laboratory(Simulated("skylake"))
     forms = [form for form in FORMS.values() if form.mnemonic in names]
     learned = learn(laboratory, forms, lambda _: None)
-    return laboratory, forms, front_end_fit.choose_front_end(laboratory.machine, learned)
+    ideal = {name: (value, "assumption") for name, value in front_end_fit.IDEAL.items()}
+    front_end = replace(learned.front_end, parameters=ideal)
+    return laboratory, forms, replace(learned, front_end=front_end)
 
 
 def test_a_form_is_not_held_to_the_mixture_that_chose_what_is_decoded_of_it(skylake):

@@ -1,12 +1,12 @@
 """Uops that no class shows by itself: ports that classes share, busy units, microcode."""
 
-import csv
 from dataclasses import replace
 from statistics import fmean
 
+import calibrations
 import pytest
+from calibrations import rows
 
-import loopwright as lw
 from loopwright.calibrating import passes, port_usage, port_usage_check, port_usage_search
 from loopwright.calibrating.core_model import Core, Microcode, Uops
 from loopwright.calibrating.port_classes import Class, mixture
@@ -19,15 +19,6 @@ from loopwright.microbench.throughput import Throughput
 from loopwright.predicting.forms import forms as table
 
 FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
-ZEN2 = [
-    "add", "dec", "imul", "cmovb", "test", "mov", "movd", "movq", "movmskps", "pand", "vpand",
-    "paddd", "mulps", "addps", "unpckhps", "pshufd", "pmulld", "comisd", "vpmovsxbw", "sqrtpd",
-    "divps", "shld", "bsf", "pinsrd", "xchg", "vmulps", "vpmullw",
-]  # fmt: skip
-SKYLAKE = [
-    "add", "mov", "imul", "shl", "movq", "movd", "pand", "paddd", "addps", "pshufd", "test", "dec",
-    "rcl", "rcr", "rol", "ror", "cmpxchg", "cmovb", "xadd", "bt", "lea.bid", "adc", "sbb",
-]  # fmt: skip
 
 
 def core(*ports):
@@ -37,32 +28,29 @@ def core(*ports):
     return Core([Class(blocker, len(one), ()) for one in sets], sets, 6)
 
 
-def learned(folder, name, mnemonics):
-    lw.calibrate(folder, machine=f"simulated:{name}", mnemonics=mnemonics)
-    with (folder / f"simulated-{name}" / "instructions.csv").open(newline="") as file:
-        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    return {
+def learned(factory, name):
+    """Return the folder of a core that was learned, and its table by forms."""
+    folder = calibrations.learned(factory, name)[0]
+    return folder, {
         f"{row['mnemonic']} {operands}".strip(): row
-        for row in rows
+        for row in rows(folder / f"simulated-{name}" / "instructions.csv")
         for operands in row["operands"].split(";")
     }
 
 
 @pytest.fixture(scope="module")
 def zen2(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cores")
-    return folder, learned(folder, "zen2", ZEN2)
+    return learned(tmp_path_factory, "zen2")
 
 
 @pytest.fixture(scope="module")
 def skylake(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cores")
-    return folder, learned(folder, "skylake", SKYLAKE)
+    return learned(tmp_path_factory, "skylake")
 
 
 def errors(folder, name, monkeypatch, kernels):
     """Return the relative errors of what was learned."""
-    true = Laboratory(Simulated(name, noise=0)).time(kernels)
+    true = Laboratory(calibrations.original(name)).time(kernels)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     mine = Laboratory(Simulated(f"simulated-{name}", noise=0)).time(kernels)
     return [abs(b.cycles - a.cycles) / a.cycles for a, b in zip(true, mine, strict=True)]

@@ -194,8 +194,7 @@ def test_what_is_not_answered_is_not_guessed(share):
 
 
 def test_windows_are_written_with_what_they_rest_on(tmp_path_factory):
-    asked = calibrations.DELIVERED, calibrations.CHANGED
-    models, rows = calibrations.learned(tmp_path_factory, "skylake", *asked)
+    models, rows = calibrations.learned(tmp_path_factory, "skylake")
     figures = rows.set_index("figure")["value"]
     assert (figures[BUFFER], figures[SCHEDULER]) == (187, 75)
     folder = models / "simulated-skylake"

@@ -201,7 +201,7 @@ def test_a_full_disk_is_named_and_nothing_is_half_there(tmp_path):
             "print(len(store.runs()), store.add(a_run(), [a_record(size=1)]))",
         ]
     )
-    places = [str(ROOT / "tests"), str(Path(__file__).parent)]
+    places = json.dumps([str(ROOT / "tests"), str(Path(__file__).parent)])
     script = f"import sys; sys.path[:0] = {places}\n{records}"
     done = _elsewhere([f"mount -t tmpfs -o size=1m none {disk}"], script)
     assert "database or disk is full" in done.stdout, done.stderr

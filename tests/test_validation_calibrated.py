@@ -11,7 +11,7 @@ def modules(validation):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return calibrations.learned(tmp_path_factory, "skylake", calibrations.X86)[0]
+    return calibrations.learned(tmp_path_factory, "skylake")[0]
 
 
 @pytest.fixture(scope="module")
