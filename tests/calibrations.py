@@ -25,10 +25,13 @@ ARM64 = [
     "mov", "movz", "movk", "sub", "ldr", "str", "ldp", "stp", "ldtr", "sttr", "ldrb", "strb",
     "ldrh", "strh", "ldur", "stur", "ld1", "st1",
 ]  # fmt: skip
-# What tells of a front end, memory, strings and serialising instructions.
-PLAIN = [
+# What tells of a front end; then of memory, strings and serialising instructions, too.
+DELIVERED = [
     "add", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "cmovbe", "xchg", "paddd",
     "mulps", "pshufd", "movd", "movq", "dec", "test", "mov",
+]  # fmt: skip
+PLAIN = [
+    *DELIVERED,
     "lea.bid", "lea.bd", "movaps", "cmp", "sub", "movzx", "movsxd", "xor", "pxor",
 ]  # fmt: skip
 MICROCODED = ["rcl", "rcr", "rol", "ror", "cmpxchg", "xadd", "sbb", "cmovb"]

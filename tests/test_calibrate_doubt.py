@@ -22,8 +22,7 @@ CORE = "simulated-zen4"
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     """Return the folder of models that a simulated Zen 4 was written to, and calibrate's rows."""
-    changed = {"uop_cache.line_uops": "6"}  # as tests of the front end have it
-    return calibrations.learned(tmp_path_factory, "zen4", calibrations.DELIVERED, changed)
+    return calibrations.learned(tmp_path_factory, "zen4")
 
 
 @pytest.fixture

@@ -122,7 +122,9 @@ def blocks(count):
 def test_what_no_front_end_explains_is_left_unbound():
     machine = Odd("zen2")
     forms = chosen(
-        kits.forms(machine.isa, machine.features)[0], quick=True, mnemonics=calibrations.PLAIN[:12]
+        kits.forms(machine.isa, machine.features)[0],
+        quick=True,
+        mnemonics=calibrations.DELIVERED[:12],
     )
     learned = front_end_fit.choose_front_end(
         machine, learn(Laboratory(machine), forms, lambda _: None)
