@@ -62,7 +62,7 @@ streams: setup
 	.venv/bin/python validation/streams.py -o validation/streams.md
 
 sanitize: setup
-	.venv/bin/python -m pytest tests/test_sanitize.py
+	.venv/bin/python -m pytest tests/harness/test_sanitize.py
 
 kit: setup
 	@mkdir -p $(OUT)
@@ -101,12 +101,11 @@ self-test: setup
 
 verify-boot: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest -m boot tests/test_verify_boot.py tests/test_scan_boot.py
+	.venv/bin/python -m pytest -m boot tests/tree/test_verify_boot.py tests/scanning/test_scan_boot.py
 
 verify-kmod: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest tests/test_kmod.py tests/test_kmod_headers.py tests/test_kmod_boot.py \
-		tests/test_kmod_run.py tests/test_kmod_pages.py
+	.venv/bin/python -m pytest tests/portable/test_kmod*.py
 
 lint: setup
 	@scripts/setup --lint

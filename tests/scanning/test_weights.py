@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from scanned import linked
+from test_boundary import CLEAR
 from test_scan import MORE
-from test_scan_boundary import CLEAR
 
 import loopwright as lw
 from loopwright.cli import run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from scanned import built, linked
-from test_scan_boundary import CLEAR
+from test_boundary import CLEAR
 
 import loopwright as lw
 from loopwright import toolchain
