@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
     from loopwright.judging.study import compare
-    from loopwright.machine.tune import tune
+    from loopwright.machine.settings import tune
     from loopwright.measuring.measure import measure, measure_fleet
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.portable.kit import kit
@@ -71,7 +71,7 @@ _VERBS = {
     "sources": "predicting.sources",
     "timeline": "predicting.inside",
     "trace": "tracing.trace",
-    "tune": "machine.tune",
+    "tune": "machine.settings",
     "withdraw": "store.results",
 }
 

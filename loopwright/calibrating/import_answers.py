@@ -12,7 +12,7 @@ import pandas as pd
 
 from loopwright import files, paths
 from loopwright.errors import InputError
-from loopwright.machine import hosts, recognise
+from loopwright.machine import hosts
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host, kept_answers
 from loopwright.microbench.oracle import Timing
@@ -120,7 +120,7 @@ def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[_Elsewhere, str]:
             f"{name[:40]}-{fingerprint[:6]}",
             f"kit {fingerprint}",
             facts.features,
-            recognise.table(facts),
+            hosts.recognition_table(facts),
         )
     except (IndexError, KeyError, ValueError):
         raise InputError(f"{path} does not say what machine it is from") from None

@@ -143,8 +143,8 @@ def tune(
     sudo .venv/bin/loopwright tune --keep smt -- .venv/bin/loopwright measure x86_64/copy_user
     sudo .venv/bin/loopwright tune -- ./run
     """
-    from loopwright.machine.tune import restore as put_back
-    from loopwright.machine.tune import run
+    from loopwright.machine.settings import restore as put_back
+    from loopwright.machine.settings import run
 
     if restore and command:
         raise InputError("--restore runs no command: leave it or COMMAND out")

@@ -5,7 +5,7 @@ contract that all of its variants honour; a family with a single contract has a 
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -13,9 +13,181 @@ from typing import Any
 
 from loopwright import paths
 from loopwright.errors import InputError, unknown
-from loopwright.kernels import contracts, cpu_features, registers, upstream
+from loopwright.kernels import contracts
 from loopwright.kernels.contracts import Contract as Contract
-from loopwright.kernels.upstream import Edit, Requirement, Upstream
+
+_X86_64 = """
+3dnowprefetch abm adx aes amx_bf16 amx_complex amx_fp16 amx_int8 amx_tile apx avx avx10_1
+avx2 avx512_4fmaps avx512_4vnniw avx512_bf16 avx512_bitalg avx512_fp16 avx512_vbmi2
+avx512_vnni avx512_vp2intersect avx512_vpopcntdq avx512bw avx512cd avx512dq avx512er
+avx512f avx512ifma avx512pf avx512vbmi avx512vl avx_ifma avx_ne_convert avx_vnni
+avx_vnni_int16 avx_vnni_int8 bmi1 bmi2 cldemote clflush clflushopt clwb clzero cmov
+cmpccxadd cx16 cx8 enqcmd erms f16c fma fma4 fpu fsgsbase fsrc fsrm fsrs fxsr fzrm gfni hle
+hypervisor ibt invpcid la57 lfence_rdtsc lm misalignsse mmx mmxext monitor movbe movdir64b
+movdiri mpx mwaitx nopl nx ospke pclmulqdq pcid pdpe1gb pku pni popcnt prefetchi ptwrite
+rdpid rdpru rdrand rdseed rdtscp rep_good retpoline rethunk rtm serialize sha512 sha_ni sm3
+sm4 smap smep sse sse2 sse4_1 sse4_2 sse4a ssse3 svm syscall tbm topoext tsc umip unret
+user_shstk vaes vmmcall vmx vpclmulqdq waitpkg wbnoinvd x2apic xenpv xgetbv1 xop xsave
+xsavec xsaveopt xsaves
+"""
+_ARM64 = """
+aes asimd asimddp asimdfhm asimdhp asimdrdm atomics bf16 bti cpuid crc32 cssc dcpodp dcpop
+dgh dit ebf16 ecv epan evtstrm fcma flagm flagm2 fp fphp frint hbc i8mm ilrcpc jscvt lrcpc
+lrcpc3 lse128 mops mte mte3 paca pacg pan pmull rng rpres sb sha1 sha2 sha3 sha512 sm3 sm4
+sme sme2 ssbs sve sve2 sve2p1 sveaes svebf16 svebitperm svei8mm svepmull svesha3 svesm4
+uao uscat wfxt
+"""
+CPU_FEATURES = {"x86_64": frozenset(_X86_64.split()), "arm64": frozenset(_ARM64.split())}
+
+
+def check_features(names: Iterable[str], isa: str, path: Path) -> tuple[str, ...]:
+    """Return names of features; InputError that names the kernel.toml for one that is unknown."""
+    found = tuple(names)
+    for name in found:
+        if name not in CPU_FEATURES[isa]:
+            said = str(unknown("CPU feature", name, CPU_FEATURES[isa]))
+            if name.removeprefix("no") in CPU_FEATURES[isa]:
+                said += f'; that {name[2:]} is off is switched_off = ["{name[2:]}"]'
+            raise InputError(f"{path}: {said}")
+    return found
+
+
+KINDS = ("function", "region", "macro", "line")
+_KEYS = {
+    "function": {"name"},
+    "region": {"start", "end"},
+    "macro": {"name"},
+    "line": {"old", "new"},
+}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change to one file of a tree; its new text is taken from source, a file of the kernel.
+
+    function replaces a function, by name. region replaces the lines from the one that begins with
+    start up to the one that begins with end. macro replaces .macro name to .endm, or puts it
+    behind the macro named after where the tree has none of that name. line replaces the text old,
+    which stands in the file once, by new; optional leaves it out where old is not there. was is
+    where older trees keep the file.
+    """
+
+    kind: str
+    file: str
+    was: str
+    name: str
+    start: str
+    end: str
+    after: str
+    old: str
+    new: str
+    optional: bool
+    source: Path | None
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A name that a variant's text uses, the file of the tree that defines it, and since when."""
+
+    name: str
+    file: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Where a Linux tree keeps the routine.
+
+    replaces lists the functions whose ABI the routine shares, the preferred one first. prefix
+    begins a patch's subject. callers lists the files whose inline assembly calls the routine.
+    unused_with lists CPU features with which Linux does not call it.
+    """
+
+    file: str
+    replaces: tuple[str, ...]
+    since: str
+    note: str
+    prefix: str
+    callers: tuple[str, ...]
+    unused_with: tuple[str, ...]
+
+
+def function_edit(file: str, name: str) -> Edit:
+    """Return the edit that a variant without edits of its own stands for."""
+    return Edit("function", file, "", name, "", "", "", "", "", False, None)
+
+
+def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
+    """Read an [upstream] table of the kernel.toml at path."""
+    return Upstream(
+        file=_inside(table.get("file"), path),
+        replaces=tuple(table.get("replaces", (symbol,))),
+        since=str(table.get("since", "")),
+        note=str(table.get("note", "")),
+        prefix=str(table.get("prefix", "")),
+        callers=tuple(_inside(file, path) for file in table.get("callers", ())),
+        unused_with=tuple(table.get("unused_with", ())),
+    )
+
+
+def read_requirements(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Requirement, ...]:
+    """Read a variant's requires."""
+    return tuple(
+        Requirement(
+            str(_given(entry, "name", path)),
+            _inside(entry.get("file"), path),
+            str(entry.get("since", "")),
+        )
+        for entry in entries
+    )
+
+
+def read_edits(entries: Iterable[dict[str, Any]], path: Path) -> tuple[Edit, ...]:
+    """Read a variant's edits; InputError that names the kernel.toml and the key."""
+    return tuple(_edit(entry, path) for entry in entries)
+
+
+def _edit(entry: dict[str, Any], path: Path) -> Edit:
+    kind = _given(entry, "kind", path)
+    if kind not in KINDS:
+        raise InputError(f"{path}: edit kind {kind!r} is none of {', '.join(KINDS)}")
+    for key in sorted(_KEYS[kind]):
+        _given(entry, key, path)
+    source = entry.get("source")
+    if source is not None:
+        source = (path.parent / source).resolve()
+        if not source.is_relative_to(path.parent.resolve()) or not source.is_file():
+            raise InputError(f"{path}: edit source {entry['source']!r} is no file beside it")
+    return Edit(
+        kind=kind,
+        file=_inside(entry.get("file"), path),
+        was=_inside(entry.get("was", ""), path),
+        name=entry.get("name", ""),
+        start=entry.get("start", ""),
+        end=entry.get("end", ""),
+        after=entry.get("after", ""),
+        old=entry.get("old", ""),
+        new=entry.get("new", ""),
+        optional=bool(entry.get("optional", False)),
+        source=source,
+    )
+
+
+def _given(entry: dict[str, Any], key: str, path: Path) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str):
+        raise InputError(f"{path}: {key!r} is missing or no string in {entry}")
+    return value
+
+
+def _inside(file: object, path: Path) -> str:
+    """Return a path inside the kernel tree as it stands; InputError where it leaves the tree."""
+    if not isinstance(file, str):
+        raise InputError(f"{path}: 'file' is missing or no string")
+    if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+        raise InputError(f"{path}: file {file!r} leaves the kernel tree")
+    return file
+
 
 ISAS = ("x86_64", "arm64")
 
@@ -161,13 +333,13 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
     tables = data.get("routine") or {kernel_id.split("/")[-1]: {}}
     routines = {name: reader.routine(name, _merge(data, table)) for name, table in tables.items()}
     for routine in routines.values():
-        registers.check(routine.contract.registers, isa, path)
+        contracts.check_registers(routine.contract.registers, isa, path)
     variants: dict[str, Variant] = {}
     for entry in reader.get(data, "variant", list):
         variant = reader.variant(entry, kernel_id, routines)
         if variant.name in variants:
             raise InputError(f"{path}: variant {variant.name!r} stands there twice")
-        registers.check(variant.may_change, isa, path)
+        contracts.check_registers(variant.may_change, isa, path)
         variants[variant.name] = variant
     for name, routine in routines.items():
         mine = [v for v in variants.values() if v.routine == name]
@@ -224,7 +396,7 @@ class _Reader:
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
         contract = contracts.read(table["contract"], self.path)
         place = table["upstream"]
-        place = place and upstream.read_upstream(place, contract.symbol, self.path)
+        place = place and read_upstream(place, contract.symbol, self.path)
         about = (table["baseline"], table["summary"], table["unhit"])
         return Routine(name, contract, place, *about)
 
@@ -243,8 +415,8 @@ class _Reader:
             name=name,
             summary=self.get(entry, "summary", str),
             source=self.source(entry, name),
-            needs=cpu_features.check(entry.get("needs", ()), kernel_id.split("/")[0], self.path),
-            switched_off=cpu_features.check(
+            needs=check_features(entry.get("needs", ()), kernel_id.split("/")[0], self.path),
+            switched_off=check_features(
                 entry.get("switched_off", ()), kernel_id.split("/")[0], self.path
             ),
             alternatives=tuple(entry.get("alternatives", ())),
@@ -253,8 +425,8 @@ class _Reader:
             unpatchable=str(entry.get("unpatchable", "")),
             subject=str(entry.get("subject", "")),
             why=str(entry.get("why", "")),
-            requires=upstream.read_requirements(entry.get("requires", ()), self.path),
-            edits=upstream.read_edits(entry.get("edits", ()), self.path),
+            requires=read_requirements(entry.get("requires", ()), self.path),
+            edits=read_edits(entry.get("edits", ()), self.path),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
             guards=contracts.guarded(entry, self.path),
             unreached=str(entry.get("unreached", "")),

@@ -1,6 +1,6 @@
-"""Contracts: what every variant of a routine must do, read from a kernel.toml."""
+"""Contracts: what every variant of a routine must do, and which registers it may use."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -204,3 +204,24 @@ def _get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
     if not isinstance(table[key], kind):
         raise InputError(f"{path}: {key!r} must be a {kind.__name__}")
     return table[key]
+
+
+FLAGS = "flags"
+_OLD = ("ax", "bx", "cx", "dx", "si", "di", "bp")
+GENERAL = {
+    "x86_64": frozenset(
+        [f"{half}{name}" for half in "re" for name in _OLD]
+        + [f"r{n}{half}" for n in range(8, 16) for half in ("", "d")]
+    ),
+    "arm64": frozenset(f"{half}{n}" for n in range(31) for half in "xw"),
+}
+
+
+def check_registers(names: Iterable[str], isa: str, path: Path) -> None:
+    """Refuse what is no general register of an ISA (or flags); path is the kernel.toml."""
+    for name in names:
+        if name not in GENERAL[isa] and name != FLAGS:
+            raise InputError(
+                f"{path}: {name!r} is no general register of {isa}; vector registers are not to be "
+                "named: a routine has to leave them alone, as kernel code does"
+            )

@@ -8,9 +8,8 @@ from typing import Any
 
 from loopwright import paths
 from loopwright.machine import hosts, settings
-from loopwright.machine.facts import Facts
-from loopwright.machine.settings import SETTINGS, Setting
-from loopwright.machine.tune import journal
+from loopwright.machine.hosts import Facts
+from loopwright.machine.settings import SETTINGS, Setting, journal
 
 _UNKNOWN = "not known here"
 _TOLD = (  # of hosts.describe, beside what has a row of its own

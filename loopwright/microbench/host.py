@@ -14,7 +14,7 @@ from typing import Any
 
 from loopwright import harness, toolchain
 from loopwright.errors import InputError
-from loopwright.machine import hosts, recognise
+from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure_blocks import BlockReading
@@ -64,7 +64,7 @@ class Host:
         self.isa = toolchain.host_isa()
         self.name = "host"
         self.features = hosts.features()
-        self.host: Mapping[str, Any] = recognise.table(hosts.here())
+        self.host: Mapping[str, Any] = hosts.recognition_table(hosts.here())
         self.fingerprint = f"host {hosts.machine()}"
         self._kept: harness.Kept | None = None
         self._given = 0

@@ -1,4 +1,4 @@
-"""Pack the harness and every kernel for machines that have neither Python nor a compiler."""
+"""Kits that measure elsewhere: the harness and every kernel, without Python or a compiler."""
 
 import gzip
 import hashlib
@@ -13,15 +13,48 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import files, harness, kernels, paths, toolchain
+from loopwright.calibrating import dry_run, port_classes
+from loopwright.calibrating.calibrate import chosen
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.harness import jobs
-from loopwright.kernels import Variant, contract_of
-from loopwright.machine.facts import FILES
-from loopwright.measuring import sweeps
+from loopwright.kernels import ISAS, Variant, contract_of
+from loopwright.machine.hosts import FACT_FILES
+from loopwright.measuring import block, sweeps
 from loopwright.measuring.sweeps import Sweep
-from loopwright.portable.trials import of_round
+from loopwright.microbench import host
+from loopwright.microbench.forms import Form
+from loopwright.microbench.kept_answers import Replay
 from loopwright.version import VERSION
+
+
+def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[str, tuple[str, int]]:
+    """Return the jobs of a round for each ISA, and how many trials they are.
+
+    Without answers it is a first round, for machines of both ISAs; else what the machine that they
+    come from has not answered yet. InputError where nothing is left to ask it.
+    """
+    port_classes.solver()
+
+    def choose(forms: Sequence[Form]) -> Sequence[Form]:
+        return chosen(forms, quick=False, mnemonics=mnemonics)
+
+    if answers is None:
+        return {isa: _trial_jobs(isa, dry_run.first_round(isa, choose)) for isa in ISAS}
+    replay = Replay(answers)
+    wanted = dry_run.further_round(replay, choose)
+    if not wanted:
+        raise InputError(f"{answers}: {replay.name} has answered all that there is to ask")
+    return {replay.isa: _trial_jobs(replay.isa, wanted)}
+
+
+def _trial_jobs(isa: str, wanted: dry_run.Round) -> tuple[str, int]:
+    lines = [jobs.facts("facts", FACT_FILES)]
+    for key, (what, trial) in wanted.items():
+        name = f"{what}/{key}"
+        lines.append(block.job(isa, name, host.trial_block(isa, name, trial), 0))
+    return "".join(lines), len(wanted)
+
 
 FOLDER = "loopwright-kit"
 _TEMPLATES = {"run": 0o755, "README": 0o644}
@@ -55,7 +88,7 @@ def kit(
     trials = 0
     if calibrate or answers is not None:
         given = None if answers is None else Path(answers)
-        for isa, (text, count) in of_round(given, mnemonics).items():
+        for isa, (text, count) in trial_jobs(given, mnemonics).items():
             inside[f"jobs/{isa}.trials"] = text.encode()
             trials += count
     listed = hashlib.sha256()
@@ -106,7 +139,7 @@ def _program(isa: str) -> bytes:
 
 def _jobs(isa: str) -> str:
     """Return all jobs of an ISA: facts, then a check and a measurement of each variant."""
-    text = jobs.facts("facts", FILES)
+    text = jobs.facts("facts", FACT_FILES)
     for kernel in kernels.every():
         for variant in kernel.variants.values() if kernel.isa == isa else ():
             text += _variant_jobs(variant)

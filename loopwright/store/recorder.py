@@ -9,7 +9,7 @@ from loopwright import harness, toolchain
 from loopwright.code.instructions import Code
 from loopwright.harness import jobs
 from loopwright.kernels import Variant
-from loopwright.machine.facts import FILES
+from loopwright.machine.hosts import FACT_FILES
 from loopwright.store.runs import Record, Run, Store
 
 ORIGIN = "measure"
@@ -58,7 +58,7 @@ class Recorder:
 
     @cached_property
     def _run(self) -> Run:
-        banner = next(harness.run(toolchain.host_isa(), jobs.facts("facts", FILES)))
+        banner = next(harness.run(toolchain.host_isa(), jobs.facts("facts", FACT_FILES)))
         if self._resume:
             for run in self._store.runs():
                 like = (run.machine, run.protocol, run.origin)

@@ -17,8 +17,7 @@ from typing import Any, Self
 from loopwright import paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.machine.facts import Facts
-from loopwright.machine.recognise import recognise
+from loopwright.machine.hosts import Facts, recognise
 from loopwright.store import database
 
 

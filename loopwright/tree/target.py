@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.kernels import Variant
-from loopwright.kernels.upstream import Upstream
+from loopwright.kernels import Upstream, Variant
 from loopwright.tree import c_text
 from loopwright.tree.c_text import Span
 from loopwright.tree.sources import Tree

@@ -11,8 +11,7 @@ from calibration_kits import MNEMONICS, answered, trials, unpacked
 import loopwright as lw
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.machine.facts import Facts
-from loopwright.machine.recognise import recognise
+from loopwright.machine.hosts import Facts, recognise
 from loopwright.microbench.kept_answers import read_answers
 
 

@@ -8,7 +8,6 @@ import pytest
 from loopwright import kernels, microarchs
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.kernels import cpu_features
 
 GOOD = """
 summary = "a test"
@@ -164,4 +163,4 @@ def test_a_core_has_no_feature_that_it_does_not_list():
 
 def test_every_feature_of_a_core_has_a_name():
     for core in map(microarchs.load, microarchs.ids()):
-        assert core.features <= cpu_features.NAMES[core.isa]
+        assert core.features <= kernels.CPU_FEATURES[core.isa]

@@ -8,8 +8,7 @@ import pytest
 from loopwright import microarchs, toolchain
 from loopwright.harness import jobs
 from loopwright.machine import hosts
-from loopwright.machine.facts import FILES, Facts
-from loopwright.machine.recognise import recognise
+from loopwright.machine.hosts import FACT_FILES, Facts, recognise
 
 
 def x86(vendor="AuthenticAMD", family=23, model=0x31, flags="", **files):
@@ -110,7 +109,7 @@ def test_record_of_this_host():
 
 
 def test_what_the_harness_says_reads_like_the_files_themselves():
-    [answer] = hosts.harness.run(toolchain.host_isa(), jobs.facts("f", FILES))
+    [answer] = hosts.harness.run(toolchain.host_isa(), jobs.facts("f", FACT_FILES))
     banner, live = Facts.of(answer), hosts.here()
     assert recognise(banner).core == recognise(live).core
     for name in ("vendor", "family", "model", "features", "guest"):

@@ -12,9 +12,8 @@ import pytest
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine import readiness
-from loopwright.machine.facts import Facts
-from loopwright.machine.settings import SETTINGS
-from loopwright.machine.tune import journal, run
+from loopwright.machine.hosts import Facts
+from loopwright.machine.settings import SETTINGS, journal, run
 
 MAIN = "from loopwright.cli import main; main()"
 CPUS = "sys/devices/system/cpu"

@@ -10,7 +10,7 @@ import pytest
 from kmod_guest import A_VARIANT, MACHINES, session
 
 from loopwright.portable import kmod
-from loopwright.portable.kmod.build import MODULE, compiled
+from loopwright.portable.kmod import MODULE, compiled
 from loopwright.store.importing import import_results
 from loopwright.store.results import results
 

@@ -9,7 +9,7 @@ import pytest
 from checkout import ROOT
 
 from loopwright.kernels.contracts import EFFECTS
-from loopwright.portable.kmod import generated
+from loopwright.portable import kmod
 from loopwright.tree.verify import kunit
 
 KERNEL = """\
@@ -136,7 +136,7 @@ def test_an_effect_is_known_wherever_it_has_to_be():
     job = (ROOT / "harness" / "job.c").read_text()
     [listed] = re.findall(r"effects\[\] = \{(.*?)\}", job)
     assert tuple(re.findall(r'"(\w+)"', listed)) == EFFECTS
-    assert set(generated._EFFECTS) == set(EFFECTS)
+    assert set(kmod._EFFECTS) == set(EFFECTS)
     assert set(kunit._INTERFACES) == set(EFFECTS)
     document = (ROOT / "docs" / "architecture.md").read_text()
     [row] = [line for line in document.splitlines() if line.startswith("| an effect |")]

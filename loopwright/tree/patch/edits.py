@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loopwright.errors import InputError
-from loopwright.kernels import Variant
-from loopwright.kernels.upstream import Edit, function_edit
+from loopwright.kernels import Edit, Variant, function_edit
 from loopwright.tree import built, c_text, statics
 from loopwright.tree.c_text import Span
 from loopwright.tree.patch.merge import keep_tree_lines
