@@ -61,7 +61,7 @@ class Call:
     sum: int = 0
     stray: int = 0
     word: int = 0  # of the pattern watch.WORD
-    nobody: int = -1  # an address of a user's at which nothing is
+    nobody: tuple[int, int] = (-1, -1)  # by side, an address of a user's at which nothing is
     inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and the time when it does
 
 
@@ -218,12 +218,14 @@ class _Trial:
                 at[n], limit[n] = start + AREA - size, size
             else:
                 at[n], limit[n] = start + AREA - given.reach, given.reach
+            if call.nobody[n] >= 0:
+                at[n], limit[n] = call.nobody[n], 0
             if at[n] % self._contract.align:
                 return None
             if limit[n] < size and not user and not self._faults_before(call, n):
                 return None
-        if call.stray or call.nobody >= 0:
-            at[0], limit[0] = call.stray or call.nobody, 0
+        if call.stray:
+            at[0], limit[0] = call.stray, 0
         if call.count < 0 or call.count * max(self._units.values()) >= 1 << 40:
             return None
         pattern = call.pattern
@@ -278,9 +280,10 @@ class _Trial:
             dst, src = (_Place(PAGE) if side in users else 0 for side in SIDES)
             for power, more in itertools.product(_POWERS, (0, 1, 8, 64, 65, 200)):
                 yield Call((1 << power) + more, dst, src)
-        if "dst" in self._contract.faulting:
-            for count, nobody in itertools.product(range(1, 72), _NOBODY):
-                if nobody % step == 0:
+        for side in self._contract.faulting:
+            for count, at in itertools.product(range(1, 72), _NOBODY):
+                if at % step == 0:
+                    nobody = (at, -1) if side == "dst" else (-1, at)
                     yield Call(count if self._contract.counted else 1, nobody=nobody)
         if self._contract.guards:
             for stray, count in itertools.product(_STRAYS[self._code.isa], (1, 2, 3)):
@@ -319,7 +322,7 @@ class _Trial:
         # All words of what repeats, in calls that hold one of them and in those that hold many.
         for pattern, period in self._periods.items():
             for count in (8, 16, 64, 320) if self._contract.counted else [1]:
-                step = max(4, count * self._units["src"] // 8 * 8)
+                step = 4 if self._contract.src_record else max(4, count // 8 * 8)
                 for shift in range(0, min(period, watch.SHIFTS), step):
                     yield Call(count, next(turn) % 16, 0, pattern=pattern, shift=shift)
 
@@ -369,9 +372,18 @@ class _Trial:
             if count <= _LARGE[-1]:
                 n = next(turn)
                 yield Call(count, dst, src, pattern=constant[n % len(constant)], shift=8 * n)
-        for count in constants.composed(self._values) if self._contract.counted else ():
-            if not self._contract.dst_record and count <= AREA // 16:
+        made = constants.composed(self._values) if self._contract.counted else ()
+        for count in made if not self._contract.dst_record else ():
+            if count <= AREA // 16:
                 yield Call(count, next(turn) % 64, next(turn) % 64)
+            for side in self._contract.faulting:  # the same number of bytes is left by a fault
+                done = next(turn) % 24
+                cut = _Place(done)
+                yield (
+                    Call(count + done, cut, done)
+                    if side == "dst"
+                    else Call(count + done, done, cut)
+                )
         for n, at in enumerate(aligned):
             for count in (1, 7, 8, 40, 64, 100):
                 wanted = count if self._contract.counted else 1

@@ -33,6 +33,8 @@ HARMLESS = (
      "fewer than 64 bytes are left there: it is of more"),
     (r"copy_user/.* alternative: ERMS, at \.L(large_\w+|unrolled\w*|four_\w+)$",
      "with ERMS no branch leads there"),
+    (r"copy_user/negative_index distance: .*, at \.L\w+_of_pair$",
+     "after a fault a byte is copied once more"),
 )  # fmt: skip
 
 

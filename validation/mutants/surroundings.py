@@ -140,16 +140,15 @@ def _of_copies(draw: random.Random) -> Iterator[tuple[str, str, str]]:
 
 
 def _of_features(draw: random.Random) -> Iterator[tuple[str, str, str]]:
-    taken = 'ALTERNATIVE "", "{} %rcx", X86_FEATURE_{}'
+    taken = 'ALTERNATIVE "", "{}", X86_FEATURE_{}'
     one = draw.choice(("ERMS", "FSRM", "SMAP", "ADX"))
-    yield "alternative", one, taken.format("decq", one)
+    yield "alternative", one, taken.format("decq %rcx", one)
     yield (
         "alternative",
         "SMAP with FSRM",
         (
-            f"pushq %rdx; movl $1,%edx; {taken.format('incq', 'FSRM')}; shlq $3,%rdx; "
-            f"{taken.format('decq', 'FSRM')}; {taken.format('subq %rdx,', 'SMAP')}; "
-            f"{taken.format('addq $8,', 'SMAP')}; popq %rdx"
+            f"pushq %rdx; xorl %edx,%edx; {taken.format('movl $1,%edx', 'FSRM')}; "
+            f"{taken.format('subq %rdx,%rcx', 'SMAP')}; popq %rdx"
         ),
     )
 
