@@ -129,10 +129,11 @@ def find_classes(
     """Return the classes of forms of one uop, those of many ports first.
 
     What takes more than one place at dispatch is of no class. What puts more than one uop on the
-    ports of a class that is known already founds none.
+    ports of a class that is known already founds none. A plain load and a plain store found one all
+    the same: without them nothing is known of forms with memory.
     """
     sizes = candidates(forms, rates, latencies, width)
-    light = [form for form in forms if places[form.name].uops == 1]
+    light = [form for form in forms if form.memory or places[form.name].uops == 1]
     out: list[Class] = []
     for size in range(width - 1, 0, -1):
         left = sorted((f for f in light if sizes.get(f.name) == size), key=_blocks_badly)
@@ -140,6 +141,8 @@ def find_classes(
         # What a mixture with another class did not tell from it is a class all the same.
         lost = [f for f in left if f.memory and f not in (one.blocker for one in out)]
         out += _split(laboratory, lost, size, width, tuple(out))
+        founded = {one.blocker.name for one in out}
+        out += [Class(f, size, (f.name,)) for f in lost if f.name not in founded]
     return out
 
 
