@@ -62,7 +62,7 @@ _USUAL = {
     "avx2", "fp", "asimd", "crc32",
 }  # fmt: skip
 _OFTEN = 10.0  # of a million instructions of libraries
-_NARROW = re.compile(r"mov[sz]x|set\w+|mov|cmp|test")  # of 8 and 16 bits, too
+_EVERY = re.compile(r"mov[sz]x|set\w+|mov|cmp|test|vmov[au]ps|vmovdq[au]")  # of all widths
 _RARE = re.compile(r"rc[lr]|sal|lar|lsl|ver[rw]|v?pcmp[ei]str[im](64)?|v?dpp[ds]|v?mpsadbw")
 
 
@@ -218,7 +218,7 @@ def _often(form: Form) -> bool:
 def _usual(form: Form) -> bool:
     """Say whether kernels may use a form often: of usual widths and extensions."""
     narrow = any(operand.bits not in (0, 32, 64, 128) for operand in form.operands)
-    if narrow and not _NARROW.fullmatch(form.mnemonic):
+    if narrow and not _EVERY.fullmatch(form.mnemonic):
         return False
     return not form.needs - _USUAL and not _RARE.fullmatch(form.mnemonic)
 

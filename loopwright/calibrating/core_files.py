@@ -489,7 +489,11 @@ def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
 
 def left_out(learned: CoreModel) -> list[tuple[str, str]]:
     """Return the forms, and parts of the front end, that the core has no figures for, and why."""
-    refused = [(n, rate.refused) for n, rate in learned.throughputs.items() if rate.refused]
+    refused = [
+        (n, rate.refused)
+        for n, rate in learned.throughputs.items()
+        if rate.refused and not learned.has_ports(n)
+    ]
     refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
     refused += learned.special.left.items() if learned.special else ()
     return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]

@@ -20,6 +20,7 @@ from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.port_usage_search import MOST, Case, Listed, Numbers
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.latency import Latency
 
 _SEED = 53
 _MIXTURES = 4  # of each form
@@ -57,8 +58,9 @@ class _Tried:
 def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with figures, and their range, of forms that had none.
 
-    Forms without a throughput stay out: nothing was measured of them.
+    Forms without a throughput have the figures of their twin with or without a VEX prefix, if any.
     """
+    learned = _with_twins(learned, forms)
     named = {form.name: form for form in forms}
     open_ = [
         named[name]
@@ -85,7 +87,7 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
                 pairs[asked[n].form].append((figures[n].cycles, one.cycles))
         for name, uops in some.items():
             tried[name].append(_Tried(uops, pairs[name]))
-    out, doubts = dict(learned.uops), {}
+    out, doubts = dict(learned.uops), dict(learned.doubts)
     for name, every in tried.items():
         if known := [one for one in every if one.pairs]:
             out[name], doubt = _chosen(learned.core, known, learned.uops[name].why)
@@ -170,6 +172,54 @@ def _dearer(core: Core, best: _Tried) -> Uops:
     cycles = max(best.uops.busy / narrow, own) * ratio
     computing = ports if core.computing(ports) else (*ports, core.wide)
     return replace(best.uops, ports=computing, busy=ceil(cycles * narrow))
+
+
+def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return what was learned with forms that have no one speed: as their twins, or a place more.
+
+    A twin computes the same with or without a VEX prefix, on vectors.
+    """
+    uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
+    for form in forms:
+        name = form.name
+        stored = form.memory is not None and form.memory.written
+        if name in uops or stored or not learned.throughputs[name].refused:
+            continue
+        for twin, shift in _vex(name):
+            known = uops.get(twin)
+            if known is None or known.ports is None or twin in doubts:
+                continue
+            why = f"assumption: as {twin}; {learned.throughputs[name].refused}"
+            uops[name] = replace(known, why=why)
+            latencies[name] = _shifted(learned.latencies[twin], shift)
+            doubts[name] = Doubt(known, replace(known, places=known.places + 1), why)
+            break
+    return replace(learned, uops=uops, latencies=latencies, doubts=doubts)
+
+
+def _vex(name: str) -> Iterator[tuple[str, int]]:
+    """Yield the names that a form has with or without a VEX prefix.
+
+    Beside each is by how much its operands stand behind: with a prefix the first source is another
+    operand than the result.
+    """
+    mnemonic, _, operands = name.partition(" ")
+    first = operands.partition(",")[0]
+    if mnemonic.startswith("v"):
+        yield f"{mnemonic[1:]} {operands.partition(',')[2]}", -1
+        yield f"{mnemonic[1:]} {operands}", 0
+    elif first == "x":
+        yield f"v{mnemonic} {first},{operands}", 1
+        yield f"v{mnemonic} {operands}", 0
+
+
+def _shifted(latencies: Sequence[Latency], shift: int) -> list[Latency]:
+    """Return latencies from operands that stand so many places further in front."""
+    return [
+        replace(one, source=str(int(one.source) - shift)) if one.source.isdigit() else one
+        for one in latencies
+        if not one.source.isdigit() or int(one.source) - shift >= 0
+    ]
 
 
 def _with_high_bytes(learned: CoreModel) -> CoreModel:

@@ -14,6 +14,7 @@ from loopwright.calibrating.doubtful_forms import _Tried
 from loopwright.calibrating.import_core import import_core
 from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
+from loopwright.microbench.latency import Latency
 from loopwright.predicting import doubts
 
 CORE = "simulated-zen4"
@@ -157,3 +158,21 @@ def test_the_time_left_goes_by_answers_that_are_still_needed(monkeypatch):
     left.answered(1600)
     assert seen[-1][:2] == (2100, 2100)
     assert "longer than expected" in seen[-1][2]
+
+
+@pytest.mark.parametrize(
+    ("name", "twins"),
+    [
+        ("punpcklqdq x,x", ["vpunpcklqdq x,x,x", "vpunpcklqdq x,x"]),
+        ("vaddps x,x,m128", ["addps x,m128", "addps x,x,m128"]),
+        ("add r64,r64", []),
+    ],
+)
+def test_a_vector_form_has_a_twin_with_or_without_a_prefix(name, twins):
+    assert [twin for twin, _ in doubtful_forms._vex(name)] == twins
+
+
+def test_latencies_of_a_twin_are_of_the_same_operands():
+    known = [Latency(source, "0", n, n, 0.0) for n, source in enumerate(("1", "2", "a"))]
+    assert [one.source for one in doubtful_forms._shifted(known, 1)] == ["0", "1", "a"]
+    assert [one.source for one in doubtful_forms._shifted(known, -1)] == ["2", "3", "a"]
