@@ -52,7 +52,10 @@ def differences(learned: CoreModel, forms: Sequence[Form], core: str) -> pd.Data
 
 COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
-_ANSWERS = 20  # of each form, all passes: 13 on quiet cores, 26 on a guest with loud neighbours
+# Answers that a form needs: of all passes, and of those behind places at dispatch, for which a
+# machine with loud neighbours is asked up to four times as much.
+_ANSWERS, _BEHIND_PLACES = 14, 6.5
+_PLACED = "classes"  # how the step behind places at dispatch begins
 _TELLING = 400  # answers by which their rate is known
 HOST = "host"
 SIMULATED = "simulated:"
@@ -131,7 +134,7 @@ class TimeLeft:
 
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
-        self._expected = forms * _ANSWERS
+        self._forms, self._expected = forms, forms * _ANSWERS
         self._progress = progress
         self._kept = self._asked = 0
         self._start = time.monotonic()
@@ -144,6 +147,8 @@ class TimeLeft:
     def step(self, what: str) -> None:
         """Take what is learned next."""
         self._doing = what
+        if what.startswith(_PLACED) and not self._kept:
+            self._expected = self._asked + round(self._forms * _BEHIND_PLACES)
 
     def answered(self, asked: int) -> None:
         """Take how many trials this run has had answered."""

@@ -154,10 +154,19 @@ def test_the_time_left_goes_by_answers_that_are_still_needed(monkeypatch):
     left.step("latencies")
     left.kept(500)
     left.answered(500)
-    assert seen == [(1000, 2000, "latencies, about 3 min left")]
+    assert seen == [(1000, 1400, "latencies, about 1 min left")]
     left.answered(1600)
     assert seen[-1][:2] == (2100, 2100)
     assert "longer than expected" in seen[-1][2]
+
+
+def test_the_answers_expected_are_known_once_places_at_dispatch_are():
+    seen = []
+    left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
+    left.answered(3000)
+    left.step("classes of forms that share ports")
+    left.answered(3200)
+    assert [said[:2] for said in seen] == [(3000, 3000), (3200, 3650)]
 
 
 @pytest.mark.parametrize(
