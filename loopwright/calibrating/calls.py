@@ -143,7 +143,8 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
         known, branch = uops.get(like), learned.branches.ports.get(like)
         if known is None and branch is not None:
             known = Uops(1, (branch,))
-        if known is None or known.ports is None or name in uops:
+        timed = name in uops or name in learned.branches.ports
+        if known is None or known.ports is None or timed:
             continue
         ports = (*known.ports, *(one for part in more for one in parts[part]))
         why = f"assumption: as {like}" + "".join(f" and a {part}" for part in more)

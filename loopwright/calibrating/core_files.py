@@ -496,7 +496,8 @@ def left_out(learned: CoreModel) -> list[tuple[str, str]]:
     ]
     refused += [(n, one.why) for n, one in learned.uops.items() if one.ports is None]
     refused += learned.special.left.items() if learned.special else ()
-    return [*refused, *learned.branches.left.items(), *learned.front_end.left.items()]
+    branches = [(n, why) for n, why in learned.branches.left.items() if not learned.has_ports(n)]
+    return [*refused, *branches, *learned.front_end.left.items()]
 
 
 def _table(learned: CoreModel, isa: str) -> Iterable[list[str]]:

@@ -214,10 +214,13 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
     ends: list[Mapping[str, tuple[object, str]]] = []
     if left:
         for end in ("least", "most"):
-            some: dict[str, Value] = {}
-            for one in (straight, loops):
-                own: Values | None = getattr(one, end)
-                some |= one.plain if own is None else own
+            own: list[Values] = [
+                one.plain if one.explained else getattr(one, end) or one.plain
+                for one in (straight, loops)
+            ]
+            # What loops only take over from straight code is as the end of that has it.
+            more = {n: v for n, v in own[1].items() if straight.plain.get(n) != v}
+            some: dict[str, Value] = {**own[0], **more}
             ends.append(_without_buffer({n: (v, f"the {end} of a range") for n, v in some.items()}))
     found = replace(
         learned.front_end,

@@ -73,6 +73,7 @@ DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     "jmp r64": (JUMP, ()),
     "jmp m64": (JUMP, ("load",)),
     "jp rel": ("je rel", ()),
+    "jrcxz rel": ("je rel", ("compute",)),
     "jnp rel": ("je rel", ()),
 }
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")

@@ -119,7 +119,7 @@ def blocks(count):
         yield b"".join(draw.choice(parts) for _ in range(draw.randint(2, 9))), 0
 
 
-def test_what_no_front_end_explains_is_left_unbound():
+def test_what_no_front_end_explains_is_a_range():
     machine = Odd("zen2")
     forms = chosen(
         kits.forms(machine.isa, machine.features)[0],
@@ -130,11 +130,14 @@ def test_what_no_front_end_explains_is_left_unbound():
         machine, learn(Laboratory(machine), forms, lambda _: None)
     )
     values = learned.front_end.parameters
-    assert (values["fetch.block_bytes"][0], values["decode.width"][0]) == (64, 12)
     assert values["decode.width"][1].startswith("assumption")
+    least, most = learned.front_end.ends
+    assert (least["fetch.block_bytes"][0], least["decode.width"][0]) == (64, 12)
+    assert most["decode.width"][0] < 12
     assert "mean error" in learned.front_end.left[f"front end of {STRAIGHT}"]
     # Its loops that the op cache holds are those of Zen 2.
-    assert (values["uop_cache.rule"][0], values["uop_cache.width"][0]) == ("entry", 8)
+    for known in (values, least, most):
+        assert (known["uop_cache.rule"][0], known["uop_cache.width"][0]) == ("entry", 8)
 
 
 def test_values_that_only_another_value_tells_are_assumptions():
