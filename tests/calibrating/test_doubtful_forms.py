@@ -185,3 +185,13 @@ def test_latencies_of_a_twin_are_of_the_same_operands():
     known = [Latency(source, "0", n, n, 0.0) for n, source in enumerate(("1", "2", "a"))]
     assert [one.source for one in doubtful_forms._shifted(known, 1)] == ["0", "1", "a"]
     assert [one.source for one in doubtful_forms._shifted(known, -1)] == ["2", "3", "a"]
+
+
+def test_calls_and_what_is_made_of_the_same_uops_have_figures(learned):
+    table = calibrations.rows(learned[0] / CORE / "instructions.csv")
+    known = {f"{r['mnemonic']} {o}".strip(): r for r in table for o in r["operands"].split(";")}
+    assert {"call rel", "ret", "push i8", "jp rel", "leave", "call m64"} <= known.keys()
+    assert known["push i8"]["ports"] == known["push r64"]["ports"]
+    assert known["push i8"]["source"] == "calibrated-doubtful"
+    found = calibrations.parameters(learned[0] / CORE)
+    assert found["taken_branch.return_bubble"] == 1  # as of the core that was simulated
