@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import derive_path  # noqa: F401
 import held_out
 from held_out import Kernel
 from inputs import REPO

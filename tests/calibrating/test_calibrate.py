@@ -48,6 +48,7 @@ def test_ports_are_found_again_but_for_their_names(learned):
         f"{row['mnemonic']} {operands}".strip(): uops(row["ports"])
         for row in rows(learned / "simulated-skylake" / "instructions.csv")
         for operands in row["operands"].split(";")
+        if row["source"] == "calibrated"  # which says so where it is in doubt
     }
     found = {n: one for n, one in shown.items() if n in true and not _MEMORY.search(n)}
     assert len(found) > 60

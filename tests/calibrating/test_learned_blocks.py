@@ -79,7 +79,9 @@ def test_what_a_load_takes_from_a_store_is_found_again(learned):
 
 def test_branches_use_as_many_ports_as_on_the_core(learned):
     core, folder = learned
-    found = {row["mnemonic"]: row for row in rows(folder / f"simulated-{core}/instructions.csv")}
+    table_of = rows(folder / f"simulated-{core}/instructions.csv")
+    sure = [row for row in table_of if row["source"] == "calibrated"]
+    found = {row["mnemonic"]: row for row in sure if row["operands"] == "rel"}
     for name in ("je", "jb", "jle", "jg", "jmp"):
         assert len(found[name]["ports"]) == len(table(core)[f"{name} rel"]["ports"])
     assert "jp" not in found  # which way it goes is not known, so nothing is said of it
