@@ -15,11 +15,8 @@ import click
 from loopwright import files
 from loopwright.cli import (
     calibrate,
-    completion,
-    core,
     evidence,
     inventory,
-    kmod,
     mca,
     measure,
     predict,
@@ -55,13 +52,10 @@ _MODULES = (
     trace,
     measure,
     calibrate,
-    core,
     mca,
     evidence,
     records,
     upstream,
-    kmod,
-    completion,
 )
 for _module in _MODULES:
     for _verb in _module.VERBS:

@@ -4,7 +4,6 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.cli.views import table
 from loopwright.errors import InputError
 
 
@@ -62,7 +61,7 @@ def compare(
     loopwright compare x86_64/copy_user --no-measure --csv
     loopwright compare --asm loop.s --microarch host,zen2
     """
-    from loopwright.cli.views import measured
+    from loopwright.cli import measure
     from loopwright.reporting.sides import by_core
 
     if any(x is not None for x in (hex, asm, obj)):
@@ -73,10 +72,10 @@ def compare(
             found = lw.compare_loops(
                 hex=hex, asm=asm, obj=obj, microarch=microarch, offset=at, progress=step
             )
-        if as_json or as_csv or not table.on_terminal():
+        if as_json or as_csv or not output.on_terminal():
             output.emit(found, as_json=as_json, as_csv=as_csv)
         else:
-            measured.compared(found)
+            measure.show_compared(found)
         known = found[["predicted", "measured"]].notna().any(axis=None)
         return output.verdict(bool(known), "no source")
     if spec is None:
@@ -178,7 +177,7 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     hidden = ("machine", "processes", "reason")
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
     for row in rows[~rows["held"]].to_dict("records") if not (as_json or as_csv) else ():
-        table.say(f"{row['loop']} does not hold: {row['reason']}")
+        output.say(f"{row['loop']} does not hold: {row['reason']}")
     return 0 if bool(rows["held"].all()) else 1
 
 

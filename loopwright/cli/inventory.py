@@ -1,12 +1,13 @@
-"""The verbs list and doctor: what there is."""
+"""The verbs list, doctor, tune, core and completion: what there is."""
 
 import sys
+from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.cli.views import table
 from loopwright.errors import LISTED, InputError, unknown
 from loopwright.rows import Rows
 
@@ -115,14 +116,14 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     loopwright doctor
     """
     found = Rows.of_frame(lw.doctor())
-    if as_json or as_csv or not table.on_terminal():
+    if as_json or as_csv or not output.on_terminal():
         output.emit(found, as_json=as_json, as_csv=as_csv)
         return
-    table.draw(found.only(c for c in found.columns if c != "fix"))
+    output.draw(found.only(c for c in found.columns if c != "fix"))
     for row in found.records():
         if row["fix"]:
             print()
-            table.say(f"{row['part']}, {row['state']}: {row['fix']}")
+            output.say(f"{row['part']}, {row['state']}: {row['fix']}")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -161,4 +162,78 @@ def tune(
     return code
 
 
-VERBS = (list_, doctor, tune)
+@click.command()
+@click.argument("microarch", metavar="ID", shell_complete=options.complete_microarchs)
+@click.option(
+    "--beside",
+    metavar="ID",
+    shell_complete=options.complete_microarchs,
+    help="The same of another core beside it.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write one page that needs no network: ports drawn, instructions, offsets that hurt, "
+    "calls by size, every parameter with its source.",
+)
+@output.formats
+def core(
+    microarch: str, beside: str | None, html: Path | None, as_json: bool, as_csv: bool
+) -> None:
+    """Show parameters, ports and common instructions of a core.
+
+    \b
+    loopwright core zen2
+    loopwright core zen2 --beside zen4 --html zen2.html
+    LOOPWRIGHT_MODELS=cores loopwright core host --html host.html
+    """
+    from loopwright.reporting import core_sheet
+
+    if html is not None:
+        from loopwright.reporting import core_page
+        from loopwright.reporting.page.made import check, write
+
+        check(html)
+    rows = core_sheet.core(microarch, beside=beside)
+    if html is not None:
+        write(core_page.render(rows, microarch, beside), html)
+        print(f"written: {html}", file=sys.stderr)
+    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("source",))
+
+
+# Where each shell looks for completions of a user, and how it takes one up at once.
+_INSTALL = {
+    "bash": "mkdir -p ~/.local/share/bash-completion/completions && loopwright completion bash "
+    "> ~/.local/share/bash-completion/completions/loopwright",
+    "zsh": "mkdir -p ~/.zfunc && loopwright completion zsh > ~/.zfunc/_loopwright "
+    "# with fpath+=~/.zfunc before compinit in ~/.zshrc",
+    "fish": "mkdir -p ~/.config/fish/completions && loopwright completion fish "
+    "> ~/.config/fish/completions/loopwright.fish",
+}
+
+
+@click.command()
+@click.argument("shell", metavar="bash|zsh|fish", shell_complete=options.complete_from(_INSTALL))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which a shell completes the command line.
+
+    Its first lines say how to install it for good.
+
+    \b
+    loopwright completion bash
+    eval "$(loopwright completion bash)"     for this shell alone
+    """
+    kind = get_completion_class(shell) if shell in _INSTALL else None
+    if kind is None:
+        raise unknown("shell", shell, _INSTALL)
+    made = kind(context.find_root().command, {}, "loopwright", "_LOOPWRIGHT_COMPLETE")
+    # zsh wants its #compdef first.
+    lines = (made.source_template % made.source_vars()).strip().splitlines()
+    note = ["# To install it:", f"# {_INSTALL[shell]}"]
+    first = lines[:1] if lines[0].startswith("#compdef") else []
+    print("\n".join([*first, *note, *lines[len(first) :]]))
+
+
+VERBS = (list_, doctor, tune, core, completion)

@@ -11,7 +11,9 @@ import click
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def mca(arguments: tuple[str, ...]) -> int:
-    """Read what llvm-mca reads, by its flags; print its sections, and the code alignment.
+    """Read what llvm-mca reads and print its sections.
+
+    With what its model leaves out beside them: code alignment, front end.
 
     \b
     loopwright mca -mcpu=znver2 loop.s

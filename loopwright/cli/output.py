@@ -1,20 +1,243 @@
-"""Print what a verb found: as a table, as JSON, as CSV, as paragraphs."""
+"""Rows on a terminal and in a pipe: tables, paragraphs, JSON, CSV, progress bars."""
 
 import csv
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from loopwright.cli.views import table
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
+    from rich.table import Table
+
+
+_UNBROKEN = 10_000  # columns
+_FIGURE = re.compile(r"(\d) (?=%|cycles?\b|B\b|KiB\b)")
+_LEAST_TEXTS = (24, 14, 10, 8, 6, 4)  # columns that a text keeps in a narrow window, at the least
+_LEAST_WORDS = (18, 12, 0)  # columns that a word keeps, and the heads of figures if any
+
+# Columns that say of what a table is. Alike in all rows they stand above it; an answer never does.
+_CONTEXT = frozenset(
+    {"kernel", "routine", "model", "notion", "offset", "unit", "clock", "machine", "isa"}
+)
+
+
+class Figure(str):
+    """A number as it is to be shown."""
+
+    __slots__ = ()
+
+
+def console() -> "Console":
+    """Return the console of standard output; without a terminal its lines are never broken."""
+    from rich.console import Console
+
+    found = Console(highlight=False, soft_wrap=False)
+    if found.is_terminal:
+        return found
+    return Console(highlight=False, width=_UNBROKEN)
+
+
+def draw(rows: Rows, spare: Sequence[str] = ()) -> None:
+    """Print rows as a table, without the columns that say nothing.
+
+    In a window that it does not fit, spare columns are left out in their order, and named below.
+    Where that is not enough, columns that only say of what it is stand above it where all rows
+    agree, and the rest is broken; where even that does not fit, each row is a paragraph.
+    """
+    shown = rows.only(c for c in rows.columns if not all(map(blank, rows.column(c))))
+    head, *body = _lines(shown)
+    if not on_terminal():
+        sys.stdout.writelines(f"{line}\n" for line in (head, *body))
+        return
+    where = console()
+    left_out = []
+    for column in spare:
+        if max(map(len, (head, *body))) <= where.width:
+            break
+        if column in shown.columns:
+            left_out.append(column)
+            shown = shown.only(c for c in shown.columns if c != column)
+            head, *body = _lines(shown)
+    if max(map(len, (head, *body))) > where.width:
+        _broken(shown, where)
+    else:
+        where.print(head, style="bold", markup=False)
+        sys.stdout.writelines(f"{line}\n" for line in body)
+    if left_out:
+        say(f"left out in a window of {where.width} columns: {', '.join(left_out)}", "dim")
+
+
+def on_terminal() -> bool:
+    """Say whether somebody looks at standard output."""
+    # Colour is forced where a program shows it to somebody, e.g. a pager.
+    return bool(sys.stdout.isatty() or os.environ.get("FORCE_COLOR"))
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print a sentence, broken as a terminal needs it."""
+    console().print(text, style=style, markup=False, highlight=False)
+
+
+def show_table(rows: Rows, hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()) -> None:
+    """Print rows as a table without the columns named by hide, and below it each note once."""
+    draw(rows.only(c for c in rows.columns if c not in (*hide, "note")), spare)
+    notes = rows.column("note") if "note" in rows.columns else []
+    for note in dict.fromkeys(n for n in notes if not blank(n)):
+        say(f"note: {note}")
+
+
+def paragraph(row: Mapping[str, Any]) -> None:
+    """Print a row, a line a column that says something.
+
+    On a terminal each statement of a value begins a line, and is broken where the window ends.
+    """
+    shown = {key: text(value) for key, value in row.items() if not blank(value)}
+    width = max(map(len, shown), default=0)
+    columns = max(console().width, width + 2 + _LEAST_TEXTS[0]) if on_terminal() else _UNBROKEN
+    for key, value in shown.items():
+        statements = _statements(value) if on_terminal() else [value]
+        for n, line in enumerate(_wrapped(statements, columns - width - 2)):
+            print(f"{'' if n else key:<{width}}  {line}".rstrip())
+
+
+def _statements(value: str) -> list[str]:
+    """Split a value behind semicolons that stand in no parentheses."""
+    parts = [""]
+    for part in value.split("; "):
+        inside = parts[-1].count("(") > parts[-1].count(")")
+        if parts[-1] and not inside:
+            parts.append(part)
+        else:
+            parts[-1] = f"{parts[-1]}; {part}" if parts[-1] else part
+    return parts
+
+
+def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:
+    """Yield lines of so many columns: each statement begins one, and figures keep their unit."""
+    indent = "  " if len(statements) > 1 else ""
+    for one in statements:
+        whole = _FIGURE.sub("\\1\N{NO-BREAK SPACE}", one)
+        for line in textwrap.wrap(
+            whole, columns, subsequent_indent=indent, break_on_hyphens=False
+        ) or [""]:
+            yield line.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def blank(value: object) -> bool:
+    """Say whether there is nothing to show of a value."""
+    return value is None or value == "" or value != value
+
+
+def text(value: Any) -> str:
+    """Return a value as a cell shows it."""
+    if blank(value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    return str(value)
+
+
+def _lines(rows: Rows) -> list[str]:
+    """Return the head, a rule and one line a row, however long; numbers at the right."""
+    columns = []
+    for name in rows.columns:
+        values = rows.column(name)
+        cells = [name, *map(text, values)]
+        width = max(map(len, cells))
+        right = _numeric(values)
+        columns.append([c.rjust(width) if right else c.ljust(width) for c in cells])
+    head, *body = ("  ".join(cells) for cells in zip(*columns, strict=True)) if columns else ("",)
+    return [line.rstrip() for line in (head, "─" * len(head), *body)]
+
+
+def _broken(rows: Rows, where: "Console") -> None:
+    """Print rows in a window that they do not fit."""
+    from rich.markup import escape
+
+    several = len(rows.values) > 1
+    cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
+    same = [c for c in rows.columns if several and c in _CONTEXT and len(set(cells[c])) == 1]
+    if same:
+        where.print(escape("; ".join(f"{c}: {cells[c][0]}" for c in same)), style="dim")
+    left = rows.only(c for c in rows.columns if c not in same)
+    narrow = _narrow(left, where.width)
+    if narrow is not None:
+        where.print(narrow)
+        return
+    for row in left.records():
+        paragraph(row)
+        where.print()
+
+
+def _narrow(rows: Rows, width: int) -> "Table | None":
+    """Return rows as a table for a narrow window: heads and texts broken, numbers whole.
+
+    None where its columns do not fit side by side.
+    """
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    heads = {c: c.replace("_", " ") for c in rows.columns}
+    cells = {c: list(map(text, rows.column(c))) for c in rows.columns}
+    numeric = {c: _numeric(rows.column(c)) for c in rows.columns}
+    widest = {c: max(map(len, cells[c]), default=0) for c in rows.columns}
+    words = {c: _longest_word([heads[c], *cells[c]]) for c in rows.columns}
+    for word, most in product(_LEAST_WORDS, _LEAST_TEXTS):
+        least = {
+            c: max(widest[c], min(word or most, max(map(len, heads[c].split()))))
+            if numeric[c]
+            else min(max(widest[c], words[c]), max(most, min(words[c], word)))
+            for c in rows.columns
+        }
+        if sum(least.values()) + len(least) <= width:
+            break
+    else:
+        return None
+    # What is left goes to the texts that lack least, so that most of them are whole.
+    left = width - sum(least.values()) - len(least)
+    for column in sorted(least, key=lambda c: widest[c] - least[c]):
+        more = max(min(widest[column] - least[column], left), 0)
+        least[column] += more
+        left -= more
+    for column, head in heads.items():
+        more = max(map(len, head.split())) - least[column]
+        if 0 < more <= left:
+            least[column] += more
+            left -= more
+    grid = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, header_style="bold")
+    for column, head in heads.items():
+        if numeric[column]:
+            grid.add_column(head, justify="right", overflow="fold", width=least[column])
+        else:
+            grid.add_column(head, overflow="fold", width=least[column])
+    for row in rows.values:
+        grid.add_row(*(escape(text(v)) for v in row))
+    return grid
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
+
+
+def _numeric(values: list[Any]) -> bool:
+    kinds = {type(v) for v in values if not blank(v)}
+    return bool(kinds) and kinds <= {int, float, Figure}
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,7 +273,7 @@ def emit(
         writer.writerow(rows.columns)
         writer.writerows(rows.values)
     else:
-        table.show(rows, hide, spare)
+        show_table(rows, hide, spare)
 
 
 def describe(found: "pd.DataFrame") -> None:
@@ -58,7 +281,7 @@ def describe(found: "pd.DataFrame") -> None:
     for number, row in enumerate(Rows.of_frame(found).records()):
         if number:
             print()
-        table.paragraph(row)
+        paragraph(row)
 
 
 def verdict(answered: bool, what: str) -> int:

@@ -103,7 +103,7 @@ def predict(
     loopwright predict x86_64/copy_user/movsq --microarch zen2 --sources
     loopwright predict all --microarch all --offset all --csv
     """
-    from loopwright.cli.views import inside, predicted
+    from loopwright.cli import prediction_views
     from loopwright.predicting.inside import TimelineQuestion, answer_ports, answer_timeline
     from loopwright.predicting.predict import answer
     from loopwright.predicting.question import Question
@@ -121,17 +121,17 @@ def predict(
     asked |= {"parameters": options.parameters(settings)}
     if iterations is not None:
         rows = answer_timeline(TimelineQuestion(**asked, iterations=iterations))
-        view = inside.timeline
+        view = prediction_views.show_timeline
     elif ports:
-        rows, view = answer_ports(Question(**asked)), inside.ports
+        rows, view = answer_ports(Question(**asked)), prediction_views.show_ports
     elif sources:
-        rows, view = answer_sources(Question(**asked)), inside.sources
+        rows, view = answer_sources(Question(**asked)), prediction_views.show_sources
     elif asked["sizes"] is not None:
         with output.progress("predicting") as step:
             rows = answer(Question(**asked, progress=step))
-        view = predicted.calls
+        view = prediction_views.show_calls
     else:
-        rows, view = answer(Question(**asked)), predicted.show
+        rows, view = answer(Question(**asked)), prediction_views.show_predictions
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:

@@ -1,4 +1,4 @@
-"""The verb scan."""
+"""The verb scan: tables of loops and of two builds, its page."""
 
 import sys
 from collections.abc import Iterable
@@ -8,14 +8,43 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopwright.cli import options, output, scan_page
-from loopwright.cli.views import table
+from loopwright.cli import options, output
 from loopwright.errors import InputError
+from loopwright.machine import hosts
+from loopwright.rows import Rows
 
 if TYPE_CHECKING:
+    from loopwright.scanning.builds import Between
     from loopwright.scanning.scan import Question, Scan
 
-_SHOWN = 20  # rows of the table where --top is left out
+
+def check_page(html: Path, other: object) -> None:
+    """Refuse a page that cannot be written, or beside what else is asked, before a long scan."""
+    from loopwright.reporting.page.made import check as fits
+
+    if other:
+        raise InputError("--html is for a scan or two builds: leave --patch and --measure out")
+    fits(html)
+
+
+def write_page(
+    html: Path, found: "Scan | Between", asked: "Question", other: Path | None = None
+) -> None:
+    """Write the page of a scan, or of two builds, of which other is the second file."""
+    from loopwright.reporting import scan_page
+    from loopwright.reporting.page.made import write as write_whole
+    from loopwright.scanning.scan import Scan
+
+    again = scan_page.command(asked, html, other)
+    if isinstance(found, Scan):
+        page = scan_page.of_scan(found, again)
+    else:
+        page = scan_page.of_builds(found, again)
+    write_whole(page, html)
+    print(f"written: {html}", file=sys.stderr)
+
+
+_ROWS_SHOWN = 20  # rows of the table where --top is left out
 
 
 @click.command()
@@ -47,7 +76,7 @@ _SHOWN = 20  # rows of the table where --top is left out
 @click.option(
     "--top",
     metavar="N|all",
-    help=f"How many rows; {_SHOWN} of the table where left out, and all of --csv and --json.",
+    help=f"How many rows; {_ROWS_SHOWN} of the table where left out, and all of --csv and --json.",
 )
 @click.option(
     "--hurt/--lost",
@@ -143,7 +172,6 @@ def scan(
     loopwright scan vmlinux --measure 20
     loopwright scan vmlinux --html scan.html
     """
-    from loopwright.cli.views import scanned as view
     from loopwright.scanning.scan import Question, scanned
 
     if file.is_dir():
@@ -153,7 +181,7 @@ def scan(
         return _folder(file, out, microarch, features, dask)
     if dask:
         raise InputError(f"--dask is for a folder of files, and {file} is none; leave it out")
-    rows = _top(top, None if as_json or as_csv else _SHOWN)
+    rows = _top(top, None if as_json or as_csv else _ROWS_SHOWN)
     if fail_over is not None and file_b is None:
         raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
     if profile is not None and (file_b or function):
@@ -163,7 +191,7 @@ def scan(
     if measure is not None and (file_b or function):
         raise InputError("--measure takes one FILE, without --patch")
     if html is not None:
-        scan_page.check(html, function or measure)
+        check_page(html, function or measure)
     if not function and (tree or out or tier):
         raise InputError(
             "--tree, --verify and -o are for --patch FUNCTION, -o for a folder of files, too"
@@ -186,10 +214,10 @@ def scan(
     if as_json or as_csv:
         output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
     else:
-        view.show(found.rows(rows))
+        show_scan(found.rows(rows))
     _say(found.summary(), as_rows=as_json or as_csv)
     if html is not None:
-        scan_page.write(html, found, asked)
+        write_page(html, found, asked)
     return 0
 
 
@@ -229,7 +257,6 @@ def _compare(
     as_json: bool,
     as_csv: bool,
 ) -> int:
-    from loopwright.cli.views import compared as view
     from loopwright.rows import counted
     from loopwright.scanning.builds import scan_both
 
@@ -239,10 +266,10 @@ def _compare(
     if as_json or as_csv:
         output.emit(rows, as_json=as_json, as_csv=as_csv)
     else:
-        view.show(rows)
+        show_builds(rows)
     _say(between.summary(), as_rows=as_json or as_csv)
     if html is not None:
-        scan_page.write(html, between, a, Path(b.file))
+        write_page(html, between, a, Path(b.file))
     slower = between.slower(percent) if percent is not None else []
     if slower:
         loops = counted(len({row["address_b"] for row in slower}), "loop")
@@ -293,7 +320,7 @@ def _say(lines: Iterable[str], *, as_rows: bool) -> None:
         if as_rows:
             print(line, file=sys.stderr)
         else:
-            table.say(line)
+            output.say(line)
 
 
 def _top(text: str | None, otherwise: int | None) -> int | None:
@@ -305,6 +332,88 @@ def _top(text: str | None, otherwise: int | None) -> int | None:
     if text.isdecimal() and int(text):
         return int(text)
     raise InputError(f"--top {text!r} is no number of rows; give one from 1 on, or all")
+
+
+_SCAN_COLUMNS = (
+    "file",
+    "function",
+    "line",
+    "offset",
+    "microarch",
+    "cycles",
+    "best",
+    "worst",
+    "lost",
+)
+_SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
+_AT_LENGTH = 3  # rows of which the fix is said at length
+
+
+def show_scan(rows: Rows) -> None:
+    """Print rows: where each loop is in one column, what hurts it in another.
+
+    Below the table stands at length how the first loops are fixed.
+    """
+    records = [
+        {
+            "address": row["address"],
+            **{name: row[name] for name in _SCAN_COLUMNS},
+            "function": _where(row["function"], row["into"]),
+            "microarch": hosts.marked(row["microarch"]),
+            "times": None if row["times"] is None else f"{row['times']:.2f}",
+            "share %": row["share"],
+            "saved %": row["saved"],
+            "share of": row["share_of"],
+            "limit": row["limit"].partition(" through ")[0],
+            "boundary": _boundary(row["boundary"], row["crossed"]),
+            "fix": row["fix"],
+            "error": row["error"],
+        }
+        for row in rows.records()
+    ]
+    if records:
+        output.draw(
+            Rows.of(records), _SPARE if all(r["function"] for r in records) else _SPARE[:-1]
+        )
+        print()
+    said = dict.fromkeys(
+        (row["address"], _where(row["function"], row["into"]), row["how"])
+        for row in rows.records()
+        if row["how"]
+    )
+    for address, where, how in list(said)[:_AT_LENGTH]:
+        output.say(f"{where or address}: {how}\n")
+
+
+def _where(function: str, into: int) -> str:
+    return f"{function}+{into:#x}" if function and into else function
+
+
+def _boundary(size: int | None, crossed: str) -> str:
+    return "" if size is None else f"{size} {crossed}".strip()
+
+
+_BUILD_COLUMNS = (
+    "file", "function", "line", "change", "microarch", "offset_a", "cycles_a", "offset_b",
+)  # fmt: skip
+
+
+def show_builds(rows: Rows) -> None:
+    """Print rows: what is the same in both builds is left out."""
+    records = [
+        {
+            **{name: row[name] for name in _BUILD_COLUMNS},
+            "microarch": hosts.marked(row["microarch"]),
+            "cycles_b": row["cycles_b"],
+            "slower": None if row["percent"] is None else f"{row['percent']:+.0f} %",
+            "best": row["best_a"] if row["best_b"] is None else row["best_b"],
+            "error": row["error"],
+        }
+        for row in rows.records()
+    ]
+    if records:
+        output.draw(Rows.of(records), ("best", "line", "offset_a", "offset_b"))
+        print()
 
 
 VERBS = (scan,)

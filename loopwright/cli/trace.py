@@ -1,10 +1,54 @@
-"""The verb trace."""
+"""The verb trace, and its tables."""
+
+import re
+from itertools import groupby
+from typing import Any
 
 import click
 
 from loopwright.cli import options, output
-from loopwright.cli.views import table, traced
 from loopwright.errors import InputError
+from loopwright.rows import Rows
+
+_LONG_ADDRESS = re.compile(r"\b0x0+(?=[0-9a-f])")
+
+Row = dict[str, Any]
+
+
+def show_trace(rows: Rows) -> None:
+    """Print a call as one table, and of loops a table an iteration."""
+    for title, group in groupby(rows.records(), key=_title):
+        if title:
+            output.say(title, style="bold")
+        output.draw(Rows.of(_line(row) for row in group))
+        print()
+    if "iteration" in rows.columns:
+        output.say(
+            "A register that addresses memory starts in a buffer named like it, all others at "
+            "zero; memory holds zeros; exits are not taken."
+        )
+
+
+def _title(row: Row) -> str:
+    return f"{row['id']}, iteration {row['iteration']}" if "iteration" in row else ""
+
+
+def _line(row: Row) -> Row:
+    text = _LONG_ADDRESS.sub("0x", " ".join(str(row["text"]).split()))
+    repeats = row["repeats"]
+    return {
+        "address": row["address"],
+        "offset": row["offset"],
+        "text": text if repeats == 1 else f"{text}, {repeats} times",
+        "taken": row["taken"],
+        "load": _access(row, "load"),
+        "store": _access(row, "store"),
+        "fault": row["fault"],
+    }
+
+
+def _access(row: Row, kind: str) -> str:
+    return f"{row[kind]}, {row[f'{kind}_bytes']} B" if row[kind] else ""
 
 
 @click.command()
@@ -89,11 +133,11 @@ def trace(
         iterations=iterations,
     )
     rows = answer_trace(asked)
-    if as_json or as_csv or not table.on_terminal():
+    if as_json or as_csv or not output.on_terminal():
         hidden = ("kernel", "variant", "load_address", "store_address")
         output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
     else:
-        traced.show(rows)
+        show_trace(rows)
 
 
 VERBS = (trace,)

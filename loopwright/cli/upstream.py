@@ -7,7 +7,6 @@ import click
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.cli.views import table
 from loopwright.errors import unknown
 
 
@@ -166,7 +165,7 @@ def report(
         output.emit(rows, as_json=as_json, as_csv=as_csv)
         return
     for row in rows.to_dict("records"):
-        table.say(f"{row['kernel']} {row['routine']}: {row['said']}")
+        output.say(f"{row['kernel']} {row['routine']}: {row['said']}")
 
 
 VERBS = (patch, baseline, report)

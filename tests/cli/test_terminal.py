@@ -21,8 +21,7 @@ from made_up import RECORDS, held_to, predictions, study
 import loopwright as lw
 from loopwright import reporting, toolchain
 from loopwright.calibrating import calibrate
-from loopwright.cli import cli, run
-from loopwright.cli.views import predicted, table
+from loopwright.cli import cli, output, prediction_views, run
 from loopwright.judging import model_accuracy, recommend
 from loopwright.judging.study import comparison
 from loopwright.machine import hosts
@@ -146,7 +145,7 @@ def test_cores_that_say_the_same_are_one_line(capsys, monkeypatch):
     rows = Rows.of_frame(lw.predict(asm=LOOP, microarch="zen2", offset=0))
     core = rows.columns.index("microarch")
     again = tuple("zen9" if n == core else value for n, value in enumerate(rows.values[0]))
-    predicted.show(Rows(rows.columns, [*rows.values, again]))
+    prediction_views.show_predictions(Rows(rows.columns, [*rows.values, again]))
     assert "zen2, zen9" in capsys.readouterr().out
 
 
@@ -420,7 +419,7 @@ def test_statements_of_a_verdict_begin_lines_that_fit(width, capsys, monkeypatch
     said = (
         "zen2: +68.7 % to +99.3 % (simulated; off by up to 20 %); haswell: open, +2.0 % to +4.0 %"
     )
-    table.paragraph({"kernel": "x86_64/put_event", "said": f"{said}; and more", "reason": ""})
+    output.paragraph({"kernel": "x86_64/put_event", "said": f"{said}; and more", "reason": ""})
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     assert not any(line.endswith(tuple("0123456789")) for line in lines)

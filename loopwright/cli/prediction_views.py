@@ -1,21 +1,30 @@
-"""Views of predictions: rows as they are in a pipe, what they say on a terminal."""
+"""Predictions on a terminal: tables, listings by port, timelines, sources."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
 
-from loopwright.cli.views import table
-from loopwright.cli.views.table import Figure
+from loopwright import microarchs
+from loopwright.cli import output
+from loopwright.cli.output import Figure
 from loopwright.machine import hosts
+from loopwright.microarchs import Microarch
+from loopwright.predicting import core_ports
+from loopwright.predicting.inside import STEPS
 from loopwright.predicting.limits import ALIKE, BALANCED
 from loopwright.predicting.models import MODELS
 from loopwright.rows import Rows
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
 _HIDDEN = ("kernel", "routine")
 _OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note", "limits")
 _ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # of several models, on a terminal
-_LINE = 64  # code offsets
+_OFFSETS = 64  # code offsets
 _FEW = 6  # lines up to which limits are told in full
 _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
 _LEAST_SHARE = 0.4  # of the cycles, that a limit must have to be shown
@@ -25,15 +34,15 @@ _SHADES = "\u2591\u2592\u2593\u2588"
 Row = dict[str, Any]
 
 
-def show(rows: Rows) -> None:
+def show_predictions(rows: Rows) -> None:
     """Print predictions; where several models were asked, side by side."""
     models = list(dict.fromkeys(rows.column("model")))
     if len(models) > 1:
         _side_by_side(rows, models)
-    elif table.on_terminal():
+    elif output.on_terminal():
         _for_people(rows)
     else:
-        table.show(rows, _HIDDEN)
+        output.show_table(rows, _HIDDEN)
 
 
 def _side_by_side(rows: Rows, models: list[str]) -> None:
@@ -50,17 +59,17 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
                 (row["microarch"], row["model"], row[subject])
             )
         else:
-            line[row["model"]] = _cell(row)
+            line[row["model"]] = _cycles_cell(row)
     found = Rows.of(lines.values())
-    if table.on_terminal():
+    if output.on_terminal():
         said = _heading(rows.records(), sweep=False)
-        table.say(said.replace(f" by {models[0]}", " by each model"), "dim")
+        output.say(said.replace(f" by {models[0]}", " by each model"), "dim")
         found = _narrow(found, models)
-    table.draw(found.only(c for c in found.columns if c not in _HIDDEN))
+    output.draw(found.only(c for c in found.columns if c not in _HIDDEN))
     if any("+" in str(line[m]) for line in lines.values() for m in models):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
     for model, note in dict.fromkeys((r["model"], r["note"]) for r in rows.records() if r["note"]):
-        table.say(f"note: {model}: {note}")
+        output.say(f"note: {model}: {note}")
     every = len(set(rows.column(subject)))
     for error, cells in missing.items():
         asked: dict[str, dict[str, None]] = {}
@@ -69,7 +78,7 @@ def _side_by_side(rows: Rows, models: list[str]) -> None:
         who = (f"{_models(list(mine), models)} on {core}" for core, mine in asked.items())
         what = dict.fromkeys(name for *_, name in cells)
         of = "" if len(what) == every else f" ({', '.join(what)})"
-        table.say(f"- {'; '.join(who)}{of}: {error}")
+        output.say(f"- {'; '.join(who)}{of}: {error}")
 
 
 def _narrow(found: Rows, models: Sequence[str]) -> Rows:
@@ -91,7 +100,7 @@ def _for_people(rows: Rows) -> None:
     subject = "variant" if "variant" in rows.columns else "id"
     found = rows.records()
     sweep = len({row["offset"] for row in found}) > 1 and _is_sweep(found, subject)
-    table.say(_heading(found, sweep=sweep), "dim")
+    output.say(_heading(found, sweep=sweep), "dim")
     order = list(dict.fromkeys(row[subject] for row in found))
     found.sort(key=lambda row: order.index(row[subject]))
     full = len(found) <= _FEW
@@ -102,7 +111,7 @@ def _for_people(rows: Rows) -> None:
     else:
         _limits(found, subject)
     for note in dict.fromkeys(row["note"] for row in found if row["note"]):
-        table.say(f"note: {note}")
+        output.say(f"note: {note}")
 
 
 def _is_sweep(rows: Sequence[Row], subject: str) -> bool:
@@ -191,7 +200,7 @@ def _ranges(offsets: Sequence[int]) -> str:
 
 def _strips(rows: Sequence[Row], subject: str) -> None:
     """Print a character for each code offset of each subject and core that depends on it."""
-    console = table.console()
+    console = output.console()
     found: dict[tuple[str, str], list[str]] = {}
     for (name, core), mine in _by_core(rows, subject):
         known = {row["offset"]: row["cycles"] for row in mine if row["cycles"] is not None}
@@ -201,8 +210,8 @@ def _strips(rows: Sequence[Row], subject: str) -> None:
     if not drawn:
         return
     print()
-    ruler = "".join(f"{offset:<8}" for offset in range(0, _LINE, 8))
-    beside = max(len(title) for title, _ in drawn) + 2 + _LINE <= console.width
+    ruler = "".join(f"{offset:<8}" for offset in range(0, _OFFSETS, 8))
+    beside = max(len(title) for title, _ in drawn) + 2 + _OFFSETS <= console.width
     indent = max(len(title) for title, _ in drawn) + 2 if beside else 0
     console.print(f"{'':<{indent}}{ruler}".rstrip(), style="dim", highlight=False)
     for title, strip in drawn:
@@ -221,7 +230,7 @@ def _strip(known: Mapping[int, float]) -> str:
     dark = {at: (cycles - least) / (most - least) for at, cycles in known.items()}
     return "".join(
         " " if at not in dark else "\u00b7" if dark[at] == 0 else _SHADES[round(3 * dark[at])]
-        for at in range(_LINE)
+        for at in range(_OFFSETS)
     )
 
 
@@ -245,7 +254,7 @@ def _draw(lines: Sequence[Row]) -> None:
         for column in ("offset", "B/iter")
         if column in found.columns and len(set(found.column(column))) == 1
     ]
-    table.draw(found.only(c for c in found.columns if c not in alike))
+    output.draw(found.only(c for c in found.columns if c not in alike))
     if any("+" in str(line["cycles"]) for line in lines):
         print("+N: cycles once, to start a string instruction; +? where that is not known")
 
@@ -274,7 +283,7 @@ def _limits(rows: Sequence[Row], subject: str) -> None:
         for line, name in zip(lines, names, strict=True):
             line[of] = Figure(f"{one[name]:.2f}" if name in one else "-")
     print()
-    table.draw(Rows.of(lines))
+    output.draw(Rows.of(lines))
 
 
 def _parsed(figures: str) -> dict[str, float]:
@@ -282,12 +291,12 @@ def _parsed(figures: str) -> dict[str, float]:
     return {name: float(figure) for name, figure in _FIGURE.findall(figures)}
 
 
-def calls(rows: Rows) -> None:
+def show_calls(rows: Rows) -> None:
     """Print predictions of whole calls, without the columns that say nothing here."""
-    known = [c for c in rows.columns if any(not table.blank(v) for v in rows.column(c))]
-    table.show(rows.only(known), (*_HIDDEN, "notion"))
+    known = [c for c in rows.columns if any(not output.blank(v) for v in rows.column(c))]
+    output.show_table(rows.only(known), (*_HIDDEN, "notion"))
     for line in _means(rows.records()):
-        table.say(line)
+        output.say(line)
 
 
 def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -323,7 +332,182 @@ def _models(some: list[str], every: list[str]) -> str:
     return "no model" if some == every else ", ".join(some)
 
 
-def _cell(row: dict[str, Any]) -> Figure:
+def _cycles_cell(row: dict[str, Any]) -> Figure:
     startup = row["startup_cycles"]
     told = "" if startup == 0 else " +?" if startup is None else f" +{startup:.0f}"
     return Figure(f"{row['cycles']:.2f}{told}")
+
+
+# Letters of the steps in the chart; of two in one cycle the later is shown.
+LETTERS = dict(zip(STEPS, "FDIrXER", strict=True))
+LEGEND = (
+    "F fetched, D decoded (in the queue in front of rename), I issued, r operands ready, "
+    "X dispatched to the port, E executed, R retired"
+)
+_WIDE_ENOUGH_FOR_REASONS = 120
+_LINE_BYTES = 64
+_CELL = 4  # columns of a figure
+_LEAST_UOPS = 0.005  # that are shown
+_LEAST_TEXT = 16
+_BEFORE = "  at     "
+_WHERE = ("kernel", "routine", "variant", "id", "microarch", "notion", "offset")
+
+
+def show_timeline(rows: Rows) -> None:
+    """Print one line an uop and one column a cycle, as many cycles as the window holds."""
+    console = output.console()
+    reasons = console.width >= _WIDE_ENOUGH_FOR_REASONS
+    for title, part in _by_block(rows):
+        console.print(title, style="bold")
+        cut = _chart(console, part, reasons=reasons)
+        console.print(LEGEND, style="dim")
+        if cut:
+            console.print(cut)
+        console.print()
+
+
+def show_ports(rows: Rows) -> None:
+    """Print an annotated listing of each block, and beneath the last of a core what its ports do.
+
+    A line an instruction: where it lies, its text, whether it is on the longest chain of
+    dependencies, and its uops an iteration by port. A rule stands where a 64-byte line ends.
+    """
+    parts = _by_block(rows)
+    for n, (title, part) in enumerate(parts):
+        core = microarchs.load(part[0]["microarch"])
+        output.console().print(f"{title}: uops an iteration by port", style="bold")
+        _listing(part, core)
+        if n + 1 == len(parts) or parts[n + 1][1][0]["microarch"] != core.id:
+            _legend(core)
+        print()
+
+
+def _listing(rows: list[Row], core: Microarch) -> None:
+    called = core_ports.called(core)
+    used = [p for p in dict.fromkeys(r["port"] for r in rows) if _uops(rows, p)]
+    lines = [list(of_one) for _, of_one in groupby(rows, key=lambda row: row["instruction"])]
+    text = max(len(str(line[0]["text"])) for line in lines)
+    cells = {p: max(_CELL, len(called[p])) for p in used}
+    room = output.console().width - sum(cells.values()) - len(cells) - len(_BEFORE)
+    text = max(min(text, room), _LEAST_TEXT)
+    heads = " ".join(called[p].rjust(cells[p]) for p in used)
+    print(f"{_BEFORE}{'instruction':<{text}} {heads}")
+    width = len(_BEFORE) + text + 1 + len(heads)
+    print("\u2500" * width)
+    for line in lines:
+        first = line[0]
+        uses = {row["port"]: row["uops_per_iteration"] for row in line}
+        counts = " ".join(_uops_cell(uses.get(p, 0)).rjust(cells[p]) for p in used)
+        shown = " ".join(str(first["text"]).split())
+        mark = "\u25cf" if first["chain"] else " "
+        print(f"{first['address']:>4}  {mark}  {shown[:text]:<{text}} {counts}".rstrip())
+        end = first["address"] + first["bytes"]
+        over = end % _LINE_BYTES
+        if over < first["bytes"] and line is not lines[-1]:
+            cut = f"; {over} bytes of the instruction above lie behind it" if over else ""
+            print(f"{'':>4}  -- end of a line of {_LINE_BYTES} bytes{cut} --")
+    total = " ".join(f"{_uops(rows, p):.2f}".rjust(cells[p]) for p in used)
+    print(f"{'':<{len(_BEFORE)}}{'all':<{text}} {total}")
+
+
+def _uops(rows: list[Row], port: str) -> float:
+    return float(sum(r["uops_per_iteration"] for r in rows if r["port"] == port))
+
+
+def _uops_cell(uops: float) -> str:
+    return f"{uops:.2f}" if uops >= _LEAST_UOPS else ""
+
+
+def _legend(core: Microarch) -> None:
+    """Print what the marks mean and what runs on which port of a core."""
+    called = core_ports.called(core)
+    print("\u25cf on the longest dependency chain from one iteration to the next")
+    uses = (
+        f"{use.kind} {' '.join(called[letter] for letter in use.ports)}"
+        for use in core_ports.uses(core)
+    )
+    for line in wrap(f"ports of {core.name}: {'; '.join(uses)}", min(output.console().width, 100)):
+        print(line)
+
+
+def show_sources(rows: Rows) -> None:
+    """Print for each block what its instructions' figures rest on, then what is assumed."""
+    console = output.console()
+    for title, part in _by_block(rows):
+        console.print(f"{title}: what it rests on", style="bold")
+        measured = [row for row in part if row["least_cycles"] is None]
+        for source, group in groupby(sorted(measured, key=_source), key=_source):
+            console.print(f"  {source}", markup=False)
+            for row in group:
+                console.print(f"      {row['of']}   ({row['figure']})", markup=False)
+        for row in part:
+            if row["least_cycles"] is not None:
+                console.print(
+                    f"  assumed: {row['of']} = {row['figure']}: {row['least_cycles']:g} to "
+                    f"{row['most_cycles']:g} cycles as it varies; {row['source']}",
+                    markup=False,
+                )
+        console.print()
+
+
+def _source(row: Row) -> str:
+    return str(row["source"])
+
+
+def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
+    """Return each block's rows with a title; a block without an answer has its error printed."""
+    keys = [k for k in _WHERE if k in rows.columns]
+    found = []
+    for values, group in groupby(rows.records(), key=lambda row: tuple(row[k] for k in keys)):
+        part = list(group)
+        named = dict(zip(keys, values, strict=True))
+        subject = "/".join(str(named[k]) for k in ("kernel", "variant", "id") if named.get(k))
+        title = f"{subject} on {named['microarch']}, {named['notion']}, offset {named['offset']}"
+        if part[0]["error"]:
+            output.console().print(f"{title}: {part[0]['error']}\n")
+        else:
+            found.append((title, part))
+    return found
+
+
+def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
+    """Print the lines; return what is cut off and how to see it, or nothing."""
+    from rich.text import Text
+
+    labels = [_label(row) for row in rows]
+    label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
+    waits = [(row["waited_for"] or "") if reasons else "" for row in rows]
+    room = console.width - label_width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
+    last = max(row["retired_cycle"] or 0 for row in rows)
+    shown = min(last + 1, max(room, 10))
+    console.print(Text(" " * (label_width + 1) + _ruler(shown)))
+    for label, wait, row in zip(labels, waits, rows, strict=True):
+        line = f"{label[:label_width]:<{label_width}} {_track(row, shown)} {wait}"
+        console.print(Text(line.rstrip()), no_wrap=True, overflow="crop")
+    if shown > last:
+        return ""
+    return (
+        f"cycles 0-{shown - 1} of 0-{last} are shown: give fewer iterations or a wider window, "
+        "or --csv for all"
+    )
+
+
+def _label(row: Row) -> str:
+    port = f"p{row['port']}" if row["port"] else ""
+    what = row["how"] if not port and row["how"] else row["role"]
+    return f"{row['iteration']}.{row['instruction']:<2} {row['text']!s:<28.28} {port:<3} {what!s}"
+
+
+def _ruler(cycles: int) -> str:
+    """Return the tens of cycles, each where its cycle stands."""
+    return "".join(f"{cycle:<10}" for cycle in range(0, cycles, 10))[:cycles].rstrip()
+
+
+def _track(row: Row, cycles: int) -> str:
+    """Return an uop's letters, dots in between."""
+    steps = ((letter, row[f"{step}_cycle"]) for step, letter in LETTERS.items())
+    at = {cycle: letter for letter, cycle in steps if isinstance(cycle, int)}
+    if not at:
+        return " " * cycles
+    first, last = min(at), max(at)
+    return "".join(at.get(c, "." if first < c < last else " ") for c in range(cycles))

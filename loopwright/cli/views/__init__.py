@@ -1,1 +1,0 @@
-"""What verbs found, as a terminal shows it."""
