@@ -17,6 +17,13 @@ impl Params {
                     self.ports.assign != Assign::IssueSlots,
                     "ports.assign is not issue_slots",
                 ),
+                ("ports", "rotated") => because(
+                    self.ports.assign != Assign::AtDispatch,
+                    "ports.assign is not at_dispatch",
+                ),
+                ("ports", "rotated_lead" | "rotated_entries") => {
+                    because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
+                }
                 ("scheduler", "pool_entries") => {
                     because(self.scheduler.pools.is_empty(), "scheduler.pools names no ports")
                 }
@@ -51,7 +58,8 @@ impl Params {
                 | ("rename", "stack_sync" | "immediate_add_limit" | "index_alone")
                 | (
                     "memory",
-                    "pointer_chase_gain"
+                    "complex_address_cycles"
+                        | "pointer_chase_gain"
                         | "pointer_chase_reach"
                         | "renamed_forward_cycles"
                         | "renamed_updates"

@@ -65,6 +65,72 @@ impl Turns {
     }
 }
 
+/// Ports that rename gives to uops in turn, before it is known when they can start.
+#[derive(Debug)]
+struct Rotation {
+    ports: u32,
+    /// Uops more that wait for a port than for another at which a cycle begins with that other.
+    lead: u32,
+    /// The port whose turn it is.
+    next: u32,
+    /// Those that got a uop in this cycle.
+    given: u32,
+}
+
+impl Rotation {
+    fn new(params: &Params) -> Rotation {
+        Rotation {
+            ports: params.mask(&params.ports.rotated).unwrap_or(0),
+            lead: params.ports.rotated_lead,
+            next: params.mask(&params.ports.rotated).unwrap_or(0).trailing_zeros() % u32::BITS,
+            given: 0,
+        }
+    }
+
+    /// Whether a uop for these ports takes its turn.
+    fn applies(&self, ports: u32) -> bool {
+        ports & !self.ports == 0 && ports & self.ports != 0
+    }
+
+    /// A cycle of rename begins: with the port for which the fewest uops wait, if the next one is ahead of it.
+    fn begin(&mut self, load: &[u32; PORTS]) {
+        self.given = 0;
+        let waiting = |port: u32| load[port as usize];
+        let from_next = (0..u32::BITS).map(|n| (self.next + n) % u32::BITS);
+        let least = from_next.filter(|p| self.ports & 1 << p != 0).min_by_key(|p| waiting(*p));
+        if let Some(least) = least.filter(|p| waiting(self.next) >= waiting(*p) + self.lead) {
+            self.next = least;
+        }
+    }
+
+    /// The port of the next uop for some of these ports, by the uops that wait for each: of those that got none in
+    /// this cycle the one whose turn it is, or where a uop has not all to choose from the one with the fewest.
+    fn due(&self, ports: u32, load: &[u32; PORTS]) -> u8 {
+        let free = ports & !self.given;
+        let ports = if free == 0 { ports } else { free };
+        let from_next = (0..u32::BITS).map(|n| (self.next + n) % u32::BITS);
+        let mut turns = from_next.filter(|p| ports & 1 << p != 0);
+        let port = if ports == self.ports & !self.given {
+            turns.next()
+        } else {
+            turns.min_by_key(|p| load[*p as usize])
+        };
+        port.unwrap_or(0) as u8
+    }
+
+    /// A uop that could use these ports got one of them.
+    fn give(&mut self, ports: u32, port: u8) {
+        self.given |= 1 << port;
+        if self.given & self.ports == self.ports {
+            self.given = 0;
+        }
+        if ports == self.ports {
+            let later = self.ports & !((2 << port) - 1);
+            self.next = (if later == 0 { self.ports } else { later }).trailing_zeros();
+        }
+    }
+}
+
 /// How rename gives uops their ports, by what it knows of those that wait.
 #[derive(Debug)]
 pub struct PortChoice<'a> {
@@ -80,6 +146,7 @@ pub struct PortChoice<'a> {
     /// Ties go to the highest port.
     high: bool,
     turns: Turns,
+    rotation: Rotation,
 }
 
 impl<'a> PortChoice<'a> {
@@ -95,12 +162,24 @@ impl<'a> PortChoice<'a> {
                 .map(|letters| Choice::of_slots("", letters).unwrap_or([Choice::Rank(0); 4])),
             high: p.tie == Tie::High,
             turns: Turns::new(params),
+            rotation: Rotation::new(params),
         }
     }
 
     /// Whether a uop for these ports gets one of them at rename.
     pub fn binds(&self, ports: u32) -> bool {
-        self.p.assign != Assign::AtDispatch || self.turns.applies(ports)
+        self.p.assign != Assign::AtDispatch || self.turns.applies(ports) || self.rotation.applies(ports)
+    }
+
+    /// A cycle of rename begins.
+    pub fn begin(&mut self) {
+        self.rotation.begin(&self.load);
+    }
+
+    /// Whether the port whose turn it is has room for a uop for these ports.
+    pub fn fits(&self, ports: u32) -> bool {
+        let entries = self.p.rotated_entries;
+        !self.rotation.applies(ports) || self.load[usize::from(self.rotation.due(ports, &self.load))] < entries
     }
 
     /// Give a uop its port, or leave the choice to dispatch.
@@ -109,6 +188,11 @@ impl<'a> PortChoice<'a> {
             return NO_PORT;
         }
         let port = match self.p.assign {
+            _ if self.rotation.applies(ports) => {
+                let due = self.rotation.due(ports, &self.load);
+                self.rotation.give(ports, due);
+                due
+            }
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             _ if self.turns.applies(ports) => self.turns.next(ports),
             Assign::LeastLoaded | Assign::AtDispatch => self.least(ports),
@@ -199,5 +283,6 @@ impl<'a> PortChoice<'a> {
             into.add_ports(u64::from(*load) << 32 | u64::from(*started));
         }
         self.turns.fingerprint(into);
+        into.add_ports(u64::from(self.rotation.next));
     }
 }

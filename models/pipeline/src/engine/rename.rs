@@ -94,6 +94,7 @@ impl<'a> Rename<'a> {
             return Hold::Scheduler;
         }
         self.computing = 0;
+        behind.schedule.begin();
         let (mut used, mut instructions, mut alu, mut branches) = (0, 0, 0, 0);
         while used < p.width {
             let Some(&head) = queue.front() else {

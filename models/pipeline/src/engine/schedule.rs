@@ -112,6 +112,11 @@ impl<'a> Schedule<'a> {
         &self.flights
     }
 
+    /// A cycle of rename begins.
+    pub fn begin(&mut self) {
+        self.choice.begin();
+    }
+
     /// Whether so many uops more can be in flight.
     pub fn flights_fit(&mut self, uops: u32) -> bool {
         self.flights.fits(uops)
@@ -125,6 +130,11 @@ impl<'a> Schedule<'a> {
     /// Whether the uops of a fused one can wait, each where those of its ports do.
     pub fn takes(&self, fused: &Fused) -> bool {
         if !self.fits(fused.uops) {
+            return false;
+        }
+        let slots = &self.block.slots[fused.slots.start as usize..fused.slots.end as usize];
+        let mut uops = slots.iter().flat_map(|slot| slot.uops.clone());
+        if !uops.all(|uop| self.choice.fits(self.block.uops[uop as usize].ports)) {
             return false;
         }
         if self.pools.is_empty() {

@@ -59,6 +59,10 @@ impl Builder<'_> {
                     latency = listed.1.max(1);
                 }
             }
+            let indexed = mem.index != NO_REG;
+            if indexed && (mem.scale > 1 || mem.base != NO_REG && mem.disp != 0) {
+                latency += self.params.memory.complex_address_cycles;
+            }
             if case.chased {
                 latency = latency.saturating_sub(self.params.memory.pointer_chase_gain).max(1);
             }

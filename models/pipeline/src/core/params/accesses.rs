@@ -12,6 +12,8 @@ tables! {
         load_vector_cycles: int[1..=1000] = Some(6),
         /// The same of 256 bits.
         load_256_cycles: int[1..=1000] = Some(7),
+        /// Cycles that a load takes more if its index is scaled, or if it has base, index and displacement, x86-64.
+        complex_address_cycles: int[0..=100] = Some(0),
         /// Cycles saved if the base came from a load and there is no index.
         pointer_chase_gain: int[0..=100] = Some(0),
         /// Their displacements, from 0 to below this, bytes.

@@ -62,6 +62,12 @@ tables! {
         store_data: text = None,
         /// Whether uops for one of two load ports take them in turn.
         load_turns: flag = Some(false),
+        /// Ports that rename gives in turn to uops which can use no other, one a cycle each as far as it goes, where dispatch chooses all others; empty: none.
+        rotated: text = Some(""),
+        /// Uops more that wait for the next of them than for another at which a cycle of rename begins with that other.
+        rotated_lead: int[1..=1000] = Some(2),
+        /// Uops that wait for each of them at most.
+        rotated_entries: limit[1..=4096] = Some(UNLIMITED),
         /// Ports of a stack-pointer update.
         alu: text = None,
         /// Those of a branch's ports that take it if it is taken; empty: all of them.
