@@ -55,7 +55,7 @@ impl Builder<'_> {
                 fused.holds = fused.holds.max(slot.holds);
                 if slot.kind == SlotKind::Normal {
                     let uops = &block.uops[slot.uops.start as usize..slot.uops.end as usize];
-                    fused.alu += uops.iter().filter(|u| u.ports & alu != 0).count() as u32;
+                    fused.alu += uops.iter().filter(|u| u.ports != 0 && u.ports & !alu == 0).count() as u32;
                 }
             }
         }

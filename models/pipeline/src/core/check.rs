@@ -126,6 +126,7 @@ impl Params {
             ("ports.store_data", &p.store_data, false),
             ("ports.alu", &p.alu, false),
             ("ports.taken_branch", &p.taken_branch, true),
+            ("ports.rotated", &p.rotated, true),
         ] {
             if list.is_empty() && !may_be_empty || self.mask(list).is_none() {
                 return Err(Error::Parameter(format!("{name} = {list}: not among {}", p.names)));

@@ -97,7 +97,9 @@ impl Rotation {
         self.given = 0;
         let waiting = |port: u32| load[port as usize];
         let from_next = (0..u32::BITS).map(|n| (self.next + n) % u32::BITS);
-        let least = from_next.filter(|p| self.ports & 1 << p != 0).min_by_key(|p| waiting(*p));
+        let least = from_next
+            .filter(|p| self.ports & 1 << p != 0)
+            .min_by_key(|p| waiting(*p));
         if let Some(least) = least.filter(|p| waiting(self.next) >= waiting(*p) + self.lead) {
             self.next = least;
         }
