@@ -53,6 +53,8 @@ def table(core: str) -> Table:
         row = _row(c, kind, plain.get(_key(kind)), bare)
         if row is not None:
             rows.setdefault(kind.form, row)
+    # uops.info has no endbr64, which is a nop where its extension is off or unknown.
+    rows[Form("endbr64", "")] = rows[Form("nop", "r32")]
     return corrected(core, rows)
 
 

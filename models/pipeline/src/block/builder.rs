@@ -9,6 +9,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) params: &'a Params,
     pub(crate) block: Block,
     pub(crate) stack_dirty: bool,
+    /// Registers whose high byte is renamed apart, one bit each.
+    pub(crate) high_apart: u8,
     pub(crate) stores: u16,
     /// Memory operands that are read, so far.
     pub(crate) reads: u16,
@@ -48,6 +50,7 @@ impl<'a> Builder<'a> {
             params,
             block,
             stack_dirty: false,
+            high_apart: 0,
             stores: 0,
             reads: 0,
             advancing: 0,

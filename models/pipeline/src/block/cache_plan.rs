@@ -4,7 +4,7 @@ use crate::block::position::Position;
 use crate::block::regions::{enters_within, entries_rule, is_cut_branch, places, region_of, region_rule};
 use crate::block::replay::{self, Replay};
 use crate::block::{Block, Notion};
-use crate::core::choice::CacheRule;
+use crate::core::choice::{CacheRule, Joins};
 use crate::core::params::Params;
 
 /// A line or entry: consecutive fused uops read together.
@@ -134,7 +134,7 @@ impl CachePlan {
     pub(crate) fn counted(mut self, params: &Params) -> CachePlan {
         let first = self.lines.first().map_or(0, |l| l.region);
         let p = &params.uop_cache;
-        let apart = u32::from(p.one_region || p.cut_branch_apart || p.overlaps);
+        let apart = u32::from(p.one_region || p.cut_branch_apart || p.overlaps || p.joins == Joins::Apart);
         for line in &mut self.lines {
             line.region = apart * line.region.wrapping_sub(first);
             line.entry = apart * line.entry.wrapping_sub(first);

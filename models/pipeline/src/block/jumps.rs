@@ -16,7 +16,7 @@ pub struct Taken {
 /// What is known of each instruction, iterations following each other; empty where targets are not found ahead.
 pub(crate) fn of(block: &Block, params: &Params) -> Vec<Taken> {
     let p = &params.uop_cache;
-    if matches!(p.joins, Joins::None | Joins::All) {
+    if matches!(p.joins, Joins::None | Joins::Apart | Joins::All) {
         return Vec::new();
     }
     let insts = &block.insts;

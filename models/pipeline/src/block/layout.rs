@@ -11,10 +11,19 @@ use crate::block::{Block, Fused, Inst, Notion, Slot, SlotKind, StringUse};
 use crate::core::choice::PopR12;
 use crate::core::figures::{FigureTable, Figures};
 use crate::error::Error;
-use crate::isa::inst::{Branch, Decoded, Effect};
+use crate::isa::inst::{Branch, Decoded, Effect, Reg};
 use crate::isa::x86::registers::RSP;
 use crate::isa::Isa;
 use std::borrow::Cow;
+
+/// What rename inserts before an instruction.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// A uop that brings the stack pointer up to date.
+    pub(crate) sync: bool,
+    /// Registers whose high bytes are merged.
+    pub(crate) merges: Vec<Reg>,
+}
 
 impl Builder<'_> {
     pub(crate) fn build(mut self, source: &Source<'_>) -> Result<Block, Error> {
@@ -35,6 +44,7 @@ impl Builder<'_> {
         // The state at the end of an iteration is the state at its start.
         for d in code {
             self.track_stack(d);
+            self.high_bytes(d);
         }
         let mut at = 0;
         while at < code.len() {
@@ -50,12 +60,13 @@ impl Builder<'_> {
                 &rows[at]
             };
             let sync = self.track_stack(&code[at]);
+            let (d, merges) = self.high_bytes(&code[at]);
             let case = source.accesses.cases[at];
             let expansion = match self.params.isa {
-                Isa::X86 => x86::expand(&code[at], row, case, self.params),
-                Isa::Arm64 => arm64::expand(&code[at], row, case, self.params),
+                Isa::X86 => x86::expand(&d, row, case, self.params),
+                Isa::Arm64 => arm64::expand(&d, row, case, self.params),
             };
-            self.instruction(&code[at], row, &expansion, sync);
+            self.instruction(&d, row, &expansion, Before { sync, merges });
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = source.path.jumps[at];
             if let Some(branch) = pair {
@@ -121,13 +132,17 @@ impl Builder<'_> {
         sync
     }
 
-    pub(crate) fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, sync: bool) {
+    pub(crate) fn instruction(&mut self, d: &Decoded, row: &Figures, expansion: &Expansion, before: Before) {
         let index = self.block.insts.len() as u16;
         let first_fused = self.block.fused.len() as u32;
-        if sync {
+        let merges = self.block.slots.len() as u32..self.block.slots.len() as u32 + before.merges.len() as u32;
+        for reg in before.merges {
+            self.merge_slot(index, reg);
+        }
+        if before.sync {
             self.sync_slot(index);
         }
-        let first_slot = self.block.slots.len() as u32 - u32::from(sync);
+        let first_slot = self.block.slots.len() as u32 - u32::from(before.sync);
         let base_after = self.block.uops.len() as u32;
         self.add_uops(d, expansion, base_after);
         for (n, front) in expansion.fused.iter().enumerate() {
@@ -156,6 +171,7 @@ impl Builder<'_> {
             let slots = start..self.block.slots.len() as u32;
             self.block.fused.push(Fused {
                 slots,
+                merges: if n == 0 { merges.clone() } else { 0..0 },
                 inst: index,
                 first: n == 0,
                 uops: 0,
@@ -189,7 +205,7 @@ impl Builder<'_> {
             fusible: row.fuse != 0,
             branch: d.branch != Branch::No,
             jump: d.branch != Branch::No && d.mems.is_empty(),
-            wide: d.wide_immediate,
+            wide: d.wide_immediate || d.wide_operands && self.params.uop_cache.wide_operands,
             fused,
             ..Inst::default()
         });

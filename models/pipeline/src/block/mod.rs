@@ -12,6 +12,7 @@ pub mod caveats;
 pub mod cut;
 mod forwarding;
 mod fusion;
+mod high_bytes;
 pub mod jumps;
 pub mod layout;
 pub mod path;
@@ -96,6 +97,8 @@ pub struct Slot {
 pub struct Fused {
     /// Its issue slots.
     pub slots: Range<u32>,
+    /// Issue slots of uops that merge high bytes before it, in a cycle of their own.
+    pub merges: Range<u32>,
     /// Instruction.
     pub inst: u16,
     /// First of its instruction.

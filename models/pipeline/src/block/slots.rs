@@ -5,7 +5,7 @@ use crate::block::special::serial;
 use crate::block::uops::{Expansion, From, Output, Regs, Role, Source, Uop};
 use crate::block::{Inst, Slot, SlotKind};
 use crate::core::figures::Figures;
-use crate::isa::inst::{Decoded, Effect, Reg, Special};
+use crate::isa::inst::{Decoded, Effect, Reg, Special, HIGH};
 use crate::isa::x86::registers::RSP;
 use smallvec::smallvec;
 use std::ops::Range;
@@ -93,6 +93,17 @@ impl Builder<'_> {
     pub(crate) fn sync_slot(&mut self, inst: u16) {
         let ports = self.params.mask(&self.params.ports.alu).unwrap_or(1);
         let uops = self.inserted(ports, std::iter::once(RSP), smallvec![RSP]);
+        self.inserted_slot(inst, uops);
+    }
+
+    /// Merge the high byte of a register.
+    pub(crate) fn merge_slot(&mut self, inst: u16, reg: Reg) {
+        let ports = self.params.mask(&self.params.rename.high_byte_merge).unwrap_or(1);
+        let uops = self.inserted(ports, [reg, HIGH + reg].into_iter(), smallvec![reg]);
+        self.inserted_slot(inst, uops);
+    }
+
+    fn inserted_slot(&mut self, inst: u16, uops: Range<u32>) {
         self.block.slots.push(Slot {
             kind: SlotKind::Normal,
             uops,

@@ -64,6 +64,8 @@ words! {
         Others = "others",
         /// The same, and a jump ahead to another region counts as one with the branch taken next.
         Pairs = "pairs",
+        /// Those to another region than the branch's.
+        Apart = "apart",
         /// All.
         All = "all",
     }
@@ -92,6 +94,8 @@ words! {
         Slots = "slots",
         /// Computing uops alone.
         Computing = "computing",
+        /// Every slot that the uop cache or the loop buffer fills, of others computing uops alone.
+        Cached = "cached",
     }
 
     /// Loads that rename knows to read what a store stores.

@@ -24,6 +24,13 @@ impl Params {
                 ("ports", "rotated_lead" | "rotated_entries") => {
                     because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
                 }
+                ("rename", "move_slot_cycles") => {
+                    let limited = |slots| slots != 0 && slots != UNLIMITED;
+                    because(
+                        !limited(self.rename.move_slots_gpr) && !limited(self.rename.move_slots_vec),
+                        "rename.move_slots_gpr and rename.move_slots_vec are 0 or unlimited",
+                    )
+                }
                 ("scheduler", "pool_entries") => {
                     because(self.scheduler.pools.is_empty(), "scheduler.pools names no ports")
                 }
@@ -54,8 +61,11 @@ impl Params {
             ("string" | "serial", _)
                 | ("predecode", "lcp_cycles")
                 | ("decode", "pop_r12" | "microcode_cycles" | "microcode_width")
-                | ("uop_cache", "wide_ends" | "microcode_stall")
-                | ("rename", "stack_sync" | "immediate_add_limit" | "index_alone")
+                | ("uop_cache", "wide_ends" | "wide_operands" | "microcode_stall")
+                | (
+                    "rename",
+                    "stack_sync" | "immediate_add_limit" | "index_alone" | "high_byte_merge"
+                )
                 | (
                     "memory",
                     "complex_address_cycles"

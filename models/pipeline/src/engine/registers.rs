@@ -9,6 +9,9 @@ use crate::engine::flight::Held;
 use crate::engine::results::Results;
 use crate::isa::inst::{Reg, REGS, VECTOR};
 
+/// Cycles of rename that slots of eliminated moves are counted over at most.
+const CYCLES: usize = 3;
+
 /// A value shared by registers after an eliminated move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alias {
@@ -29,6 +32,10 @@ pub struct Registers<'a> {
     added: [i32; REGS],
     /// Values that take a slot for eliminated moves.
     aliases: Vec<Alias>,
+    /// Moves of general-purpose and of vector registers eliminated in this cycle and those before it.
+    eliminated: [[u32; CYCLES]; 2],
+    /// Slots in use at the end of those cycles before this one.
+    in_use: [[u32; CYCLES]; 2],
     /// What registers are going to hold after the instruction that is being renamed.
     writes: Vec<(Reg, Held)>,
 }
@@ -42,8 +49,38 @@ impl<'a> Registers<'a> {
             held: [Held::Since(0, 0); REGS],
             added: [0; REGS],
             aliases: Vec::new(),
+            eliminated: [[0; CYCLES]; 2],
+            in_use: [[0; CYCLES]; 2],
             writes: Vec::new(),
         }
+    }
+
+    /// Rename begins another cycle.
+    pub fn begin_cycle(&mut self) {
+        if self.p.move_slot_cycles == 0 {
+            return;
+        }
+        for (kind, vector) in [false, true].into_iter().enumerate() {
+            self.eliminated[kind].rotate_right(1);
+            self.eliminated[kind][0] = 0;
+            self.in_use[kind].rotate_right(1);
+            self.in_use[kind][0] = self.slots_in_use(vector);
+        }
+    }
+
+    fn slots_in_use(&self, vector: bool) -> u32 {
+        self.aliases.iter().filter(|a| a.vector == vector).count() as u32
+    }
+
+    /// Whether a move can have one of so many slots: those freed in the last cycles are not to be had yet.
+    fn has_slot(&self, vector: bool, slots: u32) -> bool {
+        let cycles = self.p.move_slot_cycles as usize;
+        if cycles == 0 {
+            return self.slots_in_use(vector) < slots;
+        }
+        let kind = usize::from(vector);
+        let recent: u32 = self.eliminated[kind][..cycles].iter().sum();
+        recent + self.in_use[kind][cycles - 1] < slots
     }
 
     /// What a register holds.
@@ -105,16 +142,17 @@ impl<'a> Registers<'a> {
             self.p.move_slots_vec
         } else {
             self.p.move_slots_gpr
-        } as usize;
+        };
         if limit == 0 || to >= 64 || from >= 64 {
             return false;
         }
         let (to_bit, from_bit) = (1u64 << to, 1u64 << from);
         let known = self.aliases.iter().position(|a| a.regs & from_bit != 0);
-        if known.is_none() && self.aliases.iter().filter(|a| a.vector == vector).count() >= limit {
-            return false;
-        }
-        if limit != UNLIMITED as usize {
+        if limit != UNLIMITED {
+            if !self.has_slot(vector, limit) {
+                return false;
+            }
+            self.eliminated[usize::from(vector)][0] += u32::from(self.p.move_slot_cycles > 0);
             match known {
                 Some(n) => {
                     if self.aliases[n].regs & to_bit == 0 {
@@ -138,7 +176,7 @@ impl<'a> Registers<'a> {
         true
     }
 
-    /// A register leaves its group, whose slot is freed when no member is left.
+    /// A register leaves its group, whose slot is freed when one member is left.
     fn unalias(&mut self, reg: Reg) {
         if reg >= 64 || self.aliases.is_empty() {
             return;
@@ -147,7 +185,7 @@ impl<'a> Registers<'a> {
         for a in &mut self.aliases {
             a.regs &= !bit;
         }
-        self.aliases.retain(|a| a.regs != 0);
+        self.aliases.retain(|a| a.regs.count_ones() > 1);
     }
 
     /// Try to add a constant; `others` are written along with `to`.
@@ -179,6 +217,9 @@ impl<'a> Registers<'a> {
         into.add_rare(held.map(|held| results.ready(held)));
         for a in &self.aliases {
             into.add(a.regs);
+        }
+        for counts in self.eliminated.iter().chain(&self.in_use).flatten() {
+            into.add(u64::from(*counts));
         }
         if self.p.immediate_add_limit > 0 {
             for reg in &self.written {

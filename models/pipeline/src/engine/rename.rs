@@ -25,10 +25,12 @@ pub struct Rename<'a> {
     registers: Registers<'a>,
     /// The number of each instruction's chain, within which nothing waits; 0 for none.
     chains: Vec<u16>,
-    /// Only computing uops advance the issue slot.
-    counts_computing: bool,
+    /// All slots of this cycle advance the issue slot, not computing uops alone.
+    counts_slots: bool,
     /// Computing uops renamed in this cycle.
     computing: u32,
+    /// The high bytes before the next fused uop are merged.
+    merged: bool,
     /// Cycles that it still stands still, and why.
     stall: u32,
     why: Hold,
@@ -46,8 +48,9 @@ impl<'a> Rename<'a> {
             params,
             registers: Registers::new(block, params),
             chains: relief.chains.clone(),
-            counts_computing: params.ports.position == Counted::Computing,
+            counts_slots: true,
             computing: 0,
+            merged: false,
             stall: 0,
             why: Hold::Serial,
             redirect: Redirect::new(params, if relief.mispredicts { &[] } else { &block.mispredicted }),
@@ -95,6 +98,12 @@ impl<'a> Rename<'a> {
         }
         self.computing = 0;
         behind.schedule.begin();
+        self.counts_slots = match self.params.ports.position {
+            Counted::Slots => true,
+            Counted::Computing => false,
+            Counted::Cached => matches!(feeding, Source::UopCache | Source::LoopBuffer),
+        };
+        self.registers.begin_cycle();
         let (mut used, mut instructions, mut alu, mut branches) = (0, 0, 0, 0);
         while used < p.width {
             let Some(&head) = queue.front() else {
@@ -102,6 +111,9 @@ impl<'a> Rename<'a> {
                 return Hold::Empty;
             };
             let fused = &self.block.fused[head.fused as usize];
+            if !fused.merges.is_empty() && !self.merged {
+                return self.merge(now, head, used, behind, observer);
+            }
             let count = fused.slots.end - fused.slots.start;
             if used > 0 && used + count > p.width {
                 return Hold::Width;
@@ -125,19 +137,11 @@ impl<'a> Rename<'a> {
                 (self.stall, self.why) = (cycles.saturating_sub(1), Hold::Serial);
             }
             for slot in fused.slots.clone() {
-                let iteration = head.iteration;
-                let executed = self.slot(now, slot, iteration, used, behind, observer);
-                observer.on(
-                    now,
-                    Event::Renamed {
-                        slot,
-                        iteration,
-                        executed,
-                    },
-                );
+                self.slot(now, slot, head.iteration, used, behind, observer);
                 used += 1;
             }
             queue.pop_front();
+            self.merged = false;
             if fused.holds > 0 {
                 (self.stall, self.why) = (fused.holds - 1, Hold::Serial);
             }
@@ -154,6 +158,33 @@ impl<'a> Rename<'a> {
         Hold::Width
     }
 
+    /// Merge the high bytes before a fused uop, in a cycle of their own.
+    fn merge<O: Observer>(
+        &mut self,
+        now: i32,
+        head: Waiting,
+        used: u32,
+        behind: &mut Behind<'a>,
+        observer: &mut O,
+    ) -> Hold {
+        let slots = &self.block.fused[head.fused as usize].merges;
+        let count = slots.end - slots.start;
+        if used > 0 {
+            return Hold::Window;
+        }
+        if !behind.retire.fits(count) || !behind.schedule.flights_fit(count) {
+            return Hold::ReorderBuffer;
+        }
+        if !behind.schedule.fits(count) {
+            return Hold::Scheduler;
+        }
+        for (n, slot) in slots.clone().enumerate() {
+            self.slot(now, slot, head.iteration, n as u32, behind, observer);
+        }
+        self.merged = true;
+        Hold::Window
+    }
+
     /// Which buffer has no room for so many slots and the uops and stores in them.
     fn full(&self, slots: u32, fused: &Fused, behind: &mut Behind) -> Option<Hold> {
         if fused.stores > 0 && !behind.memory.fits(fused.stores) {
@@ -166,7 +197,7 @@ impl<'a> Rename<'a> {
         (!waits).then_some(Hold::Scheduler)
     }
 
-    /// Rename an issue slot; whether any of it is to be executed.
+    /// Rename an issue slot.
     fn slot<O: Observer>(
         &mut self,
         now: i32,
@@ -175,7 +206,7 @@ impl<'a> Rename<'a> {
         position: u32,
         behind: &mut Behind<'a>,
         observer: &mut O,
-    ) -> bool {
+    ) {
         let slot = &self.block.slots[at as usize];
         let executed = if self.registers.done_here(slot, &self.block.uops, &mut behind.results) {
             0..0
@@ -184,7 +215,7 @@ impl<'a> Rename<'a> {
         };
         let rob = behind.retire.enter(at, iteration, executed.len() as u16, now);
         for uop in executed.clone() {
-            let position = [position, self.computing][usize::from(self.counts_computing)];
+            let position = if self.counts_slots { position } else { self.computing };
             self.uop(now, uop, rob, iteration, position, behind, observer);
             self.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
@@ -198,7 +229,15 @@ impl<'a> Rename<'a> {
             let held = Held::Since(now, slot.inst);
             self.registers.overwrite(reg, held, &mut behind.results);
         }
-        !executed.is_empty()
+        let executed = !executed.is_empty();
+        observer.on(
+            now,
+            Event::Renamed {
+                slot: at,
+                iteration,
+                executed,
+            },
+        );
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -295,7 +334,7 @@ impl<'a> Rename<'a> {
     /// Tell what the future depends on.
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
         self.registers.fingerprint(results, into);
-        into.add(u64::from(self.stall));
+        into.add(u64::from(self.stall) << 1 | u64::from(self.merged));
         self.redirect.fingerprint(into);
     }
 }

@@ -12,6 +12,8 @@ pub const CARRY: Reg = 64;
 pub const ARITH: Reg = 65;
 /// First register of other kinds.
 pub const OTHER: Reg = 66;
+/// High bytes of the first four registers, where they are renamed apart.
+pub const HIGH: Reg = 88;
 /// Number of registers.
 pub const REGS: usize = 96;
 /// No register.
@@ -36,6 +38,19 @@ pub struct Mem {
     pub write: bool,
     /// Displacement of the stack engine rather than of the code.
     pub stack: bool,
+}
+
+/// A use of the high byte of a register: `ah`, `ch`, `dh` or `bh`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HighByte {
+    /// Its operand.
+    pub label: Label,
+    /// Its register.
+    pub reg: Reg,
+    /// Is read.
+    pub read: bool,
+    /// Is written.
+    pub written: bool,
 }
 
 /// What an instruction does to a register, as far as addresses can be followed.
@@ -107,6 +122,14 @@ pub struct Decoded {
     pub lcp: bool,
     /// 64-bit immediate.
     pub wide_immediate: bool,
+    /// An immediate of more than 16 bits beside a memory operand.
+    pub wide_operands: bool,
+    /// High bytes of registers that are read or written.
+    pub high: Vec<HighByte>,
+    /// Registers with a high byte that are read beyond it, or written by 16 bits: one bit each.
+    pub whole_reads: u8,
+    /// The same of those that are written by 32 or 64 bits.
+    pub whole_writes: u8,
     /// Registers read: label and register.
     pub reads: Vec<(Label, Reg)>,
     /// Registers written: label and register.

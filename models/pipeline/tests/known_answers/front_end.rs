@@ -42,9 +42,25 @@ fn a_loop_that_is_cached_in_part_decodes_the_rest_ahead() {
 fn a_64_bit_immediate_ends_what_the_uop_cache_delivers_in_a_cycle() {
     // mov r64, imm64 twice, two adds, dec and jne: six places in one line, but three cycles.
     let hex = "48b8010203040506070848bb01020304050607084801c84801cbffc975e4";
-    let core = core_with("skylake", &[("uop_cache.wide_ends", "false")]).unwrap();
-    let freely = run(&core, hex, 0, Loop).unwrap().cycles;
-    assert!(cycles("skylake", hex, 0, Loop) > freely + 0.9);
+    let cycles = |ends| {
+        let set = [("loop_buffer.enabled", "false"), ("uop_cache.wide_ends", ends)];
+        run(&core_with("sandybridge", &set).unwrap(), hex, 0, Loop)
+            .unwrap()
+            .cycles
+    };
+    assert!(cycles("true") > cycles("false") + 0.9);
+}
+
+#[test]
+fn skylake_reads_on_behind_a_taken_branch_to_another_region() {
+    // Two loads, two lea, two mov, dec and jne, these in the next 32 bytes: seven uops; uiCA says 1.75.
+    let two = "4c8b4c2428488b542458488db424e00000004c8d8424500100004c89f14c89ff49ffcf75db";
+    close(cycles("skylake", two, 0, Loop), 1.75);
+    // mov, sub by memory, mov, shr, sub, cmp, dec and jne in 20 bytes: seven uops; uiCA says 2.0.
+    close(
+        cycles("skylake", "89f2412b565489f7c1ef0329ca39fa49ffcf75ec", 0, Loop),
+        2.0,
+    );
 }
 
 #[test]

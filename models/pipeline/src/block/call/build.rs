@@ -6,6 +6,7 @@ use crate::block::call::code::{Code, Known};
 use crate::block::call::memory::{analyse, Memory};
 use crate::block::call::steps::Step;
 use crate::block::caveats;
+use crate::block::layout::Before;
 use crate::block::uops::Case;
 use crate::block::{arm64, x86};
 use crate::block::{Block, Notion, SlotKind, StringUse};
@@ -104,6 +105,7 @@ impl Builder<'_> {
         // The state at the end of a call is the state at its start.
         for k in known {
             self.track_stack(&k.d);
+            self.high_bytes(&k.d);
         }
         let load = self.params.mask(&self.params.ports.load).unwrap_or(0);
         let mut at = 0;
@@ -121,9 +123,10 @@ impl Builder<'_> {
                 &rows[at]
             };
             let sync = self.track_stack(d);
+            let (renamed, merges) = self.high_bytes(d);
             let expansion = match self.params.isa {
-                Isa::X86 => x86::expand(d, row, cases[at], self.params),
-                Isa::Arm64 => arm64::expand(d, row, cases[at], self.params),
+                Isa::X86 => x86::expand(&renamed, row, cases[at], self.params),
+                Isa::Arm64 => arm64::expand(&renamed, row, cases[at], self.params),
             };
             self.access = Some(steps[at].access);
             self.advancing = if moving.contains_key(&steps[at].at) {
@@ -131,7 +134,7 @@ impl Builder<'_> {
             } else {
                 0
             };
-            self.instruction(d, row, &expansion, sync);
+            self.instruction(&renamed, row, &expansion, Before { sync, merges });
             let wrong = steps[at].mispredicted || pair.is_some() && steps[at + 1].mispredicted;
             self.block.mispredicted.push(wrong);
             let jumps = taken[at] || pair.is_some() && taken[at + 1];

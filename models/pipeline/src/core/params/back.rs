@@ -16,6 +16,10 @@ tables! {
         move_slots_gpr: limit[0..=1000] = Some(0),
         /// Slots for eliminated moves of vector registers.
         move_slots_vec: limit[0..=1000] = Some(0),
+        /// Cycles of rename after which a slot that is no longer needed can be used again.
+        move_slot_cycles: int[0..=3] = Some(0),
+        /// Ports of the uop, alone in its cycle, that merges a high byte (`ah`) before its register is read; empty: high bytes are not renamed apart.
+        high_byte_merge: text = Some(""),
         /// Constant additions done here: none if 0, else the largest sum kept.
         immediate_add_limit: int[0..=65536] = Some(0),
         /// Whether rename waits until the schedulers have room for a full group.
@@ -50,7 +54,7 @@ tables! {
         slots_of_two: text = Some("0101"),
         /// `high` or `low`: which port wins a tie.
         tie: word[Tie] = Some(Tie::High),
-        /// What advances the issue slot: `slots`, or `computing` uops only.
+        /// What advances the issue slot: `slots`, `computing` uops only, or slots that are `cached`: those of the uop cache and the loop buffer, of others computing uops.
         position: word[Counted] = Some(Counted::Slots),
         /// Cycles by which what rename knows of uops that started is old.
         counts_age: int[0..=2] = Some(0),

@@ -20,7 +20,9 @@ tables! {
         unrolled: flag = Some(false),
         /// Whether an instruction with a 64-bit immediate is the last that a cycle delivers.
         wide_ends: flag = Some(false),
-        /// Behind which taken branches a cycle reads on: `none`, `all`, or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
+        /// Whether an immediate of more than 16 bits beside a memory operand takes two places in a line.
+        wide_operands: flag = Some(false),
+        /// Behind which taken branches a cycle reads on: `none`, `all`, those to another region (`apart`), or one of the `others` than the branch that was taken last; `pairs`: a jump ahead to another region and the next one are one.
         joins: word[Joins] = Some(Joins::None),
         /// Stall of a switch to microcode, cycles.
         microcode_stall: int[0..=100] = Some(4),

@@ -4,6 +4,7 @@ use crate::block::cache_plan::{CachePlan, Line};
 use crate::block::position::Position;
 use crate::block::replay::Replay;
 use crate::block::stream::Stream;
+use crate::core::choice::Joins;
 use crate::core::params::{uop_cache, Params};
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
@@ -174,7 +175,8 @@ impl<'a> UopCache<'a> {
                     .lines
                     .get(self.line as usize)
                     .is_some_and(|next| next.region != line.region);
-                if !(self.p.overlaps && later.is_some() && other && self.active && self.stall == 0) {
+                let joins = self.p.overlaps && later.is_some() || self.p.joins == Joins::Apart;
+                if !(joins && other && self.active && self.stall == 0) {
                     return;
                 }
             }

@@ -6,7 +6,7 @@ pub mod registers;
 
 use crate::error::Error;
 use crate::isa::flow::Next;
-use crate::isa::inst::{Decoded, Mem, ARITH, CARRY, NO_REG};
+use crate::isa::inst::{Decoded, HighByte, Mem, ARITH, CARRY, NO_REG};
 use crate::isa::label::{fixed, FLAGS, INDEX, MASK, MEM};
 use crate::isa::x86::effects::{
     arithmetic_effect, branch_of, lea_effect, next_of, opcode_position, same_sources, special_of,
@@ -60,6 +60,10 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         opcode_at: opcode_position(bytes) as u8,
         lcp: false,
         wide_immediate: false,
+        wide_operands: false,
+        high: Vec::new(),
+        whole_reads: 0,
+        whole_writes: 0,
         reads: Vec::with_capacity(4),
         writes: Vec::with_capacity(3),
         mems: Vec::new(),
@@ -86,6 +90,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
         d.stack = 0;
     }
     let has_memory = (0..i.op_count()).any(|n| i.op_kind(n) == OpKind::Memory);
+    d.wide_operands = has_memory && wide_immediate(i);
     for n in 0..i.op_count() {
         let label = n as u8;
         match i.op_kind(n) {
@@ -106,6 +111,7 @@ fn describe(i: &Instruction, bytes: &[u8], at: usize, factory: &mut InstructionI
     }
     for used in info.used_registers() {
         let Some(reg) = number(used.register()) else { continue };
+        whole_and_high(i, used.register(), used.access(), &mut d);
         let explicit = (0..i.op_count())
             .any(|n| i.op_kind(n) == OpKind::Register && number(i.op_register(n)) == Some(reg))
             || (has_memory && (address_register(i.memory_base()) == reg || address_register(i.memory_index()) == reg));
@@ -184,6 +190,34 @@ fn writes(access: OpAccess) -> bool {
         access,
         OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite
     )
+}
+
+/// Whether an immediate does not fit in 16 bits.
+fn wide_immediate(i: &Instruction) -> bool {
+    let immediates = (0..i.op_count()).filter_map(|n| i.try_immediate(n).ok());
+    immediates.map(|v| v as i64).any(|v| i16::try_from(v).is_err())
+}
+
+/// Note how an instruction uses a register with a high byte: that one, or more than the low one.
+fn whole_and_high(i: &Instruction, register: Register, access: OpAccess, d: &mut Decoded) {
+    let Some(reg) = number(register).filter(|_| register.full_register().is_gpr()) else {
+        return;
+    };
+    let operand = (0..i.op_count()).find(|n| i.op_kind(*n) == OpKind::Register && i.op_register(*n) == register);
+    let high = matches!(register, Register::AH | Register::CH | Register::DH | Register::BH);
+    // What cbw writes is ax, though al stays.
+    if high && (operand.is_some() || matches!(i.mnemonic(), Mnemonic::Lahf | Mnemonic::Sahf)) {
+        d.high.push(HighByte {
+            label: operand.map_or(fixed(reg), |n| n as u8),
+            reg,
+            read: reads(access),
+            written: writes(access),
+        });
+    } else if reg < 4 && (high || !register.is_gpr8()) {
+        let part = (high || register.is_gpr16()) && writes(access);
+        d.whole_reads |= u8::from(reads(access) || part) << reg;
+        d.whole_writes |= u8::from(writes(access)) << reg;
+    }
 }
 
 fn operand(i: &Instruction, n: u32, label: u8, access: OpAccess, d: &mut Decoded) {
