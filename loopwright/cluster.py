@@ -13,13 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import pandas as pd
-
 from loopwright import paths
 from loopwright.errors import InputError
 from loopwright.version import VERSION
 
 if TYPE_CHECKING:
+    import pandas as pd
     from distributed import Client, Future
 
 
@@ -235,13 +234,13 @@ def _checked(expected: str, function: Callable[[T], R], item: T) -> R:
 def gather(
     client: "Client",
     work: Mapping[str, Callable[[], R]],
-    keep: Callable[[R], pd.DataFrame],
+    keep: "Callable[[R], pd.DataFrame]",
     left_out: Sequence[str],
     *,
     called: Mapping[str, str],
     nothing: str,
     progress: Callable[[int, int], None] | None = None,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """Return what workers did, as rows with the worker behind them.
 
     work is what each has to do, by its address; keep makes rows of a result. attrs["left_out"] has
@@ -262,6 +261,8 @@ def gather(
             progress(ended, len(addresses))
     if not tables:
         raise InputError(f"{nothing}: {'; '.join(left)}")
+    import pandas as pd
+
     found = pd.concat(tables, ignore_index=True)
     found.attrs["left_out"] = left
     return found

@@ -5,18 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 BOUNDS_TOLERANCE = 0.02  # relative: how far below a figure may lie, as models round
 
 
-def below_bounds(rows: pd.DataFrame) -> pd.Series:
+def below_bounds(rows: "pd.DataFrame") -> "pd.Series":
     """Say of each row of predict or compare whether its cycles are fewer than least_cycles.
 
     Such a figure is marked, drawn nowhere, and counts in no verdict, patch or comparison.

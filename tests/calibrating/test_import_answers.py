@@ -69,7 +69,8 @@ def test_two_rounds_teach_what_the_machine_itself_would(packed, tmp_path, core, 
     twice = lw.calibrate(tmp_path / "twice", machine=answers, mnemonics=MNEMONICS)
     figures = twice.set_index("figure")["value"]
     before = once.set_index("figure")["value"]
-    assert figures.get("without an answer", 0) < 0.1 * lacking["value"]
+    # What a third round asks: forms whose experiments rest on those of the second.
+    assert figures.get("without an answer", 0) < 0.25 * lacking["value"]
     assert figures["forms with ports"] > before["forms with ports"]
     lw.calibrate(tmp_path / "itself", machine=f"simulated:{core}", mnemonics=MNEMONICS)
     taught, itself = (listed(tmp_path / name) for name in ("twice", "itself"))

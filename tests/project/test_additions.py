@@ -140,5 +140,5 @@ def test_an_effect_is_known_wherever_it_has_to_be():
     assert set(kunit._INTERFACES) == set(EFFECTS)
     document = (ROOT / "docs" / "architecture.md").read_text()
     [row] = [line for line in document.splitlines() if line.startswith("| an effect |")]
-    for file in ("contracts.py", "job.c", "effect.c", "generated.py", "kunit.py"):
+    for file in ("contracts.py", "job.c", "effect.c", "kmod.py", "kunit.py"):
         assert file in row
