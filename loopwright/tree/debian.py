@@ -126,7 +126,7 @@ def _archive(name: str, folder: Path) -> Path:
     if listed.returncode or size is None or exact is None:
         raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
     _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
-    done = _run(["apt-get", "download", "-q", name], folder)
+    done = _downloaded(["apt-get", "download", "-q", name], folder, int(size[1]))
     debs = list(folder.glob("*.deb"))
     if done.returncode or len(debs) != 1:
         last = (done.stderr.strip().splitlines() or ["no package came"])[-1]
@@ -161,6 +161,31 @@ def _unpack(archive: Path, into: Path, whole: bool) -> None:
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def _downloaded(command: list[str], folder: Path, size: int) -> subprocess.CompletedProcess[str]:
+    """Run a download into a folder; on a terminal show its bytes, of size, as a bar."""
+    if not sys.stderr.isatty():
+        return _run(command, folder)
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with (
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+        subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        task = bar.add_task("", total=size)
+        while True:
+            try:
+                out, err = process.communicate(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                there = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+                bar.update(task, completed=min(there, size))
+            else:
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _say(line: str) -> None:
