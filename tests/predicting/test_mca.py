@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,10 +52,11 @@ def written(tmp_path):
     return write
 
 
-def regions(capfd, path: str, *flags: str) -> list[dict]:
+def regions(capfd, path: str, *flags: str) -> list[dict[str, Any]]:
     code, out, err = mca(capfd, "-json", *flags, path)
     assert code == 0, err
-    return json.loads(out)["CodeRegions"]
+    found: list[dict[str, Any]] = json.loads(out)["CodeRegions"]
+    return found
 
 
 def test_sections_stand_in_the_order_of_llvm_mca(capfd, written):
