@@ -16,7 +16,7 @@
 #define MOST_FAULTS 8192
 #define MOST_STORE 64
 #define MOST_ENTRIES 4096
-#define MOST_STACK 1024	   /* bytes of its own that a routine may take */
+#define MOST_STACK 1024	  /* bytes of its own that a routine may take */
 #define NEAR (1ull << 33) /* bytes from a side's start that are said to be of it */
 
 enum { NOTHING, STORED, RETURN_ADDRESS }; /* what a byte of the stack holds */
@@ -40,12 +40,12 @@ struct watch {
 	struct image image;
 	uint64_t bytes[SIDES];
 	uint64_t entry_sp, lowest, steps, cases;
-	uint64_t pc; /* offset of the instruction under way, or NOWHERE */
-	bool begun;  /* it accessed memory */
+	uint64_t pc;		       /* offset of the instruction under way, or NOWHERE */
+	bool begun;		       /* it accessed memory */
 	uint64_t begun_at, begun_size; /* of its last access */
-	bool unordered; /* stores that no fence has ordered yet */
-	uint32_t depth; /* calls under way */
-	bool armed;  /* the instruction under way is to fail */
+	bool unordered;		       /* stores that no fence has ordered yet */
+	uint32_t depth;		       /* calls under way */
+	bool armed;		       /* the instruction under way is to fail */
 	uint64_t armed_gpr[WATCH_GPRS], armed_flags;
 	bool broken, injected, faulted, news;
 	uint32_t to_inject;
@@ -444,8 +444,7 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 	} else if (w->c->stray && !is_near(w, SIDE_SRC, address)) {
 		/* The page behind a user's memory is nobody's: an access there faults. */
 		if (address - w->s.user_end >= PAGE)
-			fail(w, "+%#llx accesses %s, which is no user's", where(w),
-			     shown(address));
+			fail(w, "+%#llx accesses %s, which is no user's", where(w), shown(address));
 		else
 			is_a_user_access(w, f, SIDE_DST);
 	} else if (is_near(w, SIDE_DST, address)) {
@@ -642,8 +641,8 @@ static void prepare(struct watch *w, uint64_t *gpr, uint64_t *flags)
 		gpr[w->s.link] = w->s.returns_to;
 	else
 		memcpy(w->s.stack_host + (w->entry_sp - w->s.stack), &w->s.returns_to, 8);
-	*flags =
-	    (w->cases & 1 ? w->s.arithmetic : 0) | (w->cases & 2 ? w->s.free_flags : 0) | (w->s.access_at_entry ? w->s.access_flag : 0);
+	*flags = (w->cases & 1 ? w->s.arithmetic : 0) | (w->cases & 2 ? w->s.free_flags : 0) |
+		 (w->s.access_at_entry ? w->s.access_flag : 0);
 	uc_reg_write_batch(w->uc, w->s.gpr, (void *const *)from, w->s.gprs);
 	uc_reg_write(w->uc, w->s.flags, flags);
 	*flags = flags_of(w);

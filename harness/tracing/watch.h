@@ -13,9 +13,9 @@
 #define WATCH_FIXED 96 /* room for registers that no call may change */
 #define WATCH_WIDTH 16 /* bytes of the widest of them */
 #define WATCH_MESSAGE 240
-#define WATCH_WINDOWS 32     /* of virtual memory */
-#define WATCH_WINDOW_BITS 30 /* of the size of each */
-#define WATCH_FIRST_WINDOW 2 /* those before hold tables, and nothing */
+#define WATCH_WINDOWS 32      /* of virtual memory */
+#define WATCH_WINDOW_BITS 30  /* of the size of each */
+#define WATCH_FIRST_WINDOW 2  /* those before hold tables, and nothing */
 #define WATCH_ADDRESSES (~0u) /* a pattern: the call's own addresses and count */
 #define WATCH_WORD (~1u)      /* a pattern: the case's word, again and again */
 
@@ -34,7 +34,7 @@ enum {
 	WATCH_CONDITION = 2, /* anything else that depends on flags */
 	WATCH_STRING = 4,    /* a repeated string instruction */
 	WATCH_RETURN = 8,
-	WATCH_USER = 16,	/* its entry is of the type that accesses to user memory need */
+	WATCH_USER = 16,	 /* its entry is of the type that accesses to user memory need */
 	WATCH_UNPRIVILEGED = 32, /* it accesses memory with a user's permissions */
 	WATCH_CALL = 64,
 	WATCH_RESUME = 128,	 /* it stands behind a call */
