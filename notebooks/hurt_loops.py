@@ -182,7 +182,7 @@ pick.show(disassembly)
 # %%
 def after(number):
     """Return a loop as its fix leaves it, and the code offsets at which it may then lie."""
-    candidate = found.mends[number].candidate
+    candidate = found.found_fixes[number].candidate
     if candidate is None:
         return None
     loop = found.found.loops[number]
@@ -194,7 +194,7 @@ def after(number):
 def fixed(loop):
     """Return the fix of a loop at length, and what each core takes without it and with it."""
     number = LOOPS[loop]
-    said = found.how(number, found.mends[number]) or found.mends[number].words
+    said = found.how(number, found.found_fixes[number]) or found.found_fixes[number].words
     if after(number) is None:
         return said
     changed, places = after(number)
@@ -219,15 +219,15 @@ pick.show(fixed)
 # a routine. `alignment` is 0 for what needs none; `none` says that nothing helps without a loss.
 
 # %%
-mends = pd.DataFrame(
+found_fixes = pd.DataFrame(
     [
-        (one.kind, one.alignment, one.expected) if (one := mend.candidate) else (mend.words, 0, 0)
-        for mend in found.mends
-        if mend.words not in ("", NEVER_MIND)
+        (one.kind, one.alignment, one.expected) if (one := fix.candidate) else (fix.words, 0, 0)
+        for fix in found.found_fixes
+        if fix.words not in ("", NEVER_MIND)
     ],
     columns=["fix", "alignment", "bytes"],
 )
-by_kind = mends.groupby(["fix", "alignment"], as_index=False)
+by_kind = found_fixes.groupby(["fix", "alignment"], as_index=False)
 Page(by_kind.agg(loops=("bytes", "size"), expected_bytes=("bytes", "sum")))
 
 # %% [markdown]
@@ -271,7 +271,7 @@ def mend_measured():
     slowest = max(places, key=lambda place: new.table[0][place])
     real = measure_loops([loop, changed], [[loop.offset], [slowest]])
     real["predicted"] = [now.cycles[number], new.table[0][slowest]]
-    real["code"] = ["as it lies", found.mends[number].words]
+    real["code"] = ["as it lies", found.found_fixes[number].words]
     real["measured"] = [
         row.reason or f"{row.cycles:.3f} ± {row.uncertainty:.3f}" for row in real.itertuples()
     ]

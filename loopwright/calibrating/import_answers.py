@@ -4,7 +4,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host, kept_answers
-from loopwright.microbench.oracle import Timing
+from loopwright.microbench.oracle import Elsewhere, Timing
 from loopwright.store import plausible
 
 COLUMNS = ["file", "machine", "microarch", "clock", "new", "there", "refused", "answers"]
@@ -24,17 +23,6 @@ _MARK = "calibration"
 _FORMAT = 1
 _NAMED = re.compile(r"[a-z]+/([0-9a-f]{24})")
 _MOST_CYCLES = 1e9
-
-
-@dataclass(frozen=True)
-class _Elsewhere:
-    """A machine that a kit's file is from."""
-
-    isa: str
-    name: str
-    fingerprint: str
-    features: frozenset[str]
-    host: Mapping[str, Any]
 
 
 def holds_calibration(path: Path) -> bool:
@@ -100,7 +88,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     )
 
 
-def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[_Elsewhere, str]:
+def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[Elsewhere, str]:
     """Return the machine that a file is from, and the id of its core."""
     head = lines[0]
     if head.get(_HEAD) != _FORMAT:
@@ -115,7 +103,7 @@ def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[_Elsewhere, str]:
         facts, found = hosts.of_banner(banner)
         fingerprint = str(banner["fingerprint"])
         name = hosts.slug(hosts.machine(facts))
-        machine = _Elsewhere(
+        machine = Elsewhere(
             facts.isa,
             f"{name[:40]}-{fingerprint[:6]}",
             f"kit {fingerprint}",
@@ -130,7 +118,7 @@ def _machine(path: Path, lines: list[dict[str, Any]]) -> tuple[_Elsewhere, str]:
 
 
 def _readings(
-    path: Path, lines: list[dict[str, Any]], machine: _Elsewhere
+    path: Path, lines: list[dict[str, Any]], machine: Elsewhere
 ) -> Mapping[str, list[BlockReading]]:
     """Return the readings of each trial by its key."""
     out: dict[str, list[BlockReading]] = defaultdict(list)
@@ -176,7 +164,7 @@ def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def _write(path: Path, machine: _Elsewhere, answers: Mapping[str, Timing]) -> None:
+def _write(path: Path, machine: Elsewhere, answers: Mapping[str, Timing]) -> None:
     """Write a whole file of answers or nothing."""
     with files.replaced(path) as part, part.open("w") as out:
         out.write(json.dumps(kept_answers.head(machine)) + "\n")

@@ -3,8 +3,6 @@
 import hashlib
 import shutil
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from loopwright import files, paths
 from loopwright.calibrating import core_files, self_check
 from loopwright.code import binding
 from loopwright.errors import InputError
+from loopwright.microbench.oracle import Elsewhere
 
 COLUMNS = ["core", "machine", "isa", "held_out", "asked", "answered", "error", "near", "within"]
 _TAKEN = (
@@ -24,17 +23,6 @@ _TAKEN = (
     core_files.STRINGS,
 )
 _MOST_BYTES = 64 << 20
-
-
-@dataclass(frozen=True)
-class _Elsewhere:
-    """The machine that a folder's core was learned on."""
-
-    isa: str
-    name: str
-    fingerprint: str
-    features: frozenset[str]
-    host: Mapping[str, Any]
 
 
 def holds_core(path: Path) -> bool:
@@ -83,7 +71,7 @@ def import_core(folder: Path) -> pd.DataFrame:
     return found
 
 
-def _machine(folder: Path) -> _Elsewhere:
+def _machine(folder: Path) -> Elsewhere:
     """Return the machine of a core whose files are whole."""
     said = _toml(folder / core_files.PROVENANCE)
     if said.get("schema") != core_files.SCHEMA:
@@ -108,7 +96,7 @@ def _machine(folder: Path) -> _Elsewhere:
     try:
         text, table = ((folder / n).read_text() for n in core_files.CHECKED[:2])
         binding.core(text, table, {})
-        return _Elsewhere(
+        return Elsewhere(
             str(core["isa"]),
             str(said["machine"]),
             str(said["fingerprint"]),

@@ -94,6 +94,17 @@ class Known(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """A machine that is not here, as a file or a folder from it describes it."""
+
+    isa: str
+    name: str
+    fingerprint: str
+    features: frozenset[str]
+    host: Mapping[str, Any]
+
+
 class Oracle(Known, Protocol):
     """A machine that can be experimented on."""
 

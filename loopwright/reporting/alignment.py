@@ -6,7 +6,6 @@ import pandas as pd
 
 from loopwright import microarchs
 from loopwright.code.instructions import Instruction, decode
-from loopwright.judging.study import MEASURED
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
@@ -46,21 +45,6 @@ def sweep(
         "kernel", "variant", "microarch", "model", "notion", "offset_bytes",
         "cycles_per_iteration", "slowdown_percent", "code", "error",
     ]  # fmt: skip
-    return rows[kept].reset_index(drop=True)
-
-
-def measured(measurements: pd.DataFrame) -> pd.DataFrame:
-    """Return the loops that measure has timed at several offsets, in columns of sweep.
-
-    Without those of a prediction; model is "measured", microarch "this host" where no core.toml
-    knows it. What was refused is left out.
-    """
-    rows = measurements[(measurements["quantity"] == "loop") & measurements["cycles"].notna()]
-    rows = rows.rename(columns={"offset": "offset_bytes", "cycles": "cycles_per_iteration"})
-    rows = rows.assign(model=MEASURED, microarch=rows["microarch"].replace("", "this host"))
-    best = rows.groupby(KEY)["cycles_per_iteration"].transform("min")
-    rows["slowdown_percent"] = 100 * (rows["cycles_per_iteration"] / best - 1)
-    kept = [*KEY, "model", "offset_bytes", "cycles_per_iteration", "slowdown_percent", "status"]
     return rows[kept].reset_index(drop=True)
 
 

@@ -51,18 +51,20 @@ def patch_subject(file: str, function: str, count: int) -> str:
     return f"{prefix(file)}: Align {what} of {function}()"
 
 
-def patch_body(work: Work, mends: Mapping[int, Fix], scanned: Path, proven: Sequence[str]) -> str:
+def patch_body(
+    work: Work, found_fixes: Mapping[int, Fix], scanned: Path, proven: Sequence[str]
+) -> str:
     """Return the message's paragraphs.
 
-    mends are those of work's loops by their number, scanned is the file in which they are hurt,
-    proven what the checks of the object say.
+    found_fixes are those of work's loops by their number, scanned is the file in which they are
+    hurt, proven what the checks of the object say.
     """
     parts = []
     for label, (a, b) in zip(work.labels, work.numbers, strict=True):
-        mend = mends[a]
+        fix = found_fixes[a]
         nops = "nops that are run once before the loop" if work.before.falls_in(b) else "never run"
-        parts.append(wrap(_why(work, a, label.name, mend, nops, scanned.name)))
-        parts.append(_table(work, b, mend))
+        parts.append(wrap(_why(work, a, label.name, fix, nops, scanned.name)))
+        parts.append(_table(work, b, fix))
     parts.append(
         wrap(
             "There: cycles an iteration in that file; best: at the best code offset; before "
@@ -82,12 +84,12 @@ def below_patch(made: str, notes: Sequence[str], left: Sequence[str]) -> str:
     return "\n\n".join(wrap(line) for line in (made, *notes, open_))
 
 
-def _why(work: Work, number: int, label: str, mend: Fix, nops: str, scanned: str) -> str:
-    candidate = mend.candidate
+def _why(work: Work, number: int, label: str, fix: Fix, nops: str, scanned: str) -> str:
+    candidate = fix.candidate
     assert candidate  # of others no patch is made
     loop = work.loops[number]
-    hurt = [effect for effect in mend.effects.values() if effect.hurt]
-    cores = [microarchs.load(core).name for core, e in mend.effects.items() if e.hurt]
+    hurt = [effect for effect in fix.effects.values() if effect.hurt]
+    cores = [microarchs.load(core).name for core, e in fix.effects.items() if e.hurt]
     return (
         f"The loop of {work.function}() at {label} ({loop.length} bytes) lies at code offset "
         f"{loop.offset} (its address mod 64) in {scanned}. Lying there it takes "
@@ -103,12 +105,12 @@ def _bytes(candidate: Candidate) -> str:
     return f"{candidate.expected:.0f} bytes more are expected, {candidate.most} at most"
 
 
-def _table(work: Work, number: int, mend: Fix) -> str:
+def _table(work: Work, number: int, fix: Fix) -> str:
     after = work.matched[number]
     rows = []
     for at, core in enumerate(work.cores):
-        if core.id in mend.effects:
-            effect = mend.effects[core.id]
+        if core.id in fix.effects:
+            effect = fix.effects[core.id]
             before, then = work.before.cycles(at, number), work.after.cycles(at, after)
             there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
             rows.append([core.id, there, best, spread(before), spread(then)])
@@ -357,7 +359,7 @@ def patch(
 
 
 def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
-    """Return alignments that mend each hurt loop of a function, by its number, the smallest first.
+    """Return alignments that fix each hurt loop of a function, by its number, the smallest first.
 
     Where a larger one helps no less it is another choice.
     """
@@ -371,11 +373,11 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
         raise InputError(f"no loop of {function} in {where} is hurt by its code offset on {cores}")
     choices: list[Mapping[int, Fix]] = []
     for least in fixes.ALIGNMENTS:
-        wishes = {n: mend for n, mend in _hurt(scan, mine, least).items() if mend.candidate}
+        wishes = {n: fix for n, fix in _hurt(scan, mine, least).items() if fix.candidate}
         if wishes not in choices and (not choices or wishes.keys() == choices[0].keys()):
             choices.append(wishes)
     if not choices[0]:
-        notes = "; ".join(dict.fromkeys(mend.note for mend in hurt.values()))
+        notes = "; ".join(dict.fromkeys(fix.note for fix in hurt.values()))
         raise InputError(f"no alignment fixes the loops of {function} in {where}: {notes}")
     return choices
 

@@ -301,8 +301,8 @@ def _cost(expected: float, most: int) -> str:
     return f", +{most} B" if expected == most else f", +{most} B at most"
 
 
-MOST_LOSS = 1.01  # times what a core takes now: what a mend or a patch may cost it
-_GAIN = 1.1  # times faster on each core that is hurt: what a mend has to bring that is not good
+MOST_LOSS = 1.01  # times what a core takes now: what a fix or a patch may cost it
+_GAIN = 1.1  # times faster on each core that is hurt: what a fix has to bring that is not good
 _NEAR = 1e-9  # cycles are sums of whole ones over iterations
 
 NEVER_MIND, NONE = "not needed", "none"
@@ -310,7 +310,7 @@ NEVER_MIND, NONE = "not needed", "none"
 
 @dataclass(frozen=True)
 class Effect:
-    """What a mend does on a core: cycles an iteration now, at the best place, and after it.
+    """What a fix does on a core: cycles an iteration now, at the best place, and after it.
 
     after is the worst of the places where the loop may then lie.
     """
@@ -326,7 +326,7 @@ class Effect:
 
     @property
     def harmless(self) -> bool:
-        """Say whether the mend leaves the core as it is, or better."""
+        """Say whether the fix leaves the core as it is, or better."""
         return not costs_more(self.after, self.now)
 
     @property
@@ -340,7 +340,7 @@ class Fix:
     """What to do about a loop: in few words, and what it costs and brings.
 
     candidate is None where there is nothing to do ("not needed"), nothing that helps ("none") or no
-    core with a figure (""). effects are by core; note says what the mend leaves open, or which core
+    core with a figure (""). effects are by core; note says what the fix leaves open, or which core
     stands in the way. aligned is what the start of the routine is known to be a multiple of.
     """
 
@@ -371,11 +371,11 @@ def find_fixes(
     only: Collection[int] | None = None,
     least: int = 0,
 ) -> list[Fix]:
-    """Return for each loop the mend that adds fewest bytes and serves all cores of its costs.
+    """Return for each loop the fix that adds fewest bytes and serves all cores of its costs.
 
-    A mend serves if at every place that it leaves possible the loop is as good as at its best on
+    A fix serves if at every place that it leaves possible the loop is as good as at its best on
     each core that is hurt now, and no core gets slower by more than 1 %. Where there is none, it is
-    the one that brings the hurt ones nearest to that. Every mend is predicted: moved code at its
+    the one that brings the hurt ones nearest to that. Every fix is predicted: moved code at its
     new places, encoded code as it is then. starts says what routines' starts are aligned to, line
     where in the source a loop is: what a compiler made is mended only by what one can tell it.
     kinds are those of candidates that may be named, and least an alignment that they need to have;
@@ -460,7 +460,7 @@ def _distance(effects: Mapping[str, Effect]) -> float:
 
 
 def _why_none(tried: Sequence[tuple[Candidate, Mapping[str, Effect]]]) -> str:
-    """Name the smallest mend that would do, but for the cores that it makes worse."""
+    """Name the smallest fix that would do, but for the cores that it makes worse."""
     for one, effects in tried:
         if all(effect.after <= INDIFFERENT * effect.best + _NEAR for effect in _hurt(effects)):
             worse = {c: e.after / e.now for c, e in effects.items() if not e.harmless}
@@ -474,21 +474,21 @@ _RUST = ".rs"
 _INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 
 
-def fix_text(mend: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
+def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
     """Say what is to be done about a loop, what it costs in bytes and what it brings.
 
     alike is how many loops its routine has, which a compiler aligns together; before is the code of
     the routine up to the loop, whose instructions may be made longer in the place of padding.
     """
-    if mend.words == NEVER_MIND:
+    if fix.words == NEVER_MIND:
         return "not needed: no core asked for gains enough"
-    if mend.words == NONE:
-        return f"no fix: {mend.note}"
-    if mend.candidate is None:
+    if fix.words == NONE:
+        return f"no fix: {fix.note}"
+    if fix.candidate is None:
         return ""
-    parts = [_how_fixed(mend.candidate, loop, alike, before), _brings(mend)]
-    if mend.note:
-        parts.append(mend.note)
+    parts = [_how_fixed(fix.candidate, loop, alike, before), _brings(fix)]
+    if fix.note:
+        parts.append(fix.note)
     return "; ".join(parts)
 
 
@@ -572,12 +572,12 @@ def _bytes(one: Candidate) -> str:
     return f"+{one.expected:.0f} B expected, +{one.most} B at most"
 
 
-def _brings(mend: Fix) -> str:
-    said = [f"{core} {e.now:.2f} -> {e.after:.2f}" for core, e in _moved(mend).items()]
-    others = len(mend.effects) - len(said)
+def _brings(fix: Fix) -> str:
+    said = [f"{core} {e.now:.2f} -> {e.after:.2f}" for core, e in _moved(fix).items()]
+    others = len(fix.effects) - len(said)
     rest = f", {others} other{'s' * (others > 1)} within 1 %" if others else ""
     return f"predicted cycles an iteration: {', '.join(said)}{rest}"
 
 
-def _moved(mend: Fix) -> Mapping[str, Effect]:
-    return {c: e for c, e in mend.effects.items() if abs(e.after - e.now) > 0.01 * e.now}
+def _moved(fix: Fix) -> Mapping[str, Effect]:
+    return {c: e for c, e in fix.effects.items() if abs(e.after - e.now) > 0.01 * e.now}

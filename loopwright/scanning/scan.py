@@ -88,13 +88,13 @@ def ranked_rows(
     *,
     limited: Callable[[Place], bool],
     lines: Callable[[ScannedLoop], str],
-    mend: Callable[[int], tuple[str, str]],
+    fix: Callable[[int], tuple[str, str]],
     weights: Weights | None = None,
 ) -> Rows:
     """Return the rows of some places in their order.
 
     limited says which of them have it named what limits them, lines where in the source they are,
-    mend what is to be done about the loop of a number, in few words and in many.
+    fix what is to be done about the loop of a number, in few words and in many.
     """
     best = [(core.best, core.worst, core.cycles) for core in costs]
     limited_by = limits(loops, costs, [p for p in places if limited(p)])
@@ -127,7 +127,7 @@ def ranked_rows(
                 limited_by.get((place.loop, place.core), ""),
                 found.size if found else None,
                 found.crossed if found else "",
-                *mend(place.loop),
+                *fix(place.loop),
                 loop.length,
                 " ".join(f"{start:#x}-{end:#x}" for start, end in loop.path),
                 " ".join(f"{at:#x}" for at in loop.exits),
@@ -206,7 +206,7 @@ class Scan:
         return SourceLines(self.image)
 
     @cached_property
-    def mends(self) -> list[Fix]:
+    def found_fixes(self) -> list[Fix]:
         """Return what is to be done about each loop, for all cores together."""
         numbers = range(len(self.found.loops))
         made = self._mended(numbers)
@@ -222,14 +222,14 @@ class Scan:
             self._mends.update((n, found[n]) for n in missing)
         return self._mends
 
-    def how(self, number: int, mend: Fix) -> str:
-        """Say at length what is to be done about a loop by its mend, "" where nothing is."""
+    def how(self, number: int, fix: Fix) -> str:
+        """Say at length what is to be done about a loop by its fix, "" where nothing is."""
         loop = self.found.loops[number]
-        if mend.words in ("", NEVER_MIND):
+        if fix.words in ("", NEVER_MIND):
             return ""
         alike = self._routines[loop.file, loop.section, loop.address - loop.into]
         loop = replace(loop, line=self.source.of(loop))
-        return fixes.fix_text(mend, loop, alike, self._before(loop))
+        return fixes.fix_text(fix, loop, alike, self._before(loop))
 
     @cached_property
     def _routines(self) -> Counter[tuple[str, str, int]]:
@@ -259,7 +259,7 @@ class Scan:
             chosen,
             limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
             lines=self.source.of,
-            mend=lambda n: (made[n].words, self.how(n, made[n])),
+            fix=lambda n: (made[n].words, self.how(n, made[n])),
             weights=self.weights,
         )
 

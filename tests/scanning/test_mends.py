@@ -45,7 +45,7 @@ def mended(path: Path, *cores: str) -> dict[str, Fix]:
     loops = found(path).loops
     cost = costs.cost(loops, [microarchs.load(core) for core in cores])
     made = fixes.find_fixes(loops, cost, costs.start_alignments(image), SourceLines(image).of)
-    return {loop.where.partition("+")[0]: mend for loop, mend in zip(loops, made, strict=True)}
+    return {loop.where.partition("+")[0]: fix for loop, fix in zip(loops, made, strict=True)}
 
 
 def _only(loops: dict[str, ScannedLoop]) -> ScannedLoop:
@@ -63,29 +63,29 @@ def worst(path: Path, core: str) -> tuple[float, float]:
 
 
 def test_a_loop_that_its_place_does_not_hurt_is_left_alone(tmp_path: Path) -> None:
-    mend = mended(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
-    assert (mend.words, mend.candidate) == (fixes.NEVER_MIND, None)
+    fix = mended(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
+    assert (fix.words, fix.candidate) == (fixes.NEVER_MIND, None)
 
 
 @pytest.mark.parametrize("power", [4, 6])
 def test_an_aligned_loop_is_good_wherever_its_object_is_put(tmp_path: Path, power: int) -> None:
     text = routine(skip=56 - SHIFT, power=power)
     path = built(tmp_path, text)
-    mend = mended(path, "zen2")["walk"]
-    assert mend.candidate
-    assert mend.candidate.kind == "align"
+    fix = mended(path, "zen2")["walk"]
+    assert fix.candidate
+    assert fix.candidate.kind == "align"
     cycles, best = worst(path, "zen2")
     assert cycles >= HURT * best
-    directive = f"\t.p2align {mend.candidate.alignment.bit_length() - 1}\n2:"
+    directive = f"\t.p2align {fix.candidate.alignment.bit_length() - 1}\n2:"
     again = built(tmp_path, text.replace("2:", directive), name="again.o")
     cycles, best = worst(again, "zen2")
     assert cycles <= INDIFFERENT * best
     more = len(images.read_image(again).sections[0].code) - len(
         images.read_image(path).sections[0].code
     )
-    assert more <= mend.candidate.most
+    assert more <= fix.candidate.most
     if power == 6:
-        assert mend.candidate.most == more == mend.candidate.expected
+        assert fix.candidate.most == more == fix.candidate.expected
 
 
 def test_a_smaller_alignment_would_not_do(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_a_long_encoding_is_made_shorter(tmp_path: Path) -> None:
     text = routine(skip=50 - SHIFT, loop=LONG)
     path = built(tmp_path, text)
     assert len(_only(by_name(path)).code) == 16
-    mend = mended(path, "zen2")["walk"]
+    fix = mended(path, "zen2")["walk"]
     cycles, best = worst(path, "zen2")
     assert cycles >= HURT * best
-    assert mend.words == "shorter encoding, -3 B"
+    assert fix.words == "shorter encoding, -3 B"
     again = built(tmp_path, text.replace("{disp32} ", ""), name="again.o")
-    assert worst(again, "zen2")[0] == mend.effects["zen2"].after
+    assert worst(again, "zen2")[0] == fix.effects["zen2"].after
 
 
 def test_the_words_for_padding_name_an_instruction_that_takes_it() -> None:
@@ -173,15 +173,15 @@ def test_what_is_known_of_the_routine_decides_what_a_mend_costs() -> None:
 def test_padding_is_taken_where_it_is_less() -> None:
     """A routine aligned to 64, and places from 60 on that are good: 4 bytes, where 16 wants 8."""
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
-    (mend,) = fixes.find_fixes([_loop()], [zen2], {("", ".text"): 64}, kinds=("pad", "align"))
-    assert mend.words == "pad 4 B"
+    (fix,) = fixes.find_fixes([_loop()], [zen2], {("", ".text"): 64}, kinds=("pad", "align"))
+    assert fix.words == "pad 4 B"
 
 
 def test_arm64_has_alignments_and_whole_instructions_alone() -> None:
     table = np.where(np.arange(64) >= 60, 1.0, np.where(np.arange(64) % 4 == 0, 2.0, np.nan))
     one = _costs("neoverse-n1", table)
-    (mend,) = fixes.find_fixes([_loop("arm64")], [one], {("", ".text"): 64})
-    assert mend.words == "pad 4 B"
+    (fix,) = fixes.find_fixes([_loop("arm64")], [one], {("", ".text"): 64})
+    assert fix.words == "pad 4 B"
 
 
 C = """\
@@ -215,7 +215,7 @@ def _compiled(folder: Path, attribute: str = "", *options: str) -> Path:
 
 
 def test_of_a_compiler_only_alignments_are_asked() -> None:
-    """The same loop as above, which 4 bytes of padding mend in assembly."""
+    """The same loop as above, which 4 bytes of padding fix in assembly."""
     zen2 = _costs("zen2", np.where((np.arange(64) >= 60) | (np.arange(64) < 16), 1.0, 2.0))
 
     def words(line: str) -> str:
@@ -229,9 +229,9 @@ def test_the_flags_that_are_named_work(tmp_path: Path) -> None:
     loop = _loop()
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
     line = "lib/sum.c:7"
-    (mend,) = fixes.find_fixes([loop], [zen2], {("", ".text"): 16}, lambda _: line)
+    (fix,) = fixes.find_fixes([loop], [zen2], {("", ".text"): 16}, lambda _: line)
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, "sum", 56, line)
-    said = fixes.fix_text(mend, loop, 2)
+    said = fixes.fix_text(fix, loop, 2)
     assert "+62 B at most for all 2" in said
     (attribute,) = re.findall(r"`(__attribute__\S+)`", said)
     (flag,) = re.findall(r"`(-falign\S+)`", said)
@@ -249,9 +249,9 @@ def told(function: str, line: str, alike: int) -> str:
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, function, into, line)
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
     known = {("", ".text"): 16 if function else 1}
-    (mend,) = fixes.find_fixes([loop], [zen2], known, lambda _: line, kinds=["align"])
-    assert mend.words.startswith("align 32")
-    return fixes.fix_text(mend, loop, alike)
+    (fix,) = fixes.find_fixes([loop], [zen2], known, lambda _: line, kinds=["align"])
+    assert fix.words.startswith("align 32")
+    return fixes.fix_text(fix, loop, alike)
 
 
 def test_a_loop_of_a_function_without_a_name_is_told_as_such() -> None:

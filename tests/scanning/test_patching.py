@@ -56,7 +56,7 @@ def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
         objects.build_anew(build, [FILE.replace(".S", ".o")])
         loops = by_name(build.folder / FILE.replace(".S", ".o"))
         overlay.put({})
-    (hurt,) = [n for n, mend in enumerate(scan.mends) if mend.candidate]
+    (hurt,) = [n for n, fix in enumerate(scan.found_fixes) if fix.candidate]
     wanted = binary_loops.shape(scan.found.loops[hurt])
     (moved,) = [x for x in loops.values() if binary_loops.shape(x) == wanted]
     assert moved.address % 16 == 0

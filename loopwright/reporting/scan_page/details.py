@@ -1,4 +1,4 @@
-"""What the page shows of a loop when it is asked for: instructions, mend, timelines; packed."""
+"""What the page shows of a loop when it is asked for: instructions, fix, timelines; packed."""
 
 import base64
 import gzip
@@ -17,7 +17,7 @@ from loopwright.scanning.costs import CoreCosts
 from loopwright.scanning.scan import Scan
 
 ITERATIONS = 4  # of a timeline
-MOST_CODE = 2_000_000  # bytes of packed instructions and mends in a page
+MOST_CODE = 2_000_000  # bytes of packed instructions and fixes in a page
 MOST_TIMELINES = 1_500_000  # bytes of packed timelines
 TOGETHER = 64  # loops that are packed together
 _ROWS = 160  # uops of one timeline
@@ -26,7 +26,7 @@ _CYCLES = tuple(f"{step}_cycle" for step in STEPS)
 
 
 def code(scan: Scan, numbers: Sequence[int], share: float = 1.0) -> tuple[list[str], list[int]]:
-    """Return instructions and mends of as many of some loops as fit, and the numbers of these.
+    """Return instructions and fixes of as many of some loops as fit, and the numbers of these.
 
     They are packed in the order given: texts of base64 that hold JSON packed by gzip, each of up to
     64 loops, and the texts that these name by numbers. share is that of the room of a page.
@@ -66,7 +66,7 @@ def _packed(
 
 
 def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
-    """Return the bytes of an iteration, its instructions (place, length, text), and its mend."""
+    """Return the bytes of an iteration, its instructions (place, length, text), and its fix."""
     loop = scan.found.loops[number]
     try:
         lines = binary_loops.listing(loop)
@@ -77,7 +77,7 @@ def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
         "path": [list(stretch) for stretch in loop.path],
         "exits": [at - loop.address for at in loop.exits],
         "lines": [[line.at, line.length, words.number(line.text)] for line in lines],
-        "how": scan.how(number, scan.mends[number]),
+        "how": scan.how(number, scan.found_fixes[number]),
     }
 
 

@@ -35,7 +35,7 @@ class Side:
         at = {(file, name): n for n, (file, name, *_) in enumerate(sections)}
         where = [at[loop.file, loop.section] for loop in loops]
         number = self.words.number
-        mends = self.scan.mends
+        found_fixes = self.scan.found_fixes
         weights = self.scan.weights
         # Only this side's strips: they are read by number.
         costs = [self._cost(n) for n in range(len(self.scan.costs))]
@@ -48,8 +48,8 @@ class Side:
             "into": [loop.into for loop in loops],
             "line": [number(self.scan.source.of(loop)) for loop in loops],
             "bytes": [loop.length for loop in loops],
-            "fix": [number(mends[n].words) for n in self.numbers],
-            "kind": [number(_kind(mends[n])) for n in self.numbers],
+            "fix": [number(found_fixes[n].words) for n in self.numbers],
+            "kind": [number(_kind(found_fixes[n])) for n in self.numbers],
             "share": [round(weights.shares[n], 4) for n in self.numbers] if weights else None,
             "whole": [m for m, n in enumerate(self.numbers) if weights and n in weights.whole],
             "strips": [list(strip) for strip in self._strips],
@@ -104,14 +104,14 @@ def _states(costs: CoreCosts) -> str:
     return "".join(np.where(np.isnan(costs.cycles), NONE, marks).tolist())
 
 
-def _kind(mend: Fix) -> str:
-    """Return what kind of a mend it is, as a filter has it."""
-    if mend.candidate is None:
-        return mend.words
+def _kind(fix: Fix) -> str:
+    """Return what kind of a fix it is, as a filter has it."""
+    if fix.candidate is None:
+        return fix.words
     kinds = {
-        "align": f"align {mend.candidate.alignment}",
-        "routine": f"align routine {mend.candidate.alignment}",
+        "align": f"align {fix.candidate.alignment}",
+        "routine": f"align routine {fix.candidate.alignment}",
         "align, pad": "align and pad",
         "pad": "pad",
     }
-    return kinds.get(mend.candidate.kind, f"{mend.candidate.kind} encoding")
+    return kinds.get(fix.candidate.kind, f"{fix.candidate.kind} encoding")

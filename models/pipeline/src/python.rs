@@ -92,7 +92,7 @@ impl Core {
         for result in results {
             let row = PyDict::new(py);
             match result {
-                Ok(prediction) => fill(py, &row, &prediction, &self.model.params.ports.names)?,
+                Ok(prediction) => fill(py, &row, &prediction, &self.model.params)?,
                 Err(error) => {
                     row.set_item("cycles", py.None())?;
                     row.set_item("bottleneck", py.None())?;
@@ -196,7 +196,7 @@ fn spelled(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(value.str()?.to_string())
 }
 
-fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction, names: &str) -> PyResult<()> {
+fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction, params: &Params) -> PyResult<()> {
     row.set_item("cycles", p.cycles)?;
     row.set_item("bottleneck", &p.bottleneck)?;
     row.set_item("error", py.None())?;
@@ -207,8 +207,7 @@ fn fill(py: Python<'_>, row: &Bound<'_, PyDict>, p: &Prediction, names: &str) ->
         let one = PyDict::new(py);
         one.set_item("limit", &figure.limit)?;
         one.set_item("cycles", figure.cycles)?;
-        let there = names.chars().enumerate().filter(|(n, _)| figure.ports & 1 << n != 0);
-        one.set_item("ports", there.map(|(_, name)| name).collect::<String>())?;
+        one.set_item("ports", figure.port_names(params))?;
         one.set_item("taken", figure.taken)?;
         one.set_item("instructions", figure.instructions.clone())?;
         one.set_item("binds", figure.binds)?;

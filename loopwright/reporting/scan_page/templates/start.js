@@ -1,5 +1,5 @@
 "use strict";
-// What is shown: by function, core, state, mend, section; kept in the address, so that it can be passed on.
+// What is shown: by function, core, state, fix, section; the address keeps it, to be passed on.
 (() => {
   const { rows, words, cores, shown } = scan;
   const form = document.querySelector(".filters");

@@ -48,8 +48,7 @@ fn region(flags: &Flags, core: &Core, one: &Simulated) -> Value {
     }
     if flags.bottlenecks {
         let limit = |f: &crate::observe::figures::Figure| {
-            let named = core.params.ports.names.chars().enumerate();
-            let ports: String = named.filter(|(n, _)| f.ports & 1 << n != 0).map(|(_, c)| c).collect();
+            let ports = f.port_names(&core.params);
             json!({ "Limit": word(&f.limit), "Cycles": f.cycles, "Ports": ports, "Instructions": f.instructions, "Binds": f.binds })
         };
         let limits: Vec<Value> = one.prediction.limits.iter().map(limit).collect();

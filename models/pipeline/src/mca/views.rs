@@ -118,11 +118,7 @@ fn bottlenecks(core: &Core, one: &Simulated) -> String {
     figures.sort_by(|a, b| b.cycles.unwrap_or(0.0).total_cmp(&a.cycles.unwrap_or(0.0)));
     for figure in figures {
         let cycles = figure.cycles.map_or("-".into(), |c| format!("{c:.2}"));
-        let names = core.params.ports.names.chars().enumerate();
-        let ports: String = names
-            .filter(|(n, _)| figure.ports & 1 << n != 0)
-            .map(|(_, c)| c)
-            .collect();
+        let ports = figure.port_names(&core.params);
         let ports = if ports.is_empty() { ports } else { format!(" {ports}") };
         let mark = if figure.binds { "  << binds" } else { "" };
         let _ = writeln!(

@@ -32,6 +32,17 @@ pub struct Figure {
     pub binds: bool,
 }
 
+impl Figure {
+    /// The names of its ports.
+    pub fn port_names(&self, params: &Params) -> String {
+        let names = params.ports.names.chars().enumerate();
+        names
+            .filter(|(n, _)| self.ports & 1 << n != 0)
+            .map(|(_, name)| name)
+            .collect()
+    }
+}
+
 /// The limits of a block, each with its figure, and those that bind.
 ///
 /// Ports are counted: the most of their cycles that uops take that can use no others. The rest is
