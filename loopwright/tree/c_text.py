@@ -11,6 +11,10 @@ from difflib import SequenceMatcher
 _COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _HASH_COMMENT = re.compile(r"(?m)(^|[ \t])#[ \t][^\n]*$")
 _LABEL = re.compile(r"(?m)^[ \t]*(?!\d)([.\w$]+):(?!:)")
+_ENTRY = r"_(?:ASM|asm)_(?:EXTABLE|extable)\w*\b[^\n]*"
+_ENTRIES_BELOW = re.compile(rf"(?:\s*^[ \t]*{_ENTRY}$)+", re.MULTILINE)
+_OPERAND = re.compile(r"[.\w$]+")
+_ENTRY_LINE = re.compile(rf"(?m)^[ \t]*({_ENTRY})$")
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,46 @@ def lines_of(text: str, start: int, end: int) -> Span:
 
 
 def asm_function(text: str, name: str) -> Span | None:
-    """Find an assembly function, SYM_FUNC_START(name) to SYM_FUNC_END(name)."""
+    """Find an assembly function, SYM_FUNC_START(name) to SYM_FUNC_END(name).
+
+    Lines of the exception table directly below it belong to it.
+    """
     code = blank_comments(text)
     quoted = re.escape(name)
     first = re.search(rf"(?m)^[ \t]*SYM_(?:TYPED_)?FUNC_START\w*\(\s*{quoted}\s*\)", code)
     if first is None:
         return None
     last = re.compile(rf"(?m)^[ \t]*SYM_FUNC_END\(\s*{quoted}\s*\)").search(code, first.end())
-    return lines_of(text, first.start(), last.end()) if last else None
+    if last is None:
+        return None
+    below = _ENTRIES_BELOW.match(code, last.end())
+    return lines_of(text, first.start(), below.end() if below else last.end())
+
+
+def entries_outside(text: str, span: Span) -> list[str]:
+    """Return the lines of the exception table outside of a span with a label inside of it."""
+    code = blank_comments(text)
+    return [
+        line[1].strip()
+        for line in _ENTRY_LINE.finditer(code)
+        if not span.start <= line.start() < span.end
+        and any(
+            span.start <= at < span.end
+            for label in _OPERAND.findall(line[1])
+            for at in _defined(code, label, line.start())
+        )
+    ]
+
+
+def _defined(code: str, label: str, used: int) -> list[int]:
+    """Return where a label that is used at an offset is defined: no or one place."""
+    number, direction = label[:-1], label[-1]
+    local = number.isdigit() and direction in "bf"
+    name = number if local else label
+    places = [m.start(1) for m in re.finditer(rf"(?m)^[ \t]*({re.escape(name)}):", code)]
+    if local and direction == "b":
+        return [at for at in places if at < used][-1:]
+    return [at for at in places if at > used][:1] if local else places
 
 
 def c_function(text: str, name: str) -> Span | None:

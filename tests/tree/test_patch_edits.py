@@ -125,6 +125,48 @@ def test_code_that_differs_from_the_variant_is_told(linux):
     assert "differ" in built.difference(variant("plain"), aim, source, moved)
 
 
+BELOW = "SYM_FUNC_END(rep_stos_alternative)\n"
+
+
+def test_exception_table_below_a_function_is_replaced_with_it(linux):
+    entry = "\t_ASM_EXTABLE_UA(.Lone, .Lnone)\n"
+    apart = PAGE.replace("\n" + entry, "").replace(BELOW, f"{BELOW}\n{entry}")
+    assert apart.index(entry) > apart.index(BELOW)
+    (linux / FILE).write_text(apart)
+    whole = put("plain", linux).new
+    assert ".Lone," not in whole
+    assert whole.count("EXTABLE") == variant("plain").source.read_text().count("EXTABLE")
+    source = sources.read(linux)
+    aim = target.find(variant("plain"), source)
+    assert built.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    kept = whole.replace(BELOW, f"{BELOW}{entry.replace('.Lone, .Lnone', '.Lrest, .Lrest')}")
+    assert "differ" in built.difference(variant("plain"), aim, source, {FILE: kept})
+
+
+def test_exception_table_apart_from_its_function_is_refused(linux):
+    (linux / FILE).write_text(PAGE + "\t_ASM_EXTABLE_UA(.Lone, .Lnone)\n")
+    with pytest.raises(InputError, match=r"apart from rep_stos_alternative, whose label"):
+        put("plain", linux)
+
+
+def test_plain_exception_table_below_a_variants_function_is_kept(own_kernels, linux):
+    source = own_kernels / "plain.S"
+    text = source.read_text()
+    lines = [line for line in text.splitlines(keepends=True) if "_ASM_EXTABLE_UA" in line]
+    inside = text.replace("".join(lines), "")
+    below = "".join(lines).replace("_UA", "")
+    assert below != "".join(lines)
+    assert lines
+    source.write_text(inside.replace(BELOW, BELOW + below))
+    whole = put("plain", linux).new
+    assert whole.count("_ASM_EXTABLE(") == len(lines)
+    assert "_ASM_EXTABLE_UA" not in whole
+    tree = sources.read(linux)
+    aim = target.find(variant("plain"), tree)
+    user = whole.replace("_ASM_EXTABLE(", "_ASM_EXTABLE_UA(")
+    assert "differ" in built.difference(variant("plain"), aim, tree, {FILE: user})
+
+
 def test_a_renamed_function_takes_the_trees_name(linux):
     path = linux / FILE
     path.write_text(path.read_text().replace("rep_stos_alternative", "clear_user_original"))

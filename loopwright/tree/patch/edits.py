@@ -72,11 +72,13 @@ class _Editor:
         given = source.read_text()
         span = self._found(function(edit.file, content, edit.name), edit)
         own = function(source.name, given, edit.name)
-        own = own or function(source.name, given, symbol(self.variant))
-        new = c_text.rename(_own(own, edit, source).of(given), symbol(self.variant), edit.name)
+        own = _own(own or function(source.name, given, symbol(self.variant)), edit, source)
+        new = c_text.rename(own.of(given), symbol(self.variant), edit.name)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
         if asm:
+            _refuse_stray_entries(edit, f"{edit.file} in {self.tree}", content, span)
+            _refuse_stray_entries(edit, source.name, given, own)
             new = self._apart(new, span, content)
 
         def whole(piece: str) -> str:
@@ -140,6 +142,15 @@ class _Editor:
             if label in taken:
                 new = c_text.rename(new, label, fresh)
         return new
+
+
+def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
+    """Refuse a function with lines of the exception table where a replacement cannot see them."""
+    for line in c_text.entries_outside(text, span):
+        raise InputError(
+            f"{name} has `{c_text.squeeze(line)}` apart from {edit.name}, whose label it names: "
+            f"put it in {edit.name} or directly below it"
+        )
 
 
 def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str:
