@@ -82,6 +82,9 @@ _LEAST_COPIES = 8
 _ITERATIONS = 20000  # of the shorter loop, at most
 _PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with the length
 _X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
+# Instructions whose result differs from run to run: no two copies need take the same branch.
+_CHANGING = re.compile(r"rdtscp?|rdpmc|rdpru|rdrand|rdseed")
+_CHANGING_REGISTER = re.compile(r"mrs .*\b(cntv?p?ctss?_el0|cntvct\w*|pmccntr_el0|rndrr?s?)\b")
 _TRAPPED = "trap"  # what the harness says of code that runs into one
 
 
@@ -164,6 +167,7 @@ def of_code(
         block = _described(replace(block, notion=notion or ("loop" if closed else "unrolled")), isa)
         looping = block.notion == "loop" and body[-1].target == 0
         inside = body[:-1] if looping else body
+        _refuse_branches_by_time(inside if looping and counts(isa, body) else body)
         if looping and isa == "x86_64" and not (_stays(inside, code) and counts(isa, body)):
             return _settled(block, isa, stretches)
         _stay_inside(inside, len(code))
@@ -198,6 +202,18 @@ def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
         misaligned=block_path.misaligned(isa, way.executed),
         settled=block_starts.find_start(way),
     )
+
+
+def _refuse_branches_by_time(body: Sequence[Instruction]) -> None:
+    """Refuse code with branches beside the clock: its speed is that of a way taken by chance."""
+    branches = [ins for ins in body if ins.flow is Flow.BRANCH]
+    for ins in body:
+        text = " ".join(ins.text.split())
+        if branches and (_CHANGING.match(ins.mnemonic) or _CHANGING_REGISTER.match(text)):
+            raise InputError(
+                f"it has {text}, whose result changes from run to run, and a branch "
+                f"({' '.join(branches[0].text.split())}): measure each way by itself"
+            )
 
 
 def _stays(body: Sequence[Instruction], code: bytes) -> bool:

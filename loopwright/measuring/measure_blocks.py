@@ -217,7 +217,7 @@ def measure_in_turns(
         "microarch": (hosts.microarch() or "") if native else "",
         "machine": hosts.machine(),
     }
-    return [
+    rows = [
         {
             "id": one.id,
             "notion": one.notion,
@@ -228,6 +228,29 @@ def measure_in_turns(
         }
         for one, got in zip(blocks, found, strict=True)
     ]
+    mark_two_speeds(rows)
+    return rows
+
+
+def mark_two_speeds(rows: Iterable[dict[str, Any]]) -> None:
+    """Mark rows of the same code at the same offset whose figures differ: it has two speeds."""
+    alike: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["status"] != "refused":
+            alike.setdefault((row["notion"], row["offset"], row["code"]), []).append(row)
+    for group in alike.values():
+        least = min(group, key=lambda row: row["cycles"])
+        most = max(group, key=lambda row: row["cycles"])
+        known = least["uncertainty"] + most["uncertainty"]
+        if most["cycles"] - least["cycles"] <= max(known, _AGREE[0], _AGREE[1] * most["cycles"]):
+            continue
+        told = f"the same code took {least['cycles']:.2f} and {most['cycles']:.2f} cycles"
+        for row in group:
+            reason = f"{told} (rows {least['id']} and {most['id']})"
+            row["status"], row["reason"] = (
+                "bimodal",
+                "; ".join(filter(None, (row["reason"], reason))),
+            )
 
 
 def _figures(one: Block, got: Sequence[BlockReading], processes: int) -> dict[str, Any]:

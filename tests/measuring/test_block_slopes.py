@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from loopwright.measuring.measure_blocks import BlockReading, result, wants_more
+from loopwright.measuring.measure_blocks import BlockReading, mark_two_speeds, result, wants_more
 
 
 def _reading(cycles, refused="", disturbed=False, spread=0.001, two_speeds="", copies=10_000):
@@ -48,6 +48,20 @@ def test_noise_is_no_second_speed():
     one = _reading(1.0, two_speeds="9 of 24 samples took 2.60 times as long")
     row = result([one, _reading(1.0), _reading(1.0)])
     assert (row["status"], row["reason"]) == ("bimodal", one.two_speeds)
+
+
+def test_equal_code_with_two_figures_has_two_speeds():
+    def row(name, cycles, code="0f31", offset=0):
+        found = result([_reading(cycles)] * 3)
+        return {"id": name, "notion": "loop", "offset": offset, "code": code, **found}
+
+    rows = [row("a", 35.0), row("b", 60.99), row("c", 60.99, offset=1), row("d", 70.0, code="90")]
+    mark_two_speeds(rows)
+    assert [one["status"] for one in rows] == ["bimodal", "bimodal", "ok", "ok"]
+    assert rows[0]["reason"] == "the same code took 35.00 and 60.99 cycles (rows a and b)"
+    near = [row("a", 35.0), row("b", 35.3)]
+    mark_two_speeds(near)
+    assert [one["status"] for one in near] == ["ok", "ok"]
 
 
 def test_what_was_dropped_is_said():

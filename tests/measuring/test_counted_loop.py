@@ -5,7 +5,7 @@ import pytest
 from loopwright import paths
 from loopwright.errors import InputError
 from loopwright.measuring import block_path
-from loopwright.measuring.block import counted_loop
+from loopwright.measuring.block import counted_loop, of_hex
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,24 @@ from loopwright.measuring.block import counted_loop
 )
 def test_misaligned_accesses_are_known_by_their_operands(code, expected):
     assert block_path.misaligned("x86_64", bytes.fromhex(code)) is expected
+
+
+@pytest.mark.parametrize(
+    ("isa", "code", "told"),
+    [
+        ("x86_64", "0f31c1e81f74000fafc0", "rdtsc"),  # shr $31, %eax; je; imul
+        ("x86_64", "0fc7f073fb", "rdrand"),  # jae back until there is one
+        ("arm64", "40e03bd5400000b4", "mrs x0, cntvct_el0"),  # cbz x0, forwards
+    ],
+)
+def test_blocks_that_branch_by_the_time_are_refused(isa, code, told):
+    assert told in of_hex("row", code, 0, isa, None).refused
+    assert "changes from run to run" in of_hex("row", code, 0, isa, None).refused
+
+
+@pytest.mark.parametrize("code", ["0f31", "0f3148ffcf75f9"])
+def test_blocks_that_read_the_time_alone_are_run(code):
+    assert of_hex("row", code, 0, "x86_64", None).refused == ""
 
 
 def test_pointers_are_where_the_harness_puts_them():
