@@ -171,6 +171,7 @@ const ACTS: &[Case] = &[
     ("string.destination", "1", "skylake", Unrolled, 0, "f3a4", &[]),
     ("serial.stac_clac", "30", "zen2", Unrolled, 0, "0f01cb", &[("serial.stac_clac", "10")]),
     ("serial.lfence", "1", "skylake", Unrolled, 0, "0faee8", &[]),
+    ("serial.lfence_overlap", "3", "skylake", Unrolled, 0, "0faee8480fafc0", &[("serial.lfence", "10")]),
     ("serial.mfence", "1", "zen2", Unrolled, 0, "0faef0", &[]),
 ];
 

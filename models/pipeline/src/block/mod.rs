@@ -69,6 +69,15 @@ pub enum SlotKind {
     },
 }
 
+/// What an instruction that waits for all before it costs, in cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Drain {
+    /// From the last instruction before it that retires.
+    pub cycles: u32,
+    /// As many of them pass while what is before it still runs.
+    pub overlap: u32,
+}
+
 /// An issue slot: one fused uop at rename and retirement.
 #[derive(Clone, Debug)]
 pub struct Slot {
@@ -83,7 +92,7 @@ pub struct Slot {
     /// Inserted by rename, not by the front end.
     pub inserted: bool,
     /// Serialises; cycles.
-    pub serial: Option<u32>,
+    pub serial: Option<Drain>,
     /// Cycles for which rename stands still behind it.
     pub holds: u32,
     /// Last slot of its instruction.
@@ -110,7 +119,7 @@ pub struct Fused {
     /// Begins a branch, or a pair that is one.
     pub branch: bool,
     /// Waits until everything before it has retired, then takes that many cycles.
-    pub serial: Option<u32>,
+    pub serial: Option<Drain>,
     /// Cycles for which rename stands still behind it.
     pub holds: u32,
     /// Stores in its slots.

@@ -1,5 +1,6 @@
 //! Instructions whose cost is a parameter of the core rather than a table row.
 
+use crate::block::Drain;
 use crate::block::StringUse;
 use crate::core::choice::{Ends, Sides};
 use crate::core::figures::{Figures, Shape};
@@ -17,7 +18,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
     match d.special {
         Special::No => Ok(None),
         Special::Serialise(kind) => {
-            let (name, cycles) = serial(kind, params);
+            let (name, Drain { cycles, .. }) = serial(kind, params);
             if cycles == 0 {
                 return Err(unmeasured(&d.form, &format!("serial.{name}=N sets its cycles")));
             }
@@ -85,13 +86,15 @@ fn odd(params: &Params, strings: StringUse, bytes: u8) -> bool {
     [destination, source].iter().any(|side| side % u32::from(bytes) != 0)
 }
 
-/// The parameter of an instruction that waits for all before it: its name, and the cycles after that.
-pub fn serial(kind: Serial, params: &Params) -> (&'static str, u32) {
-    match kind {
-        Serial::LoadFence => ("lfence", params.serial.lfence),
-        Serial::MemoryFence => ("mfence", params.serial.mfence),
-        Serial::UserAccess => ("stac_clac", params.serial.stac_clac),
-    }
+/// The parameter of an instruction that waits for all before it: its name, and what it waits for.
+pub fn serial(kind: Serial, params: &Params) -> (&'static str, Drain) {
+    let p = &params.serial;
+    let (name, cycles, overlap) = match kind {
+        Serial::LoadFence => ("lfence", p.lfence, p.lfence_overlap),
+        Serial::MemoryFence => ("mfence", p.mfence, 0),
+        Serial::UserAccess => ("stac_clac", p.stac_clac, 0),
+    };
+    (name, Drain { cycles, overlap })
 }
 
 /// What a core's string instructions of one kind take: measured points, or cycles before the first

@@ -31,6 +31,8 @@ pub struct Rename<'a> {
     computing: u32,
     /// The high bytes before the next fused uop are merged.
     merged: bool,
+    /// Cycles that the head has waited for all before it, up to those that count.
+    drained: u32,
     /// Cycles that it still stands still, and why.
     stall: u32,
     why: Hold,
@@ -51,6 +53,7 @@ impl<'a> Rename<'a> {
             counts_slots: true,
             computing: 0,
             merged: false,
+            drained: 0,
             stall: 0,
             why: Hold::Serial,
             redirect: Redirect::new(params, if relief.mispredicts { &[] } else { &block.mispredicted }),
@@ -130,11 +133,13 @@ impl<'a> Rename<'a> {
             if alu > p.alu_uops && used > 0 {
                 return Hold::Window;
             }
-            if let Some(cycles) = fused.serial {
+            if let Some(drain) = fused.serial {
                 if !behind.retire.is_empty() {
+                    self.drained = drain.overlap.min(self.drained + 1);
                     return Hold::Serial;
                 }
-                (self.stall, self.why) = (cycles.saturating_sub(1), Hold::Serial);
+                (self.stall, self.why) = (drain.cycles.saturating_sub(self.drained + 1), Hold::Serial);
+                self.drained = 0;
             }
             for slot in fused.slots.clone() {
                 self.slot(now, slot, head.iteration, used, behind, observer);
@@ -334,7 +339,7 @@ impl<'a> Rename<'a> {
     /// Tell what the future depends on.
     pub fn fingerprint(&self, results: &Results, into: &mut Fingerprint) {
         self.registers.fingerprint(results, into);
-        into.add(u64::from(self.stall) << 1 | u64::from(self.merged));
+        into.add(u64::from(self.drained) << 32 | u64::from(self.stall) << 1 | u64::from(self.merged));
         self.redirect.fingerprint(into);
     }
 }

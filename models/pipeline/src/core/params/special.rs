@@ -52,6 +52,7 @@ tables! {
     serial {
         /** Cycles of `stac` and of `clac`. */ stac_clac: int[0..=10_000] = Some(0),
         /** Cycles of `lfence` once the pipeline is empty. */ lfence: int[0..=10_000] = Some(0),
+        /** Those of them that pass while what is before it still runs. */ lfence_overlap: int[0..=100] = Some(0),
         /** Cycles of `mfence`. */ mfence: int[0..=10_000] = Some(0),
     }
 }
