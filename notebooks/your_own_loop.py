@@ -119,7 +119,7 @@ pick.show(
 # end, an operand, a busy port, a full buffer. `docs/timeline.md` explains the columns.
 
 # %%
-COLUMNS = ["instruction", "text", "role", "port", "ready_cycle", "dispatched_cycle", "waited_for"]
+COLUMNS = ["instruction", "text", "role", "port", "ready_cycle", "issued_cycle", "waited_for"]
 
 
 def waits(loop, microarch, offset):

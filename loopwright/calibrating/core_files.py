@@ -365,8 +365,8 @@ CHECKED = (
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
 _WAITS = 1.04  # of the cycles that an instance waits for the one that wrote its register
 _LABEL = re.compile(r"[0-7afmx*]|r[abcd]x|r[sb]p|r[sd]i")
-_ONE = ("1", "1", "0", "")  # issue, mite, ms and decoder of what is one uop
-_HEAD = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same,source"
+_ONE = ("1", "1", "0", "")  # slots, mite, ms and decoder of what is one uop
+_HEAD = "mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,same,source"
 
 
 def core_texts(learned: CoreModel, machine: Oracle) -> tuple[str, str]:

@@ -18,7 +18,7 @@ How uops get their ports: the rule of the simulator that predicts measured mixtu
 Asked: which port a uop takes of several, and when. No experiment shows it by itself, but where
 ports are shared by chance it costs cycles. Kernels: random mixtures of three forms, of half of them
 forms that may access memory. Answer: the rule with which what was learned predicts them with the
-least error. Where ports are chosen by issue slots, what counts as one, and which of two ports wins
+least error. Where ports are chosen by dispatch slots, what counts as one, and which of two ports wins
 that nothing else tells apart: their names are arbitrary, and so is which of them is the higher.
 """
 
@@ -228,10 +228,10 @@ Rule = Mapping[str, str]  # parameters of ports, without the name of their table
 ASSIGNMENTS: tuple[Rule, ...] = (
     {"assign": "least_loaded"},
     *(
-        {"assign": "issue_slots", "position": position, "tie": tie}
+        {"assign": "dispatch_slots", "position": position, "tie": tie}
         for position, tie in product(("slots", "computing"), ("high", "low"))
     ),
-    {"assign": "at_dispatch"},
+    {"assign": "at_issue"},
 )
 _RULE_MIXTURES, _RULE_SEED = 240, 77
 _LEAST_MIXTURES = 20  # mixtures that a rule is chosen by

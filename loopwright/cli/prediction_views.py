@@ -339,10 +339,10 @@ def _cycles_cell(row: dict[str, Any]) -> Figure:
 
 
 # Letters of the steps in the chart; of two in one cycle the later is shown.
-LETTERS = dict(zip(STEPS, "FDIrXER", strict=True))
+LETTERS = dict(zip(STEPS, "FQDrIER", strict=True))
 LEGEND = (
-    "F fetched, D decoded (in the queue in front of rename), I issued, r operands ready, "
-    "X dispatched to the port, E executed, R retired"
+    "F fetched, Q queued in front of rename, D dispatched, r operands ready, "
+    "I issued to the port, E executed, R retired"
 )
 _WIDE_ENOUGH_FOR_REASONS = 120
 _LINE_BYTES = 64

@@ -13,7 +13,7 @@ from loopwright.errors import InputError
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
 
-INTERFACE = 8  # of the module, which counts the changes of what it takes and returns
+INTERFACE = 9  # of the module, which counts the changes of what it takes and returns
 
 
 def version() -> str:

@@ -13,7 +13,7 @@ from loopwright.rows import Rows, as_frame
 
 MOST_ITERATIONS = 1000
 
-STEPS = ("fetched", "decoded", "issued", "ready", "dispatched", "executed", "retired")
+STEPS = ("fetched", "decoded", "dispatched", "ready", "issued", "executed", "retired")
 _WHERE = ("microarch", "model", "notion", "offset")
 _CYCLES = tuple(f"{step}_cycle" for step in STEPS)
 _TIMELINE = ("iteration", "instruction", "text", "uop", "role", "how", "port")
@@ -41,7 +41,7 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
     macro-fused (or both), eliminated, no port, inserted by rename, or nothing. port: where it
     started. Cycles since the start of the simulation, none where the step was skipped:
     fetched_cycle, decoded_cycle (in the queue in front of rename, from decoders, uop cache or loop
-    buffer), issued_cycle (renamed), ready_cycle (its inputs known), dispatched_cycle,
+    buffer), dispatched_cycle (renamed), ready_cycle (its inputs known), issued_cycle,
     executed_cycle (its last result known), retired_cycle. waited_for: the last thing that kept it
     from starting. A block without an answer has one row with the error.
 

@@ -14,7 +14,6 @@ _SHOWN = 4  # instructions of a chain that are written out
 
 # The simulator's names of limits, and those that are shown.
 _CALLED = {
-    "issue": "dispatch",
     "uop cache": "op cache",
     "taken branch": "branches",
     "decode": "decoders",

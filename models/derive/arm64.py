@@ -100,9 +100,9 @@ def _moving(core: str, rows: Table) -> Table:
         known = moves and rows.get(Form(form.mnemonic, moves[1]))
         if known and re.fullmatch(r"(ld|st)[1-4]r?", form.mnemonic):
             ports = [UPDATE[core], *_each(known.ports)]
-            issue = max(_issue(core, ports)[0], known.issue)
+            slots = max(_slots(core, ports)[0], known.slots)
             source = known.source if LLVM in known.source.split("+") else f"{known.source}+{LLVM}"
-            changed = {"issue": issue, "mite": issue, "ports": "+".join(ports), "source": source}
+            changed = {"slots": slots, "mite": slots, "ports": "+".join(ports), "source": source}
             out[form] = known._replace(**changed)
     return out
 
@@ -150,7 +150,7 @@ def _row(core: str, form: Form, llvm: Said | None, real: Measured | None) -> Row
     elif not ports:
         return None
     return Row(
-        *_issue(core, ports),
+        *_slots(core, ports),
         0,
         "",
         "+".join(ports),
@@ -167,7 +167,7 @@ def _whole(cycles: float, llvm: int) -> int:
     return llvm if abs(cycles - llvm) <= 0.51 else max(round(cycles), 1)
 
 
-def _issue(core: str, ports: list[str]) -> tuple[int, int]:
+def _slots(core: str, ports: list[str]) -> tuple[int, int]:
     """Return macro-operations: on Neoverse N1 one stands for up to two uops (an assumption)."""
     count = max(1, len(ports) if core == "tsv110" else -(-len(ports) // 2))
     return count, count

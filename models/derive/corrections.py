@@ -15,7 +15,7 @@ from pathlib import Path
 from table import Form, Row, Table
 
 FOLDER = Path(__file__).parent / "corrections"
-NUMBERS = ("issue", "mite", "ms")
+NUMBERS = ("slots", "mite", "ms")
 
 
 @dataclass(frozen=True)

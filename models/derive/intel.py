@@ -48,7 +48,7 @@ def table(core: str) -> Table:
             continue
         mnemonic, operands = found
         row = _row(record, mnemonic, operands)
-        if max(row.issue, row.ms or 0) > MOST_UOPS:
+        if max(row.slots, row.ms or 0) > MOST_UOPS:
             continue
         rows.setdefault(Form(mnemonic, ",".join(operands)), _mended(core, mnemonic, row))
     # uops.info has no endbr64, which is a nop where its extension is off or unknown.
@@ -68,7 +68,7 @@ def _mended(core: str, mnemonic: str, row: Row) -> Row:
 
 
 def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
-    issue, mite = record["retire_slots"], record["uops_MITE"]
+    slots, mite = record["retire_slots"], record["uops_MITE"]
     ports = ports_text(record["ports"] or {})
     flags = ["elim"] if record["may_be_eliminated"] else []
     if record["TP"]:
@@ -80,15 +80,15 @@ def _row(record: Record, mnemonic: str, operands: list[str]) -> Row:
     if fuse:
         flags.append(f"fuse={fuse}")
     return Row(
-        issue,
+        slots,
         mite,
         record["uops_MS"],
         _decoder(record),
         ports,
         text(read(record, mnemonic, operands), mnemonic),
         " ".join(flags),
-        _indexed(record, (issue, mite, ports)),
-        _same(record, mnemonic, operands, (issue, mite, ports)),
+        _indexed(record, (slots, mite, ports)),
+        _same(record, mnemonic, operands, (slots, mite, ports)),
         "uops-info",
     )
 

@@ -19,7 +19,7 @@ class Form(NamedTuple):
 class Row(NamedTuple):
     """Figures of a form, in the order of the columns (models/pipeline/README.md)."""
 
-    issue: int
+    slots: int
     mite: int
     ms: int
     decoder: str

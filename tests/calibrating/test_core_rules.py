@@ -150,7 +150,7 @@ def test_what_fits_a_loop_once_is_timed_once():
     assert "too long for a copy" in long.refused
 
 
-def test_what_dispatch_hides_has_ports_of_its_own():
+def test_what_issue_hides_has_ports_of_its_own():
     machine = Laboratory(Simulated("neoverse-n1", noise=0))
     adds = next(f for f in arm64_forms.forms(machine.machine.features)[0] if f.mnemonic == "madd")
     one = Core([Class(adds, 1, (adds.name,))], [frozenset({0})], 3)

@@ -160,7 +160,7 @@ def test_the_time_left_goes_by_answers_that_are_still_needed(monkeypatch):
     assert "longer than expected" in seen[-1][2]
 
 
-def test_the_answers_expected_are_known_once_places_at_dispatch_are():
+def test_the_answers_expected_are_known_once_places_at_issue_are():
     seen = []
     left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
     left.answered(3000)

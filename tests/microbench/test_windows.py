@@ -159,8 +159,8 @@ def test_forms_take_a_place_each_where_an_op_cache_is_in_the_way_of_some_nops(
     rates = throughput.measure(laboratory, some)
     latencies = latency.measure(laboratory, some, throughput.cycles(rates))
     places = blockers.dispatch_places(laboratory, some, rates, latencies, wide)
-    issue = {name: int(table(core)[name]["issue"]) for name in names}
-    assert {name: places[name].uops for name in names} == issue
+    slots = {name: int(table(core)[name]["slots"]) for name in names}
+    assert {name: places[name].uops for name in names} == slots
 
 
 class _Deaf(Simulated):

@@ -31,7 +31,7 @@ def test_every_uop_of_every_iteration_has_a_row_with_its_text(rows):
 
 
 def test_cycles_are_in_the_order_of_the_pipeline(rows):
-    steps = ["decoded", "issued", "ready", "dispatched", "executed", "retired"]
+    steps = ["decoded", "dispatched", "ready", "issued", "executed", "retired"]
     cycles = rows[rows["uop"].notna()][[f"{step}_cycle" for step in steps]]
     assert (cycles.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
 
@@ -83,7 +83,7 @@ def test_the_chart_shows_steps_and_says_what_it_cuts(capsys, monkeypatch):
     what = ["predict", "--hex", COPY8, "--microarch", "sandybridge", "--timeline"]
     assert run([*what, "3"]) == 0
     shown = capsys.readouterr().out
-    assert "movq %rax, (%rdi)            p4  store data    DI..........XR" in shown
+    assert "movq %rax, (%rdi)            p4  store data    QD..........IR" in shown
     # A window, which rich takes standard output for if told to.
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")

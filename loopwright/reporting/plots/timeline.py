@@ -15,9 +15,9 @@ _MOST = 80  # uops that one figure holds
 # What a uop does from one step to the next, with its colour and the letter of its first cycle.
 STRETCHES = (
     ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", palette.OKABE_ITO[5]),
-    ("decoded_cycle", "issued_cycle", "in the queue in front of rename", "D", palette.OKABE_ITO[1]),
-    ("issued_cycle", "dispatched_cycle", "waits in the scheduler", "I", palette.OKABE_ITO[2]),
-    ("dispatched_cycle", "executed_cycle", "executes", "X", palette.OKABE_ITO[3]),
+    ("decoded_cycle", "dispatched_cycle", "in the queue in front of rename", "Q", palette.OKABE_ITO[1]),
+    ("dispatched_cycle", "issued_cycle", "waits in the scheduler", "D", palette.OKABE_ITO[2]),
+    ("issued_cycle", "executed_cycle", "executes", "I", palette.OKABE_ITO[3]),
     ("executed_cycle", "retired_cycle", "waits to retire", "E", palette.FAINT),
 )
 
@@ -61,7 +61,7 @@ def _life(axes: Axes, at: int, row: dict[Hashable, Any]) -> None:
         if pd.isna(row[start]):
             continue
         until = row[end]
-        if pd.isna(until):  # an eliminated uop is not dispatched: it goes on to retire
+        if pd.isna(until):  # an eliminated uop is not issued: it goes on to retire
             until = row["retired_cycle"]
         axes.barh(at, until - row[start], 0.8, left=row[start] - 0.5, color=colour, linewidth=0)
         if until > row[start]:

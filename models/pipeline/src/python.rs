@@ -239,9 +239,9 @@ fn timed<'py>(py: Python<'py>, r: &Row) -> PyResult<Bound<'py, PyDict>> {
     let cycles = [
         ("fetched_cycle", r.fetched),
         ("decoded_cycle", r.decoded),
-        ("issued_cycle", r.issued),
-        ("ready_cycle", r.ready),
         ("dispatched_cycle", r.dispatched),
+        ("ready_cycle", r.ready),
+        ("issued_cycle", r.issued),
         ("executed_cycle", r.executed),
         ("retired_cycle", r.retired),
     ];
@@ -307,7 +307,7 @@ fn mca(py: Python<'_>, arguments: Vec<String>, models: PathBuf, host: Option<Str
 }
 
 /// Counts the changes of what this module takes and returns; the package asks for the one it knows.
-const INTERFACE: u32 = 8;
+const INTERFACE: u32 = 9;
 
 /// A simulator of processor pipelines.
 #[pymodule]

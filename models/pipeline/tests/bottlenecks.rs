@@ -98,7 +98,7 @@ fn limits_that_hold_together_are_all_named() {
     let adds = "4801d84801d94801da4801de4801df";
     assert_eq!(
         limit("zen2", adds, 0, Unrolled),
-        "port 0, port 1, port 2, port 3 and issue"
+        "port 0, port 1, port 2, port 3 and dispatch"
     );
     // dec ecx; jne.
     for name in CORES.into_iter().filter(|n| is_x86(n)) {
@@ -140,15 +140,15 @@ fn the_front_end_is_named_by_what_of_it_limits() {
     // Thirteen nops and a branch.
     let nops = "9090909090909090909090909075f1";
     for name in ["zen2", "zen3", "zen4", "redwoodcove"] {
-        assert_eq!(limit(name, nops, 0, Loop), "issue", "{name}");
+        assert_eq!(limit(name, nops, 0, Loop), "dispatch", "{name}");
     }
     for name in ["haswell", "skylake"] {
-        assert_eq!(limit(name, nops, 0, Loop), "issue and retirement", "{name}");
+        assert_eq!(limit(name, nops, 0, Loop), "dispatch and retirement", "{name}");
     }
     assert_eq!(limit("sandybridge", nops, 0, Loop), "loop buffer");
     assert_eq!(
         limit("neoverse-n1", &"1f2003d5".repeat(4), 0, Unrolled),
-        "decode and issue"
+        "decode and dispatch"
     );
 }
 

@@ -23,7 +23,7 @@ const CLEAR: &str = "48c707000000004883c708ffc975f1";
 fn a_loop_of_one_cycle_is_held_by_several_limits() {
     for (limit, cycles) in [
         ("ports", 1.0),
-        ("issue", 0.8), // four instructions, five a cycle
+        ("dispatch", 0.8), // four instructions, five a cycle
         ("dependencies", 1.0),
         ("uop cache", 1.0),
         ("taken branch", 1.0),
@@ -86,7 +86,9 @@ fn the_loop_buffer_begins_again_with_a_group_of_its_own() {
         2.0,
     );
     close(
-        figure("sandybridge", copy, 0, Loop, "issue").cycles.expect("a figure"),
+        figure("sandybridge", copy, 0, Loop, "dispatch")
+            .cycles
+            .expect("a figure"),
         1.25,
     );
 }

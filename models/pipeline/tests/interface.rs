@@ -105,14 +105,14 @@ fn the_timeline_is_in_order() {
     for row in &timeline.rows {
         assert!(row.iteration < 3);
         if row.how == "macro-fused" && row.inst == 5 {
-            assert_eq!((row.uop, row.issued), (None, None));
+            assert_eq!((row.uop, row.dispatched), (None, None));
             continue;
         }
         let steps = [
             row.decoded,
-            row.issued,
-            row.ready,
             row.dispatched,
+            row.ready,
+            row.issued,
             row.executed,
             row.retired,
         ];
@@ -145,10 +145,10 @@ fn the_timeline_says_what_a_uop_waited_for() {
     assert!(waits("haswell", "6bc301")[..60].contains(&"port 1 busy".to_string()));
     // cmp rax, [rbx]: the comparison waits for its load and nothing else.
     assert!(waits("haswell", "483b03").contains(&"its own load".to_string()));
-    // Nops wait for nothing but the front end or the issue slots.
+    // Nops wait for nothing but the front end or the dispatch slots.
     assert!(waits("haswell", "90")
         .iter()
-        .all(|w| w.starts_with("front end") || w == "issue width"));
+        .all(|w| w.starts_with("front end") || w == "dispatch width"));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 const showTimeline = (() => {
   const by = (id) => document.getElementById(id);
   const [slider, now, events, chart] = ["t-cycle", "t-now", "t-events", "t-chart"].map(by);
-  const LETTERS = "FDI.XER"; // of the steps; the fourth is when operands are ready
-  const HAPPENS = { F: "fetched", D: "decoded", I: "issued", X: "dispatched", E: "executed", R: "retired" };
+  const LETTERS = "FQD.IER"; // of the steps; the fourth is when operands are ready
+  const HAPPENS = { F: "fetched", Q: "queued", D: "dispatched", I: "issued", E: "executed", R: "retired" };
   let uops = [];
   let columns = [];
 

@@ -1,12 +1,12 @@
-//! Micro-fusion: which uops share an issue slot, and which slots a front-end uop.
+//! Micro-fusion: which uops share a dispatch slot, and which slots a front-end uop.
 
 use crate::block::uops::{Role, Uop};
 use crate::core::figures::Shape;
 
-/// Fuse uops into `shape.issue` issue slots and those into front-end uops.
+/// Fuse uops into `shape.slots` dispatch slots and those into front-end uops.
 pub(crate) fn fuse(uops: &[Uop], shape: &Shape, ms: u16) -> Vec<Vec<Vec<u16>>> {
-    let issue = usize::from(shape.issue.max(1));
-    let front = usize::from((shape.mite + ms).max(1)).min(issue);
+    let most = usize::from(shape.slots.max(1));
+    let front = usize::from((shape.mite + ms).max(1)).min(most);
     let mut slots: Vec<Vec<u16>> = (0..uops.len() as u16).map(|i| vec![i]).collect();
     let role = |slot: &[u16]| uops[usize::from(slot[0])].role;
     let mergeable = |a: &[u16], b: &[u16]| match (role(a), role(b)) {
@@ -15,7 +15,7 @@ pub(crate) fn fuse(uops: &[Uop], shape: &Shape, ms: u16) -> Vec<Vec<Vec<u16>>> {
         (Role::Compute, Role::StoreAddress) => 2,
         _ => 3,
     };
-    while slots.len() > issue {
+    while slots.len() > most {
         let best = (0..slots.len() - 1)
             .filter(|i| slots[*i].len() == 1 && slots[i + 1].len() == 1)
             .min_by_key(|i| mergeable(&slots[*i], &slots[i + 1]));
@@ -23,7 +23,7 @@ pub(crate) fn fuse(uops: &[Uop], shape: &Shape, ms: u16) -> Vec<Vec<Vec<u16>>> {
         let second = slots.remove(at + 1);
         slots[at].extend(second);
     }
-    while slots.len() < issue {
+    while slots.len() < most {
         slots.push(Vec::new());
     }
     let mut fused: Vec<Vec<Vec<u16>>> = slots.into_iter().map(|s| vec![s]).collect();

@@ -46,7 +46,7 @@ pub enum Notion {
     Call,
 }
 
-/// What rename does with an issue slot.
+/// What rename does with a dispatch slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotKind {
     /// Its uops go to the schedulers.
@@ -78,7 +78,7 @@ pub struct Drain {
     pub overlap: u32,
 }
 
-/// An issue slot: one fused uop at rename and retirement.
+/// A dispatch slot: one fused uop at rename and retirement.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// Kind.
@@ -104,9 +104,9 @@ pub struct Slot {
 /// A fused uop of the front end.
 #[derive(Clone, Debug)]
 pub struct Fused {
-    /// Its issue slots.
+    /// Its dispatch slots.
     pub slots: Range<u32>,
-    /// Issue slots of uops that merge high bytes before it, in a cycle of their own.
+    /// Dispatch slots of uops that merge high bytes before it, in a cycle of their own.
     pub merges: Range<u32>,
     /// Instruction.
     pub inst: u16,
@@ -178,7 +178,7 @@ pub struct Block {
     pub insts: Vec<Inst>,
     /// Fused uops of one iteration.
     pub fused: Vec<Fused>,
-    /// Issue slots of one iteration.
+    /// Dispatch slots of one iteration.
     pub slots: Vec<Slot>,
     /// Uops of one iteration.
     pub uops: Vec<Uop>,

@@ -1,4 +1,4 @@
-//! Issue slots that rename treats in a way of its own.
+//! Dispatch slots that rename treats in a way of its own.
 
 use crate::block::builder::Builder;
 use crate::block::special::serial;

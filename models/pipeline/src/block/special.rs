@@ -24,7 +24,7 @@ pub fn figures(d: &Decoded, params: &Params, strings: StringUse) -> Result<Optio
             }
             Ok(Some(Figures {
                 shape: Shape {
-                    issue: 1,
+                    slots: 1,
                     mite: 1,
                     ports: Vec::new(),
                 },
@@ -154,7 +154,7 @@ fn string(d: &Decoded, params: &Params, strings: StringUse, bytes: u8, rates: &R
     let unit = own_unit(params);
     Ok(Figures {
         shape: Shape {
-            issue: 1,
+            slots: 1,
             mite: 1,
             ports: vec![unit & unit.wrapping_neg()],
         },

@@ -113,7 +113,7 @@ impl Uop {
 pub struct Expansion {
     /// Uops in program order.
     pub uops: Vec<Uop>,
-    /// Fused uops as the front end carries them: a list of issue slots, each a list of uops.
+    /// Fused uops as the front end carries them: a list of dispatch slots, each a list of uops.
     pub fused: Vec<Vec<Vec<u16>>>,
     /// How many of the fused uops come from the microcode sequencer (the last ones).
     pub ms: u16,

@@ -73,11 +73,11 @@ words! {
     /// How uops are given to execution ports.
     Assign {
         /// At rename, by the number of waiting uops of each port, two choices a cycle.
-        IssueSlots = "issue_slots",
+        DispatchSlots = "dispatch_slots",
         /// At rename, always the port with the fewest waiting uops.
         LeastLoaded = "least_loaded",
         /// When the uop starts: any free port.
-        AtDispatch = "at_dispatch",
+        AtIssue = "at_issue",
     }
 
     /// Which of ports with as many waiting uops is taken.
@@ -88,7 +88,7 @@ words! {
         Low = "low",
     }
 
-    /// What advances the issue slot.
+    /// What advances the dispatch slot.
     Counted {
         /// Every slot.
         Slots = "slots",
@@ -147,7 +147,7 @@ words! {
     }
 }
 
-/// Which of several possible ports an issue slot takes.
+/// Which of several possible ports a dispatch slot takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// By load: 0 is the least loaded one.
@@ -159,7 +159,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Choices of the four issue slots from their letters.
+    /// Choices of the four dispatch slots from their letters.
     ///
     /// # Errors
     /// There are not four letters, or one is unknown.

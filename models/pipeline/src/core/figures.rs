@@ -9,7 +9,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
     /// Fused uops at rename and retirement.
-    pub issue: u16,
+    pub slots: u16,
     /// Fused uops from the decoders.
     pub mite: u16,
     /// Port masks, one for each executed uop.
@@ -77,6 +77,11 @@ pub struct FigureTable {
     rows: Vec<Figures>,
 }
 
+/// The columns, in their order; the last, where a row's figures come from, may be missing.
+const COLUMNS: [&str; 12] = [
+    "mnemonic", "operands", "slots", "mite", "ms", "decoder", "ports", "latency", "flags", "indexed", "same", "source",
+];
+
 impl FigureTable {
     /// Read the table from the text of `instructions.csv`.
     ///
@@ -91,6 +96,15 @@ impl FigureTable {
             }
             if !header {
                 header = true;
+                let columns = split(line);
+                if !matches!(columns.len(), 11 | 12) || !columns.iter().zip(COLUMNS).all(|(found, name)| found == name)
+                {
+                    let names = COLUMNS.join(",");
+                    return Err(Error::Figures(format!(
+                        "line {}: the columns are not {names}",
+                        number + 1
+                    )));
+                }
                 continue;
             }
             let bad = |what: &str| Error::Figures(format!("line {}: {what}", number + 1));
@@ -175,7 +189,7 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
     };
     let mut figures = Figures {
         shape: Shape {
-            issue: number(2)?,
+            slots: number(2)?,
             mite: number(3)?,
             ports: ports(&cells[6], params)?,
         },
@@ -232,11 +246,11 @@ fn row(cells: &[String], params: &Params) -> Result<Figures, String> {
 fn shape(text: &str, params: &Params) -> Result<Shape, String> {
     let mut parts = text.splitn(3, ':');
     let mut count = || parts.next().and_then(|p| p.parse::<u16>().ok()).filter(|n| *n <= 512);
-    let (Some(issue), Some(mite)) = (count(), count()) else {
+    let (Some(slots), Some(mite)) = (count(), count()) else {
         return Err(format!("variant {text}"));
     };
     Ok(Shape {
-        issue,
+        slots,
         mite,
         ports: ports(parts.next().unwrap_or(""), params)?,
     })

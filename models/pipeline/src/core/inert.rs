@@ -14,13 +14,10 @@ impl Params {
             .or_else(|| self.inert_front_end(table, key))
             .or_else(|| match (table, key) {
                 ("ports", "imbalance" | "slots" | "slots_of_two" | "tie" | "position" | "counts_age") => because(
-                    self.ports.assign != Assign::IssueSlots,
-                    "ports.assign is not issue_slots",
+                    self.ports.assign != Assign::DispatchSlots,
+                    "ports.assign is not dispatch_slots",
                 ),
-                ("ports", "rotated") => because(
-                    self.ports.assign != Assign::AtDispatch,
-                    "ports.assign is not at_dispatch",
-                ),
+                ("ports", "rotated") => because(self.ports.assign != Assign::AtIssue, "ports.assign is not at_issue"),
                 ("ports", "rotated_lead" | "rotated_entries") => {
                     because(self.ports.rotated.is_empty(), "ports.rotated names no ports")
                 }

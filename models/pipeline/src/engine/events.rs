@@ -7,7 +7,7 @@ use crate::engine::flight::Source;
 pub enum Hold {
     /// Nothing was waiting.
     Empty,
-    /// All issue slots were used.
+    /// All dispatch slots were used.
     Width,
     /// The limit of instructions or of arithmetic uops a cycle.
     Window,
@@ -46,7 +46,7 @@ pub enum Event {
         /// Unit that it came from.
         from: Source,
     },
-    /// An issue slot was renamed.
+    /// A dispatch slot was renamed.
     Renamed {
         /// Slot of the block.
         slot: u32,
@@ -69,7 +69,7 @@ pub enum Event {
         why: Hold,
     },
     /// A uop started on a port.
-    Dispatched {
+    Issued {
         /// Uop of the block.
         uop: u32,
         /// Iteration.
@@ -83,7 +83,7 @@ pub enum Event {
         /// Cycle at which its last result is known.
         done: i32,
     },
-    /// An issue slot retired.
+    /// A dispatch slot retired.
     Retired {
         /// Slot of the block.
         slot: u32,

@@ -143,7 +143,7 @@ pub struct PortChoice<'a> {
     seen: [u32; PORTS],
     /// Uops that started on each port in the last cycle.
     started: [u32; PORTS],
-    /// Choice that each issue slot takes, among more than two ports and among two.
+    /// Choice that each dispatch slot takes, among more than two ports and among two.
     choices: [[Choice; 4]; 2],
     /// Ties go to the highest port.
     high: bool,
@@ -170,7 +170,7 @@ impl<'a> PortChoice<'a> {
 
     /// Whether a uop for these ports gets one of them at rename.
     pub fn binds(&self, ports: u32) -> bool {
-        self.p.assign != Assign::AtDispatch || self.turns.applies(ports) || self.rotation.applies(ports)
+        self.p.assign != Assign::AtIssue || self.turns.applies(ports) || self.rotation.applies(ports)
     }
 
     /// A cycle of rename begins.
@@ -184,7 +184,7 @@ impl<'a> PortChoice<'a> {
         !self.rotation.applies(ports) || self.load[usize::from(self.rotation.due(ports, &self.load))] < entries
     }
 
-    /// Give a uop its port, or leave the choice to dispatch.
+    /// Give a uop its port, or leave the choice to issue.
     pub fn choose(&mut self, ports: u32, position: u32) -> u8 {
         if !self.binds(ports) {
             return NO_PORT;
@@ -197,15 +197,15 @@ impl<'a> PortChoice<'a> {
             }
             _ if ports.count_ones() == 1 => ports.trailing_zeros() as u8,
             _ if self.turns.applies(ports) => self.turns.next(ports),
-            Assign::LeastLoaded | Assign::AtDispatch => self.least(ports),
-            Assign::IssueSlots => self.by_issue_slot(ports, position),
+            Assign::LeastLoaded | Assign::AtIssue => self.least(ports),
+            Assign::DispatchSlots => self.by_dispatch_slot(ports, position),
         };
         self.load[usize::from(port)] += 1;
         port
     }
 
-    /// What rename sees is the load before a cycle's dispatch, or before that of the one before.
-    pub fn before_dispatch(&mut self) {
+    /// What rename sees is the load before a cycle's issue, or before that of the one before.
+    pub fn before_issue(&mut self) {
         if self.p.counts_age > 0 {
             self.seen = self.load;
         }
@@ -224,7 +224,7 @@ impl<'a> PortChoice<'a> {
     }
 
     /// All that start in a cycle have.
-    pub fn after_dispatch(&mut self) {
+    pub fn after_issue(&mut self) {
         if self.p.counts_age == 0 {
             self.seen = self.load;
         }
@@ -237,7 +237,7 @@ impl<'a> PortChoice<'a> {
             .unwrap_or(0)
     }
 
-    fn by_issue_slot(&mut self, ports: u32, position: u32) -> u8 {
+    fn by_dispatch_slot(&mut self, ports: u32, position: u32) -> u8 {
         // Keys order ports by load, then by the rule for ties.
         let mut order = [u32::MAX; PORTS];
         let mut count = 0;

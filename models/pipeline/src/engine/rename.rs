@@ -25,7 +25,7 @@ pub struct Rename<'a> {
     registers: Registers<'a>,
     /// The number of each instruction's chain, within which nothing waits; 0 for none.
     chains: Vec<u16>,
-    /// All slots of this cycle advance the issue slot, not computing uops alone.
+    /// All slots of this cycle advance the dispatch slot, not computing uops alone.
     counts_slots: bool,
     /// Computing uops renamed in this cycle.
     computing: u32,
@@ -202,7 +202,7 @@ impl<'a> Rename<'a> {
         (!waits).then_some(Hold::Scheduler)
     }
 
-    /// Rename an issue slot.
+    /// Rename a dispatch slot.
     fn slot<O: Observer>(
         &mut self,
         now: i32,

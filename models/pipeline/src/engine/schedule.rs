@@ -23,8 +23,8 @@ pub struct Schedule<'a> {
     params: &'a Params,
     /// The choice of ports at rename.
     choice: PortChoice<'a>,
-    /// Dispatch chooses the ports that rename leaves open.
-    at_dispatch: bool,
+    /// Issue chooses the ports that rename leaves open.
+    at_issue: bool,
     flights: InFlight,
     /// Uops that wait.
     waiting: u32,
@@ -34,7 +34,7 @@ pub struct Schedule<'a> {
     /// Uops with all inputs known. If rename chose their ports, each port has two queues: of
     /// uops that need its busy unit, and before it of all others.
     ready: Ready,
-    /// If dispatch chooses the ports: the queue of each uop of the block.
+    /// If issue chooses the ports: the queue of each uop of the block.
     queue_of: Vec<u16>,
     /// The queues of uops that are bound to one port all the same, by port: others, and those that need its busy unit.
     queues_of_port: [[u16; 2]; PORTS],
@@ -65,10 +65,10 @@ impl<'a> Schedule<'a> {
         mut ready: Ready,
     ) -> Schedule<'a> {
         let ports = params.ports.names.chars().count();
-        let at_dispatch = params.ports.assign == Assign::AtDispatch;
+        let at_issue = params.ports.assign == Assign::AtIssue;
         let choice = PortChoice::new(params);
         let mut queues_of_port = [[0; 2]; PORTS];
-        let queue_of = if at_dispatch {
+        let queue_of = if at_issue {
             let some = block.uops.iter().map(|u| u.ports);
             let bound = some.filter(|p| choice.binds(*p)).fold(0, |all, p| all | p);
             let of_uops = ready.reset_by_kind(&block.uops, bound);
@@ -88,7 +88,7 @@ impl<'a> Schedule<'a> {
             block,
             params,
             choice,
-            at_dispatch,
+            at_issue,
             flights,
             waiting: 0,
             pools: params.pools().unwrap_or_default(),
@@ -216,10 +216,10 @@ impl<'a> Schedule<'a> {
     /// Start uops for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         self.ready.arrive(now);
-        if self.at_dispatch {
-            self.dispatch_any(now, results, retire, observer);
+        if self.at_issue {
+            self.issue_any(now, results, retire, observer);
         } else {
-            self.dispatch_chosen(now, results, retire, observer);
+            self.issue_chosen(now, results, retire, observer);
         }
         if let Some(banks) = &mut self.banks {
             banks.release(&mut self.ready);
@@ -227,11 +227,11 @@ impl<'a> Schedule<'a> {
     }
 
     /// Oldest first, each on the port that rename chose.
-    fn dispatch_chosen<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
+    fn issue_chosen<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         if let Some(banks) = &mut self.banks {
             banks.arbitrate(now, &self.port_free[..self.ports], &mut self.ready, &self.flights);
         }
-        self.choice.before_dispatch();
+        self.choice.before_issue();
         for port in 0..self.ports {
             while let Some(queue) = self.next_queue(now, port) {
                 let id = self.ready.queues[queue].oldest();
@@ -239,7 +239,7 @@ impl<'a> Schedule<'a> {
                 self.start(now, id, port, results, retire, observer);
             }
         }
-        self.choice.after_dispatch();
+        self.choice.after_issue();
     }
 
     /// The queue that a port takes its next uop from in this cycle.
@@ -249,7 +249,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// Oldest first, each on the first free port that can take it.
-    fn dispatch_any<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
+    fn issue_any<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         let (mut free, mut idle) = (0u32, 0u32);
         for port in 0..self.ports {
             free |= u32::from(self.port_free[port] <= now) << port;
@@ -329,7 +329,7 @@ impl<'a> Schedule<'a> {
         retire.started(flight.rob, done);
         observer.on(
             now,
-            Event::Dispatched {
+            Event::Issued {
                 uop: flight.uop,
                 iteration: flight.iteration,
                 port: port as u8,

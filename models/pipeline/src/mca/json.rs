@@ -81,7 +81,7 @@ fn region(flags: &Flags, core: &Core, one: &Simulated) -> Value {
             .map(|r| {
                 json!({
                     "Iteration": r.iteration, "Instruction": r.inst, "Uop": r.uop, "Port": r.port,
-                    "CycleDispatched": r.issued, "CycleReady": r.ready, "CycleIssued": r.dispatched,
+                    "CycleDispatched": r.dispatched, "CycleReady": r.ready, "CycleIssued": r.issued,
                     "CycleExecuted": r.executed, "CycleRetired": r.retired,
                 })
             })

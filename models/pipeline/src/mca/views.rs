@@ -45,7 +45,9 @@ fn of_region(flags: &Flags, id: &str, core: &Core, one: &Simulated, out: &mut St
     if flags.dispatch {
         let head = "Dispatch Logic - number of cycles where we saw N uops dispatched:\n[# dispatched], [# cycles]\n";
         let counted = one.rows.iter().zip(one.begins.iter().cycle());
-        let cycles = counted.filter(|(_, begins)| **begins).filter_map(|(row, _)| row.issued);
+        let cycles = counted
+            .filter(|(_, begins)| **begins)
+            .filter_map(|(row, _)| row.dispatched);
         section(out, histogram(head, cycles, one));
     }
     if flags.scheduler {
@@ -54,7 +56,7 @@ fn of_region(flags: &Flags, id: &str, core: &Core, one: &Simulated, out: &mut St
             .rows
             .iter()
             .filter(|row| row.port.is_some())
-            .filter_map(|row| row.dispatched);
+            .filter_map(|row| row.issued);
         section(out, histogram(head, cycles, one));
     }
     if flags.retire {
@@ -105,7 +107,6 @@ fn summary(core: &Core, one: &Simulated) -> String {
 /// A limit by the glossary's word.
 pub fn word(limit: &str) -> &str {
     match limit {
-        "issue" => "dispatch",
         "retirement" => "retire",
         "uop cache" => "op cache",
         other => other,
@@ -267,8 +268,8 @@ impl Line {
         let least = |of: fn(&Row) -> Option<i32>| rows.iter().filter_map(|r| of(r)).min();
         let most = |of: fn(&Row) -> Option<i32>| rows.iter().filter_map(|r| of(r)).max();
         Some(Line {
-            dispatched: least(|r| r.issued)?,
-            issued: least(|r| r.dispatched),
+            dispatched: least(|r| r.dispatched)?,
+            issued: least(|r| r.issued),
             executed: most(|r| r.executed),
             retired: most(|r| r.retired)?,
             ready: least(|r| r.ready),
@@ -308,7 +309,7 @@ fn timeline(flags: &Flags, one: &Simulated) -> String {
                 .iter()
                 .filter(|r| r.iteration == iteration && r.inst as usize == number);
             // An instruction that is fused with the one before it shows what that one does.
-            let own: Vec<&Row> = own.filter(|r| r.issued.is_some()).collect();
+            let own: Vec<&Row> = own.filter(|r| r.dispatched.is_some()).collect();
             if let Some(line) = Line::of(&own) {
                 lines.push((iteration, number, line));
             }

@@ -63,8 +63,8 @@ pub fn of(block: &Block, params: &Params, seen: &Observed, usage: Option<&Usage>
                 for part in &front {
                     let rest = front.iter().filter(|p| *p != part).cloned();
                     let mut lifted: Vec<Limit> = others(limit).into_iter().chain(rest).collect();
-                    // It begins again with a group of its own, as wide as issue; without a uop cache it is none.
-                    lifted.retain(|l| *part != Limit::LoopBuffer || ![Limit::Issue, Limit::UopCache].contains(l));
+                    // It begins again with a group of its own, as wide as dispatch; without a uop cache it is none.
+                    lifted.retain(|l| *part != Limit::LoopBuffer || ![Limit::Dispatch, Limit::UopCache].contains(l));
                     out.push(alone(block, params, seen, part, cycles(block, params, &lifted)));
                 }
             }

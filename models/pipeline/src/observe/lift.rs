@@ -23,8 +23,8 @@ pub enum Limit {
     Ports(u32),
     /// All of the front end.
     FrontEnd,
-    /// Issue slots a cycle.
-    Issue,
+    /// Dispatch slots a cycle.
+    Dispatch,
     /// Accesses that cross a boundary.
     Splits,
     /// Stores on their way into the cache.
@@ -98,7 +98,7 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
         Limit::ReorderBuffer => params.retire.reorder_buffer = 1024,
         Limit::StoreQueue => params.memory.store_queue = 1024,
         Limit::Retire => params.retire.width = 1024,
-        Limit::Issue => {
+        Limit::Dispatch => {
             params.rename.width = WIDE;
             params.rename.instructions = UNLIMITED;
             params.rename.alu_uops = UNLIMITED;

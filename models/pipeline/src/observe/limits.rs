@@ -57,7 +57,7 @@ impl Observed {
         let ports = block.uops.iter().fold(0, |all, u| all | u.ports);
         add(Limit::Ports(ports), ports != 0);
         add(Limit::FrontEnd, params.front_end.mode != Mode::Ideal);
-        add(Limit::Issue, true);
+        add(Limit::Dispatch, true);
         add(Limit::Splits, block.uops.iter().any(|u| u.split.is_some()));
         let stores = params.memory.commit_bytes != 0 && block.stores > 0;
         add(Limit::Commit, stores);
@@ -132,7 +132,7 @@ pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> S
     match limit {
         Limit::Divider => divider(block, params),
         Limit::Serial => "serialising instruction".into(),
-        Limit::Issue => "issue".into(),
+        Limit::Dispatch => "dispatch".into(),
         Limit::Splits => "accesses across a boundary".into(),
         Limit::Commit | Limit::Lines => "stores into the cache".into(),
         Limit::StoreQueue => "store queue".into(),

@@ -35,7 +35,7 @@ impl Observer for Recorder {
             Event::Predecoded { iteration, .. }
             | Event::Queued { iteration, .. }
             | Event::Renamed { iteration, .. }
-            | Event::Dispatched { iteration, .. }
+            | Event::Issued { iteration, .. }
             | Event::Retired { iteration, .. } => iteration,
         };
         if iteration < self.iterations {

@@ -33,11 +33,11 @@ pub struct Row {
     /// Cycle at which it entered the queue in front of rename.
     pub decoded: Option<i32>,
     /// Cycle at which it was renamed.
-    pub issued: Option<i32>,
+    pub dispatched: Option<i32>,
     /// First cycle at which its inputs allowed it to start.
     pub ready: Option<i32>,
     /// Cycle at which it started.
-    pub dispatched: Option<i32>,
+    pub issued: Option<i32>,
     /// Cycle at which its last result was known.
     pub executed: Option<i32>,
     /// Cycle at which it retired.
@@ -160,10 +160,10 @@ impl Timeline {
                 }
                 Event::Renamed { slot, iteration, .. } => {
                     for row in &mut rows[of(iteration, plan.by_slot[slot as usize].clone())] {
-                        row.issued = Some(cycle);
+                        row.dispatched = Some(cycle);
                     }
                 }
-                Event::Dispatched {
+                Event::Issued {
                     uop,
                     iteration,
                     port,
@@ -172,16 +172,16 @@ impl Timeline {
                     done,
                 } => {
                     let at = iteration as usize * count + plan.by_uop[uop as usize];
-                    let issued = rows[at].issued.unwrap_or(0);
+                    let dispatched = rows[at].dispatched.unwrap_or(0);
                     rows[at].ready = Some(ready);
                     if cycle > ready {
                         rows[at].waited_for = busy(block, params, uop, port, &names);
-                    } else if ready > issued + params.scheduler.delay as i32 {
+                    } else if ready > dispatched + params.scheduler.delay as i32 {
                         rows[at].waited_for = operand(&rows, at, u32::from(critical), block, uop);
                     }
                     let row = &mut rows[at];
                     row.port = names.get(usize::from(port)).copied();
-                    row.dispatched = Some(cycle);
+                    row.issued = Some(cycle);
                     row.executed = Some(done);
                 }
                 Event::Retired { slot, iteration } => {
@@ -193,7 +193,7 @@ impl Timeline {
         }
         for (row, source) in rows.iter_mut().zip(sources) {
             if row.waited_for.is_empty() {
-                row.waited_for = before_issue(row, source, &recorder.holds).into();
+                row.waited_for = before_dispatch(row, source, &recorder.holds).into();
             }
         }
         eliminated(&mut rows, block, &plan);
@@ -213,7 +213,7 @@ fn role(role: Role) -> &'static str {
 /// Which ports were busy: the one it was given, or all that could have run it.
 fn busy(block: &Block, params: &Params, uop: u32, port: u8, names: &[char]) -> String {
     let uop = &block.uops[uop as usize];
-    let ports: String = if params.ports.assign == Assign::AtDispatch {
+    let ports: String = if params.ports.assign == Assign::AtIssue {
         let can = (0..names.len()).filter(|p| uop.ports & 1 << p != 0);
         can.map(|p| names[p]).collect()
     } else {
@@ -243,12 +243,12 @@ fn operand(rows: &[Row], at: usize, critical: u32, block: &Block, uop: u32) -> S
 }
 
 /// What kept it from being renamed earlier.
-fn before_issue(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'static str {
-    let Some(issued) = row.issued else { return "" };
-    let waited = row.decoded.is_none_or(|decoded| issued > decoded + 1);
-    let hold = usize::try_from(issued - 1).ok().and_then(|cycle| holds.get(cycle));
+fn before_dispatch(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'static str {
+    let Some(dispatched) = row.dispatched else { return "" };
+    let waited = row.decoded.is_none_or(|decoded| dispatched > decoded + 1);
+    let hold = usize::try_from(dispatched - 1).ok().and_then(|cycle| holds.get(cycle));
     match hold {
-        Some(Hold::Width) if waited => "issue width",
+        Some(Hold::Width) if waited => "dispatch width",
         Some(Hold::Window) if waited => "dispatch window",
         Some(Hold::LoopEnd) if waited => "end of the loop buffer",
         Some(Hold::ReorderBuffer) if waited => "reorder buffer full",
@@ -274,7 +274,7 @@ fn eliminated(rows: &mut [Row], block: &Block, plan: &Plan) {
         }
         for start in (0..rows.len()).step_by(plan.rows.len()) {
             for row in &mut rows[start + range.start..start + range.end] {
-                if row.dispatched.is_none() && row.issued.is_some() {
+                if row.issued.is_none() && row.dispatched.is_some() {
                     row.how = "eliminated";
                 }
             }

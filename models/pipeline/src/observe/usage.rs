@@ -9,7 +9,7 @@ use crate::engine::events::{Event, Observer};
 pub struct Usage {
     /// By uop of the block and port: how often it started there.
     pub started: Vec<[u32; PORTS]>,
-    /// By issue slot: how often it needed no port.
+    /// By dispatch slot: how often it needed no port.
     pub eliminated: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl Usage {
 impl Observer for Usage {
     fn on(&mut self, _: i32, event: Event) {
         match event {
-            Event::Dispatched { uop, port, .. } => self.started[uop as usize][usize::from(port)] += 1,
+            Event::Issued { uop, port, .. } => self.started[uop as usize][usize::from(port)] += 1,
             Event::Renamed {
                 slot, executed: false, ..
             } => self.eliminated[slot as usize] += 1,

@@ -41,7 +41,7 @@ impl Observer for Watch<'_> {
                 self.edges.insert((from, inst));
                 return;
             }
-            Event::Dispatched { uop, critical, .. } => {
+            Event::Issued { uop, critical, .. } => {
                 self.waited[usize::from(self.block.owner[uop as usize])] = critical;
             }
             _ => {}

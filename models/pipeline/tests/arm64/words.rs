@@ -115,9 +115,9 @@ proptest! {
         lines in 0..3u32,
     ) {
         let forms = ["ldp,\"x,x,[x,i]\"", "stp,\"x,x,[x,i]\"", "add,\"x,x,i\"", "subs,\"x,x,i\"", "b.cond,"];
-        let mut table = String::from("mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same\n");
-        for (form, (issue, ports, latency, flags)) in forms.iter().zip(&rows) {
-            table += &format!("{form},{issue},{issue},0,,{ports},{latency},{flags},,\n");
+        let mut table = String::from("mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,same\n");
+        for (form, (slots, ports, latency, flags)) in forms.iter().zip(&rows) {
+            table += &format!("{form},{slots},{slots},0,,{ports},{latency},{flags},,\n");
         }
         let set = overrides(&[("memory.stream_line_cycles", &lines.to_string())]);
         if let Ok(core) = Core::new(include_str!("../../../tsv110/core.toml"), &table, &set) {

@@ -101,7 +101,7 @@ fn bottlenecks_are_named() {
     // Four a cycle is what each of them does.
     assert_eq!(
         name("skylake", &"90".repeat(8), Unrolled),
-        "predecode, decode, issue and retirement"
+        "predecode, decode, dispatch and retirement"
     );
 }
 

@@ -4,7 +4,7 @@ use crate::common::{close, core, core_with, cycles, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
-fn sandy_bridge_loop_buffer_issues_whole_groups() {
+fn sandy_bridge_loop_buffer_dispatches_whole_groups() {
     // Five fused uops a loop take two cycles, whatever the offset.
     for offset in [0, 7, 31, 50] {
         close(

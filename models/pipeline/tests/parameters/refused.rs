@@ -43,7 +43,7 @@ fn what_is_wrong_is_said_with_the_mend() {
         ),
         ("zen2", "fetch.block_bytes", "16", "uop cache holds all code"),
         ("zen2", "uop_cache.lines", "2", "uop_cache.rule is not region"),
-        ("zen2", "ports.tie", "low", "ports.assign is not issue_slots"),
+        ("zen2", "ports.tie", "low", "ports.assign is not dispatch_slots"),
         ("zen2", "taken_branch.second_bubble", "3", "taken_branch.level is not 1"),
         ("skylake", "loop_buffer.uops", "20", "loop_buffer.enabled is false"),
         ("skylake", "memory.misaligned_by", "4", "are 0"),

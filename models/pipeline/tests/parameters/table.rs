@@ -9,7 +9,7 @@ use loopwright_pipeline::core::params::Params;
 fn a_table_says_nothing_that_is_not_read() {
     let params = Params::parse(&text("skylake", "core.toml"), &[]).unwrap();
     let row = |cells: &str| {
-        let header = "mnemonic,operands,issue,mite,ms,decoder,ports,latency,flags,indexed,same";
+        let header = "mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,same";
         FigureTable::parse(&format!("{header}\n{cells}\n"), &params)
             .map(|_| ())
             .map_err(|e| e.to_string())

@@ -42,13 +42,13 @@ pub fn expand(d: &Decoded, figures: &Figures, case: Case, params: &Params) -> Ex
     }
     let uops = builder.uops;
     Expansion {
-        fused: slots(uops.len(), usize::from(figures.shape.issue.max(1))),
+        fused: slots(uops.len(), usize::from(figures.shape.slots.max(1))),
         ms: 0,
         uops,
     }
 }
 
-/// Give uops to issue slots in order, as evenly as it goes.
+/// Give uops to dispatch slots in order, as evenly as it goes.
 fn slots(uops: usize, count: usize) -> Vec<Vec<Vec<u16>>> {
     (0..count)
         .map(|n| vec![(n * uops / count..(n + 1) * uops / count).map(|u| u as u16).collect()])

@@ -44,17 +44,17 @@ tables! {
     ports {
         /// One character a port.
         names: text = None,
-        /// `issue_slots`, `least_loaded` or `at_dispatch`.
+        /// `dispatch_slots`, `least_loaded` or `at_issue`.
         assign: word[Assign] = None,
         /// Difference in waiting uops at which both choices are the same port.
         imbalance: int[0..=1000] = Some(3),
-        /// Which port each of four issue slots takes: `0` the least loaded one, `1` the second, `2` the third; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
+        /// Which port each of four dispatch slots takes: `0` the least loaded one, `1` the second, `2` the third; of those but the least loaded `h` the one of the highest number, `l` of the lowest.
         slots: text = Some("0101"),
         /// The same where there are two ports to choose from.
         slots_of_two: text = Some("0101"),
         /// `high` or `low`: which port wins a tie.
         tie: word[Tie] = Some(Tie::High),
-        /// What advances the issue slot: `slots`, `computing` uops only, or slots that are `cached`: those of the uop cache and the loop buffer, of others computing uops.
+        /// What advances the dispatch slot: `slots`, `computing` uops only, or slots that are `cached`: those of the uop cache and the loop buffer, of others computing uops.
         position: word[Counted] = Some(Counted::Slots),
         /// Cycles by which what rename knows of uops that started is old.
         counts_age: int[0..=2] = Some(0),
@@ -66,7 +66,7 @@ tables! {
         store_data: text = None,
         /// Whether uops for one of two load ports take them in turn.
         load_turns: flag = Some(false),
-        /// Ports that rename gives in turn to uops which can use no other, one a cycle each as far as it goes, where dispatch chooses all others; empty: none.
+        /// Ports that rename gives in turn to uops which can use no other, one a cycle each as far as it goes, where issue chooses all others; empty: none.
         rotated: text = Some(""),
         /// Uops more that wait for the next of them than for another at which a cycle of rename begins with that other.
         rotated_lead: int[1..=1000] = Some(2),
