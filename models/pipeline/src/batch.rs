@@ -2,11 +2,11 @@
 
 use crate::block::path::{Path, Stretch};
 use crate::block::{Notion, StringUse};
+use crate::block_offsets::BlockOffsets;
 use crate::core::Core;
 use crate::error::Error;
 use crate::parallel;
 use crate::predict::{along, Prediction, Request};
-use crate::sites::Sites;
 use std::collections::HashMap;
 
 /// One block to predict, owning its code.
@@ -94,14 +94,14 @@ fn group(core: &Core, jobs: &[Job], numbers: &[usize]) -> Vec<Result<Prediction,
     if !first.brief() {
         return numbers.iter().map(|n| one(core, &jobs[*n])).collect();
     }
-    let sites = first
+    let placed = first
         .path(core)
-        .and_then(|path| Sites::new(core, path, first.code.len(), first.notion, first.strings));
-    let mut sites = match sites {
-        Ok(sites) => sites,
+        .and_then(|path| BlockOffsets::new(core, path, first.code.len(), first.notion, first.strings));
+    let mut placed = match placed {
+        Ok(placed) => placed,
         Err(error) => return numbers.iter().map(|_| Err(error.clone())).collect(),
     };
-    let at = |n: &usize| sites.at(jobs[*n].offset).map(|outcome| sites.prediction(outcome));
+    let at = |n: &usize| placed.at(jobs[*n].offset).map(|outcome| placed.prediction(outcome));
     numbers.iter().map(at).collect()
 }
 

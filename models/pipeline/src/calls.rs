@@ -8,9 +8,9 @@ use crate::block::call::steps::{parse, Step};
 use crate::block::cut::Cut;
 use crate::block::Block;
 use crate::core::Core;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
-use crate::engine::relief::Relief;
 use crate::engine::steady::settle;
 use crate::error::Error;
 use crate::parallel;
@@ -118,11 +118,11 @@ fn times(core: &Core, code: &Code<'_>, offset: u32, steps: &[Step]) -> Result<Ti
     let block = Block::of_call(code, offset, steps, &core.params, &core.table)?;
     let cut = Cut::new(&block, &core.params);
     let simulate = |mispredicts: bool| -> Result<(f64, bool, f64), Error> {
-        let relief = Relief {
+        let ablation = Ablation {
             mispredicts: !mispredicts,
-            ..Relief::default()
+            ..Ablation::default()
         };
-        let mut machine = Machine::new(&block, &cut, &core.params, &relief)?;
+        let mut machine = Machine::new(&block, &cut, &core.params, &ablation)?;
         let (cycles, steady) = settle(&mut machine, &mut Nobody)?;
         let first = machine.retire().completed().first().copied();
         machine.recycle();

@@ -9,18 +9,18 @@
 
 pub mod batch;
 pub mod block;
+pub mod block_offsets;
 pub mod calls;
 pub mod core;
 pub mod engine;
 pub mod error;
 pub mod isa;
+pub mod loop_offsets;
 pub mod loops;
 #[cfg(feature = "mca")]
 pub mod mca;
 pub mod observe;
 pub mod parallel;
-pub mod places;
 pub mod predict;
 #[cfg(feature = "python")]
 mod python;
-pub mod sites;

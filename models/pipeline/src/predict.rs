@@ -4,9 +4,9 @@ use crate::block::cut::Cut;
 use crate::block::path::Path;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::Core;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
-use crate::engine::relief::Relief;
 use crate::engine::steady::run;
 use crate::error::Error;
 use crate::observe::bottleneck;
@@ -92,7 +92,7 @@ pub fn along(core: &Core, path: Path, request: &Request) -> Result<Prediction, E
         }
     }
     let cut = Cut::new(&block, &core.params);
-    let mut machine = Machine::new(&block, &cut, &core.params, &Relief::default())?;
+    let mut machine = Machine::new(&block, &cut, &core.params, &Ablation::default())?;
     let mut watch = Watch::new(
         &block,
         (request.ports || request.bottleneck).then(|| Usage::new(block.uops.len(), block.slots.len())),

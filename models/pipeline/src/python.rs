@@ -10,9 +10,9 @@ use crate::calls;
 use crate::core::params::Params;
 use crate::core::Core as Model;
 use crate::isa::Isa;
+use crate::loop_offsets::{self, Loop};
 use crate::mca::cores::Cores;
 use crate::observe::timeline::Row;
-use crate::places::{self, Loop};
 use crate::predict::Prediction;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -151,17 +151,17 @@ impl Core {
                 path,
             })
             .collect();
-        let results = py.detach(|| places::run_all(&self.model, &loops, threads));
+        let results = py.detach(|| loop_offsets::run_all(&self.model, &loops, threads));
         let errors = PyDict::new(py);
         for (n, result) in results.iter().enumerate() {
             if let Err(error) = result {
                 errors.set_item(n, error.to_string())?;
             }
         }
-        let row = size_of::<places::Cycles>();
+        let row = size_of::<loop_offsets::Cycles>();
         let cycles = PyBytes::new_with(py, results.len() * row, |bytes| {
             for (into, result) in bytes.chunks_exact_mut(row).zip(&results) {
-                let found = result.as_ref().unwrap_or(&[f64::NAN; places::OFFSETS]);
+                let found = result.as_ref().unwrap_or(&[f64::NAN; loop_offsets::OFFSETS]);
                 for (place, cycles) in into.chunks_exact_mut(size_of::<f64>()).zip(found) {
                     place.copy_from_slice(&cycles.to_ne_bytes());
                 }

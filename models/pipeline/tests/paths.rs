@@ -7,7 +7,7 @@ use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::path::Stretch;
 use loopwright_pipeline::block::Notion;
 use loopwright_pipeline::isa::Isa;
-use loopwright_pipeline::places::{run_all, Loop};
+use loopwright_pipeline::loop_offsets::{run_all, Loop};
 
 /// add rax,rbx; jmp over two nops; dec ecx; jnz to the start.
 const OVER: (&str, [Stretch; 2]) = ("4801d8eb029090ffc975f5", [(0, 5), (7, 11)]);

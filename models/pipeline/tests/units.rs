@@ -9,19 +9,19 @@ use loopwright_pipeline::block::position::Position;
 use loopwright_pipeline::block::stream::Stream;
 use loopwright_pipeline::block::{Block, Notion, StringUse};
 use loopwright_pipeline::core::Core;
+use loopwright_pipeline::engine::ablation::Ablation;
 use loopwright_pipeline::engine::events::Nobody;
+use loopwright_pipeline::engine::filled_lines::Lines;
 use loopwright_pipeline::engine::flight::{Held, Queued, Waiting, LATER};
 use loopwright_pipeline::engine::front::fetch::Fetch;
 use loopwright_pipeline::engine::front::loop_buffer::LoopBuffer;
 use loopwright_pipeline::engine::front::microcode::{Did, Microcode, Routine};
 use loopwright_pipeline::engine::front::predecode::Predecode;
 use loopwright_pipeline::engine::front::sink::Sink;
-use loopwright_pipeline::engine::gathered::Gathered;
-use loopwright_pipeline::engine::lines::Lines;
 use loopwright_pipeline::engine::memory::Memory;
-use loopwright_pipeline::engine::relief::Relief;
 use loopwright_pipeline::engine::results::Results;
 use loopwright_pipeline::engine::retire::{Entries, Retire};
+use loopwright_pipeline::engine::uop_set_hash::UopSetHash;
 use std::collections::VecDeque;
 
 fn block(core: &Core, hex: &str, notion: Notion, offset: u32) -> Block {
@@ -97,7 +97,7 @@ fn the_predecoder_takes_a_block_of_code_or_its_width_a_cycle() {
                 cut: &cut,
             },
             &core.params,
-            &Relief::default(),
+            &Ablation::default(),
             &cut.plan,
         );
         let mut found = Vec::new();
@@ -129,7 +129,7 @@ fn fetch_ends_at_a_taken_branch_and_pauses() {
             cut: &cut,
         },
         &core.params,
-        &Relief::default(),
+        &Ablation::default(),
         &cut.plan,
     );
     let mut found = Vec::new();
@@ -177,7 +177,7 @@ fn the_loop_buffer_starts_over_after_its_copies() {
     let block = block(&core, "4801d8ffc975f9", Notion::Loop, 0);
     let cut = Cut::new(&block, &core.params);
     assert!(cut.buffered);
-    let mut unit = LoopBuffer::new(&block, &core.params, &Relief::default());
+    let mut unit = LoopBuffer::new(&block, &core.params, &Ablation::default());
     let (mut uops, mut nobody) = (VecDeque::new(), Nobody);
     unit.cycle(&mut sink(&mut uops, &mut nobody, 8));
     let wraps: Vec<bool> = uops.iter().map(|u| u.wraps).collect();
@@ -235,7 +235,7 @@ fn a_full_line_pauses_memory_for_its_cycles_on_average() {
 
 #[test]
 fn a_set_some_iterations_later_is_the_same() {
-    let mut set = Gathered::default();
+    let mut set = UopSetHash::default();
     let mut entered = Vec::new();
     for iteration in 0..5 {
         for uop in [3, 8] {
@@ -248,7 +248,7 @@ fn a_set_some_iterations_later_is_the_same() {
     entered[..4].iter().for_each(|count| set.leave(*count, 2));
     let left = set.since(2);
     assert_ne!(left, whole);
-    let mut other = Gathered::default();
+    let mut other = UopSetHash::default();
     for iteration in 0..3 {
         let counts = [3, 8].map(|uop| other.count(uop, iteration));
         counts.iter().for_each(|count| other.enter(*count, 2));

@@ -4,7 +4,7 @@
 //! the same expression with an advanced pointer is not taken for the same address.
 
 use crate::block::address::{Abstract, Key};
-use crate::block::places::{self, Place};
+use crate::block::locations::{self, Location};
 use crate::block::uops::Case;
 use crate::core::params::memory;
 use crate::core::value::UNLIMITED;
@@ -44,9 +44,9 @@ pub struct Accesses {
     /// For each instruction, where its loads take their data from.
     pub cases: Vec<Case>,
     /// Where each store writes.
-    pub stored: Vec<Place>,
+    pub stored: Vec<Location>,
     /// Where each memory operand that is read lies; none if nothing hangs on it.
-    pub loaded: Vec<Place>,
+    pub loaded: Vec<Location>,
 }
 
 /// Address, number in the block, iteration, bytes.
@@ -121,12 +121,12 @@ pub fn analyse(code: &[Decoded], moves: bool, p: &memory, pointer_load: impl Fn(
                 case.lower[n] = found.is_some_and(|s| s.0 == wanted && mem.bytes <= s.3);
             }
             for mem in d.mems.iter().filter(|m| m.read && banked) {
-                places::note(&mut loaded, reads, key(&values, mem, 0), mem.bytes);
+                locations::note(&mut loaded, reads, key(&values, mem, 0), mem.bytes);
                 reads += 1;
             }
             for mem in d.mems.iter().filter(|m| m.write) {
                 let at = key(&values, mem, 0);
-                places::note(&mut stored, usize::from(number), at, mem.bytes);
+                locations::note(&mut stored, usize::from(number), at, mem.bytes);
                 if !d.locked {
                     stores.push((at, number, iteration, mem.bytes));
                 }

@@ -15,8 +15,8 @@ mod fusion;
 mod high_bytes;
 pub mod jumps;
 pub mod layout;
+pub mod locations;
 pub mod path;
-pub mod places;
 pub mod position;
 mod regions;
 pub mod replay;
@@ -30,7 +30,7 @@ mod targets;
 pub mod uops;
 pub mod x86;
 
-use crate::block::places::Place;
+use crate::block::locations::Location;
 use crate::block::uops::Uop;
 use crate::isa::inst::Reg;
 use std::ops::Range;
@@ -187,9 +187,9 @@ pub struct Block {
     /// Number of stores.
     pub stores: usize,
     /// Where each store writes.
-    pub places: Vec<Place>,
+    pub places: Vec<Location>,
     /// Where each memory operand that is read lies; none if nothing hangs on it.
-    pub reads: Vec<Place>,
+    pub reads: Vec<Location>,
     /// Whether a load takes its data from a store.
     pub forwards: bool,
     /// Store number of each uop that stores data.

@@ -5,10 +5,10 @@ pub mod choice;
 mod declare;
 pub mod figures;
 pub mod inert;
-pub mod meaning;
 pub mod params;
-pub mod pools;
+pub mod port_masks;
 pub mod read;
+pub mod scheduler_pools;
 pub mod value;
 
 use crate::core::figures::FigureTable;

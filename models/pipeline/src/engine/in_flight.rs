@@ -3,7 +3,7 @@
 use crate::block::uops::OUTPUTS;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, LATER, NONE, UOP_SIZE};
-use crate::engine::gathered::Gathered;
+use crate::engine::uop_set_hash::UopSetHash;
 
 /// A uop in flight.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub struct InFlight {
     /// One for each of them that may know of a cycle which is to come.
     timed: Box<[u64; UOP_SIZE / WORD]>,
     /// All that have not started, and what each of them counts.
-    gathered: Gathered,
+    uop_set: UopSetHash,
     counts: Box<[u64; UOP_SIZE]>,
     /// Number of the next uop.
     next: u32,
@@ -72,7 +72,7 @@ impl Default for InFlight {
             flights: Box::new([flight; UOP_SIZE]),
             waiting: Box::new([0; UOP_SIZE / WORD]),
             timed: Box::new([0; UOP_SIZE / WORD]),
-            gathered: Gathered::default(),
+            uop_set: UopSetHash::default(),
             counts: Box::new([0; UOP_SIZE]),
             next: 0,
             oldest: 0,
@@ -86,10 +86,10 @@ impl InFlight {
         (self.next, self.oldest) = (0, 0);
         self.waiting.fill(0);
         self.timed.fill(0);
-        self.gathered = Gathered::default();
+        self.uop_set = UopSetHash::default();
     }
 
-    /// Place of the next uop.
+    /// Location of the next uop.
     pub fn next_place(&self) -> usize {
         self.next as usize % UOP_SIZE
     }
@@ -99,8 +99,8 @@ impl InFlight {
     pub fn push(&mut self, flight: Flight) -> u32 {
         let number = self.next;
         let place = number as usize % UOP_SIZE;
-        self.counts[place] = self.gathered.count(flight.uop, flight.iteration);
-        self.gathered.enter(self.counts[place], flight.port);
+        self.counts[place] = self.uop_set.count(flight.uop, flight.iteration);
+        self.uop_set.enter(self.counts[place], flight.port);
         self.flights[place] = flight;
         self.waiting[place / WORD] |= 1 << (place % WORD);
         self.timed[place / WORD] |= 1 << (place % WORD);
@@ -115,7 +115,7 @@ impl InFlight {
         self.waiting[place / WORD] &= !(1 << (place % WORD));
         let flight = &mut self.flights[place];
         flight.result = result;
-        self.gathered.leave(self.counts[place], flight.port);
+        self.uop_set.leave(self.counts[place], flight.port);
         *flight
     }
 
@@ -184,7 +184,7 @@ impl InFlight {
     /// Tell what the future depends on, places in the reorder buffer being counted from its first.
     pub fn fingerprint(&mut self, first: u32, into: &mut Fingerprint) {
         self.forget_started();
-        let (uops, ports) = self.gathered.since(into.iterations());
+        let (uops, ports) = self.uop_set.since(into.iterations());
         into.add(uops);
         into.add_ports(ports);
         // How many inputs a uop waits for follows from which uops wait.

@@ -4,7 +4,8 @@ use crate::block::cut::Cut;
 use crate::block::stream::Stream;
 use crate::block::Block;
 use crate::core::params::Params;
-use crate::engine::behind::Behind;
+use crate::engine::ablation::Ablation;
+use crate::engine::backend::Backend;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Queued, Waiting};
@@ -12,7 +13,6 @@ use crate::engine::front::unit::FrontEnd;
 use crate::engine::in_flight::InFlight;
 use crate::engine::memory::Memory;
 use crate::engine::ready::Ready;
-use crate::engine::relief::Relief;
 use crate::engine::rename::Rename;
 use crate::engine::results::Results;
 use crate::engine::retire::{Entries, Retire};
@@ -45,7 +45,7 @@ pub struct Machine<'a> {
     /// Fused uops in front of rename.
     uops: VecDeque<Waiting>,
     rename: Rename<'a>,
-    behind: Behind<'a>,
+    backend: Backend<'a>,
 }
 
 impl<'a> Machine<'a> {
@@ -53,7 +53,7 @@ impl<'a> Machine<'a> {
     ///
     /// # Errors
     /// The block has no uops.
-    pub fn new(block: &'a Block, cut: &'a Cut, params: &'a Params, relief: &Relief) -> Result<Machine<'a>, Error> {
+    pub fn new(block: &'a Block, cut: &'a Cut, params: &'a Params, ablation: &Ablation) -> Result<Machine<'a>, Error> {
         if block.slots.is_empty() {
             return Err(Error::Block("no uops".into()));
         }
@@ -64,13 +64,13 @@ impl<'a> Machine<'a> {
         Ok(Machine {
             block,
             now: 0,
-            front: FrontEnd::new(Stream { block, cut }, params, relief, scratch.queue),
+            front: FrontEnd::new(Stream { block, cut }, params, ablation, scratch.queue),
             uops: scratch.uops,
-            rename: Rename::new(block, params, relief),
-            behind: Behind {
+            rename: Rename::new(block, params, ablation),
+            backend: Backend {
                 block,
                 results: scratch.results,
-                schedule: Schedule::new(block, params, relief, scratch.flights, scratch.ready),
+                schedule: Schedule::new(block, params, ablation, scratch.flights, scratch.ready),
                 memory: Memory::new(block, params),
                 retire: Retire::new(block, params, scratch.entries),
             },
@@ -82,19 +82,19 @@ impl<'a> Machine<'a> {
     pub fn cycle<O: Observer>(&mut self, observer: &mut O) {
         let now = self.now;
         observer.on(now, Event::Cycle);
-        let Behind {
+        let Backend {
             results,
             schedule,
             memory,
             retire,
             ..
-        } = &mut self.behind;
+        } = &mut self.backend;
         memory.cycle(now, |value| schedule.wake(now, value, now, results));
         retire.cycle(now, observer, |store, iteration| memory.retire(store, iteration));
         schedule.cycle(now, results, retire, observer);
         let feeding = self.front.feeding();
         self.rename
-            .cycle(now, &mut self.uops, feeding, &mut self.behind, observer);
+            .cycle(now, &mut self.uops, feeding, &mut self.backend, observer);
         if self.rename.resumes() {
             self.front.resume();
         }
@@ -124,14 +124,14 @@ impl<'a> Machine<'a> {
 
     /// Reorder buffer.
     pub fn retire(&self) -> &Retire<'a> {
-        &self.behind.retire
+        &self.backend.retire
     }
 
     /// Fingerprint of everything that decides what happens next, relative to the
     /// current cycle and to the number of completed iterations; and another one
     /// without the choices of ports.
     pub fn fingerprint(&mut self) -> (u64, u64) {
-        let iterations = self.behind.retire.completed().len() as u32;
+        let iterations = self.backend.retire.completed().len() as u32;
         let mut into = Fingerprint::new(iterations, self.block.split_period, self.now);
         // Uops follow each other in program order: the first one tells the others.
         into.add(self.uops.len() as u64);
@@ -140,22 +140,22 @@ impl<'a> Machine<'a> {
             into.add(u64::from(w.fused) << 32 | place);
         }
         self.front.fingerprint(&mut into);
-        self.rename.fingerprint(&self.behind.results, &mut into);
-        self.behind.retire.fingerprint(&mut into);
-        let first = self.behind.retire.retired();
-        self.behind.schedule.fingerprint(first, &mut into);
-        self.behind.memory.fingerprint(&self.behind.results, &mut into);
+        self.rename.fingerprint(&self.backend.results, &mut into);
+        self.backend.retire.fingerprint(&mut into);
+        let first = self.backend.retire.retired();
+        self.backend.schedule.fingerprint(first, &mut into);
+        self.backend.memory.fingerprint(&self.backend.results, &mut into);
         into.finish()
     }
 
     /// Leave the arrays to the next simulation on this thread.
     pub fn recycle(self) {
-        let (flights, ready) = self.behind.schedule.into_parts();
+        let (flights, ready) = self.backend.schedule.into_parts();
         SCRATCH.set(Some(Scratch {
-            results: self.behind.results,
+            results: self.backend.results,
             flights,
             ready,
-            entries: self.behind.retire.into_entries(),
+            entries: self.backend.retire.into_entries(),
             queue: self.front.into_queue(),
             uops: self.uops,
         }));

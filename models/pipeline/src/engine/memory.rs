@@ -1,14 +1,14 @@
 //! Stores in flight: what loads take from them, and their way into the cache: in order, after
 //! retirement, two that lie together in a cycle.
 
-use crate::block::places::Place;
+use crate::block::locations::Location;
 use crate::block::Block;
 use crate::core::params::{memory, Params};
-use crate::engine::entry::Entry;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, NONE};
-use crate::engine::narrow::Narrow;
+use crate::engine::partial_stores::PartialStores;
 use crate::engine::results::Results;
+use crate::engine::store_entry::Entry;
 use std::collections::VecDeque;
 
 /// Iterations that are remembered of a store; loads look back over fewer.
@@ -48,7 +48,7 @@ pub struct Memory<'a> {
     begun: u32,
     /// The store written last (`memory.commit_parts`).
     last: Option<Entry>,
-    narrow: Narrow,
+    partial_stores: PartialStores,
 }
 
 impl<'a> Memory<'a> {
@@ -68,7 +68,7 @@ impl<'a> Memory<'a> {
             free: 0,
             begun: 0,
             last: None,
-            narrow: Narrow::default(),
+            partial_stores: PartialStores::default(),
         }
     }
 
@@ -137,11 +137,11 @@ impl<'a> Memory<'a> {
         let Some(&first) = self.retired.front() else {
             return;
         };
-        if self.narrow.waits(self.p, &block.places, first, now) {
+        if self.partial_stores.waits(self.p, &block.places, first, now) {
             return;
         }
         self.retired.pop_front();
-        self.narrow.written(self.p, &block.places, first, now);
+        self.partial_stores.written(self.p, &block.places, first, now);
         let place = |e: &Entry| &block.places[usize::from(e.store)];
         self.commit(&mut written);
         let crosses = place(&first).crosses(first.iteration, within);
@@ -155,7 +155,7 @@ impl<'a> Memory<'a> {
         let whole = |e: &Entry| !place(e).crosses(e.iteration, part);
         if whole(&first) && whole(&next) && place(&first).meets(first.iteration, place(&next), next.iteration, within) {
             self.retired.pop_front();
-            self.narrow.written(self.p, &block.places, next, now);
+            self.partial_stores.written(self.p, &block.places, next, now);
             self.commit(&mut written);
         }
     }
@@ -168,7 +168,7 @@ impl<'a> Memory<'a> {
             let Some(&store) = self.retired.front() else {
                 return;
             };
-            if self.begun == 0 && self.narrow.waits(self.p, &self.block.places, store, now) {
+            if self.begun == 0 && self.partial_stores.waits(self.p, &self.block.places, store, now) {
                 return;
             }
             let place = &self.block.places[usize::from(store.store)];
@@ -185,7 +185,7 @@ impl<'a> Memory<'a> {
                 self.begun = 0;
                 self.last = Some(store);
                 self.retired.pop_front();
-                self.narrow.written(self.p, &self.block.places, store, now);
+                self.partial_stores.written(self.p, &self.block.places, store, now);
                 self.commit(written);
             }
             if alone {
@@ -195,7 +195,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Whether a store begins in the aligned bytes that the last one ended in.
-    fn continues(&self, place: &Place, iteration: u32) -> bool {
+    fn continues(&self, place: &Location, iteration: u32) -> bool {
         let within = self.p.commit_bytes;
         self.last.is_some_and(|last| {
             let before = &self.block.places[usize::from(last.store)];
@@ -226,7 +226,7 @@ impl<'a> Memory<'a> {
             for entry in &self.retired {
                 entry.fingerprint(into);
             }
-            self.narrow.fingerprint(into);
+            self.partial_stores.fingerprint(into);
         }
     }
 }

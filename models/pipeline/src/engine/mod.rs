@@ -1,25 +1,25 @@
 //! The machine that runs a block cycle by cycle.
 
+pub mod ablation;
+pub mod backend;
 pub mod banks;
-pub mod behind;
-pub mod entry;
 pub mod events;
+pub mod filled_lines;
 pub mod fingerprint;
 pub mod flight;
 pub mod front;
-pub mod gathered;
 pub mod in_flight;
-pub mod lines;
 pub mod machine;
 pub mod memory;
-pub mod narrow;
+pub mod partial_stores;
 pub mod ports;
 pub mod ready;
 pub mod redirect;
 pub mod registers;
-pub mod relief;
 pub mod rename;
 pub mod results;
 pub mod retire;
 pub mod schedule;
 pub mod steady;
+pub mod store_entry;
+pub mod uop_set_hash;

@@ -5,7 +5,8 @@ use crate::block::uops::{From, Role, Uop};
 use crate::block::{Block, Fused};
 use crate::core::choice::Counted;
 use crate::core::params::Params;
-use crate::engine::behind::Behind;
+use crate::engine::ablation::Ablation;
+use crate::engine::backend::Backend;
 use crate::engine::events::{Event, Hold, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Held, Source, Waiting, LATER, NONE};
@@ -13,7 +14,6 @@ use crate::engine::in_flight::Flight;
 use crate::engine::ports::NO_PORT;
 use crate::engine::redirect::Redirect;
 use crate::engine::registers::Registers;
-use crate::engine::relief::Relief;
 use crate::engine::results::Results;
 use std::collections::VecDeque;
 
@@ -44,19 +44,19 @@ pub struct Rename<'a> {
 
 impl<'a> Rename<'a> {
     /// Nothing is renamed yet.
-    pub fn new(block: &'a Block, params: &'a Params, relief: &Relief) -> Rename<'a> {
+    pub fn new(block: &'a Block, params: &'a Params, ablation: &Ablation) -> Rename<'a> {
         Rename {
             block,
             params,
             registers: Registers::new(block, params),
-            chains: relief.chains.clone(),
+            chains: ablation.chains.clone(),
             counts_slots: true,
             computing: 0,
             merged: false,
             drained: 0,
             stall: 0,
             why: Hold::Serial,
-            redirect: Redirect::new(params, if relief.mispredicts { &[] } else { &block.mispredicted }),
+            redirect: Redirect::new(params, if ablation.mispredicts { &[] } else { &block.mispredicted }),
             starved_by: [0; 5],
         }
     }
@@ -72,10 +72,10 @@ impl<'a> Rename<'a> {
         now: i32,
         queue: &mut VecDeque<Waiting>,
         feeding: Source,
-        behind: &mut Behind<'a>,
+        backend: &mut Backend<'a>,
         observer: &mut O,
     ) {
-        let why = self.until_held(now, queue, feeding, behind, observer);
+        let why = self.until_held(now, queue, feeding, backend, observer);
         observer.on(now, Event::Held { why });
     }
 
@@ -84,23 +84,23 @@ impl<'a> Rename<'a> {
         now: i32,
         queue: &mut VecDeque<Waiting>,
         feeding: Source,
-        behind: &mut Behind<'a>,
+        backend: &mut Backend<'a>,
         observer: &mut O,
     ) -> Hold {
         if self.stall > 0 {
             self.stall -= 1;
             return self.why;
         }
-        if let Some(left @ 1..) = self.redirect.left(now, &behind.schedule) {
+        if let Some(left @ 1..) = self.redirect.left(now, &backend.schedule) {
             (self.stall, self.why) = (left - 1, Hold::Mispredicted);
             return self.why;
         }
         let p = &self.params.rename;
-        if p.whole_groups && !behind.schedule.fits(p.width) {
+        if p.whole_groups && !backend.schedule.fits(p.width) {
             return Hold::Scheduler;
         }
         self.computing = 0;
-        behind.schedule.begin();
+        backend.schedule.begin();
         self.counts_slots = match self.params.ports.position {
             Counted::Slots => true,
             Counted::Computing => false,
@@ -115,7 +115,7 @@ impl<'a> Rename<'a> {
             };
             let fused = &self.block.fused[head.fused as usize];
             if !fused.merges.is_empty() && !self.merged {
-                return self.merge(now, head, used, behind, observer);
+                return self.merge(now, head, used, backend, observer);
             }
             let count = fused.slots.end - fused.slots.start;
             if used > 0 && used + count > p.width {
@@ -126,7 +126,7 @@ impl<'a> Rename<'a> {
             if instructions > p.instructions || branches > p.branches {
                 return Hold::Window;
             }
-            if let Some(full) = self.full(count, fused, behind) {
+            if let Some(full) = self.full(count, fused, backend) {
                 return full;
             }
             alu += fused.alu;
@@ -134,7 +134,7 @@ impl<'a> Rename<'a> {
                 return Hold::Window;
             }
             if let Some(drain) = fused.serial {
-                if !behind.retire.is_empty() {
+                if !backend.retire.is_empty() {
                     self.drained = drain.overlap.min(self.drained + 1);
                     return Hold::Serial;
                 }
@@ -142,7 +142,7 @@ impl<'a> Rename<'a> {
                 self.drained = 0;
             }
             for slot in fused.slots.clone() {
-                self.slot(now, slot, head.iteration, used, behind, observer);
+                self.slot(now, slot, head.iteration, used, backend, observer);
                 used += 1;
             }
             queue.pop_front();
@@ -169,7 +169,7 @@ impl<'a> Rename<'a> {
         now: i32,
         head: Waiting,
         used: u32,
-        behind: &mut Behind<'a>,
+        backend: &mut Backend<'a>,
         observer: &mut O,
     ) -> Hold {
         let slots = &self.block.fused[head.fused as usize].merges;
@@ -177,28 +177,28 @@ impl<'a> Rename<'a> {
         if used > 0 {
             return Hold::Window;
         }
-        if !behind.retire.fits(count) || !behind.schedule.flights_fit(count) {
+        if !backend.retire.fits(count) || !backend.schedule.flights_fit(count) {
             return Hold::ReorderBuffer;
         }
-        if !behind.schedule.fits(count) {
+        if !backend.schedule.fits(count) {
             return Hold::Scheduler;
         }
         for (n, slot) in slots.clone().enumerate() {
-            self.slot(now, slot, head.iteration, n as u32, behind, observer);
+            self.slot(now, slot, head.iteration, n as u32, backend, observer);
         }
         self.merged = true;
         Hold::Window
     }
 
     /// Which buffer has no room for so many slots and the uops and stores in them.
-    fn full(&self, slots: u32, fused: &Fused, behind: &mut Behind) -> Option<Hold> {
-        if fused.stores > 0 && !behind.memory.fits(fused.stores) {
+    fn full(&self, slots: u32, fused: &Fused, backend: &mut Backend) -> Option<Hold> {
+        if fused.stores > 0 && !backend.memory.fits(fused.stores) {
             return Some(Hold::StoreQueue);
         }
-        if !behind.retire.fits(slots) || !behind.schedule.flights_fit(fused.uops) {
+        if !backend.retire.fits(slots) || !backend.schedule.flights_fit(fused.uops) {
             return Some(Hold::ReorderBuffer);
         }
-        let waits = self.params.rename.whole_groups || behind.schedule.takes(fused);
+        let waits = self.params.rename.whole_groups || backend.schedule.takes(fused);
         (!waits).then_some(Hold::Scheduler)
     }
 
@@ -209,30 +209,30 @@ impl<'a> Rename<'a> {
         at: u32,
         iteration: u32,
         position: u32,
-        behind: &mut Behind<'a>,
+        backend: &mut Backend<'a>,
         observer: &mut O,
     ) {
         let slot = &self.block.slots[at as usize];
-        let executed = if self.registers.done_here(slot, &self.block.uops, &mut behind.results) {
+        let executed = if self.registers.done_here(slot, &self.block.uops, &mut backend.results) {
             0..0
         } else {
             slot.uops.clone()
         };
-        let rob = behind.retire.enter(at, iteration, executed.len() as u16, now);
+        let rob = backend.retire.enter(at, iteration, executed.len() as u16, now);
         for uop in executed.clone() {
             let position = if self.counts_slots { position } else { self.computing };
-            self.uop(now, uop, rob, iteration, position, behind, observer);
+            self.uop(now, uop, rob, iteration, position, backend, observer);
             self.computing += u32::from(self.block.uops[uop as usize].role == Role::Compute);
         }
         if let Some(store) = slot.store {
-            behind.memory.enter(store, iteration, slot.inst, &mut behind.results);
+            backend.memory.enter(store, iteration, slot.inst, &mut backend.results);
         }
         if slot.last || slot.inserted {
-            self.registers.apply(&mut behind.results);
+            self.registers.apply(&mut backend.results);
         }
         for &reg in &slot.clears {
             let held = Held::Since(now, slot.inst);
-            self.registers.overwrite(reg, held, &mut behind.results);
+            self.registers.overwrite(reg, held, &mut backend.results);
         }
         let executed = !executed.is_empty();
         observer.on(
@@ -253,7 +253,7 @@ impl<'a> Rename<'a> {
         rob: u32,
         iteration: u32,
         position: u32,
-        behind: &mut Behind<'a>,
+        backend: &mut Backend<'a>,
         observer: &mut O,
     ) {
         let block = self.block;
@@ -273,16 +273,16 @@ impl<'a> Rename<'a> {
             values: [NONE; OUTPUTS],
             result: LATER,
         };
-        let place = behind.schedule.flights().next_place();
+        let place = backend.schedule.flights().next_place();
         for (n, source) in uop.sources.iter().enumerate() {
-            let held = behind.input(source.from, at, iteration, inst, &self.registers);
+            let held = backend.input(source.from, at, iteration, inst, &self.registers);
             let chained = O::OPERANDS || !self.chains.is_empty();
-            let maker = Some(held).filter(|_| chained).and_then(|h| behind.results.maker(h));
+            let maker = Some(held).filter(|_| chained).and_then(|h| backend.results.maker(h));
             if let (Some(from), false) = (maker, matches!(source.from, From::Inner(_))) {
                 observer.on(now, Event::Needs { inst, from });
             }
             if !maker.is_some_and(|from| self.cut(inst, from)) {
-                match behind.results.ask(held, place, n, source.extra) {
+                match backend.results.ask(held, place, n, source.extra) {
                     Some((at, maker)) => {
                         flight.operand = flight.operand.max(at);
                         if at > flight.ready {
@@ -294,28 +294,30 @@ impl<'a> Rename<'a> {
             }
             if n == 0 && self.mirrors(uop) {
                 for &reg in uop.outputs.iter().flat_map(|o| &o.regs) {
-                    self.registers.will_hold(reg, held, &mut behind.results);
+                    self.registers.will_hold(reg, held, &mut backend.results);
                 }
             }
         }
         let computed = if self.mirrors(uop) { 0 } else { OUTPUTS };
         for (value, output) in flight.values.iter_mut().zip(&uop.outputs).take(computed) {
-            *value = behind.results.promise(inst);
+            *value = backend.results.promise(inst);
             for &reg in &output.regs {
-                self.registers.will_hold(reg, Held::Value(*value), &mut behind.results);
+                self.registers.will_hold(reg, Held::Value(*value), &mut backend.results);
             }
         }
         if let Some(store) = block.store_number[at as usize] {
             let source = match uop.sources.first().map(|s| s.from) {
                 Some(from @ (From::Reg(_) | From::Inner(_))) => {
-                    behind.input(from, at, iteration, inst, &self.registers)
+                    backend.input(from, at, iteration, inst, &self.registers)
                 }
                 _ => Held::Since(now, inst),
             };
             let data = Held::Value(flight.values[0]);
-            behind.memory.store(store, iteration, source, data, &mut behind.results);
+            backend
+                .memory
+                .store(store, iteration, source, data, &mut backend.results);
         }
-        let number = behind.schedule.enter(now, flight, position);
+        let number = backend.schedule.enter(now, flight, position);
         self.redirect.renamed(inst, number);
     }
 

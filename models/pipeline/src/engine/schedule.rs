@@ -3,16 +3,16 @@
 use crate::block::{Block, Fused};
 use crate::core::choice::Assign;
 use crate::core::params::Params;
-use crate::core::pools::POOLS;
+use crate::core::scheduler_pools::POOLS;
 use crate::core::value::PORTS;
+use crate::engine::ablation::Ablation;
 use crate::engine::banks::Banks;
 use crate::engine::events::{Event, Observer};
+use crate::engine::filled_lines::Lines;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::in_flight::{Flight, InFlight};
-use crate::engine::lines::Lines;
 use crate::engine::ports::{order, PortChoice, NO_PORT};
 use crate::engine::ready::Ready;
-use crate::engine::relief::Relief;
 use crate::engine::results::Results;
 use crate::engine::retire::Retire;
 
@@ -60,7 +60,7 @@ impl<'a> Schedule<'a> {
     pub fn new(
         block: &'a Block,
         params: &'a Params,
-        relief: &Relief,
+        ablation: &Ablation,
         mut flights: InFlight,
         mut ready: Ready,
     ) -> Schedule<'a> {
@@ -103,7 +103,7 @@ impl<'a> Schedule<'a> {
             memory_mask: params.memory_ports(),
             lines: Lines::new(&params.memory),
             banks: Banks::new(block, params),
-            unlimited: relief.ports,
+            unlimited: ablation.ports,
         }
     }
 

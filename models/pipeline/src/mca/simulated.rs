@@ -3,6 +3,7 @@
 use crate::block::path::Path;
 use crate::block::uops::Role;
 use crate::block::{Block, Notion, StringUse};
+use crate::block_offsets::BlockOffsets;
 use crate::core::Core;
 use crate::error::Error;
 use crate::isa::inst::{Branch, Decoded, Special};
@@ -12,7 +13,6 @@ use crate::mca::input::Region;
 use crate::mca::text;
 use crate::observe::timeline::{Row, Timeline, ROWS};
 use crate::predict::{self, Prediction, Request};
-use crate::sites::Sites;
 
 /// Code offsets of a line.
 const LINE: u32 = 64;
@@ -244,9 +244,9 @@ fn offsets(core: &Core, flags: &Flags, path: Path, length: usize, kind: Notion) 
         Isa::X86 => 1,
         Isa::Arm64 => 4,
     };
-    let mut sites = Sites::new(core, path, length, kind, StringUse::default())?;
+    let mut placed = BlockOffsets::new(core, path, length, kind, StringUse::default())?;
     for (offset, cycles) in (0..).zip(&mut found).step_by(apart) {
-        *cycles = sites.at(offset)?.cycles;
+        *cycles = placed.at(offset)?.cycles;
     }
     Ok(found)
 }

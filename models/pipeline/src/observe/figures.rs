@@ -190,9 +190,9 @@ fn chain(block: &Block, params: &Params, seen: &Observed, lifted: &[Limit]) -> F
 
 /// Cycles per iteration without some limits, and the cycle of waiting that an instruction leads to.
 fn kept_alone(block: &Block, params: &Params, lifted: &[Limit], start: u16) -> Option<(f64, Vec<u16>)> {
-    let (block, params, relief) = relieved(block, params, lifted);
+    let (block, params, ablation) = relieved(block, params, lifted);
     let cut = Cut::new(&block, &params);
-    let mut machine = Machine::new(&block, &cut, &params, &relief).ok()?;
+    let mut machine = Machine::new(&block, &cut, &params, &ablation).ok()?;
     let mut watch = Watch::new(&block, None, None);
     let found = run(&mut machine, &mut watch, 0).ok();
     machine.recycle();

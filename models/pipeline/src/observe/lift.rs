@@ -5,9 +5,9 @@ use crate::block::Block;
 use crate::core::choice::{Joins, Mode};
 use crate::core::params::Params;
 use crate::core::value::UNLIMITED;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
-use crate::engine::relief::Relief;
 use crate::engine::steady::run;
 
 /// A part of a core, or of what a block asks of it, that may limit a block.
@@ -60,24 +60,24 @@ const ROOM: u32 = 256;
 
 /// Cycles per iteration with some limits lifted; `None` where the pipeline does not move.
 pub fn cycles(block: &Block, params: &Params, lifted: &[Limit]) -> Option<f64> {
-    let (block, params, relief) = relieved(block, params, lifted);
+    let (block, params, ablation) = relieved(block, params, lifted);
     let cut = Cut::new(&block, &params);
-    let mut machine = Machine::new(&block, &cut, &params, &relief).ok()?;
+    let mut machine = Machine::new(&block, &cut, &params, &ablation).ok()?;
     let found = run(&mut machine, &mut Nobody, 0).ok();
     machine.recycle();
     found.map(|(cycles, _)| cycles)
 }
 
 /// A block and a core without some limits.
-pub fn relieved(block: &Block, params: &Params, lifted: &[Limit]) -> (Block, Params, Relief) {
-    let (mut block, mut params, mut relief) = (block.clone(), params.clone(), Relief::default());
+pub fn relieved(block: &Block, params: &Params, lifted: &[Limit]) -> (Block, Params, Ablation) {
+    let (mut block, mut params, mut ablation) = (block.clone(), params.clone(), Ablation::default());
     for limit in lifted {
-        lift(limit, &mut block, &mut params, &mut relief);
+        lift(limit, &mut block, &mut params, &mut ablation);
     }
-    (block, params, relief)
+    (block, params, ablation)
 }
 
-fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {
+fn lift(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ablation) {
     match limit {
         Limit::Serial => {
             block.slots.iter_mut().for_each(|s| s.serial = None);
@@ -85,13 +85,13 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
         }
         Limit::Divider => block.uops.iter_mut().for_each(|u| u.busy = 0),
         Limit::Chains(numbers) => {
-            relief.chains.resize(numbers.len(), 0);
-            let before = relief.chains.iter().max().copied().unwrap_or(0);
-            for (chain, number) in relief.chains.iter_mut().zip(numbers).filter(|n| *n.1 > 0) {
+            ablation.chains.resize(numbers.len(), 0);
+            let before = ablation.chains.iter().max().copied().unwrap_or(0);
+            for (chain, number) in ablation.chains.iter_mut().zip(numbers).filter(|n| *n.1 > 0) {
                 *chain = before + number;
             }
         }
-        Limit::Ports(ports) => relief.ports |= ports,
+        Limit::Ports(ports) => ablation.ports |= ports,
         Limit::Splits => block.uops.iter_mut().for_each(|u| u.split = None),
         Limit::Commit => params.memory.commit_bytes = 0,
         Limit::Lines => params.memory.stream_line_cycles = 0.0,
@@ -111,16 +111,16 @@ fn lift(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Reli
             params.scheduler.pools.clear();
             params.rename.whole_groups = false;
         }
-        _ => lift_front_end(limit, block, params, relief),
+        _ => lift_front_end(limit, block, params, ablation),
     }
 }
 
-fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief: &mut Relief) {
+fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, ablation: &mut Ablation) {
     params.rename.queue = params.rename.queue.max(ROOM);
     let (cache, decode) = (&mut params.uop_cache, &mut params.decode);
     match limit {
         Limit::Predecode => {
-            relief.predecode = true;
+            ablation.predecode = true;
             params.predecode.lcp_cycles = 0;
             params.predecode.cross_cycles = 0;
             params.predecode.width = WIDE;
@@ -142,7 +142,7 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
             cache.microcode_stall = 0;
         }
         Limit::UopCache => {
-            relief.uop_cache = true;
+            ablation.uop_cache = true;
             params.loop_buffer.enabled = false;
             (cache.width, cache.line_uops) = (WIDE, WIDE);
             (cache.lines, cache.reads) = (WIDE, WIDE);
@@ -152,9 +152,9 @@ fn lift_front_end(limit: &Limit, block: &mut Block, params: &mut Params, relief:
             cache.pairs = false;
             cache.branch_erratum = false;
         }
-        Limit::LoopBuffer => relief.loop_buffer = true,
+        Limit::LoopBuffer => ablation.loop_buffer = true,
         Limit::TakenBranch => {
-            relief.taken_branch = true;
+            ablation.taken_branch = true;
             cache.joins = Joins::All;
             decode.branch_ends = false;
             params.taken_branch.cycles = 1;

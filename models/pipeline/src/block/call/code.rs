@@ -26,7 +26,7 @@ pub struct Known<'t> {
 }
 
 impl Known<'_> {
-    /// Place of the instruction behind it.
+    /// Location of the instruction behind it.
     pub(crate) fn behind(&self) -> u32 {
         self.d.offset + u32::from(self.d.len)
     }

@@ -2,7 +2,7 @@
 
 use crate::block::call::code::Known;
 use crate::block::call::steps::Step;
-use crate::block::places::Place;
+use crate::block::locations::Location;
 use crate::block::uops::Case;
 use crate::core::params::Params;
 use crate::isa::inst::{Effect, REGS};
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     /// For each step where its load takes its data from.
     pub(crate) cases: Vec<Case>,
     /// Where each store writes.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<Location>,
 }
 
 /// Follow loads and stores through a call.
@@ -61,12 +61,12 @@ pub(crate) fn analyse(steps: &[Step], known: &[&Known<'_>], params: &Params) -> 
     Memory { cases, places }
 }
 
-fn stores(steps: &[Step], known: &[&Known<'_>]) -> (Vec<Store>, Vec<Place>) {
+fn stores(steps: &[Step], known: &[&Known<'_>]) -> (Vec<Store>, Vec<Location>) {
     let (mut stores, mut places) = (Vec::new(), Vec::new());
     for (at, (step, k)) in steps.iter().zip(known).enumerate() {
         for mem in k.d.mems.iter().filter(|m| m.write) {
             let number = places.len() as u16;
-            places.push(Place::known(step.access.store.unwrap_or(0), mem.bytes));
+            places.push(Location::known(step.access.store.unwrap_or(0), mem.bytes));
             if let (Some(address), false) = (step.access.store, k.d.locked) {
                 stores.push(Store {
                     step: at,

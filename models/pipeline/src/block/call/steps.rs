@@ -9,7 +9,7 @@ const BYTES: usize = 24;
 /// An instruction executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Place in the code, bytes from its start.
+    /// Location in the code, bytes from its start.
     pub at: u32,
     /// Repetitions of a string instruction.
     pub repeats: u32,

@@ -4,6 +4,7 @@ use crate::block::cache_plan::CachePlan;
 use crate::block::stream::Stream;
 use crate::core::choice::FetchKind;
 use crate::core::params::Params;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Queued, Source};
@@ -13,7 +14,6 @@ use crate::engine::front::microcode::{Did, Microcode};
 use crate::engine::front::predecode::Predecode;
 use crate::engine::front::sink::Sink;
 use crate::engine::front::uop_cache::UopCache;
-use crate::engine::relief::Relief;
 use std::collections::VecDeque;
 
 /// The unit that finds instructions.
@@ -35,18 +35,18 @@ pub struct Code<'a> {
 
 impl<'a> Code<'a> {
     /// About to deliver the first instruction; `queue` is an empty one.
-    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> Code<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, ablation: &Ablation, queue: VecDeque<Queued>) -> Code<'a> {
         let plan = &stream.cut.plan;
         Code {
             finder: if params.front_end.fetch == FetchKind::Predecoded {
-                Finder::Predecode(Predecode::new(stream, params, relief, plan))
+                Finder::Predecode(Predecode::new(stream, params, ablation, plan))
             } else {
-                Finder::Fetch(Fetch::new(stream, params, relief, plan))
+                Finder::Fetch(Fetch::new(stream, params, ablation, plan))
             },
             queue,
             decode: Decode::new(stream, params),
             microcode: Microcode::new(params),
-            cache: UopCache::new(stream, params, relief, plan),
+            cache: UopCache::new(stream, params, ablation, plan),
         }
     }
 

@@ -4,11 +4,11 @@ use crate::block::cache_plan::CachePlan;
 use crate::block::stream::Stream;
 use crate::block::Notion;
 use crate::core::params::{fetch, Params};
+use crate::engine::ablation::Ablation;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Queued;
 use crate::engine::front::cursor::Cursor;
-use crate::engine::relief::Relief;
 use std::collections::VecDeque;
 
 /// The fetch unit.
@@ -27,13 +27,13 @@ pub struct Fetch<'a> {
 
 impl<'a> Fetch<'a> {
     /// About to fetch the first instruction that is not cached.
-    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> Fetch<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, ablation: &Ablation, plan: &CachePlan) -> Fetch<'a> {
         Fetch {
             stream,
             p: &params.fetch,
             bubble: params.fetch.taken_bubble + params.taken_branch.cycles - 1 + stream.cut.bubble,
-            seamless: relief.predecode,
-            joins: relief.taken_branch,
+            seamless: ablation.predecode,
+            joins: ablation.taken_branch,
             cursor: Cursor::new(plan),
         }
     }

@@ -3,11 +3,11 @@
 use crate::block::position::Position;
 use crate::block::Block;
 use crate::core::params::Params;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Source;
 use crate::engine::front::sink::Sink;
-use crate::engine::relief::Relief;
 
 /// Groups of rename that it keeps ready.
 pub const GROUPS: u32 = 4;
@@ -29,14 +29,14 @@ pub struct LoopBuffer {
 
 impl LoopBuffer {
     /// A loop buffer that holds a loop, in as many copies as fit.
-    pub fn new(block: &Block, params: &Params, relief: &Relief) -> LoopBuffer {
+    pub fn new(block: &Block, params: &Params, ablation: &Ablation) -> LoopBuffer {
         let uops = block.fused.len() as u32;
         let unroll = params.loop_buffer.unroll.iter();
         let row = unroll.into_iter().find(|r| (r[0]..=r[1]).contains(&uops));
         LoopBuffer {
             uops: block.fused.len(),
             copies: row.map_or(1, |r| r[2].max(1)),
-            seamless: relief.loop_buffer,
+            seamless: ablation.loop_buffer,
             ahead: (GROUPS * params.rename.width) as usize,
             next: Position::START,
         }

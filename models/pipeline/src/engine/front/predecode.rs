@@ -5,11 +5,11 @@ use crate::block::position::Position;
 use crate::block::stream::Stream;
 use crate::block::Notion;
 use crate::core::params::{predecode, Params};
+use crate::engine::ablation::Ablation;
 use crate::engine::events::{Event, Observer};
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Queued;
 use crate::engine::front::cursor::Cursor;
-use crate::engine::relief::Relief;
 use std::collections::VecDeque;
 
 /// The predecoder.
@@ -28,12 +28,12 @@ pub struct Predecode<'a> {
 
 impl<'a> Predecode<'a> {
     /// About to find the first instruction that is not cached.
-    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> Predecode<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, ablation: &Ablation, plan: &CachePlan) -> Predecode<'a> {
         Predecode {
             stream,
             p: &params.predecode,
-            seamless: relief.predecode,
-            joins: relief.taken_branch,
+            seamless: ablation.predecode,
+            joins: ablation.taken_branch,
             cursor: Cursor::new(plan),
             paid: None,
         }

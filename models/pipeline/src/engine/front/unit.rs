@@ -5,6 +5,7 @@ use crate::block::stream::Stream;
 use crate::block::{Block, Notion};
 use crate::core::choice::{FetchKind, Mode};
 use crate::core::params::Params;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::{Queued, Source, Waiting};
@@ -12,7 +13,6 @@ use crate::engine::front::code::Code;
 use crate::engine::front::ideal::Ideal;
 use crate::engine::front::loop_buffer::LoopBuffer;
 use crate::engine::front::sink::Sink;
-use crate::engine::relief::Relief;
 use std::collections::VecDeque;
 
 /// The way that uops take.
@@ -39,7 +39,7 @@ pub struct FrontEnd<'a> {
 
 impl<'a> FrontEnd<'a> {
     /// A front end about to deliver a block; `queue` is an empty one.
-    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, queue: VecDeque<Queued>) -> FrontEnd<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, ablation: &Ablation, queue: VecDeque<Queued>) -> FrontEnd<'a> {
         let Stream { block, cut } = stream;
         let feeding = if cut.buffered {
             Source::LoopBuffer
@@ -51,9 +51,9 @@ impl<'a> FrontEnd<'a> {
         let way = if params.front_end.mode == Mode::Ideal {
             Way::Ideal(Ideal::new(block.fused.len()))
         } else if cut.buffered {
-            Way::LoopBuffer(LoopBuffer::new(block, params, relief))
+            Way::LoopBuffer(LoopBuffer::new(block, params, ablation))
         } else {
-            Way::Code(Box::new(Code::new(stream, params, relief, queue)))
+            Way::Code(Box::new(Code::new(stream, params, ablation, queue)))
         };
         FrontEnd {
             block,
@@ -61,7 +61,7 @@ impl<'a> FrontEnd<'a> {
             cut,
             way,
             feeding,
-            mispredicted: if relief.mispredicts { &[] } else { &block.mispredicted },
+            mispredicted: if ablation.mispredicts { &[] } else { &block.mispredicted },
             waits: false,
         }
     }

@@ -6,6 +6,7 @@ use crate::block::replay::Replay;
 use crate::block::stream::Stream;
 use crate::core::choice::Joins;
 use crate::core::params::{uop_cache, Params};
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Observer;
 use crate::engine::fingerprint::Fingerprint;
 use crate::engine::flight::Source;
@@ -13,7 +14,6 @@ use crate::engine::front::loop_buffer::GROUPS;
 use crate::engine::front::microcode::{Microcode, Routine};
 use crate::engine::front::sink::Sink;
 use crate::engine::front::targets::Targets;
-use crate::engine::relief::Relief;
 
 /// The uop cache.
 #[derive(Debug)]
@@ -48,16 +48,16 @@ const AHEAD: u32 = 4;
 
 impl<'a> UopCache<'a> {
     /// About to deliver, if it holds the start of the block.
-    pub fn new(stream: Stream<'a>, params: &'a Params, relief: &Relief, plan: &CachePlan) -> UopCache<'a> {
+    pub fn new(stream: Stream<'a>, params: &'a Params, ablation: &Ablation, plan: &CachePlan) -> UopCache<'a> {
         let mut cache = UopCache {
             stream,
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1)
-                + if relief.taken_branch { 0 } else { stream.cut.bubble },
+                + if ablation.taken_branch { 0 } else { stream.cut.bubble },
             return_bubble: params.taken_branch.return_bubble,
             targets: Targets::new(stream.cut, params),
             ahead: (GROUPS * params.rename.width) as usize,
-            seamless: relief.uop_cache,
+            seamless: ablation.uop_cache,
             active: false,
             line: 0,
             fused: 0,

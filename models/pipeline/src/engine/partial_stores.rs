@@ -1,9 +1,9 @@
 //! Stores of less than a word: the cache merges them with what it has, and takes its time for that.
 
-use crate::block::places::Place;
+use crate::block::locations::Location;
 use crate::core::params::memory;
-use crate::engine::entry::Entry;
 use crate::engine::fingerprint::Fingerprint;
+use crate::engine::store_entry::Entry;
 use std::collections::VecDeque;
 
 /// Bytes of a store that is written as it is.
@@ -11,16 +11,16 @@ const WORD: u16 = 4;
 
 /// What was written of late.
 #[derive(Debug, Default)]
-pub struct Narrow {
-    /// Narrow stores that the cache still merges, and until which cycle, the oldest first.
+pub struct PartialStores {
+    /// PartialStores stores that the cache still merges, and until which cycle, the oldest first.
     merging: VecDeque<(Entry, i32)>,
     /// The store that was written last.
     last: Option<Entry>,
 }
 
-impl Narrow {
+impl PartialStores {
     /// Whether a store has to wait until what lies with it is merged; what follows that at once has not.
-    pub fn waits(&self, p: &memory, places: &[Place], store: Entry, now: i32) -> bool {
+    pub fn waits(&self, p: &memory, places: &[Location], store: Entry, now: i32) -> bool {
         let place = |e: Entry| &places[usize::from(e.store)];
         let beside = |e: Entry| place(e).meets(e.iteration, place(store), store.iteration, p.commit_bytes);
         let merging = || self.merging.iter().any(|&(e, until)| until > now && beside(e));
@@ -28,7 +28,7 @@ impl Narrow {
     }
 
     /// A store is written.
-    pub fn written(&mut self, p: &memory, places: &[Place], store: Entry, now: i32) {
+    pub fn written(&mut self, p: &memory, places: &[Location], store: Entry, now: i32) {
         if p.commit_narrow_cycles == 0 {
             return;
         }

@@ -2,7 +2,7 @@
 
 /// What units do not have.
 #[derive(Clone, Debug, Default)]
-pub struct Relief {
+pub struct Ablation {
     /// Ports that start any number of uops a cycle.
     pub ports: u32,
     /// The number of each instruction's chain, within which nothing waits; 0 for none.

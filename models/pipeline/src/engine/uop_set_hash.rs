@@ -55,16 +55,16 @@ impl Power {
 
 /// The set.
 #[derive(Clone, Copy, Debug)]
-pub struct Gathered {
+pub struct UopSetHash {
     entered: Power,
     left: Power,
     uops: u64,
     ports: u64,
 }
 
-impl Default for Gathered {
+impl Default for UopSetHash {
     fn default() -> Self {
-        Gathered {
+        UopSetHash {
             entered: Power::new(BASE),
             left: Power::new(INVERSE),
             uops: 0,
@@ -73,7 +73,7 @@ impl Default for Gathered {
     }
 }
 
-impl Gathered {
+impl UopSetHash {
     /// What a uop of an iteration counts; iterations come in order.
     #[inline]
     pub fn count(&mut self, uop: u32, iteration: u32) -> u64 {

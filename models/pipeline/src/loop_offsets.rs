@@ -2,11 +2,11 @@
 
 use crate::block::path::{Path, Stretch};
 use crate::block::{Notion, StringUse};
+use crate::block_offsets::BlockOffsets;
 use crate::core::Core;
 use crate::error::Error;
 use crate::isa::Isa;
 use crate::parallel;
-use crate::sites::Sites;
 use std::collections::HashMap;
 
 /// Code offsets of a line.
@@ -46,14 +46,14 @@ pub fn run_all(core: &Core, loops: &[Loop], threads: usize) -> Vec<Result<Cycles
 fn at_all(core: &Core, one: &Loop) -> Result<Cycles, Error> {
     let params = &core.params;
     let path = Path::given(params.isa, &one.code, one.path.as_deref(), Notion::Loop)?;
-    let mut sites = Sites::new(core, path, one.code.len(), Notion::Loop, StringUse::default())?;
+    let mut placed = BlockOffsets::new(core, path, one.code.len(), Notion::Loop, StringUse::default())?;
     let apart = match params.isa {
         Isa::X86 => 1,
         Isa::Arm64 => 4,
     };
     let mut found = [f64::NAN; OFFSETS];
     for (offset, cycles) in (0..).zip(&mut found).step_by(apart) {
-        *cycles = sites.at(offset)?.cycles;
+        *cycles = placed.at(offset)?.cycles;
     }
     Ok(found)
 }

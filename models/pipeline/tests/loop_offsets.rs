@@ -7,7 +7,7 @@ use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::isa::Isa;
-use loopwright_pipeline::places::{run_all, Loop};
+use loopwright_pipeline::loop_offsets::{run_all, Loop};
 use loopwright_pipeline::predict::{predict, Prediction, Request};
 
 /// Loops of x86-64: short, of many lines, with prefixes that change lengths, calls of microcode, pairs.

@@ -1,13 +1,13 @@
-//! A block at several places: where a core cuts its code alike it is simulated once.
+//! A block at several code offsets: where a core cuts its code alike it is simulated once.
 
 use crate::block::cut::Cut;
 use crate::block::path::Path;
 use crate::block::source::Source;
 use crate::block::{Block, Notion, StringUse};
 use crate::core::Core;
+use crate::engine::ablation::Ablation;
 use crate::engine::events::Nobody;
 use crate::engine::machine::Machine;
-use crate::engine::relief::Relief;
 use crate::engine::steady::run;
 use crate::error::Error;
 use crate::predict::Prediction;
@@ -29,7 +29,7 @@ pub struct Outcome {
 /// # Errors
 /// It has no uops, or the pipeline does not move.
 fn simulate(core: &Core, block: &Block, cut: &Cut) -> Result<Outcome, Error> {
-    let mut machine = Machine::new(block, cut, &core.params, &Relief::default())?;
+    let mut machine = Machine::new(block, cut, &core.params, &Ablation::default())?;
     let (cycles, steady) = run(&mut machine, &mut Nobody, 0)?;
     let simulated = machine.now() as u32;
     machine.recycle();
@@ -48,19 +48,25 @@ struct Alike {
 }
 
 /// A block and its places so far.
-pub struct Sites<'a> {
+pub struct BlockOffsets<'a> {
     core: &'a Core,
     source: Source<'a>,
     blocks: Vec<Alike>,
 }
 
-impl<'a> Sites<'a> {
+impl<'a> BlockOffsets<'a> {
     /// A block of the instructions of so many bytes, at no place yet.
     ///
     /// # Errors
     /// An instruction has no figures.
-    pub fn new(core: &'a Core, path: Path, len: usize, notion: Notion, strings: StringUse) -> Result<Sites<'a>, Error> {
-        Ok(Sites {
+    pub fn new(
+        core: &'a Core,
+        path: Path,
+        len: usize,
+        notion: Notion,
+        strings: StringUse,
+    ) -> Result<BlockOffsets<'a>, Error> {
+        Ok(BlockOffsets {
             core,
             source: Source::new(path, len, notion, &core.params, &core.table, strings)?,
             blocks: Vec::new(),

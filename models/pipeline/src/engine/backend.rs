@@ -11,7 +11,7 @@ use crate::engine::schedule::Schedule;
 
 /// The units behind rename, which it gives places in.
 #[derive(Debug)]
-pub struct Behind<'a> {
+pub struct Backend<'a> {
     /// Block.
     pub block: &'a Block,
     /// Results in flight.
@@ -24,7 +24,7 @@ pub struct Behind<'a> {
     pub retire: Retire<'a>,
 }
 
-impl Behind<'_> {
+impl Backend<'_> {
     /// What an input of the uop `at` of the block, of an iteration and an instruction, is taken from.
     #[inline]
     pub fn input(&self, from: From, at: u32, iteration: u32, inst: u16, registers: &Registers) -> Held {

@@ -6,7 +6,7 @@ use crate::block::address::{Abstract, Key};
 
 /// The addresses of a store or of a load, by iteration.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Location {
     first: Key,
     last: Key,
     step: i64,
@@ -20,7 +20,7 @@ pub struct Place {
 }
 
 /// Note the address of an access in the next iteration.
-pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) {
+pub(crate) fn note(places: &mut Vec<Location>, number: usize, at: Key, bytes: u16) {
     if let Some(place) = places.get_mut(number) {
         let step = at.constant().wrapping_sub(place.last.constant());
         if place.seen == 1 {
@@ -36,7 +36,7 @@ pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) 
         place.last = at;
         return;
     }
-    places.push(Place {
+    places.push(Location {
         first: at,
         last: at,
         step: 0,
@@ -47,9 +47,9 @@ pub(crate) fn note(places: &mut Vec<Place>, number: usize, at: Key, bytes: u16) 
     });
 }
 
-impl Place {
+impl Location {
     /// A store that writes at the same known address each time.
-    pub(crate) fn known(address: i64, bytes: u16) -> Place {
+    pub(crate) fn known(address: i64, bytes: u16) -> Location {
         let nothing = Abstract {
             root: u32::MAX,
             offset: 0,
@@ -60,7 +60,7 @@ impl Place {
             scale: 1,
             disp: address,
         };
-        Place {
+        Location {
             first: at,
             last: at,
             step: 0,
@@ -91,19 +91,19 @@ impl Place {
     }
 
     /// Whether its address differs from that of another access, each in an iteration, by what is known.
-    pub fn comparable(&self, iteration: u32, other: &Place, then: u32) -> bool {
+    pub fn comparable(&self, iteration: u32, other: &Location, then: u32) -> bool {
         let fixed = !self.fresh && !other.fresh;
         (fixed || iteration == then && self.fresh == other.fresh) && self.first.alike(&other.first)
     }
 
     /// Whether it and another access, each in an iteration, lie in the same aligned bytes.
-    pub fn meets(&self, iteration: u32, other: &Place, then: u32, within: u32) -> bool {
+    pub fn meets(&self, iteration: u32, other: &Location, then: u32, within: u32) -> bool {
         self.meets_part(iteration, 0, other, then, within)
     }
 
     /// The same of what it accesses so many bytes behind its first one.
-    pub fn meets_part(&self, iteration: u32, behind: i64, other: &Place, then: u32, within: u32) -> bool {
-        let block = |place: &Place, i, behind| (place.address(i).wrapping_add(behind)).div_euclid(i64::from(within));
+    pub fn meets_part(&self, iteration: u32, behind: i64, other: &Location, then: u32, within: u32) -> bool {
+        let block = |place: &Location, i, behind| (place.address(i).wrapping_add(behind)).div_euclid(i64::from(within));
         self.comparable(iteration, other, then) && block(self, iteration, behind) == block(other, then, 0)
     }
 
