@@ -5,8 +5,23 @@ use std::path::{Path, PathBuf};
 
 /// Rooms and single files, each of which imports only what stands before it, and itself.
 const ORDER: [&str; 17] = [
-    "error", "isa", "parallel", "loops", "core", "block", "engine", "observe", "predict", "sites", "batch", "calls",
-    "places", "mca", "python", "bin", "lib",
+    "error",
+    "isa",
+    "parallel",
+    "loops",
+    "core",
+    "block",
+    "engine",
+    "observe",
+    "predict",
+    "block_offsets",
+    "batch",
+    "calls",
+    "loop_offsets",
+    "mca",
+    "python",
+    "bin",
+    "lib",
 ];
 
 fn sources() -> BTreeMap<String, String> {
