@@ -28,7 +28,7 @@ from loopwright.predicting.model import Block, unfit
 from loopwright.predicting.osaca import Osaca
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.predict import predict
-from loopwright.predicting.subjects import of_variant, read_csv
+from loopwright.predicting.question import read_csv, variant_subject
 
 ROUNDS = 3
 CORES = ("zen2", "skylake")
@@ -43,7 +43,7 @@ def loops(count: int) -> list[Block]:
     core = microarchs.load(CORES[0])
     kept = ("x86_64/clear_user", "x86_64/csum", "x86_64/copy_user")
     variants = [v for k in kept for v in kernels.load(k).variants.values()]
-    subjects = [of_variant(v, core) for v in variants]
+    subjects = [variant_subject(v, core) for v in variants]
     found = [s.block(o) for o in range(64) for s in subjects if not s.error]
     plain = [b for b in found if not b.string]
     return [plain[n % len(plain)] for n in range(count)]

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from loopwright.measuring.measure import measure, measure_fleet
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.portable.kit import kit
-    from loopwright.predicting.inside import ports, timeline
+    from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
-    from loopwright.predicting.sources import sources
     from loopwright.reporting import plots as plots
     from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
@@ -61,15 +60,15 @@ _VERBS = {
     "measure_blocks": "measuring.measure_blocks",
     "measure_fleet": "measuring.measure",
     "patch": "tree.patch.verb",
-    "ports": "predicting.inside",
+    "ports": "predicting.explain",
     "predict": "predicting.predict",
     "published": "judging.published",
     "read_assembly": "code.snippet",
     "recommend": "judging.recommend",
     "results": "store.results",
     "scan": "scanning.scan",
-    "sources": "predicting.sources",
-    "timeline": "predicting.inside",
+    "sources": "predicting.explain",
+    "timeline": "predicting.explain",
     "trace": "tracing.trace",
     "tune": "machine.settings",
     "withdraw": "store.results",

@@ -1,6 +1,5 @@
 """Tasks on a Dask cluster: each item once, whatever becomes of the workers."""
 
-import csv
 import os
 import shutil
 import signal
@@ -16,22 +15,6 @@ import loopwright as lw
 from loopwright import cluster as workers
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.predicting import asking, models
-from loopwright.predicting.question import Question
-
-
-@pytest.fixture(scope="module")
-def blocks(tmp_path_factory):
-    """Return a CSV of distinct blocks, enough for several parts, one of them no code."""
-    path = tmp_path_factory.mktemp("blocks") / "blocks.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "hex"])
-        for n in range(3000):  # add imm, chains of it, loops of them
-            text = f"4881c0{n:04x}0000" * (1 + n % 3)
-            writer.writerow([n, text if n % 2 else f"{text}75{256 - 2 - len(text) // 2:02x}"])
-        writer.writerow(["none", "0f0b06"])
-    return path
 
 
 @pytest.fixture
@@ -60,43 +43,18 @@ def worker(cluster, tmp_path):
         process.wait()
 
 
-def without_nan(frame):
-    return frame.astype(object).where(frame.notna(), None).values.tolist()
-
-
-def test_a_cluster_gives_the_rows_that_there_are_without(blocks):
-    asked = {"blocks": blocks, "microarch": "zen2,skylake"}
-    alone, shared = lw.predict(**asked), lw.predict(**asked, dask="local")
-    assert list(alone.columns) == list(shared.columns)
-    assert without_nan(alone) == without_nan(shared)
-    assert alone["error"].iloc[3000]  # which is no code
-
-
-def test_few_blocks_have_their_bottleneck_on_a_cluster_too(cluster, worker):
-    worker()
-    asked = {"hex": "4883c0014839c875f7", "microarch": "zen2"}
-    found = lw.predict(**asked, dask=cluster.scheduler_address)
-    assert without_nan(found) == without_nan(lw.predict(**asked))
-    assert found["bottleneck"].all()
-
-
-def test_the_work_of_a_worker_that_is_killed_is_done_by_others_once(blocks, cluster, worker):
+def test_the_work_of_a_worker_that_is_killed_is_done_by_others_once(cluster, worker):
     ours = [worker() for _ in range(3)]
-    (core, about), *_ = Question(blocks=blocks, microarch="zen2").select()
-    asked = [subject.block(None) for subject in about if not subject.error]
-    (pipeline,) = models.select("pipeline")
-    parts = [asking._Part(pipeline, asked[n : n + 50], core) for n in range(0, len(asked), 50)]
     found = {}
     with workers.connected(cluster.scheduler_address) as client:
         client.wait_for_workers(3)
-        for done in workers.each(client, asking._answer, parts):
+        for done in workers.each(client, neg, range(200)):
             if not found:
                 ours[1].send_signal(signal.SIGKILL)
             assert done.number not in found
             found[done.number] = done.result
         assert len(client.nthreads()) == 2
-    together = [answer for n in range(len(parts)) for answer in found[n]]
-    assert together == [answer for part in parts for answer in asking._answer(part)]
+    assert found == {n: -n for n in range(200)}
 
 
 def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
@@ -137,28 +95,40 @@ def test_a_worker_with_other_cores_is_refused(cluster, worker, monkeypatch, tmp_
         file.write("\n")
     worker()
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(other))
-    with pytest.raises(InputError, match=r"worker tcp://.* has loopwright .*; install the same"):
-        lw.predict(hex="90", dask=cluster.scheduler_address)
+    with (
+        pytest.raises(InputError, match=r"worker tcp://.* has loopwright .*; install the same"),
+        workers.connected(cluster.scheduler_address),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1:9", "nowhere.invalid:1", "127.0.0.1:99999"])
 def test_no_scheduler_is_one_line(where, monkeypatch):
     monkeypatch.setattr(workers, "_ANSWER", 1)
-    with pytest.raises(InputError, match="no Dask scheduler at") as said:
-        lw.predict(hex="90", dask=where)
+    with (
+        pytest.raises(InputError, match="no Dask scheduler at") as said,
+        workers.connected(where),
+    ):
+        pass
     assert "\n" not in str(said.value)
 
 
 @pytest.mark.parametrize("where", ["", "no address", "tcp://:x", "10.0.0.7", "a:b"])
 def test_what_is_no_address_is_one_line(where):
-    with pytest.raises(InputError, match="is no Dask scheduler; give its HOST:PORT, or local"):
-        lw.predict(hex="90", dask=where)
+    with (
+        pytest.raises(InputError, match="is no Dask scheduler; give its HOST:PORT, or local"),
+        workers.connected(where),
+    ):
+        pass
 
 
 def test_a_scheduler_without_workers_is_one_line(cluster, monkeypatch):
     monkeypatch.setattr(workers, "_ARRIVE", 1)
-    with pytest.raises(InputError, match="has no worker; start one with `dask worker"):
-        lw.predict(hex="90", dask=cluster.scheduler_address)
+    with (
+        pytest.raises(InputError, match="has no worker; start one with `dask worker"),
+        workers.connected(cluster.scheduler_address),
+    ):
+        pass
 
 
 @pytest.mark.measures

@@ -31,7 +31,7 @@ from loopwright.microbench import chains, kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 CORES = ("skylake", "zen2")
 WRONG = 1.0  # percent of mixtures and of chains that may be

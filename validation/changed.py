@@ -28,8 +28,8 @@ from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.kept_answers import Recorded
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import NOISE, Simulated
-from loopwright.predicting.forms import TABLE
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import TABLE
+from loopwright.predicting.core_figures import forms as table
 
 CASES = REPO / "validation" / "changed.toml"
 _DEFAULTS = REPO / "models" / "pipeline" / "src" / "core" / "params"

@@ -25,7 +25,7 @@ from inputs import DATA, REPO
 from loopwright import microarchs
 from loopwright.errors import InputError
 from loopwright.measuring import block
-from loopwright.predicting.inside import timeline
+from loopwright.predicting.explain import timeline
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.predict import predict

@@ -31,7 +31,7 @@ from loopwright.errors import InputError
 from loopwright.judging.model_accuracy import Accuracy
 from loopwright.machine import hosts
 from loopwright.measuring.measure_blocks import NOTIONS
-from loopwright.predicting import subjects
+from loopwright.predicting import question
 
 BHIVE = {"IVB": "ivybridge", "HSW": "haswell", "SKL": "skylake"}
 PUBLIC = "bhive_public.csv"
@@ -49,7 +49,7 @@ def measured_loops(core: str) -> pd.DataFrame:
             continue
         real = lw.measure(kernel.id, sizes=(_ONE_CALL,))
         real = real[real["quantity"] == "loop"].set_index("variant")
-        for subject in subjects.of_variants(
+        for subject in question.variant_subjects(
             [kernel.variants[name] for name in real.index], microarchs.load(core)
         ):
             name = subject.key["variant"]

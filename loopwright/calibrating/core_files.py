@@ -25,8 +25,8 @@ from loopwright.microbench.latency import ALL, Latency
 from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.predicting import doubts
-from loopwright.predicting.forms import TABLE
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import TABLE
 
 if TYPE_CHECKING:
     from loopwright.calibrating.strings import Timed
@@ -358,8 +358,8 @@ SCHEMA = 1  # of a folder that holds a learned core, which counts its changes
 CHECKED = (
     "core.toml",
     TABLE,
-    doubts.FILE,
-    *doubts.FRONT_ENDS.values(),
+    core_figures.DOUBTFUL_TABLE,
+    *core_figures.FRONT_END_FILES.values(),
     HELD_OUT,
 )  # files whose sums provenance.toml has
 _NOPS = {"x86_64": ("", "m16", "m32"), "arm64": ("",)}  # those whose width is measured
@@ -397,7 +397,7 @@ def sources(title: str, folder: str) -> str:
     return (
         f'[{SOURCE}]\ntitle = "{title}"\naddress = "{folder}/{MEASURED}"\ndate = ""\n'
         f'[{DOUBTED}]\ntitle = "{title}: kernels do not agree"\n'
-        f'address = "{folder}/{doubts.FILE}"\ndate = ""\n'
+        f'address = "{folder}/{core_figures.DOUBTFUL_TABLE}"\ndate = ""\n'
     )
 
 
@@ -423,9 +423,9 @@ def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
     for name, text in zip(("core.toml", TABLE), core_texts(learned, machine), strict=True):
         (folder / name).write_text(text)
     if text := doubtful_table(learned):
-        (folder / doubts.FILE).write_text(text)
+        (folder / core_figures.DOUBTFUL_TABLE).write_text(text)
     for end, text in front_end_ends(learned, machine).items():
-        (folder / doubts.FRONT_ENDS[end]).write_text(text)
+        (folder / core_figures.FRONT_END_FILES[end]).write_text(text)
     with (folder / MEASURED).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "figure", "value", "cycles", "uncertainty", "note"])
@@ -470,7 +470,7 @@ def doubtful_table(learned: CoreModel) -> str:
     rows.writerow(["end", *_HEAD.split(",")])
     for name, doubt in sorted(learned.doubts.items()):
         mnemonic, _, operands = name.partition(" ")
-        ends = ((doubts.LEAST, doubt.least, 0), (doubts.MOST, doubt.most, doubt.later))
+        ends = ((core_figures.LEAST, doubt.least, 0), (core_figures.MOST, doubt.most, doubt.later))
         for end, uops, later in ends:
             figures = _figures(learned, doubt.like or name, uops, later)
             rows.writerow([end, mnemonic, operands, *figures, DOUBTED])
@@ -484,7 +484,7 @@ def front_end_ends(learned: CoreModel, machine: Oracle) -> dict[str, str]:
         return {}
     cores = [replace(learned, front_end=replace(learned.front_end, parameters=one)) for one in ends]
     texts = (core_toml(one, machine) for one in cores)
-    return dict(zip((doubts.LEAST, doubts.MOST), texts, strict=True))
+    return dict(zip((core_figures.LEAST, core_figures.MOST), texts, strict=True))
 
 
 def left_out(learned: CoreModel) -> list[tuple[str, str]]:

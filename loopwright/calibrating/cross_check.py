@@ -18,8 +18,8 @@ How uops get their ports: the rule of the simulator that predicts measured mixtu
 Asked: which port a uop takes of several, and when. No experiment shows it by itself, but where
 ports are shared by chance it costs cycles. Kernels: random mixtures of three forms, of half of them
 forms that may access memory. Answer: the rule with which what was learned predicts them with the
-least error. Where ports are chosen by dispatch slots, what counts as one, and which of two ports wins
-that nothing else tells apart: their names are arbitrary, and so is which of them is the higher.
+least error. Where ports are chosen by dispatch slots, what counts as one, and which of two ports
+wins that nothing else tells apart: their names are arbitrary, and so is which is the higher.
 """
 
 import random

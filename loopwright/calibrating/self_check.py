@@ -23,8 +23,8 @@ from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import COUNTER, Known, Trial
 from loopwright.microbench.simulated import CandidateCore
-from loopwright.predicting import doubts
-from loopwright.predicting.forms import TABLE
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import TABLE
 
 BLOCKS, OFFSETS = "blocks", "loops at code offsets"
 _SEED = 97
@@ -113,8 +113,8 @@ def _ends(
     return [
         (toml, table),
         *(
-            (front_ends.get(end, toml), doubts.with_rows(table, doubtful, end))
-            for end in (doubts.LEAST, doubts.MOST)
+            (front_ends.get(end, toml), core_figures.with_doubtful_rows(table, doubtful, end))
+            for end in (core_figures.LEAST, core_figures.MOST)
         ),
     ]
 
@@ -246,9 +246,9 @@ def check(machine: Known, folder: Path) -> list[Judgement]:
     """
     said = read(folder)
     toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
-    doubtful = folder / doubts.FILE
+    doubtful = folder / core_figures.DOUBTFUL_TABLE
     ends = doubtful.read_text() if doubtful.is_file() else ""
-    files = {end: folder / name for end, name in doubts.FRONT_ENDS.items()}
+    files = {end: folder / name for end, name in core_figures.FRONT_END_FILES.items()}
     front_ends = {end: file.read_text() for end, file in files.items() if file.is_file()}
     now = predicted(machine, _ends(toml, table, ends, front_ends), said)
     for one, other in zip(said, now, strict=True):

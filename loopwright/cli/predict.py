@@ -69,7 +69,6 @@ _SIMULATOR = "pipeline"
     is_flag=True,
     help="Show where each figure comes from, and which assumptions the cycles would follow.",
 )
-@options.dask("Have the workers of a Dask scheduler predict, or processes started here.")
 @output.formats
 def predict(
     settings: tuple[str, ...],
@@ -91,7 +90,6 @@ def predict(
     loopwright predict arm64/copy_user/to_user_batched --microarch tsv110
     loopwright predict --hex 4883c0014839c875f7 --microarch zen2 --json
     loopwright predict --blocks blocks.csv --microarch skylake --csv
-    loopwright predict --blocks blocks.csv --model all --dask 10.0.0.7:8786 --csv
     loopwright predict --asm loop.s --microarch host,zen2
     objdump -d loop.o | loopwright predict - --microarch zen2
     loopwright predict x86_64/copy_user --sizes 64,256,4096 --align 0:0,1:0
@@ -104,15 +102,17 @@ def predict(
     loopwright predict all --microarch all --offset all --csv
     """
     from loopwright.cli import prediction_views
-    from loopwright.predicting.inside import TimelineQuestion, answer_ports, answer_timeline
+    from loopwright.predicting.explain import (
+        TimelineQuestion,
+        answer_ports,
+        answer_sources,
+        answer_timeline,
+    )
     from loopwright.predicting.predict import answer
     from loopwright.predicting.question import Question
-    from loopwright.predicting.sources import answer_sources
 
     if sum((iterations is not None, ports, sources)) > 1:
         raise InputError("--timeline, --ports and --sources exclude each other")
-    if asked["dask"] is not None and (iterations is not None or ports or sources):
-        raise InputError("--timeline, --ports and --sources are predicted here: leave --dask out")
     if asked["sizes"] is not None and (iterations is not None or ports or sources):
         raise InputError("--timeline, --ports and --sources are of loops: leave --sizes out")
     models = (asked["model"] or "all").split(",")

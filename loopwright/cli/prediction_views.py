@@ -11,9 +11,9 @@ from loopwright.cli import output
 from loopwright.cli.output import Figure
 from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_ports
-from loopwright.predicting.inside import STEPS
-from loopwright.predicting.limits import ALIKE, BALANCED
+from loopwright.predicting import core_figures
+from loopwright.predicting.explain import STEPS
+from loopwright.predicting.model import ALIKE, BALANCED
 from loopwright.predicting.models import MODELS
 from loopwright.rows import Rows
 
@@ -383,7 +383,7 @@ def show_ports(rows: Rows) -> None:
 
 
 def _listing(rows: list[Row], core: Microarch) -> None:
-    called = core_ports.called(core)
+    called = core_figures.vendor_port_names(core)
     used = [p for p in dict.fromkeys(r["port"] for r in rows) if _uops(rows, p)]
     lines = [list(of_one) for _, of_one in groupby(rows, key=lambda row: row["instruction"])]
     text = max(len(str(line[0]["text"])) for line in lines)
@@ -420,11 +420,11 @@ def _uops_cell(uops: float) -> str:
 
 def _legend(core: Microarch) -> None:
     """Print what the marks mean and what runs on which port of a core."""
-    called = core_ports.called(core)
+    called = core_figures.vendor_port_names(core)
     print("\u25cf on the longest dependency chain from one iteration to the next")
     uses = (
         f"{use.kind} {' '.join(called[letter] for letter in use.ports)}"
-        for use in core_ports.uses(core)
+        for use in core_figures.port_uses(core)
     )
     for line in wrap(f"ports of {core.name}: {'; '.join(uses)}", min(output.console().width, 100)):
         print(line)

@@ -11,9 +11,9 @@ from loopwright import kernels, microarchs, paths
 from loopwright.errors import InputError
 from loopwright.predicting import calls
 from loopwright.predicting.calls import CallQuestion
+from loopwright.predicting.explain import named
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
-from loopwright.predicting.sources import named
 
 TABLE = paths.HOME / "validation" / "published.csv"
 COLUMNS = [

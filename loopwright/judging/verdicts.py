@@ -20,7 +20,7 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import Study
 from loopwright.kernels import Routine, Variant
 from loopwright.microarchs import Microarch
-from loopwright.predicting import forms
+from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 
 _COMPILERS = ("llvm-19",)  # sources that are models, not measurements
@@ -129,7 +129,7 @@ class Simulated:
     @property
     def _from_compilers(self) -> str:
         """Name the forms of instructions whose figures come from a compiler's model alone."""
-        core, table = self.margins.core, forms.forms(self.margins.core.id)
+        core, table = self.margins.core, core_figures.forms(self.margins.core.id)
         found: dict[str, None] = {}
         for name in (self.variant, self.against):
             variant = self.margins.variants[name]

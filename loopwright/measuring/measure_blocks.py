@@ -16,7 +16,7 @@ from loopwright.machine import hosts
 from loopwright.measuring import block
 from loopwright.measuring.block import Block
 from loopwright.measuring.rounds import Progress
-from loopwright.predicting import subjects
+from loopwright.predicting import question
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
@@ -357,7 +357,7 @@ def measure_blocks(
     offsets = _offsets(offset)
     if asm is not None or obj is not None:
         rows_of = [
-            subjects.BlockRow(piece.id, piece.code.hex(), piece.offset)
+            question.BlockRow(piece.id, piece.code.hex(), piece.offset)
             for piece in pieces
             if not piece.error
         ]
@@ -378,10 +378,10 @@ def _offsets(offset: int | str | Iterable[int] | None) -> Sequence[int | None]:
     if offset is None:
         return [None]
     if offset == EVERY:
-        return list(subjects.OFFSETS)
+        return list(question.OFFSETS)
     several = [offset] if isinstance(offset, int | str) else list(offset)
     for one in several:
-        if one not in subjects.OFFSETS:
+        if one not in question.OFFSETS:
             raise InputError(f"offset {one} is not in 0..63; give a number of bytes mod 64, or all")
     return [int(one) for one in several]
 

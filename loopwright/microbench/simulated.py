@@ -20,7 +20,7 @@ from loopwright.code import binding, instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError, unknown
 from loopwright.microbench.oracle import Known, Run, Timing, Trial, by_notion
-from loopwright.predicting.forms import TABLE
+from loopwright.predicting.core_figures import TABLE
 
 if TYPE_CHECKING:
     from loopwright_pipeline import Core

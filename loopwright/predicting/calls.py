@@ -1,23 +1,176 @@
-"""What whole calls cost: traced once, simulated on each core, kept in a cache on disk.
+"""Costs of whole calls: traced once, simulated on each core, kept on disk, shown as rows.
 
 A cost is of calls with the same arguments that follow each other, as they are measured: with the
 loading of the arguments, call, return and the caller's loop.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from loopwright import kernels, microarchs
-from loopwright.code import assemble
+from loopwright import files, kernels, microarchs, paths
+from loopwright.code import assemble, binding
+from loopwright.code.instructions import Code
 from loopwright.code.loops import Placement
 from loopwright.code.outline import lacking, outline
 from loopwright.errors import InputError
-from loopwright.kernels import Variant
+from loopwright.kernels import Contract, Variant
+from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
-from loopwright.predicting.call_batches import Routine, Work, run
-from loopwright.predicting.call_cache import Found, Place
+from loopwright.predicting import core_figures
+from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
+from loopwright.predicting.question import Calls, Place
+from loopwright.rows import Rows
+from loopwright.tracing.calls import Packed, Tracer
+from loopwright.tracing.memory import Call
+
+
+class Found(NamedTuple):
+    """What the simulator found of a call: cycles as in CallCost, or the error that says why not."""
+
+    cycles: float = 0.0
+    mispredicted: float = 0.0
+    alone: float = 0.0
+    note: str = ""
+    error: str = ""
+
+
+class Cache:
+    """The calls of some code on some core that are known."""
+
+    def __init__(self, routine: str, figures: tuple[str, ...]) -> None:
+        """Read what is kept of a routine, by its key, on a core with these figures."""
+        key = hashlib.sha256(repr((_made_by(), routine, figures)).encode()).hexdigest()
+        self._path = paths.build_dir() / "calls" / f"{key}.json"
+        self.known: dict[Place, Found] = {}
+        self._new = False
+        if self._path.is_file():
+            rows = json.loads(self._path.read_text())
+            self.known = {(size, dst, src): Found(*rest) for size, dst, src, *rest in rows}
+
+    def add(self, place: Place, found: Found) -> None:
+        """Take what was found of a call."""
+        self.known[place] = found
+        self._new = True
+
+    def keep(self) -> None:
+        """Write what is new to disk: all of the file or nothing."""
+        if not self._new:
+            return
+        rows = json.dumps([[*place, *found] for place, found in self.known.items()])
+        with suppress(InputError):  # a cache that cannot be written costs time alone
+            files.written(self._path, rows)
+        self._new = False
+
+
+@cache
+def _made_by() -> str:
+    """Return a hash of what traces and simulates: it changes without its version in a checkout."""
+    tracing = Path(__file__).parents[1] / "tracing"
+    made = [binding.file(), paths.HARNESS / "tracing" / "recorder.c", *sorted(tracing.glob("*.py"))]
+    digest = hashlib.sha256()
+    for path in made:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+Tick = Callable[[int], None]
+
+_BATCH = 64  # calls that are traced and simulated before the bar moves on
+
+
+@dataclass(frozen=True)
+class Routine:
+    """Code that is called, and how; its text stands shift bytes behind a 64-byte boundary."""
+
+    code: Code
+    contract: Contract
+    shift: int
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from any other."""
+        return repr((self.code.sha256, self.contract, self.shift))
+
+    def effective(self, place: Place) -> Place:
+        """Return a place without what the contract has no input for."""
+        size, dst, src = place
+        given = self.contract.inputs
+        return size, dst if "dst" in given else 0, src if "src" in given else 0
+
+
+@dataclass(frozen=True)
+class Work:
+    """Calls that are wanted of a core."""
+
+    core: Microarch
+    model: Pipeline
+    places: Sequence[Place]
+
+
+def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[list[Found]]:
+    """Return what each place of each work costs; tick is told how many places are done.
+
+    What is found is kept on disk, also where this is interrupted.
+    """
+    jobs = [_Job(routine, work) for work in works]
+    asked = Counter(place for job in jobs for place in job.places)
+    new = [place for place in asked if any(job.lacks(place) for job in jobs)]
+    tick(asked.total() - sum(asked[place] for place in new))
+    if new:
+        tracer = Tracer(routine.code, routine.contract, routine.shift)
+    try:
+        for start in range(0, len(new), _BATCH):
+            batch = new[start : start + _BATCH]
+            traced = dict(zip(batch, tracer.calls([Call(*p) for p in batch]), strict=True))
+            for job in jobs:
+                job.simulate({p: call for p, call in traced.items() if job.lacks(p)})
+            tick(sum(asked[place] for place in batch))
+    finally:
+        for job in jobs:
+            job.cache.keep()
+    return [[job.cache.known[place] for place in job.places] for job in jobs]
+
+
+class _Job:
+    """Calls that are wanted of a core, and those that are known."""
+
+    def __init__(self, routine: Routine, work: Work) -> None:
+        self._work = work
+        self.places = [routine.effective(place) for place in work.places]
+        self._wanted = frozenset(self.places)
+        figures = work.model.figures(work.core)
+        self.cache = Cache(routine.key, figures)
+
+    def lacks(self, place: Place) -> bool:
+        """Say whether a call is wanted and not known."""
+        return place in self._wanted and place not in self.cache.known
+
+    def simulate(self, traced: Mapping[Place, Packed | InputError]) -> None:
+        """Find what calls cost."""
+        for place, call in traced.items():
+            if isinstance(call, InputError):
+                self.cache.add(place, Found(error=str(call)))
+        calls = {place: c for place, c in traced.items() if not isinstance(c, InputError)}
+        rows = self._work.model.calls(list(calls.values()), self._work.core)
+        for place, row in zip(calls, rows, strict=True):
+            self.cache.add(place, _found(row))
+
+
+def _found(row: Mapping[str, Any]) -> Found:
+    if row.get("error"):
+        return Found(error=row["error"])
+    notes = [*row["caveats"], *([] if row["steady"] else ["calls do not settle: a mean of many"])]
+    cycles, mispredicted, alone = (round(row[n], 3) for n in ("cycles", "mispredicted", "alone"))
+    return Found(cycles, mispredicted, alone, "; ".join(notes))
+
 
 Progress = Callable[[int, int], None]
 
@@ -114,7 +267,7 @@ def of_variants(
     for routine, numbers in alike.values():
         asked = [questions[n] for n in numbers]
         works = [Work(q.core, Pipeline(q.overrides), q.places) for q in asked]
-        for n, found in zip(numbers, run(routine, works, tick), strict=True):
+        for n, found in zip(numbers, _run_batches(routine, works, tick), strict=True):
             out[n] = [_cost(*both) for both in zip(questions[n].places, found, strict=True)]
     return out
 
@@ -141,3 +294,159 @@ def _routine(question: CallQuestion) -> Routine | str:
     if short := lacking(code.isa, body, outline(code.isa, body).needs, core.features):
         return f"{short}, which {core.id} lacks"
     return routine
+
+
+COLUMNS = (
+    "kernel",
+    "routine",
+    "variant",
+    "microarch",
+    "model",
+    "notion",
+    "offset",
+    "size_bytes",
+    "dst_align",
+    "src_align",
+    "cycles",
+    "mispredicted",
+    "alone",
+    "low",
+    "high",
+    "weight",
+    "error",
+    "note",
+)
+_TYPES = dict.fromkeys(("cycles", "mispredicted", "alone", "low", "high", "weight"), "float64")
+_SEES_LOOPS = "this model sees loops and blocks, not whole calls; pipeline does"
+
+Answers = Sequence[CallCost | InputError]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Calls of a variant on a core at an offset; error says why none can be predicted."""
+
+    variant: Variant
+    core: Microarch
+    offset: int | None
+    places: tuple[Place, ...]
+    error: str = ""
+
+    def question(self, overrides: Mapping[str, str]) -> CallQuestion:
+        return CallQuestion(self.variant, self.core, self.places, overrides, self.offset)
+
+
+def answer_calls(
+    spec: str,
+    wanted: Calls,
+    microarch: str | None,
+    chosen: Sequence[Model],
+    offsets: Sequence[int | None],
+    overrides: Mapping[str, str],
+    progress: Progress | None = None,
+) -> Rows:
+    """Return a row for each variant, core, model, offset, size and pair of alignments."""
+    asked = [
+        one
+        for variant, core in _select(spec, microarch)
+        for offset in offsets
+        for one in [_asked(variant, core, offset, wanted)]
+    ]
+    if asked and all(one.error for one in asked):
+        raise InputError(asked[0].error)
+    contracts = [kernels.contract_of(one.variant) for one in asked]
+    if contracts and not any(map(wanted.fits, contracts)):
+        first = contracts[0]
+        raise InputError(
+            f"{first.symbol} takes no count: a call is {first.count_bytes} bytes; give --sizes 1"
+        )
+    found = _simulated([a for a in asked if not a.error], overrides, progress)
+    values: list[tuple[Any, ...]] = []
+    for one in asked:
+        for model in chosen:
+            values += _rows(one, model, wanted, found.get(id(one)))
+    return Rows(COLUMNS, values, _TYPES)
+
+
+def _select(spec: str, microarch: str | None) -> Iterator[tuple[Variant, Microarch]]:
+    """Yield each variant with each core that it is to be predicted for."""
+    if spec == "all":
+        found = [v for kernel in kernels.every() for v in kernel.variants.values()]
+        cores = hosts.cores(microarch)
+    else:
+        kernel, found = kernels.select(spec)
+        cores = hosts.cores(microarch, kernel.isa)
+    for variant in found:
+        for core in cores:
+            if core.isa == kernels.load(variant.kernel).isa:
+                yield variant, core
+
+
+def _asked(variant: Variant, core: Microarch, offset: int | None, wanted: Calls) -> _Asked:
+    try:
+        places = tuple(wanted.places(kernels.contract_of(variant)))
+        assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+    except InputError as error:
+        return _Asked(variant, core, offset, (), str(error))
+    return _Asked(variant, core, offset, places)
+
+
+def _simulated(
+    asked: Sequence[_Asked], overrides: Mapping[str, str], progress: Progress | None
+) -> dict[int, tuple[Answers, Answers, Answers]]:
+    """Return for each what its calls cost: as core.toml has it, and at both ends of its ranges."""
+    questions = [one.question(overrides) for one in asked]
+    open_ = [n for n, one in enumerate(asked) if _rests_on(one, overrides)]
+    for end in (0, 1):
+        for n in open_:
+            questions.append(
+                asked[n].question(core_figures.at_range_ends(asked[n].core, overrides)[end])
+            )
+    found = of_variants(questions, progress)
+    cheap = dict(zip(open_, found[len(asked) :], strict=False))
+    dear = dict(zip(open_, found[len(asked) + len(open_) :], strict=True))
+    return {
+        id(one): (found[n], cheap.get(n, found[n]), dear.get(n, found[n]))
+        for n, one in enumerate(asked)
+    }
+
+
+def _rests_on(one: _Asked, overrides: Mapping[str, str]) -> bool:
+    """Say whether calls can depend on a parameter that nobody has measured."""
+    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
+    block = Block(code.isa, code.text[: code.entry + code.size], "unrolled", 0)
+    straight = not any(i.string for i in code.instructions)
+    return any(
+        core_figures.depends_on(one.core, block, name, straight=straight)
+        for name in core_figures.cost_ranges(one.core, overrides)
+    )
+
+
+def _rows(
+    one: _Asked, model: Model, wanted: Calls, found: tuple[Answers, Answers, Answers] | None
+) -> Iterator[tuple[Any, ...]]:
+    contract = kernels.contract_of(one.variant)
+    where = (one.variant.kernel, one.variant.routine, one.variant.name, one.core.id, model.id)
+    if found is None:
+        yield (*where, "call", one.offset, *(None,) * 9, one.error, "")
+        return
+    code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
+    offset = Placement.of(code, contract, one.offset).offset
+    for place, answer, *ends in zip(one.places, *found, strict=True):
+        size, dst, src = place
+        at = (*where, "call", offset, size * contract.count_bytes, dst, src)
+        weight, said = wanted.weight(place), wanted.note(place)
+        if model.id != Pipeline.id:
+            yield (*at, *(None,) * 5, weight, _SEES_LOOPS, said)
+        elif isinstance(answer, InputError):
+            yield (*at, *(None,) * 3, *_between(ends), weight, str(answer), said)
+        else:
+            cycles = (answer.cycles, answer.mispredicted, answer.alone)
+            note = "; ".join(filter(None, (said, answer.note)))
+            yield (*at, *cycles, *_between(ends), weight, "", note)
+
+
+def _between(ends: Sequence[CallCost | InputError]) -> tuple[float | None, float | None]:
+    """Return what the cycles are between, where that is known and a range."""
+    known = sorted(one.cycles for one in ends if isinstance(one, CallCost))
+    return (known[0], known[1]) if len(known) == 2 and known[0] < known[1] else (None, None)

@@ -8,6 +8,9 @@ from typing import Protocol
 from loopwright.code.instructions import Flow, Instruction, decode
 from loopwright.microarchs import Microarch
 
+ALIKE = 1.02  # two figures of cycles that differ by less say the same
+BALANCED = "balanced:"  # begins what is said of several limits of the same figure
+
 
 @dataclass(frozen=True)
 class Block:

@@ -1,7 +1,7 @@
-"""Our own pipeline simulator, which sees the front end (models/pipeline, in Rust)."""
+"""The pipeline simulator as a model, and its limits in words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,142 @@ from loopwright.code.loops import STRING_BYTES
 from loopwright.code.outline import Outline, outlines
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predicting import doubts, limits, ranges
-from loopwright.predicting.forms import TABLE
-from loopwright.predicting.model import Answer, Block, unfit
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import TABLE
+from loopwright.predicting.model import ALIKE, BALANCED, Answer, Block, unfit
 
 if TYPE_CHECKING:
     from loopwright_pipeline import Core
+
+
+_SHOWN = 4  # instructions of a chain that are written out
+
+# The simulator's names of limits, and those that are shown.
+_CALLED = {
+    "uop cache": "op cache",
+    "taken branch": "branches",
+    "decode": "decoders",
+    "retirement": "retire",
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One limit of a block.
+
+    cycles are those of an iteration as if the core had no other limit; None where they are not
+    known. binds says that the block is faster without it, or without all that bind together. ports
+    are letters; taken says how many of their cycles an iteration needs. instructions are those of a
+    chain in the order in which they wait for each other, or those that need the ports.
+    """
+
+    name: str
+    cycles: float | None
+    binds: bool
+    ports: str
+    taken: float
+    instructions: tuple[int, ...]
+
+    @property
+    def figure(self) -> str:
+        """Return its name and its cycles."""
+        return self.name if self.cycles is None else f"{self.name} {self.cycles:.2f}"
+
+
+def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
+    """Return the limits in a row of the simulator: those that bind first, then by their figures."""
+    found = [
+        Limit(
+            name=_name(one["limit"]),
+            cycles=one["cycles"],
+            binds=one["binds"],
+            ports=one["ports"],
+            taken=one["taken"],
+            instructions=tuple(one["instructions"]),
+        )
+        for one in row.get("limits", ())
+    ]
+    return sorted(found, key=lambda one: (not one.binds, -(one.cycles or 0)))
+
+
+def _name(limit: str) -> str:
+    """Return what is shown for the simulator's name of a limit."""
+    return "divider" if limit.startswith("divider on") else _CALLED.get(limit, limit)
+
+
+def limit_figures(limits: Sequence[Limit]) -> str:
+    """Return all limits with their figures: "op cache 2.00, ports 1.00, dispatch 0.80"."""
+    return ", ".join(one.figure for one in limits)
+
+
+def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: Microarch) -> str:
+    """Say what limits a block that takes so many cycles, the text of its instructions included.
+
+    Several limits of the same figure are "balanced"; limits of which each alone allows fewer cycles
+    are named together.
+    """
+    full = [one for one in limits if one.cycles is not None and cycles <= one.cycles * ALIKE]
+    if not full:
+        binding = [one for one in limits if one.binds]
+        said = [f"{_said(one, cycles, block, core)}, {_allows(one)}" for one in binding]
+        return f"together: {'; '.join(said)}" if said else "not known"
+    said = [_said(one, cycles, block, core) for one in full]
+    return said[0] if len(said) == 1 else f"{BALANCED} {'; '.join(said)}"
+
+
+def _allows(one: Limit) -> str:
+    return "no figure alone" if one.cycles is None else f"alone {one.cycles:.2f}"
+
+
+def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
+    if one.name == "ports":
+        return _ports(one, cycles, core)
+    if one.name == "dependencies":
+        return _chain(one, block)
+    if one.name == "op cache":
+        return _op_cache(block, core)
+    if one.name == "dispatch":
+        width = core.value("rename.instructions") or core.value("rename.width")
+        unit = "instructions" if core.value("rename.instructions") else "fused uops"
+        return f"dispatch ({width} {unit} a cycle at most)" if width else "dispatch"
+    if one.name.startswith("divider"):
+        called = core_figures.vendor_port_names(core)
+        names = " and ".join(called[letter] for letter in one.ports)
+        return f"divider on {names} (busy for {one.taken:g} cycles an iteration)"
+    if one.name == "branches":
+        return f"taken branch (one every {one.cycles or 0:.2f} cycles)"
+    return one.name
+
+
+def _ports(one: Limit, cycles: float, core: Microarch) -> str:
+    """Return "load ports AGU0 and AGU1 (2 of 2 busy)", counted over a cycle."""
+    kinds = [use.kind for use in core_figures.port_uses(core) if set(use.ports) == set(one.ports)]
+    if {"store address", "store data"} <= set(kinds):
+        kinds = ["store"]
+    called = core_figures.vendor_port_names(core)
+    names = [called[letter] for letter in one.ports]
+    word = "port" if len(names) == 1 else "ports"
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    busy = f"{one.taken / cycles:.2f}".rstrip("0").rstrip(".")
+    return f"{kinds[0] + ' ' if kinds else ''}{word} {listed} ({busy} of {len(names)} busy)"
+
+
+def _chain(one: Limit, block: Block) -> str:
+    kind = "loop-carried dependency" if block.notion == "loop" else "dependency from copy to copy"
+    texts = [" ".join(block.instructions[n].text.split()) for n in one.instructions]
+    left = len(texts) - _SHOWN
+    shown = [*texts[:_SHOWN], *([f"{left} more"] if left > 0 else [])]
+    return f"{kind}: {' -> '.join([*shown, 'itself' if len(texts) == 1 else 'the first'])}"
+
+
+def _op_cache(block: Block, core: Microarch) -> str:
+    """Return what an entry of the op cache cannot hold, where that is a line's end."""
+    line = core.value("uop_cache.region_bytes")
+    if block.notion != "loop" or not isinstance(line, int):
+        return "op cache"
+    lines = (block.offset % line + len(block.code) - 1) // line + 1
+    return f"op cache (the loop has bytes in {lines} lines of {line})" if lines > 1 else "op cache"
+
 
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
 
@@ -62,18 +192,21 @@ class Pipeline:
         if brief:
             return self._answers(blocks, core, straight)
         answers = self._answers(blocks, core, straight, named=len(blocks) <= _NAMED)
-        known = ranges.of(core, self.overrides)
+        known = core_figures.cost_ranges(core, self.overrides)
         open_ = [
             n
             for n, b in enumerate(blocks)
-            if any(ranges.rests_on(core, b, name, straight=b.code in straight) for name in known)
+            if any(
+                core_figures.depends_on(core, b, name, straight=b.code in straight)
+                for name in known
+            )
         ]
         if not open_:
             return answers
         some = [blocks[n] for n in open_]
         ends = [
             Pipeline(values)._answers(some, core, straight)
-            for values in ranges.ends(core, self.overrides)
+            for values in core_figures.at_range_ends(core, self.overrides)
         ]
         for n, cheap, dear in zip(open_, *ends, strict=True):
             answers[n] = _between(answers[n], cheap, dear)
@@ -164,11 +297,11 @@ class Pipeline:
     def figures(self, core: Microarch) -> tuple[str, ...]:
         """Return all that a core's answers follow from: its files, and the overrides."""
         folder = paths.models_root() / core.id
-        front_end = self.overrides.get(doubts.FRONT_END)
-        core_file = doubts.FRONT_ENDS[front_end] if front_end else "core.toml"
+        front_end = self.overrides.get(core_figures.FRONT_END_DOUBT)
+        core_file = core_figures.FRONT_END_FILES[front_end] if front_end else "core.toml"
         toml, table = ((folder / name).read_text() for name in (core_file, TABLE))
-        if end := self.overrides.get(doubts.END):
-            table = doubts.at_end(core, table, end)
+        if end := self.overrides.get(core_figures.INSTRUCTIONS_DOUBT):
+            table = core_figures.table_at_end(core, table, end)
         return toml, table, repr(sorted(self.overrides.items()))
 
     def check(self, core: Microarch) -> None:
@@ -178,7 +311,7 @@ class Pipeline:
     def _core(self, core: Microarch) -> "Core":
         """Return the simulator's core, with the overrides of this model."""
         toml, table, _ = self.figures(core)
-        apart = (doubts.END, doubts.FRONT_END)
+        apart = (core_figures.INSTRUCTIONS_DOUBT, core_figures.FRONT_END_DOUBT)
         values = {name: value for name, value in self.overrides.items() if name not in apart}
         return _built(core.id, toml, table, tuple(sorted(values.items())))
 
@@ -226,11 +359,11 @@ def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:
 def _answer(row: dict[str, Any], block: Block, core: Microarch) -> Answer:
     if row["cycles"] is None:
         return Answer.none(row["error"])
-    cycles, known, note = round(row["cycles"], 3), limits.of_row(row), row["note"]
+    cycles, known, note = round(row["cycles"], 3), limits_of_row(row), row["note"]
     if not known:
         return Answer(cycles, row["bottleneck"] or "", note=note)
-    said = limits.words(known, row["cycles"], block, core)
-    return Answer(cycles, said, note=note, limits=limits.figures(known))
+    said = limits_in_words(known, row["cycles"], block, core)
+    return Answer(cycles, said, note=note, limits=limit_figures(known))
 
 
 def _rate_alone(block: Block) -> str:

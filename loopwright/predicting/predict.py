@@ -6,10 +6,8 @@ from typing import Any
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.predicting import models
-from loopwright.predicting.asking import Ask, asking
 from loopwright.predicting.model import Answer, Model
-from loopwright.predicting.question import Question
-from loopwright.predicting.subjects import Subject
+from loopwright.predicting.question import Question, Subject
 from loopwright.rows import Rows, as_frame
 
 COLUMNS = (
@@ -64,9 +62,6 @@ def answer(asked: Question) -> Rows:
     on an empty machine), low and high as above, weight (the share of a histogram's calls that the
     size stands for), error and note. progress is called with calls done and all calls.
 
-    dask has parts of many loops and blocks predicted by the workers of a Dask cluster: HOST:PORT of
-    its scheduler, or "local" for processes here. Rows are those that there would be without.
-
     >>> import loopwright as lw
     >>> rows = lw.predict(hex="48890748ffc975f8", microarch=["zen2", "skylake"])
     >>> rows["cycles"].tolist()
@@ -75,15 +70,14 @@ def answer(asked: Question) -> Rows:
     chosen = models.select(asked.models or models.SIMULATOR, asked.parameters)
     offsets = asked.offsets
     if wanted := asked.calls:
-        from loopwright.predicting import call_rows
+        from loopwright.predicting import calls
 
         spec, given = asked.spec or "", asked.parameters or {}
-        return call_rows.answer(spec, wanted, asked.cores, chosen, offsets, given, asked.progress)
+        return calls.answer_calls(spec, wanted, asked.cores, chosen, offsets, given, asked.progress)
     rows: list[tuple[Any, ...]] = []
-    with asking(asked.dask) as ask:
-        for core, subjects in asked.select():
-            for one in chosen:
-                rows += _ask(ask, one, core, subjects, offsets, required=asked.models != "all")
+    for core, subjects in asked.select():
+        for one in chosen:
+            rows += _ask(one, core, subjects, offsets, required=asked.models != "all")
     return Rows((*asked.key, *COLUMNS), rows, _TYPES)
 
 
@@ -91,7 +85,6 @@ predict = as_frame("predict", Question, answer)
 
 
 def _ask(
-    ask: Ask,
     model: Model,
     core: Microarch,
     about: Sequence[Subject],
@@ -106,7 +99,7 @@ def _ask(
     pairs = [(s, offset) for s in about for offset in offsets]
     asked = [(s, offset) for s, offset in pairs if not s.error]
     try:
-        found = ask(model, [s.block(offset) for s, offset in asked], core)
+        found = model.predict([s.block(offset) for s, offset in asked], core)
     except InputError as error:
         if required:
             raise

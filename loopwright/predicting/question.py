@@ -1,22 +1,375 @@
-"""Which blocks on which cores at which code offsets a call is about."""
+"""The question of a prediction: blocks or calls, on which cores, at which code offsets."""
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from loopwright import histogram, kernels, microarchs
+from loopwright.code import instructions, loops
+from loopwright.code.instructions import Code, Flow, Instruction
+from loopwright.code.outline import Outline, lacking, outline, outlines
 from loopwright.errors import InputError, unknown
+from loopwright.histogram import Histogram
+from loopwright.kernels import Contract, Variant
 from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
-from loopwright.predicting import subjects
-from loopwright.predicting.call_sizes import Alignments, Calls, Sizes
-from loopwright.predicting.subjects import Subject
+from loopwright.predicting.model import Block
+from loopwright.rows import Rows
+from loopwright.tracing.memory import MOST_BYTES, PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from loopwright.code.objects import Piece
     from loopwright.predicting.calls import Progress
+
+
+OFFSETS = range(64)
+_NO_BRANCH = "a loop ends in a branch and this block does not; ask for the unrolled notion"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing to predict.
+
+    key holds its identifying columns; natural is the code offset it has of itself; moved the
+    bytes that one iteration (or call, or 64 bytes of a string instruction) copies, clears or
+    reads, and least_cycles what its loads and stores take at the least, None where not known;
+    needs the features that its instructions ask of a core; error says why no model is to be asked.
+    """
+
+    key: dict[str, str]
+    isa: str
+    code: bytes
+    notion: str
+    natural: int
+    moved: int | None = None
+    least_cycles: float | None = None
+    needs: frozenset[str] = frozenset()
+    error: str = ""
+
+    def on(self, core: Microarch) -> "Subject":
+        """Return it as it is to be asked about on a core, which may lack its instructions."""
+        if self.error:
+            return self
+        if missing := lacking(self.isa, self.code, self.needs, core.features):
+            return replace(self, error=f"{missing}, which {core.id} lacks")
+        return replace(self, error=instructions.unknown(self.isa, self.code))
+
+    def block(self, offset: int | None) -> Block:
+        """Return it as a block at a code offset (its own where None)."""
+        return Block(self.isa, self.code, self.notion, self.natural if offset is None else offset)
+
+
+def variant_subjects(
+    variants: Sequence[Variant], core: Microarch, notion: str | None = None
+) -> list[Subject]:
+    """Return variants as the core would run them; one that does not assemble has the error.
+
+    InputError where none of them assembles.
+    """
+    found: list[Subject] = []
+    refused: list[InputError] = []
+    for variant in variants:
+        try:
+            found.append(variant_subject(variant, core, notion))
+        except InputError as error:
+            refused.append(error)
+            key = {"kernel": variant.kernel, "routine": variant.routine, "variant": variant.name}
+            found.append(Subject(key, core.isa, b"", notion or "loop", 0, error=str(error)))
+    if refused and len(refused) == len(variants):
+        raise refused[0]
+    return found
+
+
+def variant_subject(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
+    """Return a variant's main loop, or its whole call, as the core would run it."""
+    from loopwright.code import assemble
+    from loopwright.code.objects import straight
+
+    kernel = kernels.load(variant.kernel)
+    contract = kernel.routines[variant.routine].contract
+    code = assemble.variant_code(variant, microarchs.alternatives_left(variant, core))
+    missing = microarchs.missing(variant, core)
+    error = f"needs {', '.join(missing)}, which {core.id} lacks" if missing else ""
+    if contract.unit == "call":
+        body, start = straight(code.instructions, code.entry), code.entry
+        moved = sum(f.size for f in contract.fields) or sum(i.written_bytes for i in body)
+        error = error or _turns(code, body)
+        if notion == "loop":
+            error = "a routine without a loop has calls to predict: the unrolled notion"
+    else:
+        loop = assemble.main_loop(variant, code)
+        body, start = loop.instructions, loop.start
+        moved = loops.STRING_BYTES if loop.kind == "string" else loops.moved_bytes(loop, contract)
+    moving = b"".join(i.code for i in body)
+    return Subject(
+        key={"kernel": kernel.id, "routine": variant.routine, "variant": variant.name},
+        isa=kernel.isa,
+        code=moving,
+        notion=notion or ("unrolled" if contract.unit == "call" else "loop"),
+        natural=start % 64,
+        moved=moved,
+        least_cycles=_least_cycles(body, core),
+        needs=outline(kernel.isa, moving).needs,
+        error=error,
+    )
+
+
+def _turns(code: Code, body: Sequence[Instruction]) -> str:
+    """Say why a call cannot be predicted as one pass through its instructions, or nothing."""
+    passed = {i.address for i in body}
+    inside = [loop for loop in code.loops if {i.address for i in loop.instructions} <= passed]
+    if not inside:
+        return ""
+    return (
+        f"a call turns in the loop at {inside[0].start:#x} so often as this model does not know; "
+        'unit = "iteration" in the contract has the loop predicted'
+    )
+
+
+def _least_cycles(body: Sequence[Instruction], core: Microarch) -> float | None:
+    """Return the cycles that loads and stores take at the least on a core, where known."""
+    if any(i.string or i.flow is Flow.CALL for i in body):
+        return None
+    counts = {
+        "loads": sum(i.read_bytes > 0 for i in body),
+        "stores": sum(i.written_bytes > 0 for i in body),
+    }
+    needed = [n / rate for kind, n in counts.items() if (rate := core.bound(kind))]
+    return max(needed, default=None)
+
+
+def row_subjects(rows: Sequence["BlockRow"], isa: str, notion: str | None) -> list[Subject]:
+    """Return the code of each row of hex; what is no code has the error.
+
+    The notion defaults to loop where code ends in a branch, else to unrolled.
+    """
+    codes: list[bytes | InputError] = []
+    for row in rows:
+        try:
+            codes.append(instructions.parse_hex(row.hex))
+        except InputError as error:
+            codes.append(error)
+    seen = iter(outlines(isa, [code for code in codes if isinstance(code, bytes)]))
+    out = []
+    for row, code in zip(rows, codes, strict=True):
+        found = code if isinstance(code, InputError) else next(seen)
+        key = {"id": row.id}
+        if isinstance(code, InputError) or isinstance(found, InputError):
+            bare = Subject(key, isa, b"", notion or "unrolled", row.offset, error=str(found))
+            out.append(bare)
+        else:
+            out.append(_of_code(key, isa, code, found, notion, row.offset))
+    return out
+
+
+def _of_code(
+    key: dict[str, str], isa: str, code: bytes, seen: Outline, notion: str | None, offset: int
+) -> Subject:
+    branch = seen.ends_in_branch
+    error = _NO_BRANCH if notion == "loop" and not branch else ""
+    chosen = notion or ("loop" if branch else "unrolled")
+    return Subject(key, isa, code, chosen, offset, needs=seen.needs, error=error)
+
+
+def piece_subject(piece: "Piece", core: Microarch, notion: str | None) -> Subject:
+    """Return a loop of pasted assembly as the core would run it."""
+    branch = piece.notion == "loop"
+    error = piece.error or (_NO_BRANCH if notion == "loop" and not branch else "")
+    return Subject(
+        key={"id": piece.id},
+        isa=piece.isa,
+        code=piece.code,
+        notion=notion or piece.notion,
+        natural=piece.offset,
+        moved=piece.moved,
+        least_cycles=_least_cycles(piece.instructions, core),
+        needs=outline(piece.isa, piece.code).needs if piece.instructions else frozenset(),
+        error=error,
+    )
+
+
+class BlockRow(NamedTuple):
+    """One row of a blocks file; path are the stretches of a loop that run, from byte to byte."""
+
+    id: str
+    hex: str
+    offset: int
+    path: tuple[tuple[int, int], ...] = ()
+
+
+def read_blocks(given: "Path | str | pd.DataFrame | None") -> Iterator[BlockRow]:
+    """Yield the rows of a CSV, or of a DataFrame with the same columns; InputError for neither."""
+    if isinstance(given, str | Path):
+        yield from read_csv(Path(given))
+        return
+    if given is None or not hasattr(given, "columns"):
+        raise InputError(f"blocks {given!r} is neither a file nor a DataFrame with id and hex")
+    found = Rows.of_frame(given)
+    if missing := {"id", "hex"} - set(found.columns):
+        raise InputError(
+            f"the DataFrame of blocks lacks {' and '.join(sorted(missing))}; "
+            "it has the columns id, hex and optionally offset"
+        )
+    for n, row in enumerate(found.records()):
+        offset = str(row.get("offset") or 0).removesuffix(".0")
+        if not offset.isdecimal() or int(offset) not in OFFSETS:
+            raise InputError(f"row {n} of the DataFrame: offset {offset!r} is not in 0..63")
+        code = row["hex"].hex() if isinstance(row["hex"], bytes) else str(row["hex"] or "")
+        path = _stretches(str(row.get("path") or ""), f"row {n} of the DataFrame")
+        yield BlockRow(str(row["id"]), code, int(offset), path)
+
+
+def read_csv(path: Path) -> Iterator[BlockRow]:
+    """Yield the rows of a CSV with the columns id, hex and optionally offset and path."""
+    try:
+        file = path.open(newline="", encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    with file:
+        rows = csv.reader(file)
+        try:
+            at = {name: n for n, name in enumerate(next(rows, []))}
+            if missing := {"id", "hex"} - at.keys():
+                raise InputError(
+                    f"{path}: the header lacks {' and '.join(sorted(missing))}; "
+                    "a blocks file has the columns id, hex and optionally offset"
+                )
+            columns = [at.get(name, len(at)) for name in BlockRow._fields]
+            for row in filter(None, rows):
+                row += [""] * (len(at) + 1 - len(row))
+                key, code, given, path_of = (row[n] for n in columns)
+                given = given.strip() or "0"
+                if not given.isdecimal() or int(given) not in OFFSETS:
+                    raise InputError(f"{path}:{rows.line_num}: offset {given!r} is not in 0..63")
+                yield BlockRow(
+                    key, code, int(given), _stretches(path_of, f"{path}:{rows.line_num}")
+                )
+        except UnicodeDecodeError:
+            raise InputError(f"{path} is no UTF-8 text") from None
+        except csv.Error as error:
+            raise InputError(f"{path}:{rows.line_num}: {error}") from None
+
+
+def _stretches(text: str, where: str) -> tuple[tuple[int, int], ...]:
+    """Read a path, such as "0-18 24-40"."""
+    ends = [stretch.split("-") for stretch in text.split()]
+    if not all(len(one) == 2 and all(n.isdecimal() for n in one) for one in ends):
+        raise InputError(f"{where}: path {text!r} is none; it is like 0-18 24-40, in bytes")
+    return tuple((int(start), int(end)) for start, end in ends)
+
+
+Place = tuple[int, int, int]
+"""A call: its size (as the contract counts: bytes or records), and the alignments of both sides."""
+
+Sizes = Sequence[int] | str
+Alignments = Sequence[tuple[int, int]] | str
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls of every routine asked about.
+
+    weights is the share of a histogram's calls that each size stands for, by size; None where
+    sizes were listed. open_from is where a bucket of the histogram begins that has no end.
+    """
+
+    sizes: tuple[int, ...]
+    alignments: tuple[tuple[int, int], ...]
+    weights: dict[int, float] | None = None
+    open_from: int | None = None
+
+    @classmethod
+    def of(cls, sizes: Sizes, align: Alignments | None) -> "Calls":
+        """Return the calls meant; InputError for what is no size, alignment or histogram."""
+        pairs = tuple(dict.fromkeys(_alignments(align)))
+        listed = _listed(sizes)
+        if listed is None:
+            found = histogram.read(str(sizes))
+            weights = shares(found)
+            return cls(tuple(sorted(weights)), pairs, weights, found.open_from)
+        for size in listed:
+            if not 0 <= size <= MOST_BYTES:
+                raise InputError(f"size {size} is not from 0 to {MOST_BYTES}")
+        return cls(tuple(dict.fromkeys(listed)), pairs)
+
+    def fits(self, contract: Contract) -> bool:
+        """Say whether a routine can be called so: one of fixed size with its bytes, or 1, alone."""
+        return contract.counted or not {1, contract.count_bytes}.isdisjoint(self.sizes)
+
+    def places(self, contract: Contract) -> list[Place]:
+        """Return the calls of a routine: of fixed size one, and what its contract lets it take.
+
+        A side that the routine has not stands at 0. InputError where no alignment is left.
+        """
+        sides = ["dst" in contract.inputs, "src" in contract.inputs]
+        given = [tuple(a * has for a, has in zip(p, sides, strict=True)) for p in self.alignments]
+        allowed = [p for p in dict.fromkeys(given) if not any(a % contract.align for a in p)]
+        if not allowed:
+            raise InputError(
+                f"{contract.symbol}: its addresses are multiples of {contract.align}; give "
+                "alignments that are, as 0:0"
+            )
+        sizes = self.sizes if contract.counted else (1,)
+        return [(size, dst, src) for size in sizes for dst, src in allowed]
+
+    def note(self, place: Place) -> str:
+        """Say of a size that it stands for all of a bucket without an end."""
+        if self.open_from is None or place[0] != self.open_from:
+            return ""
+        return f"{self.open_from} B stands for all calls of the histogram of that size or more"
+
+    def weight(self, place: Place) -> float | None:
+        """Return the share of a histogram's calls that a call stands for."""
+        return None if self.weights is None else self.weights.get(place[0])
+
+
+def shares(found: Histogram) -> dict[int, float]:
+    """Return the share of a histogram's calls that sizes stand for: those that its mean is of."""
+    out: dict[int, float] = {}
+    for point, count in found.points():
+        size = int(point)
+        out[size] = out.get(size, 0.0) + count / found.total
+    return out
+
+
+def _listed(sizes: Sizes) -> list[int] | None:
+    """Return sizes that are listed; None where a file is named."""
+    if not isinstance(sizes, str):
+        return list(sizes)
+    parts = [part.strip() for part in sizes.split(",") if part.strip()]
+    if not parts:
+        raise InputError(
+            f"--sizes {sizes!r} names no size; give bytes as 64,256 or a file with a bpftrace "
+            "histogram"
+        )
+    if not all(part.lstrip("+-").isdecimal() for part in parts):
+        return None
+    return [int(part) for part in parts]
+
+
+def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
+    """Return pairs of destination and source."""
+    if align is None:
+        return [(0, 0)]
+    pairs = list(align) if not isinstance(align, str) else _pairs(align)
+    if not pairs:
+        raise InputError("no alignment given; give destination:source, as 0:0,1:0")
+    for dst, src in pairs:
+        if not (0 <= dst < PAGE and 0 <= src < PAGE):
+            raise InputError(f"alignment {dst}:{src} is not from 0 to {PAGE - 1}")
+    return pairs
+
+
+def _pairs(text: str) -> list[tuple[int, int]]:
+    parts = [part.split(":") for part in text.split(",") if part.strip()]
+    if not all(len(p) == 2 and all(n.strip().isdecimal() for n in p) for p in parts):
+        raise InputError(f"--align {text!r} is no list of destination:source; give it as 0:0,1:0")
+    return [(int(d), int(s)) for d, s in parts]
+
 
 NOTIONS = ("loop", "unrolled")
 CALL = "call"
@@ -44,7 +397,6 @@ class Question:
     sizes: Sizes | None = None
     align: Alignments | None = None
     progress: "Progress | None" = None
-    dask: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse values of other types."""
@@ -75,8 +427,6 @@ class Question:
             return None
         if self.spec is None:
             raise InputError("--sizes is of whole calls: give it with KERNEL[/VARIANT]")
-        if self.dask is not None:
-            raise InputError("--dask is for loops and blocks, not for whole calls; leave it out")
         if self.notion not in (None, CALL):
             raise InputError(f"--sizes is of the notion call, not {self.notion}; leave one out")
         return Calls.of(self.sizes, self.align)
@@ -92,18 +442,18 @@ class Question:
         if self.offset is None:
             return [None]
         if self.offset == EVERY:
-            return list(subjects.OFFSETS)
-        if str(self.offset).isdecimal() and int(self.offset) in subjects.OFFSETS:
+            return list(OFFSETS)
+        if str(self.offset).isdecimal() and int(self.offset) in OFFSETS:
             return [int(self.offset)]
         raise InputError(
             f"offset {self.offset!r} is not in 0..63; give a number of bytes mod 64, or all"
         )
 
-    def rows(self) -> list[subjects.BlockRow]:
+    def rows(self) -> list[BlockRow]:
         """Return the blocks of a CSV, a DataFrame or hex, as they are asked about."""
         self._checked()
         if self.hex is None:
-            return list(subjects.read_blocks(self.blocks))
+            return list(read_blocks(self.blocks))
         return [_hex_row(self.hex)]
 
     def pieces(self, isa: str | None = None) -> "list[Piece]":
@@ -161,11 +511,11 @@ def _of_kernels(spec: str, microarch: str | None, notion: str | None) -> Selecte
         for core in hosts.cores(microarch):
             chosen = [k for k in kernels.every() if k.isa == core.isa]
             variants = [v for kernel in chosen for v in kernel.variants.values()]
-            yield core, subjects.of_variants(variants, core, notion)
+            yield core, variant_subjects(variants, core, notion)
         return
     kernel, variants = kernels.select(spec)
     for core in hosts.cores(microarch, kernel.isa):
-        yield core, subjects.of_variants(variants, core, notion)
+        yield core, variant_subjects(variants, core, notion)
 
 
 def listed(name: str, given: str | Sequence[str] | None) -> str | None:
@@ -178,12 +528,12 @@ def listed(name: str, given: str | Sequence[str] | None) -> str | None:
     return ",".join(ids)
 
 
-def _hex_row(text: str | bytes) -> subjects.BlockRow:
+def _hex_row(text: str | bytes) -> BlockRow:
     if not isinstance(text, str | bytes):
         raise InputError(
             f'hex {text!r} is neither text nor bytes; give "4801d8" or b"\\x48\\x01\\xd8"'
         )
-    return subjects.BlockRow("hex", text.hex() if isinstance(text, bytes) else text, 0)
+    return BlockRow("hex", text.hex() if isinstance(text, bytes) else text, 0)
 
 
 def _of_hex(text: str | bytes, microarch: str | None, notion: str | None) -> Selected:
@@ -197,21 +547,21 @@ def _of_hex(text: str | bytes, microarch: str | None, notion: str | None) -> Sel
 def _of_blocks(
     given: "Path | str | pd.DataFrame | None", microarch: str | None, notion: str | None
 ) -> Selected:
-    rows = list(subjects.read_blocks(given))
+    rows = list(read_blocks(given))
     if not rows:
         path = given if isinstance(given, str | Path) else "the DataFrame"
         raise InputError(f"{path} holds no block: there is no row below its header")
     return _of_rows(rows, microarch, notion)
 
 
-def _of_rows(rows: list[subjects.BlockRow], microarch: str | None, notion: str | None) -> Selected:
+def _of_rows(rows: list[BlockRow], microarch: str | None, notion: str | None) -> Selected:
     isa = None if microarch not in (None, EVERY) else "x86_64"
     cores = hosts.cores(microarch, isa)
-    found = {one: subjects.of_rows(rows, one, notion) for one in {core.isa for core in cores}}
+    found = {one: row_subjects(rows, one, notion) for one in {core.isa for core in cores}}
     for core in cores:
         yield core, found[core.isa]
 
 
 def _of_pieces(found: Sequence["Piece"], microarch: str | None, notion: str | None) -> Selected:
     for core in hosts.cores(microarch, found[0].isa):
-        yield core, [subjects.of_piece(piece, core, notion) for piece in found]
+        yield core, [piece_subject(piece, core, notion) for piece in found]

@@ -10,8 +10,8 @@ from loopwright import microarchs, paths
 from loopwright.calibrating import reference_instructions, self_check, strings
 from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_ports
-from loopwright.predicting.forms import forms
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import forms
 
 COLUMNS = ["part", "figure", "unit", "value", "beside", "source", "confidence"]
 PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS, HELD_OUT = (
@@ -85,7 +85,7 @@ def _figures(about: Microarch) -> Iterator[tuple[tuple[str, str], _Figure]]:
             yield (PARAMETER, name), _Figure("", _said(entry["value"]), source, sure)
     for held in self_check.judged(self_check.read(paths.models_root() / about.id)):
         yield (HELD_OUT, held.kind), _Figure("%", f"{100 * held.error:.1f}", str(held))
-    for use in core_ports.uses(about):
+    for use in core_figures.port_uses(about):
         yield (PORTS, use.kind), _Figure("ports", use.ports, "core.toml, instructions.csv")
     table: Mapping[str, Mapping[str, str]] = forms(about.id)
     for one in reference_instructions.figures(about):

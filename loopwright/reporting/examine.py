@@ -10,9 +10,9 @@ from loopwright.judging.evidence import simulated_places
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.kernels import Kernel
+from loopwright.predicting.explain import sources
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
-from loopwright.predicting.sources import sources
 from loopwright.reporting import alignment, threads
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.timelines import moments

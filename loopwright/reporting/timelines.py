@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from loopwright.predicting.inside import timeline
+from loopwright.predicting.explain import timeline
 from loopwright.predicting.models import SIMULATOR
 
 ITERATIONS = 4

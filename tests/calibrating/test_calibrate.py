@@ -21,7 +21,7 @@ from loopwright.microbench.kept_answers import Recorded, Replay
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from loopwright.code.instructions import decode
 from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 CORE = "neoverse-n1"
 _PAIRS = ("LK", "KL", "VW", "WV")  # ports of loads and stores, of vectors

@@ -15,7 +15,7 @@ from loopwright.calibrating.import_core import import_core
 from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
-from loopwright.predicting import doubts
+from loopwright.predicting import core_figures
 
 CORE = "simulated-zen4"
 
@@ -139,7 +139,7 @@ def test_the_range_of_a_form_holds_all_its_kernels():
 def test_rows_of_an_end_come_before_those_of_the_table():
     table = "# source\nmnemonic,operands\nadd,r8\n"
     doubtful = "end,mnemonic,operands\nleast,add,r8\nmost,add,r8h\n"
-    assert doubts.with_rows(table, doubtful, "most").splitlines()[1:3] == [
+    assert core_figures.with_doubtful_rows(table, doubtful, "most").splitlines()[1:3] == [
         "mnemonic,operands",
         "add,r8h",
     ]

@@ -12,7 +12,7 @@ from loopwright.microbench import dispatch_width, x86_forms
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 BLOCKS = {
     "copy": "488b0648890748ffc9",

@@ -15,7 +15,7 @@ from loopwright.microbench import arm64_forms, arm64_kit, form_instances, kits
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Trial
 from loopwright.microbench.simulated import Simulated
-from loopwright.predicting import subjects
+from loopwright.predicting import question
 from loopwright.predicting.model import Block
 from loopwright.predicting.pipeline import Pipeline
 
@@ -64,7 +64,7 @@ def test_kernels_loops_take_what_they_do_on_the_core(learned, monkeypatch):
         Block("arm64", one.code, "loop", one.natural)
         for kernel in library.every()
         if kernel.isa == "arm64"
-        for one in subjects.of_variants(list(kernel.variants.values()), microarchs.load(core))
+        for one in question.variant_subjects(list(kernel.variants.values()), microarchs.load(core))
     ]
     assert len(blocks) > 4
     true = Simulated(core, settings, noise=0)

@@ -16,7 +16,7 @@ from loopwright.microbench.form_instances import Brought
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.simulated import Simulated
 from loopwright.microbench.throughput import Throughput
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 FORMS = {form.name: form for form in x86_forms.forms(None)[0]}
 

@@ -11,7 +11,7 @@ from loopwright import microarchs
 from loopwright.histogram import Bucket, Histogram
 from loopwright.judging import model_accuracy, published
 from loopwright.judging.recommend import judge
-from loopwright.predicting import ranges
+from loopwright.predicting import core_figures
 
 RATE = "string.movs_rate_unaligned"
 SLOW = 500  # what is out of question
@@ -123,7 +123,7 @@ def test_a_gain_over_the_whole_of_the_unknown_wins_by_the_least_of_it():
     costs = {"movsq_aligned": loop(16, 8, 60), "movsq": string}
     found = row(costs, cores=("zen2",))
     assert found["winner"] == "movsq"
-    _, dear = ranges.of(microarchs.load("zen2"), {})[RATE]
+    _, dear = core_figures.cost_ranges(microarchs.load("zen2"), {})[RATE]
     worst = judge(simulated(costs, given={RATE: dear}, cores=("zen2",))).iloc[0]
     assert found["margin_percent"] == pytest.approx(worst["margin_percent"], rel=1e-3)
 

@@ -19,7 +19,7 @@ from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import Timing
 from loopwright.microbench.simulated import Simulated
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
-from loopwright.predicting.forms import forms as table
+from loopwright.predicting.core_figures import forms as table
 
 ONE_SCHEDULER = {
     "neoverse-n1": {"scheduler.pools": ""},

@@ -8,7 +8,7 @@ import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.predicting import call_batches, call_cache, calls
+from loopwright.predicting import calls
 from loopwright.predicting.calls import CallCost, CallQuestion
 from loopwright.predicting.pipeline import Pipeline
 
@@ -22,7 +22,7 @@ _LHIST = """
 
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch, tmp_path):
-    monkeypatch.setattr(call_cache.paths, "build_dir", lambda: tmp_path / "build")
+    monkeypatch.setattr(calls.paths, "build_dir", lambda: tmp_path / "build")
 
 
 def _variant(name):
@@ -135,7 +135,7 @@ def test_what_is_known_is_neither_traced_nor_simulated_again(monkeypatch):
     core, variant = microarchs.load("skylake"), _variant("x86_64/copy_user/movsq")
     first = calls.of_variant(variant, core, [(64, 0, 0), (65, 0, 0)], {})
     monkeypatch.setattr(Pipeline, "calls", lambda *_: pytest.fail("simulated again"))
-    monkeypatch.setattr(call_batches, "Tracer", lambda *_: pytest.fail("traced again"))
+    monkeypatch.setattr(calls, "Tracer", lambda *_: pytest.fail("traced again"))
     assert calls.of_variant(variant, core, [(65, 0, 0)], {}) == first[1:]
 
 
@@ -152,7 +152,7 @@ def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
     calls.of_variant(variant, microarchs.load("haswell"), places, {})
     calls.of_variant(variant, core, places, {}, offset=5)
     calls.of_variant(_variant("x86_64/copy_user/loop32"), core, places, {})
-    monkeypatch.setattr(call_cache, "_made_by", lambda: "another simulator")
+    monkeypatch.setattr(calls, "_made_by", lambda: "another simulator")
     calls.of_variant(variant, core, places, {})
     assert len(asked) == 6
 
@@ -160,8 +160,8 @@ def test_the_cache_knows_core_code_parameters_and_simulator_apart(monkeypatch):
 def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
     variant = _variant("x86_64/copy_user/unrolled64")
     traced = []
-    real = call_batches.Tracer
-    monkeypatch.setattr(call_batches, "Tracer", lambda *g: traced.append(g) or real(*g))
+    real = calls.Tracer
+    monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
     cores = [microarchs.load(name) for name in ("skylake", "haswell")]
     places = [(64, 0, 0), (256, 1, 0), (-1, 0, 0)]
     seen = []

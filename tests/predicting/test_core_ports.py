@@ -4,8 +4,8 @@ import pytest
 
 from loopwright import microarchs
 from loopwright.cli import run as run_cli
-from loopwright.predicting import core_ports
-from loopwright.predicting.forms import forms
+from loopwright.predicting import core_figures
+from loopwright.predicting.core_figures import forms
 
 STORE = {"x86_64": "48890748ffc975f8", "arm64": "000000f9210400f1c1ffff54"}
 # A load and a store that are nothing else, and whether a uop takes both halves of the store.
@@ -13,7 +13,7 @@ MEMORY = {"x86_64": ("mov r64,m64", "mov m64,r64"), "arm64": ("ldr x,[x,i]", "st
 
 
 def used(core):
-    return {use.kind: use.ports for use in core_ports.uses(microarchs.load(core))}
+    return {use.kind: use.ports for use in core_figures.port_uses(microarchs.load(core))}
 
 
 def test_zen2_is_as_published():
@@ -35,7 +35,7 @@ def test_zen2_is_as_published():
 
 @pytest.mark.parametrize("core", microarchs.ids())
 def test_what_core_toml_says_of_memory_is_what_the_instructions_take(core):
-    found, names = used(core), core_ports.names(microarchs.load(core))
+    found, names = used(core), core_figures.port_names(microarchs.load(core))
     assert set("".join(found.values())) <= set(names)
     load, store = (forms(core)[f]["ports"] for f in MEMORY[microarchs.load(core).isa])
     assert set(load) == set(found["load"])
@@ -61,14 +61,14 @@ def test_each_core_has_a_legend_of_its_ports_once(core, capsys, tmp_path):
     head = f"ports of {about.name}: "
     assert out.count(head) == 1
     legend = " ".join(out[out.index(head) + len(head) :].split())
-    called = core_ports.called(about)
+    called = core_figures.vendor_port_names(about)
     assert len(set(called.values())) == len(called)
-    for use in core_ports.uses(about):
+    for use in core_figures.port_uses(about):
         assert f"{use.kind} {' '.join(called[letter] for letter in use.ports)}" in legend
     assert max(map(len, out.splitlines())) <= 100
 
 
 def test_a_port_without_a_name_of_its_vendor_has_that_of_uops_info():
-    called = core_ports.called(microarchs.load("skylake"))
+    called = core_figures.vendor_port_names(microarchs.load("skylake"))
     assert called == {letter: f"p{letter}" for letter in "01234567"}
-    assert core_ports.called(microarchs.load("zen2"))["4"] == "AGU0"
+    assert core_figures.vendor_port_names(microarchs.load("zen2"))["4"] == "AGU0"

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright import paths
 from loopwright.errors import InputError
-from loopwright.predicting.forms import TABLE
+from loopwright.predicting.core_figures import TABLE
 
 
 @pytest.fixture(scope="module")

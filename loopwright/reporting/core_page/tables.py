@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_ports
+from loopwright.predicting import core_figures
 from loopwright.reporting.core_sheet import (
     LATENCY,
     PARAMETER,
@@ -22,7 +22,7 @@ _PARTS = (LATENCY, THROUGHPUT, UOPS)
 
 def kinds(cores: Sequence[Microarch]) -> Iterator[str]:
     """Yield the kinds of uops that any of the cores has figures of."""
-    return (use.kind for core in cores for use in core_ports.uses(core))
+    return (use.kind for core in cores for use in core_figures.port_uses(core))
 
 
 def ports(rows: pd.DataFrame, cores: Sequence[Microarch]) -> Grid:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from loopwright import microarchs
 from loopwright.judging.study import MEASURED
-from loopwright.predicting import core_ports
+from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin, sizes
 from loopwright.reporting.findings import Finding
@@ -125,7 +125,7 @@ def ports(cores: Sequence[str]) -> Grid:
     rows = [
         GridRow([text(core.name), text(use.kind), text(" ".join(use.ports))], {"core": core.id})
         for core in map(microarchs.load, cores)
-        for use in core_ports.uses(core)
+        for use in core_figures.port_uses(core)
     ]
     columns = (Column("core"), Column("what"), Column("ports"))
     return Grid("ports", "Which ports of each core run what", columns, rows)

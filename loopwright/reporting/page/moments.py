@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright.predicting.inside import STEPS
+from loopwright.predicting.explain import STEPS
 from loopwright.predicting.models import SIMULATOR
 from loopwright.reporting import origin
 from loopwright.reporting.findings import Finding

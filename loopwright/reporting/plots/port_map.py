@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_ports
+from loopwright.predicting import core_figures
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 
@@ -16,9 +16,9 @@ def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
 
     kinds are the rows, those of the core where left out; one that it has no figures of stays empty.
     """
-    uses = {use.kind: use.ports for use in core_ports.uses(core)}
+    uses = {use.kind: use.ports for use in core_figures.port_uses(core)}
     rows = list(uses) if kinds is None else list(kinds)
-    ports = core_ports.names(core)
+    ports = core_figures.port_names(core)
     if not ports or not rows:
         return canvas.nothing(f"{core.id}: the simulator has no figures for it")
     figure, axes = canvas.axes(1.9 + 0.27 * len(ports), 0.75 + 0.24 * len(rows))

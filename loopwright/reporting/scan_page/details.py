@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from loopwright.errors import InputError
-from loopwright.predicting.inside import STEPS
+from loopwright.predicting.explain import STEPS
 from loopwright.reporting.scan_page.words import Words
 from loopwright.scanning import binary_loops
 from loopwright.scanning.binary_loops import ScannedLoop

@@ -1,0 +1,198 @@
+"""The figures of a core: forms, ports, figures in doubt, and ranges of costs."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from loopwright import paths
+from loopwright.code import binding
+from loopwright.microarchs import Microarch
+from loopwright.predicting.model import Block
+
+TABLE = "instructions.csv"
+
+
+def forms(core: str) -> Mapping[str, dict[str, str]]:
+    """Return the row of each form ("imul r64,r64") in a core's table; none where it has no table.
+
+    models/pipeline/README.md says what the columns mean.
+    """
+    path = paths.models_root() / core / TABLE
+    return _read(core, path.stat().st_mtime_ns) if path.is_file() else {}
+
+
+@cache
+def _read(core: str, changed: int) -> Mapping[str, dict[str, str]]:
+    del changed  # when the file was: it may change while this process lives
+    with (paths.models_root() / core / TABLE).open(newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {
+            f"{row['mnemonic']} {operands}".strip(): row
+            for row in rows
+            for operands in row["operands"].split(";")
+        }
+
+
+# Kinds of uops: the parameter that says where they run, or by ISA a form that is one such uop.
+_KINDS: dict[str, str | dict[str, str]] = {
+    "integer": "ports.alu",
+    "shift": {"x86_64": "shl r64,i8", "arm64": "ubfm x,x,i,i"},
+    "multiply": {"x86_64": "imul r64,r64", "arm64": "madd x,x,x,x"},
+    "branch": {"x86_64": "jne rel", "arm64": "b.cond"},
+    "load": "ports.load",
+    "store address": "ports.store_address",
+    "store data": "ports.store_data",
+    "vector integer": {"x86_64": "paddd x,x", "arm64": "add 4s"},
+    "shuffle": {"x86_64": "pshufd x,x,i8", "arm64": "zip1 4s"},
+    "float add": {"x86_64": "addps x,x", "arm64": "fadd 4s"},
+    "float multiply": {"x86_64": "mulps x,x", "arm64": "fmul 4s"},
+    "float divide": {"x86_64": "divps x,x", "arm64": "fdiv 4s"},
+}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A kind of uops and the ports that take it, each by its one-letter name, in their order."""
+
+    kind: str
+    ports: str
+
+
+def port_names(core: Microarch) -> str:
+    """Return the names of a core's ports, a letter each; nothing where it has no figures."""
+    return str(core.value("ports.names") or "")
+
+
+def port_uses(core: Microarch) -> list[Use]:
+    """Return where each kind of uops runs; a kind that the core has no figures of is left out."""
+    known = forms(core.id)
+    found = []
+    for kind, where in _KINDS.items():
+        taken = core.value(where) if isinstance(where, str) else known.get(where[core.isa])
+        text = taken["ports"].rpartition("*")[2] if isinstance(taken, dict) else str(taken or "")
+        ports = "".join(name for name in port_names(core) if name in text)
+        if ports:
+            found.append(Use(kind, ports))
+    return found
+
+
+def vendor_port_names(core: Microarch) -> dict[str, str]:
+    """Return what the vendor calls each port, by its letter; p and the letter where unnamed."""
+    given = core.parameters.get("port_names", {})
+    return {letter: str(given.get(letter, f"p{letter}")) for letter in port_names(core)}
+
+
+DOUBTFUL_TABLE = "doubtful.csv"
+INSTRUCTIONS_DOUBT = (
+    "instructions.doubt"  # by what name an end is asked for among the values of parameters
+)
+FRONT_END_DOUBT = "front_end.doubt"  # the same of the front end
+LEAST, MOST = "least", "most"
+FRONT_END_FILES = {LEAST: "front-end-least.toml", MOST: "front-end-most.toml"}
+
+
+def front_end_in_doubt(core: Microarch) -> bool:
+    """Say whether the front end of a core is a range."""
+    folder = paths.models_root() / core.id
+    return all((folder / name).is_file() for name in FRONT_END_FILES.values())
+
+
+def doubtful_forms(core: Microarch) -> frozenset[str]:
+    """Return the names of the forms of a core whose figures are in doubt."""
+    return frozenset(
+        f"{row[1]} {operands}".rstrip() for row in _rows(core) for operands in row[2].split(";")
+    )
+
+
+def has_doubtful_forms(core: Microarch, code: bytes) -> bool:
+    """Say whether a form of some code is in doubt on a core."""
+    known = doubtful_forms(core)
+    if not known:
+        return False
+    (found,) = binding.forms(core.isa, [code])
+    return any(name in known for name in found or ())
+
+
+def table_at_end(core: Microarch, table: str, end: str) -> str:
+    """Return the text of instructions.csv with the figures of one end of all ranges."""
+    path = paths.models_root() / core.id / DOUBTFUL_TABLE
+    return with_doubtful_rows(table, path.read_text() if path.is_file() else "", end)
+
+
+def with_doubtful_rows(table: str, doubtful: str, end: str) -> str:
+    """Return a table of instructions with those rows of doubtful.csv that are of one end."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerows(row[1:] for row in list(csv.reader(io.StringIO(doubtful)))[1:] if row[0] == end)
+    lines = table.splitlines(keepends=True)
+    head = next(n for n, line in enumerate(lines) if not line.startswith("#"))
+    # The simulator takes the first row of a form.
+    return "".join([*lines[: head + 1], out.getvalue(), *lines[head + 1 :]])
+
+
+def _rows(core: Microarch) -> Sequence[Sequence[str]]:
+    path = paths.models_root() / core.id / DOUBTFUL_TABLE
+    return _doubts_read(core.id, path.stat().st_mtime_ns) if path.is_file() else ()
+
+
+@cache
+def _doubts_read(core: str, changed: int) -> Sequence[Sequence[str]]:
+    del changed  # when the file was: it may change while this process lives
+    with (paths.models_root() / core / DOUBTFUL_TABLE).open(newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+Ends = tuple[str, str]
+
+# Code of the instructions that a cost is of.
+_CODE = {
+    "stac_clac": (b"\x0f\x01\xcb", b"\x0f\x01\xca"),
+    "lfence": (b"\x0f\xae\xe8",),
+    "mfence": (b"\x0f\xae\xf0",),
+}
+
+
+def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
+    """Return the ranges of a core's costs by dotted name: the cheap end and the dear one.
+
+    What is given a value is no range. A rate is cheap where it is high, all else where it is low.
+    """
+    found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
+    known = {r.name: (r.values[0], r.values[1]) for r in found}
+    if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in given:
+        known[INSTRUCTIONS_DOUBT] = LEAST, MOST
+    if front_end_in_doubt(core) and FRONT_END_DOUBT not in given:
+        known[FRONT_END_DOUBT] = LEAST, MOST
+    return known
+
+
+def _cost(name: str) -> bool:
+    return name.partition(".")[0] in ("string", "serial") or name == "memory.stream_line_cycles"
+
+
+def at_range_ends(
+    core: Microarch, given: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what is given with every range at its cheap end, and the same at the dear one."""
+    known = cost_ranges(core, given)
+    cheap, dear = ({name: both[end] for name, both in known.items()} for end in (0, 1))
+    return {**cheap, **given}, {**dear, **given}
+
+
+def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> bool:
+    """Say whether the prediction of a block can depend on a parameter.
+
+    straight: no string instruction repeats in it.
+    """
+    if name == INSTRUCTIONS_DOUBT:
+        return has_doubtful_forms(core, block.code)
+    table, _, key = name.partition(".")
+    if table == "string":
+        return not straight
+    if table == "serial":
+        return any(code in block.code for code in _CODE[key])
+    if table == "memory":
+        return any(i.written_bytes for i in block.instructions)
+    return True
