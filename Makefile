@@ -62,7 +62,7 @@ streams: setup
 	.venv/bin/python validation/streams.py -o validation/streams.md
 
 sanitize: setup
-	.venv/bin/python -m pytest tests/harness/test_sanitize.py
+	.venv/bin/python -m pytest tests/machine/test_sanitize.py
 
 kit: setup
 	@mkdir -p $(OUT)

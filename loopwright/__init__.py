@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from loopwright.judging.recommend import recommend
     from loopwright.judging.study import compare
     from loopwright.machine.settings import tune
+    from loopwright.measuring.importing import import_results
     from loopwright.measuring.measure import measure, measure_fleet
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
+    from loopwright.measuring.results import results, withdraw
     from loopwright.portable.kit import kit
     from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
-    from loopwright.store.importing import import_results
-    from loopwright.store.results import results, withdraw
     from loopwright.tracing.trace import trace
     from loopwright.tree.baseline import baseline
     from loopwright.tree.patch.verb import patch
@@ -54,7 +54,7 @@ _VERBS = {
     "doctor": "inventory",
     "estimate": "judging.estimate",
     "import_calibration": "calibrating.import_answers",
-    "import_results": "store.importing",
+    "import_results": "measuring.importing",
     "kit": "portable.kit",
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",
@@ -65,13 +65,13 @@ _VERBS = {
     "published": "judging.published",
     "read_assembly": "code.snippet",
     "recommend": "judging.recommend",
-    "results": "store.results",
+    "results": "measuring.results",
     "scan": "scanning.scan",
     "sources": "predicting.explain",
     "timeline": "predicting.explain",
     "trace": "tracing.trace",
     "tune": "machine.settings",
-    "withdraw": "store.results",
+    "withdraw": "measuring.results",
 }
 
 __all__ = [

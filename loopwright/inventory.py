@@ -13,9 +13,9 @@ import pandas as pd
 from loopwright import kernels, toolchain
 from loopwright.errors import InputError
 from loopwright.machine import readiness
+from loopwright.measuring.store import Store
 from loopwright.predicting.model import Model
 from loopwright.predicting.models import MODELS
-from loopwright.store.runs import Store
 
 COLUMNS = ["part", "state", "detail", "fix"]
 _BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))

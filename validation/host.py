@@ -25,11 +25,11 @@ from every_model import MODEL_IDS, predicted, write
 from inputs import DATA, REPO
 
 import loopwright as lw
-from loopwright import harness, kernels, microarchs, toolchain
+from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
 from loopwright.judging.model_accuracy import Accuracy
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.measuring.measure_blocks import NOTIONS
 from loopwright.predicting import question
 

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 from inputs import REPO
 
-from loopwright import harness, microarchs
+from loopwright import microarchs
 from loopwright.errors import InputError
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.microarchs import Microarch
 from loopwright.scanning import images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops

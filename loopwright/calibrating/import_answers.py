@@ -12,10 +12,10 @@ import pandas as pd
 from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.measuring import plausible
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host, kept_answers
 from loopwright.microbench.oracle import Elsewhere, Timing
-from loopwright.store import plausible
 
 COLUMNS = ["file", "machine", "microarch", "clock", "new", "there", "refused", "answers"]
 _HEAD = "loopwright_results"

@@ -7,14 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import harness, kernels, toolchain
+from loopwright import kernels, toolchain
 from loopwright.checking import body, coverage, emulated, kept
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
-from loopwright.harness import jobs
 from loopwright.kernels import Contract, Variant, contract_of
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 
 COLUMNS = [
     "kernel",
@@ -110,7 +109,7 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
 
 
 def _job(job_id: str, code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:
-    return jobs.check(job_id, code, contract, values=emulated.values(reached), gated=gated)
+    return harness.check_job(job_id, code, contract, values=emulated.values(reached), gated=gated)
 
 
 def _key(code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> str:

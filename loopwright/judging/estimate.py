@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from loopwright import harness, kernels, microarchs
+from loopwright import kernels, microarchs
 from loopwright.code import assemble
 from loopwright.code.assemble import PRIVILEGED
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
+from loopwright.measuring.store import Run, Store
 from loopwright.microarchs import Microarch, Range
 from loopwright.predicting.calls import CallCost, CallQuestion, of_variants
-from loopwright.store.runs import Run, Store
 
 COLUMNS = [
     "kernel", "microarch", "parameter", "value", "low", "high", "calls", "outside",

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
-from loopwright import harness, kernels, microarchs, toolchain
+from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.checking.check import user_space_note
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.code.loops import Placement
 from loopwright.errors import InputError, unknown
-from loopwright.harness.jobs import Point
 from loopwright.histogram import Histogram
 from loopwright.judging import call_costs
 from loopwright.judging.call_costs import ALIGNMENTS, Alignments, Calls
 from loopwright.kernels import Kernel, Routine, Variant, contract_of
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
+from loopwright.machine.harness import Point
 from loopwright.measuring import readings, sweeps
 from loopwright.measuring.measure import run as run_measurements
 from loopwright.measuring.readings import (
@@ -32,13 +32,12 @@ from loopwright.measuring.readings import (
     result_row,
     self_test,
 )
+from loopwright.measuring.store import Record, Recorder, Run, Store
 from loopwright.measuring.sweeps import Sweep
 from loopwright.microarchs import Microarch
 from loopwright.predicting import calls
 from loopwright.predicting.calls import of_variants
 from loopwright.predicting.predict import predict
-from loopwright.store.recorder import Recorder
-from loopwright.store.runs import Record, Run, Store
 
 
 @dataclass(frozen=True)

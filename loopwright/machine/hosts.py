@@ -10,8 +10,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from loopwright import harness, microarchs, paths, toolchain
+from loopwright import microarchs, paths, toolchain
 from loopwright.errors import InputError
+from loopwright.machine import harness
 from loopwright.microarchs import Microarch
 
 _CPUS = "/sys/devices/system/cpu"

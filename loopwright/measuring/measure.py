@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from loopwright import cluster, harness, kernels, microarchs, toolchain
+from loopwright import cluster, kernels, microarchs, toolchain
 from loopwright.checking.check import run as run_checks
 from loopwright.code import assemble
 from loopwright.code.loops import Placement
 from loopwright.errors import InputError, unknown
 from loopwright.kernels import Variant, contract_of
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.measuring import readings, rounds, sweeps
 from loopwright.measuring.readings import PROCESSES, RESULT_COLUMNS, Result, result_row, self_test
 from loopwright.measuring.rounds import PlacedVariant, Progress, Rounds
+from loopwright.measuring.store import Record, Recorder, Run, Store
 from loopwright.measuring.sweeps import Sweep
-from loopwright.store.recorder import Recorder
-from loopwright.store.runs import Record, Run, Store
 
 if TYPE_CHECKING:
     from distributed import Client

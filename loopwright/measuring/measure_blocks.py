@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import pandas as pd
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
 from loopwright.errors import InputError, unknown
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.measuring import block
 from loopwright.measuring.block import Block
 from loopwright.measuring.rounds import Progress

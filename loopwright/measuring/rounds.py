@@ -9,17 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
 from loopwright.code.instructions import Code
 from loopwright.code.loops import Placement
 from loopwright.errors import InputError
-from loopwright.harness import jobs
-from loopwright.harness.jobs import Point
 from loopwright.kernels import Contract, Variant
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
+from loopwright.machine.harness import Point
 from loopwright.measuring.readings import Reading, Result
+from loopwright.measuring.store import Recorder
 from loopwright.measuring.sweeps import Goal
-from loopwright.store.recorder import Recorder
 
 _SPARE = 2  # further processes for points that were refused in one
 _CLOCK = "clock"
@@ -105,10 +104,10 @@ def _process(
 ) -> Iterable[tuple[_Key | None, dict[str, Any]]]:
     """Measure points once in one process of the harness; its clock comes first, without a key."""
     order = random.sample(keys, len(keys))
-    text = jobs.clock(_CLOCK)
+    text = harness.clock_job(_CLOCK)
     for n, (subject, point) in enumerate(order):
         s = subjects[subject]
-        text += jobs.measure(str(n), s.code, s.contract, [point], s.place.shift)
+        text += harness.measure_job(str(n), s.code, s.contract, [point], s.place.shift)
     for record in harness.run(subjects[0].code.isa, text):
         yield None if record["id"] == _CLOCK else order[int(record["id"])], record
 
@@ -149,7 +148,7 @@ def self_test(
     for done in range(processes):
         if progress:
             progress(done, processes)
-        record = next(harness.run(toolchain.host_isa(), jobs.self_test("self_test")))
+        record = next(harness.run(toolchain.host_isa(), harness.self_test_job("self_test")))
         if not record["clock"]:
             raise InputError(f"nothing can be measured here: {record['refused']}")
         clock = record["clock"]

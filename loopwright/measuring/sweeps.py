@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from loopwright.code import loops
 from loopwright.code.instructions import Code, Loop
 from loopwright.errors import InputError
-from loopwright.harness.jobs import Point
 from loopwright.kernels import Contract, Variant
+from loopwright.machine.harness import Point
 
 SIZES = (0, 1, 8, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 RECORDS = (0, 1, 2, 4, 8, 16, 32, 64)

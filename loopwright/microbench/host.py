@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure_blocks import BlockReading

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from loopwright import files, harness, kernels, paths, toolchain
+from loopwright import files, kernels, paths, toolchain
 from loopwright.calibrating import dry_run, port_classes
 from loopwright.calibrating.calibrate import chosen
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.harness import jobs
 from loopwright.kernels import ISAS, Variant, contract_of
+from loopwright.machine import harness
 from loopwright.machine.hosts import FACT_FILES
 from loopwright.measuring import block, sweeps
 from loopwright.measuring.sweeps import Sweep
@@ -49,7 +49,7 @@ def trial_jobs(answers: Path | None, mnemonics: Sequence[str] | None) -> dict[st
 
 
 def _trial_jobs(isa: str, wanted: dry_run.Round) -> tuple[str, int]:
-    lines = [jobs.facts("facts", FACT_FILES)]
+    lines = [harness.facts_job("facts", FACT_FILES)]
     for key, (what, trial) in wanted.items():
         name = f"{what}/{key}"
         lines.append(block.job(isa, name, host.trial_block(isa, name, trial), 0))
@@ -139,7 +139,7 @@ def _program(isa: str) -> bytes:
 
 def _jobs(isa: str) -> str:
     """Return all jobs of an ISA: facts, then a check and a measurement of each variant."""
-    text = jobs.facts("facts", FACT_FILES)
+    text = harness.facts_job("facts", FACT_FILES)
     for kernel in kernels.every():
         for variant in kernel.variants.values() if kernel.isa == isa else ():
             text += _variant_jobs(variant)
@@ -149,13 +149,13 @@ def _jobs(isa: str) -> str:
 def _variant_jobs(variant: Variant) -> str:
     contract, code = contract_of(variant), assemble.user_code(variant)
     whole = assemble.variant_code(variant)
-    text = jobs.check(variant.id, code, contract)
+    text = harness.check_job(variant.id, code, contract)
     if whole.sha256 != code.sha256:
-        text += jobs.check(variant.id, whole, contract, gated=True)
-    return text + jobs.measure(variant.id, code, contract, _points(variant), 0)
+        text += harness.check_job(variant.id, whole, contract, gated=True)
+    return text + harness.measure_job(variant.id, code, contract, _points(variant), 0)
 
 
-def _points(variant: Variant) -> list[jobs.Point]:
+def _points(variant: Variant) -> list[harness.Point]:
     """Return the points of every goal of a variant, where its own directives put its code."""
     code, contract = assemble.user_code(variant), contract_of(variant)
     goals = sweeps.goals(variant, code, contract, Sweep())

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopwright import files, harness, kernels, paths, toolchain
+from loopwright import files, kernels, paths, toolchain
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
+from loopwright.machine import harness
 from loopwright.measuring import sweeps
 from loopwright.version import VERSION
 

@@ -5,9 +5,10 @@ import shutil
 import pytest
 from checkout import DATA
 
-from loopwright import harness, kernels, toolchain
+from loopwright import kernels, toolchain
 from loopwright.checking.check import passed, run
 from loopwright.errors import InputError
+from loopwright.machine import harness
 
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 code natively")

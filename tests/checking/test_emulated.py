@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright import harness, kernels, paths, toolchain
+from loopwright import kernels, paths, toolchain
 from loopwright.checking import body, check, coverage, emulated
 from loopwright.code import assemble
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.tracing.watch import Access
 from loopwright.tree import built
 

@@ -25,10 +25,9 @@ from loopwright.cli import cli, output, prediction_views, run
 from loopwright.judging import model_accuracy, recommend
 from loopwright.judging.study import comparison
 from loopwright.machine import hosts
-from loopwright.measuring import measure_blocks, readings, rounds
+from loopwright.measuring import importing, measure_blocks, readings, results, rounds
 from loopwright.portable import kit
 from loopwright.rows import Rows
-from loopwright.store import importing, results
 from loopwright.tree import baseline as tree_baseline
 from loopwright.tree.patch import verb as patch
 

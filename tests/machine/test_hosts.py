@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from loopwright import microarchs, toolchain
-from loopwright.harness import jobs
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.machine.hosts import FACT_FILES, Facts, recognise
 
 
@@ -109,7 +108,7 @@ def test_record_of_this_host():
 
 
 def test_what_the_harness_says_reads_like_the_files_themselves():
-    [answer] = hosts.harness.run(toolchain.host_isa(), jobs.facts("f", FACT_FILES))
+    [answer] = hosts.harness.run(toolchain.host_isa(), harness.facts_job("f", FACT_FILES))
     banner, live = Facts.of(answer), hosts.here()
     assert recognise(banner).core == recognise(live).core
     for name in ("vendor", "family", "model", "features", "guest"):

@@ -6,8 +6,9 @@ import subprocess
 
 import pytest
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
 from loopwright.errors import InputError
+from loopwright.machine import harness
 
 pytestmark = pytest.mark.measures
 _TRIES = 20

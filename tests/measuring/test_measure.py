@@ -12,13 +12,12 @@ import pytest
 from checkout import DATA
 from seen import answered, measured
 
-from loopwright import harness, kernels, toolchain
+from loopwright import kernels, toolchain
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.harness import jobs
-from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
+from loopwright.machine.harness import Point
 from loopwright.measuring.measure import measure, run
 from loopwright.measuring.readings import RESULT_COLUMNS, self_test
 
@@ -155,7 +154,9 @@ def test_a_skew_that_contradicts_its_alignments_is_named():
     [chain] = kernels.select("x86_64/fixture/copy_words")[1]
     code, contract = assemble.user_code(chain), contract_of(chain)
     with pytest.raises(InputError) as error:
-        list(harness.run("x86_64", jobs.measure("a", code, contract, [Point(8, 1, 0, 0)], 0)))
+        list(
+            harness.run("x86_64", harness.measure_job("a", code, contract, [Point(8, 1, 0, 0)], 0))
+        )
     assert "not understood: point 8 1" in str(error.value)
 
 
@@ -180,7 +181,7 @@ def test_rows_carry_the_self_test_they_rest_on():
 def test_raw_samples_are_those_that_the_figures_are_of():
     [chain] = kernels.select("x86_64/chains/xor")[1]
     code, contract = assemble.user_code(chain), contract_of(chain)
-    text = jobs.measure("a", code, contract, [Point(64, 0, 0, 0)], 0)
+    text = harness.measure_job("a", code, contract, [Point(64, 0, 0, 0)], 0)
     [record] = harness.run("x86_64", text)
     assert record["milliseconds"] > 0
     samples = answered(record)["samples"]

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from loopwright.harness.jobs import Point
+from loopwright.machine.harness import Point
 from loopwright.measuring.readings import Reading, Result
 from loopwright.measuring.sweeps import Goal
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from loopwright import harness, paths, toolchain
+from loopwright import paths, toolchain
 from loopwright.cli import run as run_cli
-from loopwright.harness import jobs
+from loopwright.machine import harness
 from loopwright.measuring.rounds import SELF_TEST_COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
@@ -71,7 +71,7 @@ def test_a_wrong_chain_refuses_the_run(tmp_path, monkeypatch):
     chains.write_text(text.replace("imul %eax, %eax", "lea (%rax, %rcx), %rax"))
     harness.version.cache_clear()
     try:
-        [record] = harness.run("x86_64", jobs.clock("clock"))
+        [record] = harness.run("x86_64", harness.clock_job("clock"))
     finally:
         harness.version.cache_clear()
     if "imul chain:" in record["refused"]:

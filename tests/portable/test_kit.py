@@ -15,10 +15,10 @@ from loopwright import toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine import hosts
+from loopwright.measuring.importing import import_results
+from loopwright.measuring.results import results
+from loopwright.measuring.store import Store
 from loopwright.portable.kit import kit
-from loopwright.store.importing import import_results
-from loopwright.store.results import results
-from loopwright.store.runs import Store
 
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")

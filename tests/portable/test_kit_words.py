@@ -5,7 +5,8 @@ import subprocess
 import pytest
 from checkout import DATA
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
+from loopwright.machine import harness
 from loopwright.portable.kit import _jobs
 
 FIXTURES = DATA / "kernels"

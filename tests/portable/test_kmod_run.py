@@ -9,10 +9,10 @@ import kmod_guest
 import pytest
 from kmod_guest import A_VARIANT, MACHINES, session
 
+from loopwright.measuring.importing import import_results
+from loopwright.measuring.results import results
 from loopwright.portable import kmod
 from loopwright.portable.kmod import MODULE, compiled
-from loopwright.store.importing import import_results
-from loopwright.store.results import results
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 # What keeps the module from timing an emulator, by file; for tests of what lies behind it.

@@ -20,13 +20,12 @@ from pathlib import Path
 import mutate_arm64
 import mutate_x86
 
-from loopwright import harness, kernels
+from loopwright import kernels
 from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
-from loopwright.harness import jobs
 from loopwright.kernels import Contract, Variant, contract_of
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.toolchain import cpus
 from loopwright.tree.verify import register_use
 
@@ -92,7 +91,9 @@ def _failures(
     """Hold codes to a contract, as many at a time as there are CPUs; yield those that fail."""
 
     def hold(part: Sequence[tuple[int, Code, bool]]) -> list[tuple[int, str]]:
-        text = "".join(jobs.check(str(n), one, contract, gated=gated) for n, one, gated in part)
+        text = "".join(
+            harness.check_job(str(n), one, contract, gated=gated) for n, one, gated in part
+        )
         records = harness.run(isa, text) if part else ()
         return [(int(r["id"]), str(r["failure"])) for r in records if not r["passed"]]
 

@@ -7,7 +7,8 @@ import random
 import pytest
 from checkout import DATA
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
+from loopwright.machine import harness
 
 RECORDED = DATA / "series"
 HOST = toolchain.host_isa()

@@ -10,9 +10,9 @@ import pandas as pd
 from loopwright import kernels
 from loopwright.code.assemble import code_hash
 from loopwright.errors import InputError
-from loopwright.harness.jobs import Point
 from loopwright.machine import hosts
-from loopwright.store.runs import Record, Run, Store
+from loopwright.machine.harness import Point
+from loopwright.measuring.store import Record, Run, Store
 
 COLUMNS = [
     "started",

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from loopwright import harness, kernels, paths, toolchain
+from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
-from loopwright.harness import jobs
 from loopwright.kernels import contract_of
+from loopwright.machine import harness
 
 ISA = toolchain.host_isa()
 FLAGS = [
@@ -77,7 +77,7 @@ def specs():
 def whole(spec):
     """A job of a quick check."""
     variant = kernels.select(spec)[1][0]
-    text = jobs.check("whole", assemble.user_code(variant), contract_of(variant))
+    text = harness.check_job("whole", assemble.user_code(variant), contract_of(variant))
     return text.replace("end\n", "max_size 48\nend\n")
 
 

@@ -9,8 +9,8 @@ from test_stored import FAST, KERNEL, ROME, add
 from loopwright import kernels
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import stored_measurements
-from loopwright.store.importing import import_results
-from loopwright.store.runs import Store
+from loopwright.measuring.importing import import_results
+from loopwright.measuring.store import Store
 
 
 def as_file(run_, records, path):

@@ -5,12 +5,12 @@ import json
 import pytest
 from test_store import BANNER
 
-from loopwright import harness
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.store.importing import import_results
-from loopwright.store.results import results
-from loopwright.store.runs import Store
+from loopwright.machine import harness
+from loopwright.measuring.importing import import_results
+from loopwright.measuring.results import results
+from loopwright.measuring.store import Store
 
 PROTOCOL = harness.protocol()
 ZEN4 = {

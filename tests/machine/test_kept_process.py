@@ -6,8 +6,8 @@ import signal
 import pytest
 from test_series import HOST, many, series
 
-from loopwright import harness
 from loopwright.errors import InputError
+from loopwright.machine import harness
 
 
 def job(name):

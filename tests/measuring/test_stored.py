@@ -3,16 +3,17 @@
 import pytest
 from test_store import BANNER
 
-from loopwright import harness, kernels
+from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.judging.call_costs import ALIGNMENTS
 from loopwright.judging.study import MEASURED, compare, stored_measurements
 from loopwright.kernels import contract_of
+from loopwright.machine import harness
 from loopwright.measuring import sweeps
+from loopwright.measuring.results import results
+from loopwright.measuring.store import Record, Run, Store
 from loopwright.measuring.sweeps import Sweep
 from loopwright.reporting.sides import by_core
-from loopwright.store.results import results
-from loopwright.store.runs import Record, Run, Store
 
 KERNEL = "x86_64/copy_user"
 PROTOCOL = harness.protocol()

@@ -18,10 +18,9 @@ from loopwright import kernels, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.judging.study import stored_measurements
-from loopwright.store import database
-from loopwright.store.database import SCHEMA
-from loopwright.store.results import results, withdraw
-from loopwright.store.runs import Record, Run, Store
+from loopwright.measuring import store
+from loopwright.measuring.results import results, withdraw
+from loopwright.measuring.store import SCHEMA, Record, Run, Store
 
 MAIN = "from loopwright.cli import main; main()"
 FIXTURES = DATA / "kernels"
@@ -273,11 +272,11 @@ def test_a_store_that_another_process_makes_meanwhile_is_ours(tmp_path, late):
     connection = sqlite3.connect(place, isolation_level=None)
     seen = []
     connection.set_trace_callback(
-        lambda said: seen.append(said) or len(seen) != late or database.connect(place).close()
+        lambda said: seen.append(said) or len(seen) != late or store.connect(place).close()
     )
-    database._look_at(connection, place)
+    store._look_at(connection, place)
     assert len(seen) >= 3
-    assert database._look_at(connection, place)[0] == SCHEMA
+    assert store._look_at(connection, place)[0] == SCHEMA
 
 
 @pytest.mark.measures

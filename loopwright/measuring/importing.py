@@ -1,24 +1,27 @@
-"""Read a file of results, as a kit or the kernel module's script write it, and trust nothing in it.
+"""Import of results that a kit or the kernel module measured; nothing in a file is trusted.
 
-The file is lines of JSON. A head begins a run, and may come again: files that were put one behind
+A file is lines of JSON. A head begins a run, and may come again: files that were put one behind
 the other are several runs. A line that is not whole, or says what cannot be, is damaged and left
 out; what a run says of its machine has to be sound, and has to be the same all along.
 """
 
+import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loopwright import harness
+import pandas as pd
+
 from loopwright.errors import InputError
-from loopwright.machine import hosts
-from loopwright.store import plausible
-from loopwright.store.plausible import integer as _integer
-from loopwright.store.runs import Record, Run
+from loopwright.machine import harness, hosts
+from loopwright.measuring import plausible
+from loopwright.measuring.plausible import integer as _integer
+from loopwright.measuring.store import Record, Run, Store
 
 FORMAT = 1  # of the file: harness/kit/results.c
 _HEAD = "loopwright_results"
@@ -66,7 +69,7 @@ class Results:
         return max(0, wanted - len(self.records))
 
 
-def read(path: Path) -> list[Results]:
+def read_results(path: Path) -> list[Results]:
     """Return the runs of a file, the one that began it first; InputError where it is none.
 
     So is a file in which a run ends before it says what machine it is from, or says two.
@@ -76,24 +79,24 @@ def read(path: Path) -> list[Results]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     lines = text.split("\n")
-    if _HEAD not in (_parse(lines[0]) or {}):
+    if _HEAD not in (_parse_line(lines[0]) or {}):
         raise InputError(f"{path} is no file of results; give one that the kit's ./run wrote")
-    if "calibration" in (_parse(lines[0]) or {}):
+    if "calibration" in (_parse_line(lines[0]) or {}):
         raise InputError(f"{path} holds a calibration; give it to import_calibration")
     whole, rest = lines[:-1] or lines, lines[-1]
-    parsed = [_parse(line) for line in whole]
+    parsed = [_parse_line(line) for line in whole]
     heads = [n for n, line in enumerate(parsed) if line and _HEAD in line]
     found = []
     for number, (begin, end) in enumerate(zip(heads, [*heads[1:], len(parsed)], strict=True), 1):
-        results = _begin(path, number, parsed[begin:end])
+        results = _begin_run(path, number, parsed[begin:end])
         for line in parsed[begin + 2 : end]:
-            _add(results, line)
+            _add_line(results, line)
         found.append(results)
     found[-1].damaged += bool(rest)
     return found
 
 
-def _parse(line: str) -> dict[str, Any] | None:
+def _parse_line(line: str) -> dict[str, Any] | None:
     """Return the object that a line is, None where it is none that can be kept."""
     if len(line) > _LONGEST:
         return None
@@ -116,7 +119,7 @@ def _is_sane(value: object, depth: int = 0) -> bool:
     return not isinstance(value, int) or abs(value) < 1 << 63
 
 
-def _begin(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Results:
+def _begin_run(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Results:
     """Return a run that begins with these lines, its head and what its machine says of itself."""
     head = lines[0] or {}
     if head[_HEAD] != FORMAT:
@@ -129,11 +132,11 @@ def _begin(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Resul
         if banner is None:
             raise KeyError("banner")
         run = Run(
-            uid=_text(head, "uid"),
+            uid=_text_of(head, "uid"),
             machine=_fingerprint(banner),
             started=_integer(banner, "time", 0, _END_OF_TIME),
             protocol=_integer(head, "protocol", 1, 1 << 31),
-            origin=f"kit {_text(head, 'version')} ({_text(head, 'kit')[:12]})",
+            origin=f"kit {_text_of(head, 'version')} ({_text_of(head, 'kit')[:12]})",
             banner=banner,
         )
         hosts.of_banner(banner)
@@ -147,7 +150,7 @@ def _begin(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Resul
     return Results(path, number, run)
 
 
-def _add(results: Results, line: Mapping[str, Any] | None) -> None:
+def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
     """Take in one line of a run."""
     kind = line.get("id") if line else None
     try:
@@ -190,7 +193,7 @@ def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
     tests = line["self_test"]
     if not isinstance(tests, list) or not all(map(_is_test, tests)):
         raise ValueError
-    if current(results):
+    if is_current(results):
         plausible.process(line)
     results.processes[len(results.processes) + 1] = dict(line)
     results.ended = False
@@ -214,23 +217,23 @@ def _record(results: Results, line: Mapping[str, Any]) -> Record:
     if line["cache"] not in ("hot", "cold"):
         raise ValueError
     plausible.number(line["milliseconds"], 0, 1e12)
-    if current(results):
+    if is_current(results):
         plausible.clock(line, results.processes[process])
     if not line["refused"]:
         plausible.call(line, _MOST_CYCLES)
-        if current(results):
+        if is_current(results):
             plausible.left_out(line, len(line["samples"]))
     return Record(process, kernel, variant, line["object"], line)
 
 
-def place(record: Record) -> tuple[object, ...]:
+def record_place(record: Record) -> tuple[object, ...]:
     """Return what a run measures once: a point of a variant in a process."""
     return (record.process, *(record.answer[key] for key in _PLACED))
 
 
 def _is_first(results: Results, record: Record) -> bool:
     """Say whether no line of the run before was of the same point, or had the same samples."""
-    keys: set[object] = {place(record)}
+    keys: set[object] = {record_place(record)}
     if not record.answer["refused"]:
         keys.add(plausible.content(record.answer))
     if keys & results.seen:
@@ -239,12 +242,12 @@ def _is_first(results: Results, record: Record) -> bool:
     return True
 
 
-def current(results: Results) -> bool:
+def is_current(results: Results) -> bool:
     """Say whether a run was measured by the protocol of today, whose results are used."""
     return results.run.protocol == harness.protocol()
 
 
-def notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
+def run_notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
     """Yield what is to be known of a run besides its numbers."""
     if results.number > 1:
         yield f"the file holds several runs; this is number {results.number}"
@@ -265,7 +268,7 @@ def notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
         yield f"nothing was measured there: {results.nothing}"
     for variant, failure in results.broken.items():
         yield f"{variant} was not measured there: it breaks its contract: {failure}"
-    if not current(results):
+    if not is_current(results):
         yield (
             f"measured by protocol {results.run.protocol}, which is not today's "
             f"({harness.protocol()}): its results are listed and used for nothing"
@@ -276,14 +279,14 @@ def notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
         yield "no core.toml describes this machine: its results are listed and used for nothing"
 
 
-def _text(line: Mapping[str, Any], key: str) -> str:
+def _text_of(line: Mapping[str, Any], key: str) -> str:
     if not isinstance(line[key], str) or not 0 < len(line[key]) <= 256:
         raise ValueError
     return str(line[key])
 
 
 def _fingerprint(banner: Mapping[str, Any]) -> str:
-    text = _text(banner, "fingerprint")
+    text = _text_of(banner, "fingerprint")
     if not _FINGERPRINT.fullmatch(text):
         raise ValueError
     return text
@@ -291,3 +294,85 @@ def _fingerprint(banner: Mapping[str, Any]) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+COLUMNS = [
+    "file",
+    "machine",
+    "microarch",
+    "clock",
+    "new",
+    "there",
+    "refused",
+    "missing",
+    "damaged",
+    "note",
+]
+
+
+def import_results(files: Sequence[Path]) -> pd.DataFrame:
+    """Add files of results to the store; one row a run, of which a file has one or several.
+
+    new and there count readings: a file that was imported before adds none, also where it gives
+    its run another name. missing are those that the run planned and the file has not, damaged the
+    lines that are not whole, say what cannot be, or contradict what the run had before. All files
+    are read before anything is written; InputError where one is no file of results, and where its
+    head contradicts what the store has of its run or its machine.
+    """
+    found = [results for path in files for results in read_results(path)]
+    with closing(Store.open()) as store:
+        rows = []
+        for results in found:
+            store.agree(results.run)
+        for results in found:
+            fresh, elsewhere, changed = _parted(store, results)
+            new = store.add(results.run, fresh, results.processes)
+            there = len(results.records) - changed - new
+            rows.append(_row(results, new, there, elsewhere, changed))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], int]:
+    """Return the records to add, the runs that hold others, and how many contradict their run.
+
+    A reading with the samples of another run's is a copy of it.
+    """
+    ours = {record_place(r): r.answer for r in store.records(results.run)}
+    alike = [ours.get(record_place(r), r.answer) == r.answer for r in results.records]
+    kept = list(itertools.compress(results.records, alike))
+    measured = [r for r in kept if not r.answer["refused"]]
+    contents = {plausible.content(r.answer) for r in measured}
+    copies = {
+        key: uid
+        for uid, answer in store.alike(results.run.uid, (r.answer["cycles"] for r in measured))
+        if (key := plausible.content(answer)) in contents
+    }
+    fresh = [
+        r for r in kept if r.answer["refused"] or plausible.content(r.answer) not in copies
+    ]  # fmt: skip
+    return fresh, sorted(set(copies.values())), alike.count(False)
+
+
+def _row(
+    results: Results, new: int, there: int, elsewhere: list[str], changed: int
+) -> dict[str, object]:
+    facts, found = hosts.of_banner(results.run.banner)
+    clocks = sorted({str(r.answer["clock"]) for r in results.records} - {""})
+    notes = list(run_notes(results, found.core, found.doubt))
+    if elsewhere:
+        names = ", ".join(uid[:12] for uid in elsewhere)
+        notes.append(f"readings that are in the store already, as run {names}, are left out")
+    if changed:
+        notes.append(f"{changed} readings contradict what the store has of this run: left out")
+    return {
+        "file": str(results.path),
+        "machine": hosts.machine(facts),
+        "microarch": found.core or "",
+        "clock": ", ".join(clocks),
+        "new": new,
+        "there": there,
+        "refused": sum(bool(r.answer["refused"]) for r in results.records),
+        "missing": results.missing,
+        "damaged": results.damaged + changed,
+        "note": "; ".join(notes),
+    }

@@ -6,7 +6,8 @@ import random
 import pytest
 from test_series import QUICK, judge, sample, series
 
-from loopwright import harness, toolchain
+from loopwright import toolchain
+from loopwright.machine import harness
 
 TURNS = 4
 EACH = 12  # samples

@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from loopwright import harness, kernels, toolchain
+from loopwright import kernels, toolchain
 from loopwright.errors import InputError
+from loopwright.machine import harness
 
 HOST = toolchain.host_isa()
 NOTHING = "job check\nid nothing\nisa {isa}\neffect clear\nin dst {dst}\nin count {count}\n"

@@ -10,11 +10,11 @@ import subprocess
 import pytest
 from checkout import DATA
 
-from loopwright import harness, kernels, paths, toolchain
+from loopwright import kernels, paths, toolchain
 from loopwright.code import assemble
-from loopwright.harness import jobs
-from loopwright.harness.jobs import Point
 from loopwright.kernels import contract_of
+from loopwright.machine import harness
+from loopwright.machine.harness import Point
 
 pytestmark = pytest.mark.measures
 
@@ -99,7 +99,7 @@ def records(binary, text):
 
 @EMULATED
 def test_the_arm64_self_test_runs_its_code_path(ungated):
-    [record] = records(ungated, jobs.self_test("a"))
+    [record] = records(ungated, harness.self_test_job("a"))
     assert record["clock"] == "cntvct-calibrated"
     assert record["passed_over"].startswith("perf-rdpmc: no cycle counter (perf_event_open: ")
     # 62.5 MHz; bursts are whole periods of 32 us that a step is 0.02 % of at most.
@@ -123,7 +123,7 @@ def test_arm64_calls_are_made_hot_and_cold(ungated, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
     [copy] = kernels.select("arm64/fixture/copy_words")[1]
     points = [Point(64, 0, 0, 2048), Point(64, 3, 62, 5, cold=True)]
-    text = jobs.measure("a", assemble.user_code(copy), contract_of(copy), points, 20)
+    text = harness.measure_job("a", assemble.user_code(copy), contract_of(copy), points, 20)
     hot, cold = records(ungated, text)
     assert (hot["cache"], cold["cache"], cold["skew"]) == ("hot", "cold", 5)
     for record in (hot, cold):
@@ -133,7 +133,7 @@ def test_arm64_calls_are_made_hot_and_cold(ungated, monkeypatch):
 
 @EMULATED
 def test_the_product_times_nothing_under_an_emulator():
-    [record] = harness.run("arm64", jobs.self_test("a"))
+    [record] = harness.run("arm64", harness.self_test_job("a"))
     assert record["clock"] == ""
     assert "emulated: no timing" in record["refused"]
     assert record["self_test"] == []

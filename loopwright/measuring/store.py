@@ -1,0 +1,517 @@
+"""The results store: every point that was measured, here or elsewhere, and on what machine.
+
+SQLite, append-only: triggers refuse to change or delete a row. A record is one answer of the
+harness (one point in one process) as it came, so that conclusions can be drawn anew.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+from loopwright import paths, toolchain
+from loopwright.code.instructions import Code
+from loopwright.errors import InputError
+from loopwright.kernels import Variant
+from loopwright.machine import harness, hosts
+from loopwright.machine.hosts import FACT_FILES, Facts, recognise
+
+SCHEMA = 2
+_APPLICATION = 0x6C777274  # "lwrt": says of a SQLite file that it is one of these
+_PATIENCE = 30  # s to wait for another writer
+
+_TABLES = f"""
+CREATE TABLE machine (
+    id INTEGER PRIMARY KEY,
+    fingerprint TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    isa TEXT NOT NULL,
+    microarch TEXT NOT NULL, -- as it was recognised then, "" where it was not
+    banner TEXT NOT NULL -- JSON: the machine's facts when it was first seen
+);
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL UNIQUE,
+    machine INTEGER NOT NULL REFERENCES machine,
+    started INTEGER NOT NULL, -- seconds since 1970
+    protocol INTEGER NOT NULL,
+    origin TEXT NOT NULL, -- what measured: "measure", or the kit's name and version
+    banner TEXT NOT NULL -- JSON: the machine's facts when the run began
+);
+CREATE TABLE process (
+    id INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES run,
+    number INTEGER NOT NULL, -- counted from 1 in each run
+    answer TEXT NOT NULL, -- JSON: its clock and self-test
+    UNIQUE (run, number)
+);
+CREATE TABLE record (
+    id INTEGER PRIMARY KEY,
+    digest TEXT NOT NULL UNIQUE, -- of run, process, code and answer
+    run INTEGER NOT NULL REFERENCES run,
+    process INTEGER NOT NULL, -- its number in the run
+    kernel TEXT NOT NULL,
+    variant TEXT NOT NULL,
+    object TEXT NOT NULL, -- sha256 of text, entry and exception table
+    quantity TEXT NOT NULL,
+    size INTEGER NOT NULL, -- bytes or records a call
+    dst_align INTEGER NOT NULL,
+    src_align INTEGER NOT NULL,
+    skew INTEGER NOT NULL, -- bytes: (dst - src) mod 4096
+    offset INTEGER NOT NULL, -- bytes of the text behind a 64-byte boundary
+    clock TEXT NOT NULL,
+    cycles REAL, -- a call, NULL where it was refused
+    status TEXT NOT NULL, -- "ok" or "refused"
+    reason TEXT NOT NULL,
+    answer TEXT NOT NULL -- JSON: what the harness said, with raw samples
+);
+CREATE INDEX record_of ON record (kernel, object);
+PRAGMA application_id = {_APPLICATION};
+"""
+_SINCE_2 = """
+CREATE TABLE withdrawal (
+    id INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL UNIQUE REFERENCES run, -- kept, and used for nothing
+    at INTEGER NOT NULL, -- seconds since 1970
+    reason TEXT NOT NULL
+);
+PRAGMA user_version = 2;
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the store at path, made if new; one that cannot be written is opened for reading.
+
+    InputError where it is none, or is of a newer loopwright.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        _write_ahead(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        _prepare(connection, path)
+    except (OSError, sqlite3.OperationalError) as error:
+        if not _is_shut(error) or not path.is_file():
+            raise
+        connection = _read_only(path)
+        _look_at(connection, path)
+    return connection
+
+
+@contextmanager
+def database_faults(path: Path) -> Iterator[None]:
+    """Turn what the system or SQLite says of the store into an InputError."""
+    try:
+        yield
+    except (OSError, sqlite3.DatabaseError) as error:
+        fix = "LOOPWRIGHT_RESULTS names another"
+        if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
+            fix = f"make room there, or let {fix.replace('names', 'name')}"
+        raise InputError(f"results store {path} cannot be used ({error}); {fix}") from None
+
+
+def _is_shut(error: Exception) -> bool:
+    """Say whether what failed is that the store, or its folder, cannot be written."""
+    if isinstance(error, sqlite3.OperationalError):
+        codes = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+        return error.sqlite_errorcode & 0xFF in codes
+    return isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a store that cannot be written, as it is on disk where no log beside it can be had."""
+    place = quote(str(path.resolve()))
+    for how in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            connection = sqlite3.connect(f"file:{place}?{how}", uri=True, timeout=_PATIENCE)
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            if how.endswith("1") or not _is_shut(error):
+                raise
+            continue
+        return connection
+    raise AssertionError  # the last way returns or raises
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Choose the journal that costs a record least; two who open a new store wait for each other.
+
+    SQLite's own waiting does not cover this change of a file.
+    """
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.02)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk has ended it already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _look_at(connection: sqlite3.Connection, path: Path) -> tuple[int, int]:
+    """Return the schema and the number of tables; InputError where it is no store of ours.
+
+    Tables are counted first: another process may make them, and the id with them, meanwhile.
+    """
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [version] = connection.execute("PRAGMA user_version").fetchone()
+    if application == _APPLICATION and version > SCHEMA:
+        raise InputError(
+            f"results store {path} is of schema {version}, and this loopwright knows {SCHEMA}: "
+            "update it, or let LOOPWRIGHT_RESULTS name another"
+        )
+    if tables and application != _APPLICATION:
+        raise InputError(
+            f"{path} is a database of something else; LOOPWRIGHT_RESULTS names another"
+        )
+    return version, tables
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new store, or those that an earlier loopwright's lacks."""
+    if _look_at(connection, path)[0] == SCHEMA:
+        return
+    with transaction(connection):
+        version, tables = _look_at(connection, path)
+        if not tables:
+            _create(connection, _TABLES, ("machine", "run", "process", "record"))
+        if version < SCHEMA:
+            _create(connection, _SINCE_2, ("withdrawal",))
+
+
+def _create(connection: sqlite3.Connection, statements: str, tables: Iterable[str]) -> None:
+    """Make tables whose rows nobody changes or deletes."""
+    for statement in statements.split(";"):
+        connection.execute(statement)
+    for table in tables:
+        for change in ("UPDATE", "DELETE"):
+            connection.execute(
+                f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+                "BEGIN SELECT RAISE(ABORT, 'results are only ever added'); END"
+            )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run on one machine; machine is its fingerprint, started seconds since 1970."""
+
+    uid: str
+    machine: str
+    started: int
+    protocol: int
+    origin: str
+    banner: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One answer of the harness, and what it is about; process counts from 1 in each run."""
+
+    process: int
+    kernel: str
+    variant: str
+    object: str
+    answer: Mapping[str, Any]
+
+
+class Store:
+    """An open store. Every record is kept as soon as it is added, whatever happens afterwards."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._database = connection
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> Self:
+        """Open the store at path ($LOOPWRIGHT_RESULTS, or below the XDG data folder), made if new.
+
+        One that cannot be written is opened for reading. InputError where it is none, or is of a
+        newer loopwright.
+        """
+        place = path or default_path()
+        with database_faults(place):
+            return cls(place, connect(place))
+
+    def close(self) -> None:
+        """Close the store."""
+        self._database.close()
+
+    def add(
+        self,
+        run: Run,
+        records: Iterable[Record],
+        processes: Mapping[int, Mapping[str, Any]] | None = None,
+    ) -> int:
+        """Keep records of a run, all or none; returns how many were not there yet.
+
+        processes are what the run's processes said of their clocks, by number.
+        """
+        with database_faults(self.path), transaction(self._database):
+            run_id = self._run(run)
+            self._database.executemany(
+                "INSERT INTO process (run, number, answer) VALUES (?, ?, ?) "
+                "ON CONFLICT (run, number) DO NOTHING",
+                [(run_id, n, json.dumps(answer)) for n, answer in (processes or {}).items()],
+            )
+            return sum(self._insert(run_id, run, record) for record in records)
+
+    def runs(self) -> list[Run]:
+        """Return the runs that were not withdrawn, newest first."""
+        gone = self.withdrawn()
+        return [run for run in self.every_run() if run.uid not in gone]
+
+    def every_run(self) -> list[Run]:
+        """Return all runs, newest first."""
+        with database_faults(self.path):
+            rows = self._database.execute(
+                "SELECT uid, fingerprint, started, protocol, origin, run.banner FROM run "
+                "JOIN machine ON machine.id = run.machine ORDER BY started DESC, run.id DESC"
+            ).fetchall()
+        return [
+            Run(uid, machine, started, protocol, origin, _banner(banner))
+            for uid, machine, started, protocol, origin, banner in rows
+        ]
+
+    def agree(self, run: Run) -> None:
+        """Raise InputError where the store knows a run, or the machine that it names, else."""
+        with database_faults(self.path):
+            known = self._database.execute(
+                "SELECT fingerprint, started, protocol FROM run "
+                "JOIN machine ON machine.id = run.machine WHERE uid = ?",
+                (run.uid,),
+            ).fetchone()
+            banner = self._database.execute(
+                "SELECT banner FROM machine WHERE fingerprint = ?", (run.machine,)
+            ).fetchone()
+        if known not in (None, (run.machine, run.started, run.protocol)):
+            raise InputError(
+                f"run {run.uid[:12]} is in the store already, of another machine, time or "
+                "protocol: its head was changed; import the file as the kit wrote it"
+            )
+        there = _banner(banner[0]) if banner else {}
+        identities = (there.get("identity"), run.banner.get("identity"))
+        if all(identities) and identities[0] != identities[1]:
+            raise InputError(
+                f"fingerprint {run.machine} belongs to another machine in the store, "
+                f"{hosts.machine(Facts.of(there))}: the head of run {run.uid[:12]} was changed; "
+                "import the file as the kit wrote it"
+            )
+
+    def withdraw(self, run: Run, reason: str) -> None:
+        """Have a run used for nothing from now on; it is kept, and listed as withdrawn."""
+        with database_faults(self.path), transaction(self._database):
+            self._database.execute(
+                "INSERT INTO withdrawal (run, at, reason) SELECT id, ?, ? FROM run WHERE uid = ? "
+                "ON CONFLICT (run) DO NOTHING",
+                (int(time.time()), reason, run.uid),
+            )
+
+    def withdrawn(self) -> dict[str, str]:
+        """Return why runs were withdrawn, by their uids."""
+        with database_faults(self.path):
+            if self._database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
+                return {}  # an earlier loopwright's, which cannot be written
+            rows = self._database.execute(
+                "SELECT uid, reason FROM withdrawal JOIN run ON run.id = withdrawal.run"
+            ).fetchall()
+        return dict(rows)
+
+    def records(self, run: Run, kernel: str | None = None) -> Iterator[Record]:
+        """Yield the records of a run (of one kernel), as they were added."""
+        with database_faults(self.path):
+            rows = self._database.execute(
+                "SELECT process, kernel, variant, object, answer FROM record WHERE "
+                "run = (SELECT id FROM run WHERE uid = ?) AND kernel = coalesce(?, kernel) "
+                "ORDER BY id",
+                (run.uid, kernel),
+            ).fetchall()
+        for process, of_kernel, variant, code, answer in rows:
+            yield Record(process, of_kernel, variant, code, json.loads(answer))
+
+    def alike(self, uid: str, cycles: Iterable[float]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the answers, and the uids, of other runs that have one of these figures."""
+        wanted = set(cycles)
+        with database_faults(self.path):
+            rows = self._database.execute(
+                "SELECT uid, cycles, answer FROM record JOIN run ON run.id = record.run "
+                "WHERE uid != ? AND cycles IS NOT NULL",
+                (uid,),
+            )
+            for of, figure, answer in rows:
+                if figure in wanted:
+                    yield of, json.loads(answer)
+
+    def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
+        """Return what each process of a run said of its clock, by number."""
+        with database_faults(self.path):
+            rows = self._database.execute(
+                "SELECT number, answer FROM process "
+                "WHERE run = (SELECT id FROM run WHERE uid = ?) ORDER BY number",
+                (run.uid,),
+            ).fetchall()
+        return {number: json.loads(answer) for number, answer in rows}
+
+    def _run(self, run: Run) -> int:
+        facts = Facts.of(run.banner)
+        self._database.execute(
+            "INSERT INTO machine (fingerprint, name, isa, microarch, banner) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (fingerprint) DO NOTHING",
+            (
+                run.machine,
+                hosts.machine(facts),
+                facts.isa,
+                recognise(facts).core or "",
+                json.dumps(run.banner),
+            ),
+        )
+        self._database.execute(
+            "INSERT INTO run (uid, machine, started, protocol, origin, banner) "
+            "SELECT ?, id, ?, ?, ?, ? FROM machine WHERE fingerprint = ? "
+            "ON CONFLICT (uid) DO NOTHING",
+            (
+                run.uid,
+                run.started,
+                run.protocol,
+                run.origin,
+                json.dumps(run.banner),
+                run.machine,
+            ),
+        )
+        self.agree(run)
+        [found] = self._database.execute("SELECT id FROM run WHERE uid = ?", (run.uid,)).fetchone()
+        return int(found)
+
+    def _insert(self, run_id: int, run: Run, record: Record) -> int:
+        answer = record.answer
+        text = json.dumps(answer, sort_keys=True)
+        what = (run.uid, record.process, record.kernel, record.variant, record.object, text)
+        digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+        done = self._database.execute(
+            "INSERT INTO record (digest, run, process, kernel, variant, object, "
+            "quantity, size, dst_align, src_align, skew, offset, clock, cycles, status, reason, "
+            "answer) VALUES (?, ?, ?, ?, ?, ?, 'call', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT (digest) DO NOTHING",
+            (
+                digest,
+                run_id,
+                record.process,
+                record.kernel,
+                record.variant,
+                record.object,
+                answer["count"],
+                answer["dst_align"],
+                answer["src_align"],
+                answer["skew"],
+                answer["offset"],
+                answer["clock"],
+                None if answer["refused"] else answer["cycles"],
+                "refused" if answer["refused"] else "ok",
+                answer["refused"],
+                text,
+            ),
+        )
+        return done.rowcount
+
+
+def default_path() -> Path:
+    """Return where the store is: $LOOPWRIGHT_RESULTS, or results.sqlite in the data folder."""
+    named = os.environ.get("LOOPWRIGHT_RESULTS")
+    return Path(named) if named else paths.data_dir() / "results.sqlite"
+
+
+def _banner(text: str) -> Mapping[str, Any]:
+    """Return what a machine said of itself; nothing where the store does not hold it whole."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+ORIGIN = "measure"
+
+
+class Recorder:
+    """One run on this machine. With resume it goes on with the newest one like it, if there is.
+
+    Like it: of this machine, by this protocol; what an other clock counted is left alone.
+    """
+
+    def __init__(self, store: Store, *, resume: bool = False) -> None:
+        self._store = store
+        self._resume = resume
+        self._process = 0
+
+    def known(self, variant: Variant, code: Code, shift: int) -> Iterator[Mapping[str, Any]]:
+        """Yield what the harness said of this code, shift bytes off a line, before an interrupt."""
+        if not self._resume:
+            return
+        for record in self._store.records(self._run, variant.kernel):
+            answer = record.answer
+            same = record.variant == variant.name and record.object == code.sha256
+            if same and answer["offset"] == shift and answer["clock"] == self._clock:
+                yield answer
+
+    def self_tests(self) -> list[list[dict[str, Any]]]:
+        """Return the self-tests of the processes before an interrupt."""
+        if not self._resume:
+            return []
+        return [answer["self_test"] for answer in self._store.processes(self._run).values()]
+
+    def begin_process(self, clock: Mapping[str, Any]) -> None:
+        """Say that another process of the harness began, and which clock it has."""
+        self._process = max(self._store.processes(self._run), default=0) + 1
+        self._store.add(self._run, [], {self._process: clock})
+
+    def keep(self, variant: Variant, code: Code, answer: Mapping[str, Any]) -> None:
+        """Keep one answer of the harness; it is safe when this returns."""
+        record = Record(self._process, variant.kernel, variant.name, code.sha256, answer)
+        self._store.add(self._run, [record])
+
+    @cached_property
+    def _clock(self) -> str:
+        return str(next(harness.run(toolchain.host_isa(), harness.clock_job("clock")))["clock"])
+
+    @cached_property
+    def _run(self) -> Run:
+        banner = next(harness.run(toolchain.host_isa(), harness.facts_job("facts", FACT_FILES)))
+        if self._resume:
+            for run in self._store.runs():
+                like = (run.machine, run.protocol, run.origin)
+                if like == (banner["fingerprint"], banner["protocol"], ORIGIN):
+                    return run
+        return Run(
+            uid=secrets.token_hex(16),
+            machine=banner["fingerprint"],
+            started=banner["time"],
+            protocol=banner["protocol"],
+            origin=ORIGIN,
+            banner=banner,
+        )

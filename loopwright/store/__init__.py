@@ -1,1 +1,0 @@
-"""The results store: what was measured, here or elsewhere, and on what machine."""
