@@ -6,11 +6,11 @@ loading of the arguments, call, return and the caller's loop.
 
 import hashlib
 import json
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,8 @@ class Cache:
 
     def __init__(self, routine: str, figures: tuple[str, ...]) -> None:
         """Read what is kept of a routine, by its key, on a core with these figures."""
-        key = hashlib.sha256(repr((_made_by(), routine, figures)).encode()).hexdigest()
+        of = (_made_by(), routine, *map(_digest, figures))
+        key = hashlib.sha256(repr(of).encode()).hexdigest()
         self._path = paths.build_dir() / "calls" / f"{key}.json"
         self.known: dict[Place, Found] = {}
         self._new = False
@@ -68,6 +69,12 @@ class Cache:
         with suppress(InputError):  # a cache that cannot be written costs time alone
             files.written(self._path, rows)
         self._new = False
+
+
+@lru_cache(maxsize=256)
+def _digest(text: str) -> str:
+    """Return a hash of a text: of a core's tables, which are the same for thousands of calls."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
@@ -106,6 +113,45 @@ class Routine:
         return size, dst if "dst" in given else 0, src if "src" in given else 0
 
 
+class _Traces:
+    """The last traced calls of this process, which other parameters may ask for again.
+
+    limit is the most bytes that they hold together.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._kept: OrderedDict[tuple[str, Place], Packed | InputError] = OrderedDict()
+
+    def of(self, routine: Routine, places: Sequence[Place]) -> dict[Place, Packed | InputError]:
+        """Return a routine's calls by place, those that are not kept traced now."""
+        key = routine.key
+        found = {p: self._kept[key, p] for p in places if (key, p) in self._kept}
+        if new := [p for p in places if p not in found]:
+            tracer = Tracer(routine.code, routine.contract, routine.shift)
+            traced = tracer.calls([Call(*p) for p in new])
+            found |= dict(zip(new, traced, strict=True))
+        for place, call in found.items():
+            self._keep((key, place), call)
+        return {p: found[p] for p in places}
+
+    def _keep(self, key: tuple[str, Place], call: Packed | InputError) -> None:
+        if key not in self._kept:
+            self._bytes += _size(call)
+        self._kept[key] = call
+        self._kept.move_to_end(key)
+        while self._bytes > self._limit:
+            self._bytes -= _size(self._kept.popitem(last=False)[1])
+
+
+def _size(call: Packed | InputError) -> int:
+    return 0 if isinstance(call, InputError) else len(call.code) + len(call.steps)
+
+
+_traces = _Traces(128 << 20)
+
+
 @dataclass(frozen=True)
 class Work:
     """Calls that are wanted of a core."""
@@ -124,12 +170,10 @@ def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[li
     asked = Counter(place for job in jobs for place in job.places)
     new = [place for place in asked if any(job.lacks(place) for job in jobs)]
     tick(asked.total() - sum(asked[place] for place in new))
-    if new:
-        tracer = Tracer(routine.code, routine.contract, routine.shift)
     try:
         for start in range(0, len(new), _BATCH):
             batch = new[start : start + _BATCH]
-            traced = dict(zip(batch, tracer.calls([Call(*p) for p in batch]), strict=True))
+            traced = _traces.of(routine, batch)
             for job in jobs:
                 job.simulate({p: call for p, call in traced.items() if job.lacks(p)})
             tick(sum(asked[place] for place in batch))

@@ -161,6 +161,7 @@ def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
     variant = _variant("x86_64/copy_user/unrolled64")
     traced = []
     real = calls.Tracer
+    monkeypatch.setattr(calls, "_traces", calls._Traces(1 << 20))
     monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
     cores = [microarchs.load(name) for name in ("skylake", "haswell")]
     places = [(64, 0, 0), (256, 1, 0), (-1, 0, 0)]
@@ -176,6 +177,24 @@ def test_several_questions_share_their_trace_and_keep_their_order(monkeypatch):
     assert seen[-1] == (6, 6)
     with pytest.raises(InputError, match="below 0"):
         calls.of_variant(variant, cores[0], places, {})
+    calls.of_variant(variant, cores[0], places[1::-1], {"front_end.mode": "ideal"})
+    assert len(traced) == 1
+    calls.of_variant(variant, cores[0], places[:1], {}, offset=5)
+    assert len(traced) == 2
+
+
+def test_traces_that_are_kept_have_a_limit_and_change_no_answer(monkeypatch):
+    core, variant = microarchs.load("skylake"), _variant("x86_64/copy_user/unrolled64")
+    monkeypatch.setattr(calls, "_traces", calls._Traces(1))
+    traced = []
+    real = calls.Tracer
+    monkeypatch.setattr(calls, "Tracer", lambda *g: traced.append(g) or real(*g))
+    places = [(64, 0, 0), (65, 0, 0)]
+    alone = [calls.of_variant(variant, core, [place], {})[0] for place in places]
+    assert alone == calls.of_variant(variant, core, places, {})
+    moved = calls.of_variant(variant, core, places, {"front_end.mode": "ideal"})
+    assert len(traced) == 3
+    assert [(m.size, m.dst) for m in moved] == [(64, 0), (65, 0)]
 
 
 def test_code_as_user_space_runs_it_has_no_gates():
