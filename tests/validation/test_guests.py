@@ -35,6 +35,17 @@ def test_slow_offsets_that_are_predicted_fast_are_counted(guest_rows, tmp_path):
     assert "within 5 %: 66.7 %" in told
 
 
+def test_rows_slowed_by_one_frame_are_told_apart(guest_rows, tmp_path):
+    copy = guest_rows.ONE_FRAME[0]
+    table = pd.DataFrame(
+        [[STORE_LOOP, 0, 1.0], [copy, 0, 4.4]], columns=["hex", "offset", "cycles"]
+    )
+    table.to_csv(tmp_path / "zen4-guest" / "offsets.csv", index=False)
+    told = _told(guest_rows)
+    assert "mean error 27.3 %, within 5 %: 50.0 %" in told
+    assert "without 1 rows slowed by pages of one frame: mean error 0.0 %" in told
+
+
 def test_rows_that_the_harness_doubts_are_left_out(guest_rows, tmp_path):
     rows = [["a", STORE_LOOP, 1.0, 0.01, "ok"], ["b", STORE_LOOP, 9.0, 3.0, "bimodal"]]
     table = pd.DataFrame(rows, columns=["name", "hex", "cycles", "uncertainty", "status"])
