@@ -8,23 +8,23 @@ use crate::isa::inst::{Branch, Decoded};
 use std::borrow::Cow;
 
 impl Builder<'_> {
-    /// Leave a taken branch only the ports that take one.
+    /// Give a taken branch the ports that take one.
     pub(crate) fn taken_ports(&self, row: &mut Cow<'_, Figures>) {
         let taken = self.params.mask(&self.params.ports.taken_branch).unwrap_or(0);
-        let narrower = |p: &u32| *p & taken != 0 && *p & !taken != 0;
+        if taken == 0 {
+            return;
+        }
+        let ports = &mut row.to_mut().shape.ports;
         // Of several uops that it has, those that only compute may go elsewhere.
-        let branch = row
-            .shape
-            .ports
-            .iter()
-            .filter(|p| narrower(p))
-            .map(|p| p.count_ones())
-            .min();
-        for ports in &mut row.to_mut().shape.ports {
-            if narrower(ports) && Some(ports.count_ones()) == branch {
-                *ports &= taken;
-                break;
-            }
+        let branch = match ports.as_mut_slice() {
+            [only] => Some(only),
+            several => several
+                .iter_mut()
+                .filter(|p| **p & taken != 0 && **p & !taken != 0)
+                .min_by_key(|p| p.count_ones()),
+        };
+        if let Some(ports) = branch {
+            *ports = taken;
         }
     }
 

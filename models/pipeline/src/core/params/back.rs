@@ -74,7 +74,7 @@ tables! {
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
         /// Ports of a stack-pointer update.
         alu: text = None,
-        /// Those of a branch's ports that take it if it is taken; empty: all of them.
+        /// Ports of a branch that is taken; empty: those of one that is not.
         taken_branch: text = Some(""),
     }
     retire {
