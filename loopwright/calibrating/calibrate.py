@@ -119,8 +119,11 @@ def calibrate(
     if recorded:
         recorded.close()
     rows = list(_rows(learned, place))
-    for one in self_check.judged(held_out):
+    judged = self_check.judged(held_out)
+    for one in judged:
         rows.append((f"held-out {one.kind}", f"{100 * one.error:.1f} %", 0.0, str(one)))
+    if judged:
+        rows.append(("self-judgement", "", 0.0, self_check.sentence(judged)))
     if isinstance(known, Replay) and known.missing:
         note = f"trials more would tell: loopwright kit --calibrate {machine}"
         rows.append(("without an answer", len(known.missing), 0.0, note))

@@ -1,8 +1,9 @@
-"""Self-check of a learned core: blocks and loops that no pass learned from, measured and predicted.
+"""Self-check of a learned core: held-out loops with and without calls, measured and predicted.
 
-Blocks are loops of random forms, drawn by how often libraries use them. Loops are of few
-instructions at random code offsets. What the core predicts of them, and the range that it gives,
-stand in held-out.csv beside what the machine took, so that whoever has the folder can repeat it.
+No pass learned from them. Blocks are loops of random forms, drawn by how often libraries use them.
+Loops are of few instructions, at random code offsets, or with calls of a return among them. What
+the core predicts of them, and the range that it gives, stand in held-out.csv beside what the
+machine took, so that whoever has the folder can repeat it.
 """
 
 import csv
@@ -21,14 +22,16 @@ from loopwright.measuring import block
 from loopwright.microbench import form_usage
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import COUNTER, Known, Trial
+from loopwright.microbench.oracle import COUNTER, Known, Run, Trial
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.predicting import core_figures
 from loopwright.predicting.core_figures import TABLE
 
-BLOCKS, OFFSETS = "blocks", "loops at code offsets"
+BLOCKS, OFFSETS, CALLS = "blocks", "loops at code offsets", "loops with calls"
 _SEED = 97
 _BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
+_CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
+_STACK = Run(load=0x20F00F00, store=0x20F00F00)  # where return addresses lie, for the simulator
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
 _USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
@@ -93,7 +96,11 @@ def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -
 
     What the machine refuses is not held out: nothing can be said of it.
     """
-    trials = [*_blocks(laboratory, forms), *_loops(laboratory, learned, forms)]
+    trials = [
+        *_blocks(laboratory, forms),
+        *_loops(laboratory, learned, forms),
+        *_calls(laboratory, learned, forms),
+    ]
     timings = laboratory.trials([trial for _, trial in trials])
     found = [
         HeldOut(kind, trial.code, trial.offset, timing.cycles, timing.uncertainty)
@@ -123,7 +130,9 @@ def predicted(
     machine: Known, texts: Sequence[tuple[str, str]], asked: Sequence[HeldOut]
 ) -> list[HeldOut]:
     """Return held-out loops with what a core predicts, by its texts as _ends has them."""
-    trials = [Trial(one.code, "loop", one.offset) for one in asked]
+    trials = [
+        Trial(one.code, "loop", one.offset, _STACK if one.kind == CALLS else None) for one in asked
+    ]
     found = [CandidateCore(machine, *both).measure(trials) for both in texts]
     out = []
     for one, likely, least, most in zip(asked, *found, strict=True):
@@ -166,13 +175,33 @@ def _loops(
 ) -> Iterator[tuple[str, Trial]]:
     """Yield short loops of cheap instructions at random code offsets."""
     draw = random.Random(_SEED + 1)
-    cheap = [one for one in forms if learned.has_ports(one.name) and _cheap(learned, one)]
+    cheap = _cheap_forms(learned, forms)
     step = laboratory.kit.BYTES or 1
     for _ in range(_LOOPS if cheap else 0):
         some = draw.choices(cheap, k=draw.randint(1, _SHORT))
         body = b"".join(port_classes.mixture([(one, 1) for one in some]))
         for offset in draw.sample(range(0, 64, step), _OFFSETS):
             yield OFFSETS, _loop(laboratory.isa, body, offset)
+
+
+def _calls(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> Iterator[tuple[str, Trial]]:
+    """Yield loops that call a return, behind and before cheap instructions."""
+    draw = random.Random(_SEED + 2)
+    cheap, called = _cheap_forms(learned, forms), laboratory.kit.CALLED
+    for _ in range(_CALLS if cheap and called else 0):
+        parts = [called] * draw.randint(1, _CALLED)
+        some = draw.choices(cheap, k=draw.randint(1, _SHORT))
+        parts += port_classes.mixture([(one, draw.randint(1, _INSTANCES)) for one in some])
+        draw.shuffle(parts)
+        body = b"".join(parts)
+        code = body + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(body))
+        yield CALLS, Trial(code, "loop", 0, _STACK)
+
+
+def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:
+    return [one for one in forms if learned.has_ports(one.name) and _cheap(learned, one)]
 
 
 def _cheap(learned: CoreModel, form: Form) -> bool:
@@ -197,6 +226,16 @@ def judged(found: Sequence[HeldOut]) -> list[Judgement]:
             within = fmean(one.within for one in known)
             out.append(Judgement(kind, len(mine), len(known), error, near, within))
     return out
+
+
+def sentence(judged_kinds: Sequence[Judgement]) -> str:
+    """Return one sentence on all kinds: mean errors, and what lies within 5 % and in its range."""
+    parts = [
+        f"{100 * one.error:.1f} % on {one.answered} of {one.asked} {one.kind} "
+        f"({100 * one.near:.0f} % within 5 %, {100 * one.within:.0f} % in their range)"
+        for one in judged_kinds
+    ]
+    return f"mean error on what no pass learned from: {', '.join(parts)}" if parts else ""
 
 
 def text(found: Sequence[HeldOut]) -> str:
@@ -228,7 +267,7 @@ def read(folder: Path) -> list[HeldOut]:
                     row["kind"], bytes.fromhex(row["hex"]), int(row["offset"]),
                     error=row["error"], **figures,
                 )  # fmt: skip
-                if not 0 < one.cycles < 1e6 or one.kind not in (BLOCKS, OFFSETS):
+                if not 0 < one.cycles < 1e6 or one.kind not in (BLOCKS, OFFSETS, CALLS):
                     raise ValueError
             except (KeyError, TypeError, ValueError):
                 raise InputError(

@@ -61,13 +61,19 @@ def test_a_block_with_a_high_byte_is_between_two_figures():
 def test_the_core_is_judged_by_loops_that_it_did_not_learn_from(learned):
     folder, rows = learned
     found = self_check.read(folder / CORE)
-    blocks, offsets = self_check.judged(found)
-    assert (blocks.kind, offsets.kind) == (self_check.BLOCKS, self_check.OFFSETS)
+    blocks, offsets, calls = judged = self_check.judged(found)
+    kinds = (self_check.BLOCKS, self_check.OFFSETS, self_check.CALLS)
+    assert (blocks.kind, offsets.kind, calls.kind) == kinds
     assert blocks.answered == blocks.asked > 150
     assert blocks.error < 0.05
     assert offsets.error < 0.08
+    assert calls.answered == calls.asked > 20
+    assert calls.error < 0.1
     said = rows.set_index("figure")["value"]
     assert said["held-out blocks"] == f"{100 * blocks.error:.1f} %"
+    note = rows.set_index("figure")["note"]["self-judgement"]
+    assert note == self_check.sentence(judged)
+    assert f"{100 * calls.error:.1f} % on {calls.answered} of {calls.asked} loops with" in note
 
 
 def test_a_folder_is_imported_whole_or_not_at_all(learned, tmp_path, monkeypatch):
