@@ -73,6 +73,20 @@ def addresses(core: Core) -> str:
     return _ADDRESSES[: len(core.of(core.store) or "S")]
 
 
+class Between(int):
+    """A value in a range: its ends, and what they rest on."""
+
+    def __new__(cls, value: int, low: int, high: int, why: str) -> "Between":
+        """Take the value and its range."""
+        made = super().__new__(cls, value)
+        made.low, made.high, made.why = low, high, why
+        return made
+
+    low: int
+    high: int
+    why: str
+
+
 def fitted(said: str) -> str:
     """Return the source of a value that was chosen with others for what kernels take."""
     return f"{_FITTED}: {said} [{SOURCE}]"
@@ -93,7 +107,8 @@ def core_toml(learned: CoreModel, machine: Oracle) -> str:
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
             sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
-            spelled = json.dumps(value) + (_range(key, value) if sure == "low" else "")
+            ranged = _range(key, value) if sure == "low" or isinstance(value, Between) else ""
+            spelled = json.dumps(value) + ranged
             lines.append(
                 f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
             )
@@ -101,7 +116,9 @@ def core_toml(learned: CoreModel, machine: Oracle) -> str:
 
 
 def _range(key: str, value: object) -> str:
-    """Return the keys of the range of a value that no experiment told."""
+    """Return the keys of the range of a value that no experiment told alone."""
+    if isinstance(value, Between):
+        return f', low = {value.low}, high = {value.high}, range = "{value.why}"'
     if isinstance(value, bool):
         return f', alternatives = [{json.dumps(not value)}], range = "the other of two"'
     if isinstance(value, int | float):

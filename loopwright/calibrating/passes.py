@@ -26,6 +26,7 @@ from loopwright.calibrating import (
     port_usage,
     serialising,
     strings,
+    taken_branches,
 )
 from loopwright.calibrating.core_model import Core, CoreModel, Uops
 from loopwright.calibrating.mispredictions import Mispredicted
@@ -227,6 +228,7 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
 def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
     """Return what was learned of a machine by these forms; step hears what is being learned."""
     learned = learn(laboratory, forms, step)
+    learned = taken_branches.choose_taken_ports(laboratory, learned)
     learned = memory_rules.choose_memory_rules(laboratory, learned, forms)
     learned = memory_rules.merged_store_uops(learned, forms)
     learned = cross_check.choose_assignment(laboratory, learned, forms)

@@ -103,7 +103,7 @@ _AS_GOOD = 0.005  # of the mean error: what noise makes of it
 _LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
 _MOST_PLACES = 255  # that the simulator takes
 
-_Settings = Mapping[str, str]
+_Settings = Mapping[str, int]
 
 
 def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -135,15 +135,41 @@ def _waiting(
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
 ) -> CoreModel | str:
-    """Return what was learned with the cycles of what waits for all before it, or why without."""
+    """Return what was learned with the cycles of what waits for all before it, or why without.
+
+    Where one number of cycles does not explain all kernels, those that explain each of them best
+    are its range.
+    """
     alone = ceil(figures[ALONE].cycles)
     cycles = range(max(1, alone - _LESS), alone + _MORE)
-    off = [_errors(laboratory, learned, codes, figures, {parameter: str(n)}) for n in cycles]
-    best = min(range(len(cycles)), key=lambda n: fmean(off[n]))
-    if not _explains(off[best]):
-        return _unlike(figures, "waits otherwise than the simulator has it", off[best])
+    overlap = f"{parameter}_overlap"
+    tried = [{parameter: n} for n in cycles]
+    off = [_errors(laboratory, learned, codes, figures, one) for one in tried]
+    if overlap in binding.parameters():
+        near = tried[min(range(len(tried)), key=lambda n: fmean(off[n]))]
+        more = [{**near, overlap: n} for n in range(1, near[parameter])]
+        tried += more
+        off += [_errors(laboratory, learned, codes, figures, one) for one in more]
+    least = min(map(fmean, off))
+    best = next(n for n, one in enumerate(off) if fmean(one) <= least + _AS_GOOD)
+    if min(off[best]) >= 1.0:
+        return _unlike(figures, "", off[best])
     said = f"{len(codes)} kernels, alone and beside others, mean error {100 * fmean(off[best]):.1f}"
-    rules = {**learned.rules, parameter: (cycles[best], core_files.fitted(f"{said} %"))}
+    source = core_files.fitted(f"{said} %")
+    value: int = tried[best][parameter]
+    if not _explains(off[best]):
+        each = [
+            min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
+            for kernel in range(len(codes))
+            if off[best][kernel] < 1.0
+        ]
+        ends = sorted({value, *(cycles[n] for n in each)})
+        why = "what each of the kernels asks for"
+        value = core_files.Between(value, ends[0], ends[-1], why)
+        doubt = "assumption: waits otherwise than the simulator has it"
+        source = _unlike(figures, doubt, off[best])
+    chosen = {**tried[best], parameter: value}
+    rules = {**learned.rules, **{name: (n, source) for name, n in chosen.items()}}
     return replace(learned, rules=rules)
 
 
@@ -194,9 +220,9 @@ def _errors(
     settings: _Settings,
 ) -> list[float]:
     """Return the relative errors of what was learned, with parameters that replace its own."""
-    said = slopes(
-        candidate_core.candidate_laboratory(learned, laboratory.machine, codes, settings), codes
-    )
+    given = {name: str(value) for name, value in settings.items()}
+    core = candidate_core.candidate_laboratory(learned, laboratory.machine, codes, given)
+    said = slopes(core, codes)
     return [
         min(abs(mine.cycles - theirs.cycles) / max(theirs.cycles, 1.0), 1.0) if mine else 1.0
         for mine, theirs in zip(said, figures.values(), strict=True)

@@ -38,6 +38,7 @@ ADDED = "add r64,i32"
 RENAMED: Sequence[str] = ("add r64,i8", "sub r64,i8", "inc r64", "dec r64")
 PUSH, POP = "push r64", "pop r64"
 STACK = 4  # rsp
+_HIGH_HALF = 2  # rdx, of a dividend
 _ZEROING = (
     "pxor", "xorps", "xorpd", "pandn", "andnps", "andnpd",
     *(f"psub{kind}" for kind in ("b", "w", "d", "q", "sb", "sw", "usb", "usw")),
@@ -148,6 +149,9 @@ def set_anew(kind: str, number: int) -> bytes:
     if kind == "flags":
         source = _gpr(POOLS["gpr"].constant[0])
         return _encoded(iced.Instruction.create_reg_reg(iced.Code.TEST_RM64_R64, source, source))
+    if kind == "gpr" and number == _HIGH_HALF:
+        # Zero, so that the quotient of a division fits its register.
+        return _encoded(iced.Instruction.create_reg_u32(iced.Code.MOV_R32_IMM32, _R.EDX, 0))
     if kind == "gpr":
         code, source = iced.Code.MOV_R64_RM64, _gpr(POOLS["gpr"].constant[0])
         return _encoded(iced.Instruction.create_reg_reg(code, _gpr(number), source))

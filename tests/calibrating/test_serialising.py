@@ -1,13 +1,13 @@
 """What serialises, wrong branches and strings of simulated cores come out as they are."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating import mispredictions, serialising, strings
+from loopwright.calibrating import core_files, mispredictions, serialising, strings
 from loopwright.calibrating.strings import Repeated
 from loopwright.microbench import kits, memory_timing, x86_kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -165,3 +165,25 @@ def test_strings_are_no_loads_where_one_port_does_both():
         for ports in ({}, {"ports.load": "023"})
     )
     assert shared.cycles == pytest.approx(plain.cycles, rel=0.02)
+
+
+@dataclass(frozen=True)
+class Rules:
+    rules: dict = field(default_factory=dict)
+
+
+@pytest.mark.parametrize(("asks", "ends"), [((10, 14), (10, 14)), ((10, 10), None)])
+def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks, ends):
+    name = "serial.mfence"
+
+    def errors(*asked):
+        *_, settings = asked
+        return [abs(settings[name] / cycles - 1) for cycles in asks]
+
+    monkeypatch.setattr(serialising, "_errors", errors)
+    figures = {"alone": Figure(12.0, 0.0), "beside 12 nops": Figure(18.0, 0.0)}
+    learned = serialising._waiting(None, Rules(), name, [b"", b""], figures)
+    value, source = learned.rules[name]
+    assert value == 10
+    assert source.startswith("assumption") is (ends is not None)
+    assert ((value.low, value.high) if isinstance(value, core_files.Between) else None) == ends

@@ -1,0 +1,43 @@
+"""Taken branches that use other ports than branches not taken are found again."""
+
+import calibrations
+import pytest
+
+from loopwright.calibrating import taken_branches
+from loopwright.measuring import block
+from loopwright.microbench.oracle import COUNTER, Trial
+from loopwright.microbench.simulated import Simulated
+
+ZEN4 = "zen4"
+# Instructions of one uop, of which Zen 4 starts four a cycle in the ALUs that take its branch, too.
+BODIES = {"four additions": "4d01f04c01f34401f54c01f6", "seven lea": "488d5e05" * 7}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of what was learned."""
+    return calibrations.learned(tmp_path_factory, ZEN4)[0]
+
+
+def loop(body):
+    code = bytes.fromhex(body)
+    return Trial(code + block.closing("x86_64", COUNTER["x86_64"], len(code)), "loop")
+
+
+def test_a_taken_branch_has_as_many_ports_as_on_the_core(folder):
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")[taken_branches.PARAMETER]
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_loops_whose_branch_needs_a_busy_port_take_as_long(folder, name, monkeypatch):
+    settings = {"front_end": "ideal"}
+    trials = [loop(BODIES[name])]
+    (true,) = calibrations.original(ZEN4, settings).measure(trials)
+    (apart,) = calibrations.original(ZEN4, {**settings, taken_branches.PARAMETER: "B"}).measure(
+        trials
+    )
+    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
+    (mine,) = Simulated(f"simulated-{ZEN4}", settings, noise=0).measure(trials)
+    assert mine.cycles == pytest.approx(true.cycles, rel=0.03)
+    assert apart.cycles < 0.95 * true.cycles
