@@ -115,7 +115,7 @@ _ALONE = 60.0  # s without a worker after which nobody is waited for
 
 @dataclass(frozen=True)
 class Done(Generic[R]):
-    """What came of one item, by its number; lost says why nothing did."""
+    """The result of one item, by its number; lost is the reason where there is none."""
 
     number: int
     result: R | None = None

@@ -32,7 +32,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often sizes occur."""
+    """Counts of sizes."""
 
     name: str
     buckets: tuple[Bucket, ...]

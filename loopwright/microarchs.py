@@ -170,11 +170,6 @@ class Microarch:
     parameters: dict[str, Any]
     ranges: tuple[Range, ...] = ()
 
-    @property
-    def related(self) -> tuple[str, ...]:
-        """Return the related cores, the most alike first."""
-        return tuple(self.parameters.get("related", ()))
-
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Return what core.toml says of each parameter: its dotted name and its entry."""
         return _entries(self.parameters)

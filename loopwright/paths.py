@@ -1,4 +1,4 @@
-"""Where that lies which a checkout or a wheel holds, and where loopwright may write."""
+"""Folders of a checkout or a wheel, and folders that loopwright writes to."""
 
 import os
 from pathlib import Path

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Flow(Enum):
-    """Where an instruction sends control."""
+    """Control flow of an instruction."""
 
     NEXT = "next"
     JUMP = "jump"

@@ -206,7 +206,7 @@ LINE = 64  # bytes of a cache line, which code offsets are counted in
 
 @dataclass(frozen=True)
 class Placement:
-    """Where code stands: its text shift bytes behind a 64-byte boundary, its loop at offset."""
+    """Placement of code: text shift bytes after a 64-byte boundary, main loop at offset."""
 
     shift: int
     offset: int

@@ -1,4 +1,4 @@
-"""What a look at code tells before it is decoded: how it ends, where it goes, what it needs."""
+"""Outlines of code, without full decoding: its end, its branches, the features that it needs."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -81,7 +81,7 @@ _CPUINFO = {
 
 
 class Outline(NamedTuple):
-    """How code ends, and what is in it.
+    """The end of a piece of code, and its kinds of instructions.
 
     ends_in_branch: by a direct branch. straight: control leaves it by no call, return or indirect
     jump, and no string instruction repeats. needs: features by the names of /proc/cpuinfo, without

@@ -34,7 +34,7 @@ _SAME = 0.005  # a margin that moves by less does not move
 
 @dataclass(frozen=True)
 class BreakEven:
-    """How the speed of a variant against another runs along one unmeasured parameter of a core.
+    """The speed of a variant against another along one unmeasured parameter of a core.
 
     Its courses are along the range with all else as it is worst for the variant, and as it is best;
     sure are the same for the speed that is more than the simulator may be off by.

@@ -220,7 +220,7 @@ def _alike(one: Row, two: Row) -> bool:
 
 @dataclass(frozen=True)
 class Gap:
-    """What a variant lacks of the places asked for, and why, where that is known."""
+    """Calls without a cost for a variant, and the reason where it is known."""
 
     variant: str
     missing: tuple[Place, ...]
@@ -298,7 +298,7 @@ Simulator = Callable[[Sequence[CallQuestion]], Answers]
 
 
 class Costs(NamedTuple):
-    """What a variant's calls take by place, in cycles: exits predicted, and mispredicted."""
+    """Cycles of a variant's calls by place: exits predicted, and mispredicted."""
 
     predicted: Mapping[Place, float]
     mispredicted: Mapping[Place, float]

@@ -96,7 +96,7 @@ def sample_points(one: Range) -> list[float]:
 
 @dataclass(frozen=True)
 class Course:
-    """How a margin runs along one parameter: its values at samples, and where it is 0.
+    """A margin along one parameter: its values at samples, and its zeros.
 
     zeros are places from 0 to 1, ascending; monotone says whether it only rises or only falls.
     """
@@ -155,7 +155,7 @@ _FIRST = ("string", "serial")  # tables of costs, which are tried together first
 
 @dataclass(frozen=True)
 class Speed:
-    """How many times faster one variant is than another: between low and high, likely ratio."""
+    """The speed ratio of two variants: between low and high, likely ratio."""
 
     low: float
     ratio: float

@@ -40,7 +40,7 @@ _WHOLE = ("calls", "loops", "speed-ups")  # what tells of more than single instr
 
 @dataclass(frozen=True)
 class ModelAccuracy:
-    """What is known of a model on a core, for code of a notion.
+    """The accuracy of a model on a core, for one kind of prediction.
 
     error_percent is the mean of its absolute errors over rows that no parameter of it was set by,
     None where there are not LEAST_ROWS of them. described says it in words.
@@ -213,7 +213,7 @@ UNVALIDATED = UNVALIDATED_PERCENT / 100
 
 @dataclass(frozen=True)
 class Opinion:
-    """What the models that count say of a variant against its baseline on one core.
+    """The verdict of the models that count on a variant against its baseline on one core.
 
     ratios are speeds relative to the baseline by model; standings say how right each of them has
     been there, aside which others answered, and why they do not count.
@@ -355,7 +355,7 @@ def _rows(figures: pd.DataFrame, counted: Sequence[ModelAccuracy]) -> list[Row]:
 
 
 class Rank(IntEnum):
-    """Where a verdict on a core comes from; a lower number goes before a higher one.
+    """The kind of evidence of a verdict on a core; a lower number goes before a higher one.
 
     MEASURED: whole calls, measured on that core. SIMULATED: whole calls by the simulator, validated
     on loops of that core. BOUNDED: whole calls by the simulator, validated on single instructions

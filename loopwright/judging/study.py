@@ -42,7 +42,7 @@ from loopwright.predicting.predict import predict
 
 @dataclass(frozen=True)
 class Source:
-    """Where measurements of a core come from."""
+    """The machine and run of a core's measurements."""
 
     core: str
     machine: str

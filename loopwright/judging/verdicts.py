@@ -30,7 +30,7 @@ _LISTED = 16  # code offsets that are named one by one, at most
 
 @dataclass(frozen=True)
 class Trust:
-    """How far the simulator's whole calls are to be believed on a core."""
+    """The measured accuracy of the simulator's whole calls on a core."""
 
     rank: Rank
     standing: ModelAccuracy
@@ -160,7 +160,7 @@ THRESHOLD = 0.02
 
 
 class Status(StrEnum):
-    """What evidence says of a variant's speed against the baseline's."""
+    """A verdict on a variant's speed against the baseline's."""
 
     FASTER = "faster"
     SLOWER = "slower"

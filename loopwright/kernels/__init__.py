@@ -96,7 +96,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Upstream:
-    """Where a Linux tree keeps the routine.
+    """The place of a routine in a Linux tree.
 
     replaces lists the functions whose ABI the routine shares, the preferred one first. prefix
     begins a patch's subject. callers lists the files whose inline assembly calls the routine.
@@ -205,6 +205,15 @@ class Routine:
     baseline: str
     summary: str
     unhit: str = ""
+
+
+OWN_CODE = "tree:"
+"""The start of a variant's name that is the code of a Linux tree itself, as tree:6.12.117."""
+
+
+def is_own_code(variant: str) -> bool:
+    """Tell by a variant's name if it is a Linux tree's own code."""
+    return variant.startswith(OWN_CODE)
 
 
 @dataclass(frozen=True)

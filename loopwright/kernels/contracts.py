@@ -23,7 +23,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Contract:
-    """What every variant of a routine must do.
+    """The obligations of every variant of a routine.
 
     inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
     holds registers and "flags" beside those of inputs and returns. faulting names the sides

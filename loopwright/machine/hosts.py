@@ -1,4 +1,4 @@
-"""What a machine is: its CPU and core, its facts, and what bears on measurements there."""
+"""A machine: its CPU and core, and the facts that bear on measurements there."""
 
 import os
 import re
@@ -104,7 +104,7 @@ class Facts:
 
     @cached_property
     def cpuinfo(self) -> dict[str, str]:
-        """What /proc/cpuinfo says of the first CPU; empty where it is another ISA's."""
+        """The fields of the first CPU in /proc/cpuinfo; empty for another ISA."""
         first = (self.read("/proc/cpuinfo") or "").split("\n\n")[0]
         pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
         found = {key.strip(): value.strip() for key, value in pairs}

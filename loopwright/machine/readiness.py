@@ -1,4 +1,4 @@
-"""What this machine can measure, with which clock and why with no better one, and what would help.
+"""Readiness of this machine to measure: clock, limits, and how to lift them.
 
 Rows for `loopwright doctor`: part, state, detail, fix.
 """

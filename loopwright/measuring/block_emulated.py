@@ -136,7 +136,7 @@ _FLAGS = 0x202
 
 @dataclass(frozen=True)
 class Start:
-    """What registers and memory hold at first; of the counter a base, and a step an iteration."""
+    """Initial contents of registers and memory; of the counter a base and a step an iteration."""
 
     values: Mapping[str, int]
     memory: Memory
@@ -152,7 +152,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a try ended: by the step that is to end it, or by left, which goes off the path.
+    """The end of a try: the step that is to end it, or left, a step off the path.
 
     iterations were begun. faulted is the step whose access cannot be. unknown says that the
     emulator does not know an instruction. Steps are -1 where that is not what happened.
@@ -167,7 +167,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Seen:
-    """Where each step read last (address and bytes), and what registers held in the end."""
+    """The last read of each step (address and bytes), and the registers at the end."""
 
     reads: Mapping[int, tuple[int, int]]
     registers: Mapping[str, int]

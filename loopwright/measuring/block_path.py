@@ -1,4 +1,4 @@
-"""What an iteration of a block executes: its path, the registers and memory that it uses."""
+"""The path of a block's iteration, with the registers and memory that it uses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -94,7 +94,7 @@ def _signed(value: int) -> int:
 
 @dataclass(frozen=True)
 class _Side:
-    """What a comparison compares: a register, a constant, or so many bits of memory."""
+    """An operand of a comparison: a register, a constant, or some bits of memory."""
 
     name: str = ""
     constant: int = 0
@@ -206,7 +206,7 @@ _ALL = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class State:
-    """What registers and memory hold at first."""
+    """Initial contents of registers and memory."""
 
     values: Mapping[str, int]
     memory: Memory

@@ -218,7 +218,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker measured: rows of measure, and the run that they are from."""
+    """The measurements of one worker: rows of measure, and their run."""
 
     rows: pd.DataFrame
     runs: Sequence[tuple[Run, Sequence[Record], Mapping[int, Mapping[str, Any]]]]

@@ -1,4 +1,4 @@
-"""What a reading of the harness can say: figures, clocks and samples that agree with each other.
+"""Plausibility of the harness's readings: figures, clocks and samples agree with each other.
 
 Each function raises ValueError (KeyError for a missing key) for a line that cannot be. What stays
 open: a reading whose figures, percentiles and samples, and the clock of its process, were all

@@ -120,7 +120,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a goal, over all processes. raw has the samples (see bootstrap.Raw).
+    """The result of a goal over all processes; raw has the samples (see Raw).
 
     dropped is the share of samples that were left out for being slow, dropped_from and dropped_to
     how many times as long as the others they took, of the quickest and the slowest tenth.

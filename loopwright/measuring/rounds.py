@@ -39,7 +39,7 @@ class PlacedVariant:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the processes read: the results of each subject, and each process's self-test.
+    """The readings of all processes: results of each subject, and each process's self-test.
 
     self_tests has a list a process: name, cycles an instruction, known ones (None where not known
     of this core), tolerance and whether it held of each loop.

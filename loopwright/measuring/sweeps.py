@@ -1,4 +1,4 @@
-"""Which calls are measured: the sizes of calls, and the two iteration counts of a main loop."""
+"""The calls of a measurement: their sizes, and the two iteration counts of a main loop."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def both_sides(contract: Contract) -> bool:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which calls are wanted of every variant.
+    """The calls that are measured of every variant.
 
     sizes in bytes (records, where the effect is store_fields; None: those that suit), alignments
     as pairs of destination and source offsets (None: ALIGNMENTS), skews as (dst - src) mod 4096

@@ -1,1 +1,1 @@
-"""What measures elsewhere: a kit for machines with nothing on them, a module for the kernel."""
+"""Measuring elsewhere: a kit for machines without Python, a module for the kernel."""

@@ -33,7 +33,7 @@ from loopwright.tracing.memory import Call
 
 
 class Found(NamedTuple):
-    """What the simulator found of a call: cycles as in CallCost, or the error that says why not."""
+    """The simulator's answer for a call: cycles as in CallCost, or an error."""
 
     cycles: float = 0.0
     mispredicted: float = 0.0
@@ -239,7 +239,7 @@ class CallCost:
 
 
 class CallQuestion(NamedTuple):
-    """Which calls of a variant on which core.
+    """Calls of a variant on a core.
 
     overrides are parameters of the simulator by dotted name. offset is where the main loop stands
     mod 64 (None: where its own alignment puts it). in_user_space takes the code as this machine can

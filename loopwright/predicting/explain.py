@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class TimelineQuestion(Question):
-    """What a timeline is asked of: what a prediction is, and how many iterations to show."""
+    """The subject of a timeline: a prediction's, and the number of iterations."""
 
     _: KW_ONLY
     iterations: int = 10

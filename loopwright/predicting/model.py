@@ -1,4 +1,4 @@
-"""What every throughput model takes and answers."""
+"""The protocol of throughput models: blocks in, answers out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

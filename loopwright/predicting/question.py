@@ -380,7 +380,7 @@ Selected = Iterator[tuple[Microarch, list[Subject]]]
 
 @dataclass(frozen=True)
 class Question:
-    """What a prediction is asked of; loopwright.predict says what each field is."""
+    """The subject of a prediction; loopwright.predict describes each field."""
 
     spec: str | None = None
     _: KW_ONLY

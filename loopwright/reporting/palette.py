@@ -61,7 +61,7 @@ def variant(name: str, kernel: str | None = None) -> Style:
 
     What a Linux tree has itself (tree:VERSION) is in the colour of the text.
     """
-    if name.startswith("tree:"):
+    if kernels.is_own_code(name):
         return Style(INK, "*", "", "--")
     known = list(kernels.load(kernel).variants) if kernel in kernels.ids() else []
     return _style(TOL_MUTED, known.index(name) if name in known else crc32(name.encode()))

@@ -296,7 +296,7 @@ _PROOF = ("same instructions", "other loops")  # checks whose words stand in the
 
 @dataclass(frozen=True)
 class LoopPatch:
-    """What became of a patch: its subject and file, or "" and None where a check failed.
+    """A patch that was tried: its subject and file, or "" and None where a check failed.
 
     findings is what checkpatch.pl said, checks are rows of tree.verify, notes lines for the user.
     """

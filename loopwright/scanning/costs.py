@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class CoreCosts:
-    """What loops cost on one core: a row each of tables, and by their number why some have none."""
+    """Costs of loops on one core: a table row each, and by number the reason where one has none."""
 
     core: Microarch
     table: np.ndarray

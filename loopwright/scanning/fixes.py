@@ -310,7 +310,7 @@ NEVER_MIND, NONE = "not needed", "none"
 
 @dataclass(frozen=True)
 class Effect:
-    """What a fix does on a core: cycles an iteration now, at the best place, and after it.
+    """The effect of a fix on a core: cycles an iteration now, at the best offset, and after it.
 
     after is the worst of the places where the loop may then lie.
     """
@@ -337,7 +337,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do about a loop: in few words, and what it costs and brings.
+    """A fix of a loop, its cost and its gain.
 
     candidate is None where there is nothing to do ("not needed"), nothing that helps ("none") or no
     core with a figure (""). effects are by core; note says what the fix leaves open, or which core

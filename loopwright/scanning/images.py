@@ -88,7 +88,7 @@ def _gzip(content: bytes) -> Iterator[bytes]:
 
 
 class _Stepwise(Protocol):
-    """What decompressors of bz2, lzma and lz4.frame have in common."""
+    """The common interface of the decompressors of bz2, lzma and lz4.frame."""
 
     @property
     def eof(self) -> bool: ...

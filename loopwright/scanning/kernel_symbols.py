@@ -67,7 +67,7 @@ def _indexed(content: bytes, start: int) -> tuple[int, int, list[bytes]] | None:
 
 @dataclass(frozen=True)
 class _Names:
-    """Where the number of names stands, where they begin, and how many there are."""
+    """The table of names in a kernel image: offset of its length, its start, its length."""
 
     number: int
     start: int

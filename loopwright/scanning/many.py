@@ -74,7 +74,7 @@ COLUMNS = {name: _TYPES.get(name, "string") for name in scan.COLUMNS}
 
 @dataclass
 class Scanned:
-    """What became of a folder: files scanned, rows written, files left out with the reason.
+    """The result of a folder's scan: files scanned, rows written, files left out with the reason.
 
     same are files with the content of another one, whose rows stand for both.
     """

@@ -171,7 +171,7 @@ def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
 
 @dataclass
 class Question:
-    """What is scanned; loopwright.scan says what each field is."""
+    """The subject of a scan; loopwright.scan describes each field."""
 
     file: Path | str
     _: KW_ONLY

@@ -20,7 +20,8 @@ from loopwright.tree.sources import Tree
 def name_of(kernel: Kernel, routine: Routine, tree: Tree) -> str:
     """Return what the tree's own function is called as a variant, e.g. tree:6.12.117."""
     alone = len(kernel.routines) == 1
-    return f"tree:{tree.version}" if alone else f"tree:{tree.version}:{routine.name}"
+    named = f"{kernels.OWN_CODE}{tree.version}"
+    return named if alone else f"{named}:{routine.name}"
 
 
 def like(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None:

@@ -43,7 +43,7 @@ class Asked:
 
     def figure(self, kernel: str, variant: str, core: str, source: str, place: str = "") -> str:
         """Return the command for cycles of a variant by a source; place is its code offset."""
-        if variant.startswith("tree:"):
+        if kernels.is_own_code(variant):
             tree = shlex.quote(self.tree or "debian:6.12")
             return f"loopwright baseline {kernel} --tree {tree}"
         if source == MEASURED:
