@@ -4,7 +4,6 @@ import struct
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from elftools.elf.constants import SH_FLAGS
@@ -12,6 +11,14 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright.code import elf, instructions
+from loopwright.code.altinstructions import (
+    PLAIN_BYTES,
+    SECTION,
+    X86_BYTES,
+    Entry,
+    arm64_entry,
+    x86_entry,
+)
 from loopwright.code.elf import Edits
 from loopwright.errors import InputError, unknown
 from loopwright.rows import counted
@@ -50,9 +57,6 @@ X86_FEATURES = {
 X86_ALWAYS = X86_FEATURES["always"]  # what every CPU is patched for
 
 
-X86_SECTION = ".altinstructions"
-_MISSING = 0x8000  # of a feature of 12 or 13 bytes; bit 0 of the flags of 14
-_DIRECT_CALL = 2  # of those flags: a call through a pointer becomes a direct one
 _CALL, _JUMP, _SHORT_JUMP = 0xE8, 0xE9, 0xEB
 
 # What one instruction that does nothing looks like, by its length (Intel SDM, NOP, table 4-12).
@@ -61,35 +65,23 @@ _X86_NOPS = [bytes.fromhex(h) for h in (
     "0f1f840000000000")]  # fmt: skip
 
 
-class X86Entry(NamedTuple):
-    """One alternative: addresses of the text and of its replacement, and for whom it is."""
-
-    at: int
-    new: int
-    feature: int
-    missing: bool
-    length: int
-    size: int
-    direct: bool
-
-
-def x86_entries(layout: "X86Layout", number: int) -> Iterator[X86Entry]:
+def x86_entries(layout: "X86Layout", number: int) -> Iterator[Entry]:
     """Yield the entries of the table, in the layout by which all of them name code."""
     content, base = bytes(layout.content(number)), layout.bases[number]
-    for size in (14, 12, 13):
+    for size in X86_BYTES:
         if len(content) % size:
             continue
-        found = [_entry(content, at, base, size) for at in range(0, len(content), size)]
+        found = [x86_entry(content, at, base, size) for at in range(0, len(content), size)]
         if all(layout.place(e.at) and layout.fits(e) for e in found):
             yield from found
             return
     raise InputError(
-        f"its {X86_SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
+        f"its {SECTION} has {len(content)} bytes in none of the layouts of Linux 4.15 to 6.12"
     )
 
 
 def x86_written(
-    layout: "X86Layout", found: Collection[X86Entry], taken: Collection[int]
+    layout: "X86Layout", found: Collection[Entry], taken: Collection[int]
 ) -> Iterator[tuple[bool, int, int, bytes]]:
     """Yield of each alternative if it is applied, and what then stands where: section, place, code.
 
@@ -106,13 +98,13 @@ def x86_written(
             yield new is not None, number, at, text
 
 
-def _chosen(entry: X86Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
+def _chosen(entry: Entry, layout: "X86Layout", taken: Collection[int]) -> bytes | None:
     """Return the replacement, moved to where it is to stand, or None where it is not taken."""
     known = entry.feature in X86_FEATURES.values()
-    if (entry.feature in taken) == entry.missing or (entry.missing and not known):
+    if (entry.feature in taken) == entry.inverse or (entry.inverse and not known):
         return None
     place = layout.place(entry.new)
-    if entry.direct or place is None:
+    if entry.made or place is None:
         return None
     new = bytes(layout.content(place[0])[place[1] : place[1] + entry.size])
     if len(new) >= 5 and new[0] in (_CALL, _JUMP):
@@ -120,18 +112,6 @@ def _chosen(entry: X86Entry, layout: "X86Layout", taken: Collection[int]) -> byt
         moved = distance + entry.new - entry.at
         new = new[:1] + struct.pack("<I", moved % (1 << 32)) + new[5:]
     return new
-
-
-def _entry(content: bytes, at: int, base: int, size: int) -> X86Entry:
-    old, new, feature = struct.unpack_from("<iiH", content, at)
-    flags = int.from_bytes(content[at + 10 : at + 12], "little") if size == 14 else 0
-    length, replacing = content[at + (12 if size == 14 else 10) :][:2]
-    missing = bool(flags & 1) if size == 14 else bool(feature & _MISSING)
-    number = feature if size == 14 else feature & ~_MISSING
-    direct = bool(flags & _DIRECT_CALL)
-    return X86Entry(
-        base + at + old, base + at + 4 + new, number, missing, length, replacing, direct
-    )
 
 
 def _filled(text: bytes, length: int) -> bytes:
@@ -161,7 +141,7 @@ class X86Layout:
         self._names: dict[str, int] = {}
         for number, section in enumerate(image.iter_sections()):
             self._names.setdefault(section.name, number)
-            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == X86_SECTION:
+            if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR or section.name == SECTION:
                 places = self._places
                 base = places.of_section(number) if places else section["sh_addr"]
                 self.bases[number] = base
@@ -191,7 +171,7 @@ class X86Layout:
                 return number, address - base
         return None
 
-    def fits(self, entry: X86Entry) -> bool:
+    def fits(self, entry: Entry) -> bool:
         """Say whether a replacement lies in code, where there is one, and is no longer."""
         room = entry.size <= entry.length
         return room and (not entry.size or self.place(entry.new) is not None)
@@ -290,23 +270,12 @@ def _number(content: bytes, words: np.ndarray, hit: int, base: int) -> Iterator[
         yield number
 
 
-ARM64_ENTRY_BYTES = 12  # bytes of an entry
 ARM64_NOPS = "alt_cb_patch_nops"
 _FEWEST = 16  # entries of a table that is found by what they look like
 _NOP = bytes.fromhex("1f2003d5")
 
 
-class Arm64Entry(NamedTuple):
-    """One alternative, by places in the kernel; new is that of a function where made is set."""
-
-    at: int
-    new: int
-    feature: int
-    made: bool
-    length: int
-
-
-def arm64_entries(content: bytes) -> list[Arm64Entry]:
+def arm64_entries(content: bytes) -> list[Entry]:
     """Return the alternatives of a kernel as it lies in memory, by what its table looks like."""
     words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
     if len(words) < 3 * _FEWEST:
@@ -321,10 +290,7 @@ def arm64_entries(content: bytes) -> list[Arm64Entry]:
     first, count = _longest(good)
     if count < _FEWEST:
         return []
-    return [
-        Arm64Entry(int(at[n]), int(new[n]), int(rest[n]) & 0x7FFF, not replacing[n], int(length[n]))
-        for n in range(first, first + 3 * count, 3)
-    ]
+    return [arm64_entry(content, 4 * n, 0) for n in range(first, first + 3 * count, 3)]
 
 
 def _longest(good: np.ndarray) -> tuple[int, int]:
@@ -341,7 +307,7 @@ def _longest(good: np.ndarray) -> tuple[int, int]:
     return best
 
 
-def arm64_replacement(content: bytes, one: Arm64Entry) -> bytes:
+def arm64_replacement(content: bytes, one: Entry) -> bytes:
     """Return what is to stand in an alternative's place: nops where a function makes it."""
     if one.made:
         return _NOP * (one.length // 4)
@@ -393,13 +359,13 @@ class Alternatives:
 
     def edits(self, image: ELFFile) -> Edits:
         """Return what is written over the code of an ELF file."""
-        table = image.get_section_by_name(X86_SECTION)
+        table = image.get_section_by_name(SECTION)
         if table is None or not table["sh_size"]:
             return {}
         if image["e_machine"] == "EM_X86_64":
             return self._x86(image)
         if image["e_type"] == "ET_REL":
-            self.total += table["sh_size"] // ARM64_ENTRY_BYTES
+            self.total += table["sh_size"] // PLAIN_BYTES
             if self.features is not None:
                 raise InputError(
                     "a part of an arm64 kernel does not say by which numbers it knows features, "
@@ -419,7 +385,7 @@ class Alternatives:
 
     def _x86(self, image: ELFFile) -> Edits:
         layout = X86Layout(image)
-        found = list(x86_entries(layout, layout.number(X86_SECTION)))
+        found = list(x86_entries(layout, layout.number(SECTION)))
         self.total += len(found)
         out: dict[int, list[tuple[int, bytes]]] = {}
         if self.features is None:

@@ -11,6 +11,13 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
+from loopwright.code.altinstructions import (
+    FLAGGED_BYTES,
+    PLAIN_BYTES,
+    SECTION,
+    arm64_entry,
+    x86_entry,
+)
 from loopwright.tree.sources import Tree
 from loopwright.tree.verify.outcomes import CheckError, NotProven
 
@@ -167,26 +174,22 @@ def features(isa: str, tree: Tree, build: Path) -> dict[int, str]:
 def _alternatives(
     isa: str, sections: dict[str, tuple[int, bytes]], tree: Tree, names: dict[int, str]
 ) -> tuple[Alternative, ...]:
-    address, data = sections.get(".altinstructions", (0, b""))
-    flagged = isa == "x86_64" and "ft_flags" in tree.read("arch/x86/include/asm/alternative.h")
-    size = 14 if flagged else 12
+    address, data = sections.get(SECTION, (0, b""))
+    x86 = isa == "x86_64"
+    flagged = x86 and "ft_flags" in tree.read("arch/x86/include/asm/alternative.h")
+    size = FLAGGED_BYTES if flagged else PLAIN_BYTES
     out = []
     for at in range(0, len(data), size):
-        number = int.from_bytes(data[at + 8 : at + 10], "little")
-        flags = int.from_bytes(data[at + 10 : at + 12], "little") if flagged else number >> 15
-        length, given = data[at + size - 2], data[at + size - 1]
-        place = address + at + 4 + _signed(data, at + 4)
-        name = names.get(number if flagged else number & 0x7FFF, f"feature {number}")
-        callback = bool(flags & 2) if flagged else isa == "arm64" and bool(flags)
+        one = x86_entry(data, at, address, size) if x86 else arm64_entry(data, at, address)
         out.append(
             Alternative(
-                site=address + at + _signed(data, at),
-                length=length,
-                replacement=b"" if callback else _at(sections, place, given),
-                replacement_address=place,
-                feature=name,
-                inverse=isa == "x86_64" and bool(flags & 1),
-                callback=callback,
+                site=one.at,
+                length=one.length,
+                replacement=b"" if one.made else _at(sections, one.new, one.size),
+                replacement_address=one.new,
+                feature=names.get(one.feature, f"feature {one.feature}"),
+                inverse=one.inverse,
+                callback=one.made,
             )
         )
     return tuple(out)
