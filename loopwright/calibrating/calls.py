@@ -20,6 +20,8 @@ from loopwright.microbench.oracle import Run
 
 CALL, RETURN = "call rel", "ret"
 _BUBBLE = "taken_branch.return_bubble"
+_JOINS = "uop_cache.joins"
+_JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
 _PLACES = range(1, 5)
 _BUBBLES = range(4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
@@ -66,12 +68,13 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
     tried: list[tuple[float, CoreModel]] = []
-    for one, other, bubble in product(_PLACES, _PLACES, _BUBBLES):
-        core = _with(learned, (branch, *store), (branch, load), one, other, bubble)
+    for delivery, one, other, bubble in product(_deliveries(learned), _PLACES, _PLACES, _BUBBLES):
+        core = _with(delivery, (branch, *store), (branch, load), one, other, bubble)
         tried.append((_error(laboratory, core, asked, figures), core))
     least = min(error for error, _ in tried)
     error, best = next(one for one in tried if one[0] <= least + _AS_GOOD)
     said = f"{len(asked)} loops with calls, mean error {100 * error:.1f} %"
+    best = _told_joins(best, [core for off, core in tried if off <= least + _AS_GOOD], said)
     doubted = f"assumption: no rule explains {said}"
     why = core_files.fitted(said) if error <= _EXPLAINED else doubted
     best = replace(best, rules={**best.rules, _BUBBLE: (best.rules[_BUBBLE][0], why)})
@@ -83,6 +86,31 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         for uops in [best.uops[name]]
     }
     return replace(best, doubts={**best.doubts, **ends})
+
+
+def _deliveries(learned: CoreModel) -> list[CoreModel]:
+    """Return what was learned with each way to read on behind taken branches that is left open."""
+    _, why = learned.front_end.parameters.get(_JOINS, ("", ""))
+    if not why.startswith("assumption"):
+        return [learned]
+    return [_joining(learned, joins, why) for joins in _JOINED]
+
+
+def _joining(learned: CoreModel, joins: object, why: str) -> CoreModel:
+    parameters = {**learned.front_end.parameters, _JOINS: (joins, why)}
+    return replace(learned, front_end=replace(learned.front_end, parameters=parameters))
+
+
+def _told_joins(best: CoreModel, alike: Sequence[CoreModel], said: str) -> CoreModel:
+    """Return the best core with what its way to read on rests on."""
+    joins, why = best.front_end.parameters.get(_JOINS, ("", ""))
+    if not why.startswith("assumption"):
+        return best
+    same = {core.front_end.parameters[_JOINS][0] for core in alike} - {joins}
+    if not same:
+        return _joining(best, joins, core_files.fitted(said))
+    others = ", ".join(sorted(map(str, same)))
+    return _joining(best, joins, f"assumption: no kernel tells it from: {others}; {said}")
 
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:

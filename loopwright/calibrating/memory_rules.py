@@ -83,14 +83,18 @@ def _crossing(what: str) -> Iterator[Rule]:
     """Yield what accesses across a boundary may cost, nothing first."""
     yield {}
     for boundary, cycles in product(reversed(memory_timing.BOUNDARIES), _LONGER):
-        yield {f"memory.split_{what}_bytes": boundary, f"memory.split_{what}_cycles": cycles}
+        rule = {f"memory.split_{what}_bytes": boundary, f"memory.split_{what}_cycles": cycles}
+        yield rule
+        if what == "load":
+            yield {**rule, "ports.load_turns": True}
 
 
 def _stored() -> Iterator[Rule]:
     """Yield what stores across a boundary may cost, and which are written together."""
     written: list[Rule] = [{}]
     for boundary, middle in product(reversed(memory_timing.BOUNDARIES), (False, True)):
-        written.append({"memory.commit_bytes": boundary, "memory.commit_middle": middle})
+        one = {"memory.commit_bytes": boundary, "memory.commit_middle": middle}
+        written += [one, {**one, "memory.commit_parts": True}]
     for together in written:
         for rule in _crossing("store"):
             yield {**together, **rule}

@@ -20,6 +20,7 @@ from loopwright.calibrating import (
     front_end,
     front_end_fit,
     latency_fit,
+    loop_exits,
     memory_rules,
     mispredictions,
     port_classes,
@@ -245,4 +246,5 @@ def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> Cor
     learned = calls.choose_calls(laboratory, learned)
     learned = serialising.fit_serialising(laboratory, learned, forms)
     learned = mispredictions.fit_mispredictions(laboratory, learned)
+    learned = loop_exits.fit_exits(laboratory, learned)
     return strings.fit_strings(laboratory, learned)

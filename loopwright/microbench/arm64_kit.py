@@ -95,6 +95,11 @@ def stacked(source: int, target: int) -> tuple[bytes, bytes]:
     return _word(push | source), _word(pop | target)
 
 
+def counting(iterations: int) -> bytes:
+    """Return a loop that does nothing so many times."""
+    return _word(0xD280000A | iterations << 5) + COUNT + _word(0xB5FFFFEA)  # movz; cbnz to COUNT
+
+
 def stack_moved(by: int) -> bytes:
     """Return what adds so many bytes to the stack pointer, and moves nothing there."""
     return _word((0x910003FF if by >= 0 else 0xD10003FF) | abs(by) << 10)

@@ -124,6 +124,10 @@ class Kit(Protocol):
         """Return an addition to a register that reads the carry and writes it."""
         ...
 
+    def counting(self, iterations: int) -> bytes:
+        """Return a loop that does nothing so many times."""
+        ...
+
     def stacked(self, source: int, target: int) -> tuple[bytes, bytes]:
         """Return what moves a register to the stack, and what moves one from it."""
         ...

@@ -372,6 +372,9 @@ def split_loads(load: Form) -> dict[str, list[bytes]]:
     for boundary in BOUNDARIES:
         places = [_LINE * (n - _ACCESSES // 2) + boundary - _HALF for n in range(_ACCESSES)]
         out[f"loads across {boundary} bytes"] = loads(load, places)
+    for every in (2, 4):
+        mixed = [steps[n] if n % every else _LINE * (n + 1) - _HALF for n in range(_ACCESSES)]
+        out[f"loads, 1 of {every} across {_LINE} bytes"] = loads(load, mixed)
     return out
 
 
@@ -387,6 +390,7 @@ def adjacent_stores(store: Form) -> dict[str, list[bytes]]:
         out[f"stores on either side of {boundary} bytes"] = stores(store, beside)
         across = [boundary - _HALF] * _ACCESSES
         out[f"stores across {boundary} bytes"] = stores(store, across)
+    out["misaligned stores side by side"] = stores(store, [8 * n + _HALF + 1 for n in range(16)])
     return out
 
 

@@ -14,13 +14,15 @@ class Run:
 
     ways has for each iteration whether its branches forwards are taken, in their order, as what
     predicts them cannot know; repeats are of its string instruction, which reads and writes memory
-    from the addresses load and store on, as all of the iteration does.
+    from the addresses load and store on, as all of the iteration does. turns are the
+    iterations of a loop inside of it; where that is not 1, its end is predicted if history allows.
     """
 
     ways: tuple[tuple[bool, ...], ...] = ((),)
     repeats: int = 1
     load: int = 0
     store: int = 0
+    turns: int = 1
 
 
 @dataclass(frozen=True)

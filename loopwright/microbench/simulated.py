@@ -12,7 +12,6 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from loopwright import microarchs, paths
@@ -38,20 +37,26 @@ class Iterations:
         """Take the texts of a core, and parameters that replace its own."""
         self._isa, self._texts, self._settings = isa, (toml, table), settings
 
-    @cached_property
-    def _core(self) -> "Core":
-        return binding.core(*self._texts, {**self._settings, **_FORGETS})
+    def _core(self, settings: Mapping[str, str]) -> "Core":
+        return binding.core(*self._texts, {**self._settings, **settings})
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
         """Return the cycles of an iteration of each, or why there are none."""
-        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
-        out = []
-        for (_, run), row in zip(trials, self._core.calls(asked) if asked else (), strict=True):
-            cycles = row.get("mispredicted")
-            if isinstance(cycles, float):
-                out.append(Timing(cycles / len(run.ways)))
-            else:
-                out.append(Timing(None, refused=str(row["error"])))
+        out: list[Timing] = [Timing(None)] * len(trials)
+        looping = [n for n, (_, run) in enumerate(trials) if run.turns > 1]
+        others = [n for n, (_, run) in enumerate(trials) if run.turns == 1]
+        for some, settings in ((looping, {}), (others, _FORGETS)):
+            asked = [
+                (one.code, one.offset, _steps(self._isa, one.code, run))
+                for one, run in (trials[n] for n in some)
+            ]
+            rows = self._core(settings).calls(asked) if asked else ()
+            for n, row in zip(some, rows, strict=True):
+                cycles = row.get("mispredicted")
+                if isinstance(cycles, float):
+                    out[n] = Timing(cycles / len(trials[n][1].ways))
+                else:
+                    out[n] = Timing(None, refused=str(row["error"]))
         return out
 
 
@@ -64,6 +69,7 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
     body = {one.address: one for one in instructions.decode(isa, code)}
     for ways in run.ways:
         left = iter(ways)
+        turns = run.turns
         back: list[int] = []  # where returns go
         at = 0
         while at in body:
@@ -77,6 +83,8 @@ def _executed(isa: str, code: bytes, run: Run) -> Iterator[bytes]:
                 at = back.pop()
             elif one.target is not None and _goes(one, left):
                 at = one.target
+            elif one.target and one.target < one.end and turns > 1:
+                turns, at = turns - 1, one.target
             else:
                 at = one.end
 

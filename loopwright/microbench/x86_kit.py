@@ -213,6 +213,11 @@ def stacked(source: int, target: int) -> tuple[bytes, bytes]:
     return _encoded(push), _encoded(pop)
 
 
+def counting(iterations: int) -> bytes:
+    """Return a loop that does nothing so many times."""
+    return bytes.fromhex("41ba") + iterations.to_bytes(4, "little") + COUNT + bytes.fromhex("75fb")
+
+
 def stack_moved(by: int) -> bytes:
     """Return what adds so many bytes to the stack pointer, and moves nothing there."""
     create = iced.Instruction.create_reg_i32

@@ -155,8 +155,8 @@ pub struct Inst {
     pub branch: bool,
     /// Is a branch that neither calls nor returns, or fused with one.
     pub jump: bool,
-    /// Is a return that a taken branch goes to, or whose call was the branch taken last.
-    pub returns: bool,
+    /// Bubbles behind a return: one unless it goes to a jump, one where its call was the branch taken last.
+    pub bubbles: u32,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
     /// A branch that leaves a loop, which a quick predictor does not expect.

@@ -143,7 +143,9 @@ impl Builder<'_> {
             let calls = |n: usize| known[n].d.branch != Branch::No && known[n].d.stack < 0;
             if d.branch != Branch::No && d.stack > 0 {
                 let before = (0..at).rev().find(|n| taken[*n]);
-                self.block.insts[head].returns = before.is_some_and(|n| n + 1 == at || calls(n));
+                let goes_to = &known[(at + 1) % steps.len()].d;
+                let jumps_on = goes_to.branch == Branch::Always && goes_to.stack == 0;
+                self.block.insts[head].bubbles = u32::from(!jumps_on) + u32::from(before.is_some_and(calls));
             }
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {

@@ -24,7 +24,7 @@ tables! {
         exit_bubble: int[0..=100] = Some(0),
         /// Turns of a loop from which on that is so.
         exit_turns: int[3..=100_000] = Some(3),
-        /// Cycles lost behind a return that a taken branch goes to, or whose call was the branch taken last; notion `call` alone.
+        /// Cycles lost behind a return that goes to no jump, and behind one whose call was the branch taken last; notion `call` alone.
         return_bubble: int[0..=100] = Some(0),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),

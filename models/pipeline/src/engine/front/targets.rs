@@ -5,6 +5,7 @@ use crate::block::jumps::Taken;
 use crate::block::Inst;
 use crate::core::choice::Joins;
 use crate::core::params::Params;
+use crate::engine::ablation::Ablation;
 use crate::engine::fingerprint::Fingerprint;
 
 /// Targets found and not delivered yet.
@@ -17,22 +18,37 @@ pub struct Targets<'a> {
     jumps: &'a [Taken],
     /// One at most; below zero where delivery waits for one.
     found: i32,
+    /// Cycles that a return loses, and those by which targets are found ahead of delivery.
+    bubble: u32,
+    lead: i32,
 }
+
+/// Cycles by which targets are found ahead at most: more change nothing, as a call has one return.
+const LEAD: i32 = 2;
 
 impl<'a> Targets<'a> {
     /// None found yet.
-    pub fn new(cut: &'a Cut, params: &Params) -> Targets<'a> {
+    pub fn new(cut: &'a Cut, params: &Params, ablation: &Ablation) -> Targets<'a> {
         Targets {
             joins: params.uop_cache.joins,
             late: params.taken_branch.exit_bubble,
             jumps: &cut.jumps,
             found: 0,
+            bubble: if ablation.taken_branch {
+                0
+            } else {
+                params.taken_branch.return_bubble
+            },
+            lead: 0,
         }
     }
 
     /// Find another one; whether delivery can go on.
     pub fn cycle(&mut self) -> bool {
         self.found = (self.found + 1).min(1);
+        if self.bubble > 0 {
+            self.lead = (self.lead + 1).min(LEAD);
+        }
         self.found >= 0
     }
 
@@ -46,8 +62,17 @@ impl<'a> Targets<'a> {
         (late, late == 0 && (!inst.taken || self.joins == Joins::All))
     }
 
+    /// Cycles that delivery waits behind a branch for the target of a return.
+    pub fn wait(&mut self, inst: &Inst) -> u32 {
+        if self.bubble == 0 || !inst.taken {
+            return 0;
+        }
+        self.lead -= 1 + (inst.bubbles * self.bubble) as i32;
+        self.lead.min(0).unsigned_abs()
+    }
+
     /// Tell what the future depends on.
     pub fn fingerprint(&self, into: &mut Fingerprint) {
-        into.add(self.found as u64);
+        into.add(self.found as u64 ^ u64::from(self.lead as u32) << 32);
     }
 }

@@ -22,8 +22,6 @@ pub struct UopCache<'a> {
     p: &'a uop_cache,
     /// Cycles that a taken branch loses.
     bubble: u32,
-    /// Cycles that a return loses besides.
-    return_bubble: u32,
     targets: Targets<'a>,
     /// Uops that the loop buffer keeps ready.
     ahead: usize,
@@ -54,8 +52,7 @@ impl<'a> UopCache<'a> {
             p: &params.uop_cache,
             bubble: params.taken_branch.cycles.saturating_sub(1)
                 + if ablation.taken_branch { 0 } else { stream.cut.bubble },
-            return_bubble: params.taken_branch.return_bubble,
-            targets: Targets::new(stream.cut, params),
+            targets: Targets::new(stream.cut, params, ablation),
             ahead: (GROUPS * params.rename.width) as usize,
             seamless: ablation.uop_cache,
             active: false,
@@ -175,7 +172,7 @@ impl<'a> UopCache<'a> {
                     .lines
                     .get(self.line as usize)
                     .is_some_and(|next| next.region != line.region);
-                let joins = self.p.overlaps && later.is_some() || self.p.joins == Joins::Apart;
+                let joins = self.p.joins == Joins::Apart;
                 if !(joins && other && self.active && self.stall == 0) {
                     return;
                 }
@@ -284,8 +281,7 @@ impl<'a> UopCache<'a> {
     fn ends(&mut self, inst: usize) -> bool {
         let branch = &self.stream.block.insts[inst];
         let (lost, goes_on) = self.targets.pass(inst, branch);
-        self.stall =
-            lost + if branch.taken { self.bubble } else { 0 } + if branch.returns { self.return_bubble } else { 0 };
+        self.stall = lost + if branch.taken { self.bubble } else { 0 } + self.targets.wait(branch);
         !goes_on
     }
 

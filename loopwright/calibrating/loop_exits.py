@@ -1,0 +1,132 @@
+"""Loop exits: cycles lost where a predicted loop ends, and the longest loop with a known end.
+
+Asked: what the end of a loop costs by its number of iterations. Kernels: a loop of one counting
+instruction and its branch, of 4 to 512 iterations, inside of the loop that is timed. Answer: the
+cycles beyond those of the iterations. They rise where a slower predictor knows the end
+(`taken_branch.exit_bubble` from `taken_branch.exit_turns` iterations on) and where none does
+(`mispredict.history`). Bisection finds both; what was learned has to predict all kernels with them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean, median
+
+from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating.core_model import CoreModel
+from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.oracle import Run
+
+EXIT, TURNS, HISTORY = (
+    "taken_branch.exit_bubble",
+    "taken_branch.exit_turns",
+    "mispredict.history",
+)
+_COUNTS = (4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256, 384, 512)
+_SHORT = 4  # of these counts, loops whose end any predictor knows
+_LATE = 1.5  # cycles that a late end costs at least
+_SURE = 2.0  # uncertainties
+_AROUND = 1  # cycles around the step that are tried: what else an end waits for is in it
+_EXPLAINED = 0.05  # mean relative error of kernels that are explained
+_RISES = 2  # of adjacent counts that are dear, where a step and not a single count is meant
+
+
+def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return what was learned with the costs of loop exits; the same where they are not told."""
+    lost = _Lost(laboratory)
+    if not lost.known:
+        return learned
+    dear = learned.special.gone.cost if learned.special else None
+    wrong = dear.cycles / 2 if dear else float("inf")
+    forgotten = lost.first(wrong)
+    late = lost.first(_LATE, below=forgotten)
+    # The branch that closes the outer loop is remembered, too.
+    rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
+    steps = lost.steps(late, forgotten) if late else ()
+    tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
+    errors = [_error(laboratory, learned, one, lost) for one in tried]
+    error = min(errors)
+    rules = tried[errors.index(error)]
+    said = f"{len(lost.cycles)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
+    said += f"mean error {100 * error:.1f} %"
+    if error > _EXPLAINED:
+        return learned
+    told = {name: (value, core_files.fitted(said)) for name, value in rules.items()}
+    if not forgotten:
+        why = f"assumption: at least as long as the longest loop that was timed; {said}"
+        told[HISTORY] = rules[HISTORY], why
+    return replace(learned, rules={**learned.rules, **told})
+
+
+class _Lost:
+    """Cycles of loops by their iterations, and what their ends cost."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self._laboratory = laboratory
+        self.cycles: dict[int, float] = {}
+        self._noise: dict[int, float] = {}
+        self.known = self._time(_COUNTS)
+        pairs = list(pairwise(_COUNTS))
+        if self.known:
+            # The count is a chain of one instruction, and a taken branch a whole cycle.
+            self._turn = round(
+                median((self.cycles[b] - self.cycles[a]) / (b - a) for a, b in pairs)
+            )
+            self._base = median(self.extra(count) for count in _COUNTS[:_SHORT])
+
+    def _time(self, counts: Sequence[int]) -> bool:
+        codes = [self._laboratory.kit.counting(count) for count in counts]
+        found = self._laboratory.turns(codes, [Run(turns=count) for count in counts])
+        if not all(found):
+            return False
+        self.cycles |= {count: one.cycles for count, one in zip(counts, found, strict=True)}
+        self._noise |= {
+            count: _SURE * one.uncertainty for count, one in zip(counts, found, strict=True)
+        }
+        return True
+
+    def extra(self, count: int) -> float:
+        """Return the cycles of a loop beyond those of its iterations."""
+        return self.cycles[count] - count * self._turn
+
+    def first(self, most: float, below: int | None = None) -> int | None:
+        """Return the fewest iterations whose end costs so many cycles more than short ones."""
+        counts = [count for count in _COUNTS if below is None or count < below]
+        dear = [self._dear(count, most) for count in counts]
+        if dear[-_RISES:] != [True] * len(dear[-_RISES:]):
+            return None
+        start = len(dear) - next((n for n, one in enumerate(reversed(dear)) if not one), len(dear))
+        if start == 0:
+            return None
+        low, high = counts[start - 1], counts[start]
+        while high - low > 1:
+            middle = (low + high) // 2
+            if not self._time([middle]):
+                return None
+            if self._dear(middle, most):
+                high = middle
+            else:
+                low = middle
+        return high
+
+    def _dear(self, count: int, most: float) -> bool:
+        return self.extra(count) - self._base >= max(most, self._noise[count])
+
+    def steps(self, late: int, forgotten: int | None) -> Sequence[int]:
+        """Return cycles that a late end may cost more than an early one."""
+        some = [n for n in self.cycles if late <= n < (forgotten or n + 1)]
+        step = round(median(self.extra(n) for n in some) - self._base)
+        return range(max(step - _AROUND, 1), step + _AROUND + 1)
+
+
+def _error(laboratory: Laboratory, learned: CoreModel, rules: dict[str, int], lost: _Lost) -> float:
+    """Return the mean relative error of the loops with what was learned and some rules."""
+    counts = sorted(lost.cycles)
+    codes = [laboratory.kit.counting(count) for count in counts]
+    settings = {name: str(value) for name, value in rules.items()}
+    core = candidate_core.candidate_laboratory(learned, laboratory.machine, codes, settings)
+    said = core.turns(codes, [Run(turns=count) for count in counts])
+    return fmean(
+        min(abs(one.cycles / lost.cycles[count] - 1), 1.0) if one else 1.0
+        for count, one in zip(counts, said, strict=True)
+    )
