@@ -49,7 +49,7 @@ CORES = {
     }),
     "sandybridge": (PLAIN, {"predecode.block_bytes": "32"}),
     "zen2": (sorted({*PLAIN, *ZEN2}), {}),
-    "zen4": (PLAIN, {"uop_cache.line_uops": "6", "memory.commit_narrow_cycles": "3"}),
+    "zen4": (PLAIN, {"uop_cache.line_uops": "7", "memory.commit_narrow_cycles": "3"}),
     "goldencove": (PLAIN, {
         "serial.lfence": "14", "mispredict.cycles": "23", "string.aligned_at": "end",
     }),
