@@ -172,7 +172,7 @@ impl<'a> UopCache<'a> {
                     .lines
                     .get(self.line as usize)
                     .is_some_and(|next| next.region != line.region);
-                let joins = self.p.joins == Joins::Apart;
+                let joins = self.p.overlaps && later.is_some() || self.p.joins == Joins::Apart;
                 if !(joins && other && self.active && self.stall == 0) {
                     return;
                 }
