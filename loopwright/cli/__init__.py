@@ -90,7 +90,9 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
-        return _refuse(f"{error.format_message()} (see `loopwright --help`)")
+        verb = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else ""
+        said = error.format_message().removesuffix(".")
+        return _refuse(f"{said} (see `{verb or 'loopwright'} --help`)")
     except (click.Abort, KeyboardInterrupt) as stop:
         notes = getattr(stop.__cause__ or stop, "__notes__", [])
         print("; ".join(["loopwright: interrupted", *notes]), file=sys.stderr)

@@ -89,14 +89,16 @@ def limits_in_words(limits: Sequence[Limit], cycles: float, block: Block, core: 
     full = [one for one in limits if one.cycles is not None and cycles <= one.cycles * ALIKE]
     if not full:
         binding = [one for one in limits if one.binds]
-        said = [f"{_said(one, cycles, block, core)}, {_allows(one)}" for one in binding]
-        return f"together: {'; '.join(said)}" if said else "not known"
+        said = [f"{_said(one, cycles, block, core)}{_alone(one, cycles)}" for one in binding]
+        return f"several limits together, first {'; '.join(said)}" if said else "not known"
     said = [_said(one, cycles, block, core) for one in full]
     return said[0] if len(said) == 1 else f"{BALANCED} {'; '.join(said)}"
 
 
-def _allows(one: Limit) -> str:
-    return "no figure alone" if one.cycles is None else f"alone {one.cycles:.2f}"
+def _alone(one: Limit, cycles: float) -> str:
+    """Return the cycles that a limit would take by itself, where it is a good part of all."""
+    told = one.cycles is not None and one.cycles >= _PART * cycles
+    return f" ({one.cycles:.2f} by itself)" if told else ""
 
 
 def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
@@ -137,7 +139,7 @@ def _chain(one: Limit, block: Block) -> str:
     texts = [" ".join(block.instructions[n].text.split()) for n in one.instructions]
     left = len(texts) - _SHOWN
     shown = [*texts[:_SHOWN], *([f"{left} more"] if left > 0 else [])]
-    return f"{kind}: {' -> '.join([*shown, 'itself' if len(texts) == 1 else 'the first'])}"
+    return f"{kind}: {' -> '.join([*shown, 'itself' if len(texts) == 1 else 'back to the first'])}"
 
 
 def _op_cache(block: Block, core: Microarch) -> str:
@@ -145,10 +147,22 @@ def _op_cache(block: Block, core: Microarch) -> str:
     line = core.value("uop_cache.region_bytes")
     if block.notion != "loop" or not isinstance(line, int):
         return "op cache"
+    if core.value("uop_cache.branch_erratum") and _touches_line(block, line):
+        return (
+            f"op cache (the branch touches a {line}-byte boundary: the loop is decoded each time)"
+        )
     lines = (block.offset % line + len(block.code) - 1) // line + 1
     return f"op cache (the loop has bytes in {lines} lines of {line})" if lines > 1 else "op cache"
 
 
+def _touches_line(block: Block, line: int) -> bool:
+    """Say whether the last branch, or the compare that may fuse with it, meets a boundary."""
+    end = block.offset + len(block.code)
+    pair = block.instructions[-2:]
+    return (block.offset + pair[0].address) // line != end // line
+
+
+_PART = 0.25  # of all cycles that a limit takes by itself where that is worth saying
 SURE = ("high", "medium")  # what confidence a parameter needs for others to build on it
 
 # Blocks whose bottleneck is named in one call: each takes some 30 simulations.

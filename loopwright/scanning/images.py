@@ -277,6 +277,8 @@ def read_image(
     as it was linked.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path} is a pipe or a device: name a regular file")
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None

@@ -133,3 +133,16 @@ def test_what_a_prediction_leaves_out_is_shown_under_the_table_and_in_csv():
     rows = list(csv.DictReader(CliRunner().invoke(cli, [*asked, "--csv"]).output.splitlines()))
     assert len(rows) == 2
     assert all("write-combining" in row["note"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [
+        (41, "several limits together, first op cache (the branch touches a 32-byte boundary"),
+        (34, "several limits together, first op cache (1.50 by itself)"),
+    ],
+)
+def test_limits_that_explain_no_cycles_alone_are_named_together(offset, said):
+    # mov; imul; mov; shl; xor; add; cmp with jne: the branch ends behind 64 bytes at offset 41.
+    loop = "8b0769c095e9d15b89c2c1ea1831d04883c7044839f775e8"
+    assert _row(loop, "skylake", offset=offset)["bottleneck"].startswith(said)

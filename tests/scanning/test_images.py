@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import random
 import struct
 import subprocess
@@ -212,3 +213,11 @@ def test_what_is_no_code_is_one_line(tmp_path: Path, content: bytes, said: str) 
         images.read_image(file)
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_pipes_and_devices_are_refused_unread(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for special in (pipe, Path("/dev/zero")):
+        with pytest.raises(InputError, match="is a pipe or a device: name a regular file"):
+            images.read_image(special)
