@@ -10,12 +10,18 @@ from loopwright.tree.verify.image import Alternative, Image
 from loopwright.tree.verify.outcomes import NotProven
 
 _MOST_IN_FULL = 3  # features of which every subset is tried
+# User space ends elsewhere with it than where the cases of a check are.
+FIVE_LEVEL_PAGING = "X86_FEATURE_LA57"
 _ARM64_NOP = bytes.fromhex("1f2003d5")
 
 
 def sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
-    """Return the sets of features under which code is to be tried: all subsets, where few."""
-    names = list(dict.fromkeys(a.feature for a in alternatives))
+    """Return the sets of features under which code is to be tried: all subsets, where few.
+
+    Five-level paging is in none of them.
+    """
+    every = dict.fromkeys(a.feature for a in alternatives)
+    names = [name for name in every if name != FIVE_LEVEL_PAGING]
     sizes = range(len(names) + 1) if len(names) <= _MOST_IN_FULL else (0, 1, len(names))
     return [frozenset(chosen) for size in sizes for chosen in combinations(names, size)]
 

@@ -1,6 +1,8 @@
 """Run the code of kernel-built objects against its contract, under each set of CPU features."""
 
-from loopwright.checking import coverage
+from dataclasses import replace
+
+from loopwright.checking import body, coverage
 from loopwright.checking.check import verdict
 from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry
@@ -45,6 +47,8 @@ def run(image: Image, variant: Variant, symbol: str) -> str:
     if proof.failure:
         raise CheckError(proof.failure, (), _listing(forms[0].code))
     said.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
+    if alternatives.FIVE_LEVEL_PAGING in features:
+        said.append(f"not with {alternatives.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
     if proof.said != "100 %":
         raise NotProven(f"{'; '.join(said)}; {coverage.argued(proof.said, variant)}")
     tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
@@ -64,18 +68,32 @@ def over_report(image: Image, variant: Variant, symbol: str) -> int:
 
 
 def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
-    text = alternatives.resolve(image, taken)
-    entries = tuple(ExceptionEntry(e.insn, e.fixup, e.type) for e in image.entries)
-    return Code(
+    """Return a routine under some features, with its own exception table.
+
+    Entries of other routines of the object are left out, unless control gets there.
+    """
+    code = Code(
         isa=image.isa,
-        text=text,
+        text=alternatives.resolve(image, taken),
         entry=image.symbols[symbol],
         size=image.sizes[symbol],
         instructions=(),
         symbols=image.symbols,
-        exceptions=entries,
+        exceptions=tuple(ExceptionEntry(e.insn, e.fixup, e.type) for e in image.entries),
         loops=(),
     )
+    others = [
+        range(start, start + image.sizes.get(name, 0))
+        for name, start in image.symbols.items()
+        if name != symbol
+    ]
+    reached = body.of(code).steps
+    own = [
+        entry
+        for entry in code.exceptions
+        if entry.insn in reached or not any(entry.insn in other for other in others)
+    ]
+    return replace(code, exceptions=tuple(own))
 
 
 def _listing(code: Code) -> str:
