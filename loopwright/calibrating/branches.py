@@ -97,7 +97,7 @@ def _places(laboratory: Laboratory, core: Core, branch: Branch) -> int | None:
 
 @dataclass(frozen=True)
 class _Mixtures:
-    """What branches take beside each class, of which so many run in a cycle.
+    """Throughput of branches beside each class of forms, and how many of the class run in a cycle.
 
     own are cycles that each mixture takes at least, slower those that it takes with nops in the
     branches' places: where these are more, one that takes longer than its ports says nothing.

@@ -1,4 +1,4 @@
-"""What was learned in the place of the machine, some parameters replaced, for a few kernels."""
+"""The learned core in the place of the machine, some parameters replaced, for a few kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -58,7 +58,7 @@ def index_subsets(count: int, most: int) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Uops:
-    """What a form needs: places at dispatch, ports of each uop, cycles that its unit is busy.
+    """Needs of a form: dispatch slots, ports of each uop, cycles that its unit is busy.
 
     why says how it is known, or, without ports, why nothing is said; rejected are then the ports
     that were found and did not hold.
@@ -92,7 +92,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Core:
-    """What is known of the core that forms run on: classes, their ports, places at dispatch."""
+    """The core that forms run on: classes of forms, their ports, dispatch slots."""
 
     classes: Sequence["Class"]
     ports: Sequence[Ports]
@@ -201,7 +201,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Microcode:
-    """What a sequencer sends: of forms of so many places or more, all but those that are decoded.
+    """Microcode: of forms of so many slots or more, all uops but those that are decoded.
 
     own has forms of which another number is decoded, stall are the cycles of a switch to it and
     back, and why says what that rests on.

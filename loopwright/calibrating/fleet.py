@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker learned: rows of calibrate, and the files of the core by their names."""
+    """One worker's result: rows of calibrate, and the files of the core by their names."""
 
     rows: pd.DataFrame
     folder: str

@@ -1,16 +1,12 @@
-"""Memory rules: splits, store commit and forwarding as the simulator has them.
+"""Memory rules: splits, store commit, forwarding and stack synchronisation.
 
-Rules for loads and stores that cross boundaries or meet: those that explain kernels best.
+Microbenchmarks: accesses across 16, 32 and 64 bytes, stores side by side and apart, loads of a part
+of a store or of more, pops and pushes around a change of the stack pointer. Of the simulator's
+rules for each kind, the plainest with the least error is taken. It is an assumption where another
+rule as plain explains as much, or where much of the error is left.
 
-Asked: what experiments.meetings asks, and whether another change of the stack pointer costs pops
-and pushes beside it a uop. Answer: of each kind of kernels the rule of the simulator
-with which what was learned predicts them with the least error, the plainest of those as good. It is
-an assumption where another one as plain is as good, or where much of the error is left.
-
-The uops of what stores bytes and words, where the cache takes cycles to merge these.
-
-Blockers among such stores take longer than ports ask for, and show uops that are none.
-What stores more and is else the same tells the uops; what merging takes is a rule of memory.
+A cache that merges bytes and words slowly makes blocking instructions show uops that do not exist.
+The uops of narrow stores are those of their wide relatives there.
 """
 
 import re

@@ -1,18 +1,13 @@
-"""Misprediction cost: microbenchmarks and fit.
+"""Misprediction cost: microbenchmark and fit.
 
-Branches that go another way than was predicted.
+Branches go by bits of a generator, and the same branches by bits that never change. The generator
+goes on from iteration to iteration through memory, as a predictor learns all branches of a loop
+that begins anew with the same bits. Any predictor mispredicts half of the branches by random bits.
+Their extra cycles over half their number are the cost, with the instructions between branch and
+branch included.
 
-Asked: how many cycles one of them costs. Kernels: branches that go by bits of a generator, and the
-same ones by bits that never change. The generator goes on from one iteration to the next through
-memory: a predictor learns all branches of a loop that begins anew with the same bits. Test: half of
-the branches by random bits are mispredicted, whatever they are predicted by. Answer: the cycles
-that the random ones take longer, over half their number.
-
-The cycles of a misprediction: those with which what was learned takes as long as the machine.
-
-What experiments.gone timed holds also what stands between a branch and the next one: the core that
-would be written has that in it, too. Where it has no figures for these kernels the difference of
-the two is taken as it is, and that is an assumption.
+The fit takes the cycles of `mispredict.cycles` with which the learned core repeats that figure.
+Where the core lacks figures for the microbenchmark, the difference itself is an assumption.
 """
 
 from dataclasses import dataclass, replace

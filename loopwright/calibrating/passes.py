@@ -1,10 +1,7 @@
-"""Passes of calibrate, in their order.
+"""Passes of calibrate, in their order: measurements first, then the fits that need several of them.
 
-What instructions do that is no matter of ports: waits, wrong branches, strings, aliasing.
-
-All experiments in their order: what is learned of a core.
-
-A core as a whole: all experiments, what only they together tell, and what of it is trusted.
+`learn` runs all microbenchmarks. `learn_core` adds the fits and the cross-checks. A `Special` holds
+what has nothing to do with ports: serialising instructions, mispredictions, strings and aliasing.
 """
 
 from collections import Counter
@@ -55,7 +52,7 @@ ALIASING = "a load 4 KiB on from a store"
 
 @dataclass(frozen=True)
 class Special:
-    """What was measured, and why the rest is left out."""
+    """Measurements that have nothing to do with ports, and why the rest is left out."""
 
     serialising: Serialising
     gone: Mispredicted
@@ -102,7 +99,7 @@ _COUNT, _NARROW = "dec r64", "dec r32"  # what counts a loop's iterations, and i
 
 @dataclass(frozen=True)
 class Sorted:
-    """What is known before the uops of forms are: runs are those that the machine has.
+    """State before the uops of forms are known: runs are the forms that the machine has.
 
     singles are those of runs that use no memory, or do nothing but load or store.
     """

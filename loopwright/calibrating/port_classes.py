@@ -384,7 +384,7 @@ def _fewest(sizes: Sequence[int], known: Sequence[Union]) -> tuple[int, list[Por
 
 
 class _Problem:
-    """Which classes a port serves, as a question to the solver: a bit for each class."""
+    """The classes that a port serves, as a question to the solver: a bit for each class."""
 
     def __init__(self, sizes: Sequence[int], count: int, *, soft: bool = False) -> None:
         self._z3 = z3 = solver()

@@ -31,7 +31,7 @@ Multiset = tuple[Ports, ...]
 
 @dataclass(frozen=True)
 class Numbers:
-    """How many uops a form may have: none says that there is no known limit."""
+    """Bounds of a form's number of uops: None says that there is no known limit."""
 
     least: int
     most: int | None = None

@@ -32,7 +32,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Figures:
-    """What an instruction takes, in cycles, or why that is not known.
+    """Throughput and latencies of an instruction in cycles, or why they are not known.
 
     latencies are the least and the most from one of its operands to its result, flags aside; None
     where none is plain. cycles is its throughput: how long until another one can start; no more

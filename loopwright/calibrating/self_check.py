@@ -74,7 +74,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How well a core predicts what it did not learn from, of one kind."""
+    """Errors of a core on held-out code of one kind."""
 
     kind: str
     asked: int

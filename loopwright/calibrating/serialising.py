@@ -1,17 +1,12 @@
-"""Serialising instructions: what a copy takes beside other work, and the fit of it.
+"""Serialising instructions: microbenchmarks and fit.
 
-Instructions that wait for what stands before them, or keep what follows waiting.
+Copies of an instruction run alone, among nops, among loads, and among chains of moves. The slope
+between loops of two and of four copies leaves the loop out. What overlaps a chain adds nothing to
+it; what waits for it takes the sum.
 
-Asked: what a copy takes, and what of other work it overlaps. Kernels: copies by themselves, and
-copies among nops, loads and moves that wait for each other. Test: the slope between loops of two
-and of four copies, so that nothing of the loop is in it. Answer: the cycles of a copy and what
-stands beside it. What overlaps a chain adds nothing to it; what waits for it takes the sum.
-
-How the core that is written serialises: what explains each instruction beside other work.
-
-Asked: what experiments.serialising timed. Answer: for what the simulator has wait for all before it
-the cycles that it takes then, else places at dispatch and cycles of a unit with which it predicts
-the kernels best. What none of these explains is left out, with what it took.
+The fit of an instruction for which the simulator drains the pipeline is the cycles after the drain.
+Of any other it is dispatch slots and cycles of a unit. An instruction that neither explains is left
+out, with its figures.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

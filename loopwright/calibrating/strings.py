@@ -58,7 +58,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Timed:
-    """What one takes."""
+    """Cycles of one repeated string instruction."""
 
     what: Repeated
     figure: Figure
@@ -228,7 +228,7 @@ def _between(known: _Curve, size: int) -> float:
 
 @dataclass(frozen=True)
 class _Held:
-    """Why rules do not predict an instruction, or their mean error and what they rest on."""
+    """Fit of an instruction's rules: the reason for a refusal, or mean error and evidence."""
 
     error: float
     why: str = ""

@@ -110,7 +110,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Body:
-    """What control can reach from a routine's entry and its fixups, by address.
+    """Instructions that control can reach from a routine's entry and its fixups, by address.
 
     refused says of the first instruction that is not allowed what it does; "" where all are.
     """

@@ -1,4 +1,4 @@
-"""What decides a branch: the comparison before it, and what its operands lacked."""
+"""Comparisons that decide branches, and the difference of their operands."""
 
 import re
 from collections.abc import Iterator, Mapping

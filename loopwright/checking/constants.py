@@ -1,4 +1,4 @@
-"""What the constants of code suggest to try: sizes, alignments, contents."""
+"""Cases that the constants of code suggest: sizes, alignments, contents."""
 
 import itertools
 from collections.abc import Sequence

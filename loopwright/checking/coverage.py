@@ -1,4 +1,4 @@
-"""Which parts of a routine calls have reached, under each set of CPU features that it may meet."""
+"""Coverage of a routine by calls, under each set of CPU features that it may meet."""
 
 import itertools
 import time
@@ -34,7 +34,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Proof:
-    """What emulated calls of all forms found.
+    """Findings of the emulated calls of all forms.
 
     said is "100 %", or "not proven" with the places that no call reached. hit are the addresses of
     the exception-table entries that were used.

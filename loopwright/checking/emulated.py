@@ -74,7 +74,7 @@ class _Place:
 
 @dataclass
 class Found:
-    """What an emulated core found: failure is the first call that was wrong.
+    """Findings of an emulated core: failure is the first call that was wrong.
 
     missing are the parts of the code that no call covered: (address, what). unknown says what the
     emulator cannot execute, "" where it can all of it.

@@ -1,4 +1,4 @@
-"""What passed, kept below the build folder, so that the same question is not asked twice."""
+"""Checks that passed, kept below the build folder, so that none is run twice."""
 
 import hashlib
 import json

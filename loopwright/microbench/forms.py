@@ -44,7 +44,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Serial:
-    """What waits, or may, for what stands before it: its code, what sets up its operands.
+    """An instruction that may wait for all before it: its code, and the code that sets up operands.
 
     needs is the extension that has it; traps says that a hypervisor answers it in a guest's place.
     """
@@ -178,7 +178,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a form accesses in memory. Its address is made of operands: BASE, INDEX.
+    """Memory access of a form. Its address is made of operands: BASE, INDEX.
 
     reach are the displacements that can be encoded, None where any can. moves says that the base is
     written: what is encoded leaves its value. parts are uops that load, or store, at most.

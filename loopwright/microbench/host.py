@@ -1,10 +1,6 @@
 """The host as an oracle: trials as jobs of the harness, readings as timings.
 
-A trial as a job of the harness, and what the harness read of it as an answer.
-
-A host and a kit elsewhere ask the same and hear the same.
-
-This host as a machine for experiments: the harness times what it is given.
+A kit elsewhere uses the same jobs and timings.
 """
 
 import time

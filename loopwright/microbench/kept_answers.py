@@ -111,7 +111,7 @@ def answer(key: str, timing: Timing) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file of answers holds: its head, its answers, the bytes that these two take up.
+    """Content of a file of answers: head, answers, and the bytes of both.
 
     complete says that the run that wrote it came to its end.
     """
@@ -166,7 +166,7 @@ _UNKNOWN = Timing(None, refused="the file has no answer for it")
 
 
 class Replay:
-    """What a machine answered elsewhere; what it was not asked is refused, and is in missing."""
+    """Answers of a machine elsewhere; others are refused, and listed in missing."""
 
     def __init__(self, path: Path) -> None:
         """Take a file that a run wrote; InputError where that run did not come to its end."""

@@ -1,4 +1,4 @@
-"""What there is of each ISA: its forms, and its kit."""
+"""Forms and kit of each ISA."""
 
 from collections.abc import Mapping
 

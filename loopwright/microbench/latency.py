@@ -405,7 +405,7 @@ _AS_FAST_AS_DISPATCH = 1.08  # times the cycles of dispatch: what takes no longe
 
 @dataclass(frozen=True)
 class Idiom:
-    """What such an instruction takes, in cycles, and whether it needs a port."""
+    """Cycles of a zero idiom, and whether it needs a port."""
 
     figure: Figure
     port: bool

@@ -1,4 +1,4 @@
-"""What experiments know of a machine: code in, cycles or a refusal out."""
+"""The interface of a machine to experiments: code in, cycles or a refusal out."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ COUNTER = {"x86_64": "r15", "arm64": "x28"}  # counts the iterations of all loop
 
 @dataclass(frozen=True)
 class Run:
-    """What iterations of a loop do that its code alone does not say; hardware finds out by itself.
+    """Behaviour of a loop's iterations that its code alone does not say; hardware needs none of it.
 
     ways has for each iteration whether its branches forwards are taken, in their order, as what
     predicts them cannot know; repeats are of its string instruction, which reads and writes memory
@@ -68,7 +68,7 @@ def by_notion(trials: Sequence[Trial]) -> Iterator[tuple[str, list[int]]]:
 
 
 class Known(Protocol):
-    """What tells a machine from others, whether it is here or only its answers are."""
+    """Identity of a machine that is here, or of which only answers are."""
 
     @property
     def isa(self) -> str:
@@ -77,12 +77,12 @@ class Known(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the machine."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """What tells it from any other: answers of two are never mixed."""
+        """Hash that tells the machine from any other: answers of two are never mixed."""
         ...
 
     @property

@@ -1,10 +1,7 @@
 """Simulated oracles: a core of models/ with noise, or the texts of a candidate core.
 
-Loops whose code alone does not say what their iterations do, on a core of the simulator.
-
-A core of the simulator in the place of hardware, with noise as the harness has it.
-
-What was learned of a machine, in its place.
+Noise is drawn as the harness has it. Loops whose code does not say which way their branches go are
+simulated as calls, step by step.
 """
 
 import hashlib

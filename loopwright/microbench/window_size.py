@@ -1,4 +1,4 @@
-"""What fits into the shadow of a slow chain: the method that shows how large a window is.
+"""Sizes of windows, by the instructions that fit into the shadow of a slow chain.
 
 Kernel: the iteration of a loop is a chain of slow instructions, which waits for nothing of the
 iteration before, and n fillers. As long as the window holds the fillers of an iteration, the chain
@@ -51,7 +51,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Filler:
-    """What is put into the shadow: lead, each of which counts as one, and then codes in turn.
+    """Instructions for the shadow: lead, each of which counts as one, and then codes in turn.
 
     waits says that they wait for the chain: the last step is then that of its last link. more is
     how many times as long as the fillers the chain has to last. first is how many fillers stand

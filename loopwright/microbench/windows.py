@@ -75,7 +75,7 @@ _PLAIN, _DRAIN = (
 
 @dataclass(frozen=True)
 class Window:
-    """How many a window holds, or how many leave it in a cycle.
+    """Capacity of a window, or the number of instructions that leave it in a cycle.
 
     value is the likeliest of low to high. note says what that rests on; least that it holds no
     fewer, as no end of it was seen.

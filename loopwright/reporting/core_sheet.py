@@ -1,4 +1,4 @@
-"""What is known of a core, in rows: its parameters, its ports, what instructions take."""
+"""A core in rows: parameters, ports, throughput and latency of instructions."""
 
 import csv
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How far predictions lie from measurements: errors, MAPE, Kendall's tau, the worst loops."""
+"""Errors of predictions against measurements: MAPE, Kendall's tau, the worst loops."""
 
 import pandas as pd
 

@@ -1,4 +1,4 @@
-"""Where models give different figures for the same loop, and why."""
+"""Disagreements of models about the same loop, with the reason."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is known of one kernel when the report is written."""
+"""Findings about one kernel when the report is written."""
 
 from dataclasses import dataclass, field
 

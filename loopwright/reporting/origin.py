@@ -1,4 +1,4 @@
-"""Where a number comes from: the model and its version, or the machine and its clock."""
+"""Origin of a number: the model and its version, or the machine and its clock."""
 
 from functools import cache
 

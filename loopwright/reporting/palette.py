@@ -39,7 +39,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class Style:
-    """How one source or variant is drawn: a colour, and what tells it apart without colour."""
+    """Style of one source or variant: a colour, and a mark that tells it apart without colour."""
 
     colour: str
     marker: str

@@ -1,4 +1,4 @@
-"""Where the buffers of a traced call lie."""
+"""Addresses of the buffers of a traced call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

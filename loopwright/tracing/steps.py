@@ -1,4 +1,4 @@
-"""What one call of a routine does: its instructions in order, with branches and memory accesses."""
+"""Steps of one call of a routine: instructions in order, with branches and memory accesses."""
 
 from dataclasses import dataclass
 

@@ -44,7 +44,7 @@ _ITERATIONS = 2  # of a loop, where not said
 
 @dataclass(frozen=True)
 class TraceQuestion:
-    """Which call, or which loops, to trace: see answer_trace."""
+    """The call or the loops to trace: see answer_trace."""
 
     spec: str | None = None
     size: int | None = None

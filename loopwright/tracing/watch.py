@@ -136,7 +136,7 @@ class _Setup(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Access:
-    """How user memory is accessed: by stac and clac in the code, by a caller's, or with PAN.
+    """Access to user memory: by stac and clac in the code, by a caller's, or with PAN.
 
     gated says that the code opens and closes the access itself (x86-64); unprivileged that it has
     to use loads and stores with a user's permissions (arm64).

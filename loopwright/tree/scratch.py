@@ -12,7 +12,7 @@ from loopwright.tree.worktree import git
 
 @dataclass(frozen=True)
 class Identity:
-    """Who a patch is from, as git knows the user."""
+    """Author of a patch, as git knows the user."""
 
     name: str
     email: str

@@ -15,7 +15,7 @@ RECOGNISED = 0.4
 
 @dataclass(frozen=True)
 class Target:
-    """What a variant's routine is in a tree: its file and its name there."""
+    """A variant's routine in a tree: its file and its name there."""
 
     file: str
     name: str

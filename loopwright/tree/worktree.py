@@ -1,4 +1,4 @@
-"""What git knows of a kernel tree: its commit, what is not committed there, who works on it."""
+"""State of a kernel tree in git: commit, uncommitted changes, and the user."""
 
 import os
 import subprocess

@@ -37,7 +37,7 @@ _SAID_OF = {
 
 @dataclass(frozen=True)
 class KernelSection:
-    """What the page says of one kernel."""
+    """Section of the page about one kernel."""
 
     name: str
     kernel: Kernel

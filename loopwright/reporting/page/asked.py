@@ -1,4 +1,4 @@
-"""How a report was asked for, and the commands that give its numbers again."""
+"""The request for a report, and the commands that give its numbers again."""
 
 import shlex
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What changed between two builds as the page's data: pairs of loops, what became of each."""
+"""Changes between two builds as the page's data: pairs of loops and the fate of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the page shows of a loop when it is asked for: instructions, fix, timelines; packed."""
+"""Details of a loop that the page shows on request: instructions, fix, timelines; packed."""
 
 import base64
 import gzip

@@ -1,4 +1,4 @@
-"""What a patch's message reports: what the verbs before it found, and what follows from it."""
+"""Evidence in a patch's message: findings of the verbs before it, and conclusions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Judged:
-    """What is concluded of a variant: doubt says what speaks against it, proof why it is a winner.
+    """Conclusion about a variant: doubt speaks against it, proof says why it is a winner.
 
     Both are sentences, or empty. off_by has, by core and model, how far that model has been off
     there, in percent; those that are missing were never held to measurements of the core. by_size
@@ -26,7 +26,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Why a variant should replace the baseline, as the other verbs found it.
+    """Evidence that a variant should replace the baseline, as the other verbs found it.
 
     table is what compare returns, measurements what measure.run does, checks what check.run does.
     Rows of other variants than the patch's and its baseline are passed over; an empty table is said

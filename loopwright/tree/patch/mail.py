@@ -29,7 +29,7 @@ class PatchError(InputError):
 
 @dataclass(frozen=True)
 class Mail:
-    """What a patch changes, its message, and what stands below the line at which git cuts.
+    """A patch mail: changes, message, and notes below the line at which git cuts.
 
     author is whose it is, None where git knows nobody. rfc marks it as one to talk about, not to
     merge.

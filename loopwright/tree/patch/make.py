@@ -24,7 +24,7 @@ _RFC = "[RFC PATCH]"
 
 @dataclass(frozen=True)
 class MadePatch:
-    """What became of a patch.
+    """Outcome of making a patch.
 
     status is "written" or "already there"; subject begins as that of the mail does where it is one
     to talk about, not to merge; files are the patch files kept, none where the tree

@@ -1,4 +1,4 @@
-"""What a patch's message says of how far it was run, and of what was not."""
+"""Statement in a patch's message of how far it was run, and of the rest."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which options of a kernel's configuration have a source built: its makefiles and Kconfig."""
+"""Options of a kernel's configuration that build a source, by its makefiles and Kconfig."""
 
 import re
 from collections.abc import Iterator

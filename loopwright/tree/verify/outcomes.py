@@ -1,4 +1,4 @@
-"""What a check of a tier says: it passed, failed, or proves nothing of the patch, and how long."""
+"""Outcomes of a tier's checks: pass, failure, or no proof, each with its time."""
 
 import hashlib
 import shlex
@@ -28,7 +28,7 @@ class NotCovered(Exception):  # noqa: N818 (it is no error)
 
 
 class NotProven(Exception):  # noqa: N818 (nothing is known to be wrong)
-    """What a tier is for, and what cannot be shown of this patch: why."""
+    """Reason for which a tier's purpose cannot be shown of this patch."""
 
 
 @dataclass(frozen=True)

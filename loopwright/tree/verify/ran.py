@@ -1,4 +1,4 @@
-"""Which code a booted kernel ran: QEMU logs each block that it enters, by its address."""
+"""Code that a booted kernel ran: QEMU logs each block that it enters, by its address."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which registers code writes: what no run shows unless it happens to look at that path."""
+"""Registers that code writes, on paths that no run may take, too."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is verified: a patch, the tree that it is for, and the variants that it puts there."""
+"""Subject of verification: a patch, its tree, and the variants that it puts there."""
 
 import re
 import tempfile

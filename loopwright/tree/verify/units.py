@@ -1,4 +1,4 @@
-"""Which objects of a kernel hold a routine, and a unit that makes a function of inline code."""
+"""Objects of a kernel that hold a routine, and a unit that makes a function of inline code."""
 
 import re
 from dataclasses import dataclass
