@@ -169,7 +169,7 @@ def test_strings_are_no_loads_where_one_port_does_both():
 
 @dataclass(frozen=True)
 class Rules:
-    rules: dict = field(default_factory=dict)
+    rules: dict[str, object] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(("asks", "ends"), [((10, 14), (10, 14)), ((10, 10), None)])
