@@ -68,6 +68,14 @@ def check(spec: str) -> pd.DataFrame:
     return run(kernels.select(spec)[1])
 
 
+def holds(rows: pd.DataFrame, variants: Iterable[Variant]) -> bool:
+    """Say whether all variants passed, each proven or with a reason in kernel.toml why not."""
+    return all(
+        row.passed and (row.coverage == "100 %" or bool(variant.unreached))
+        for row, variant in zip(rows.itertuples(), variants, strict=True)
+    )
+
+
 def passed(variants: Iterable[Variant]) -> list[Variant]:
     """Return the variants that honour their contracts."""
     wanted = list(variants)

@@ -1,12 +1,14 @@
 """The check of contracts: good variants pass, and no broken one does."""
 
 import shutil
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from checkout import DATA
 
 from loopwright import kernels, toolchain
-from loopwright.checking.check import passed, run
+from loopwright.checking.check import holds, passed, run
 from loopwright.errors import InputError
 from loopwright.machine import harness
 
@@ -190,6 +192,15 @@ def test_broken_arm64_copies_are_caught(broken, mutant):
 
 
 @X86_ONLY
+def test_a_variant_that_calls_do_not_reach_whole_does_not_hold():
+    variant = kernels.select("x86_64/fixture")[1][0]
+    rows = pd.DataFrame({"passed": [True], "coverage": ["not proven: +0x8 branch never taken"]})
+    assert not holds(rows, [variant])
+    assert holds(rows, [replace(variant, unreached="no caller gets there")])
+    assert holds(rows.assign(coverage="100 %"), [variant])
+    assert not holds(rows.assign(coverage="100 %", passed=False), [variant])
+
+
 def test_stac_and_clac_are_left_out_for_most_cases_and_said_to_be():
     rows = run(kernels.select("x86_64/fixture")[1]).set_index("variant")
     assert "without stac/clac: user space cannot execute them" in rows["note"]["put_gated"]
