@@ -373,7 +373,8 @@ def split_loads(load: Form) -> dict[str, list[bytes]]:
         places = [_LINE * (n - _ACCESSES // 2) + boundary - _HALF for n in range(_ACCESSES)]
         out[f"loads across {boundary} bytes"] = loads(load, places)
     for every in (2, 4):
-        mixed = [steps[n] if n % every else _LINE * (n + 1) - _HALF for n in range(_ACCESSES)]
+        across = [_LINE * (n - _ACCESSES // 2 + 1) - _HALF for n in range(_ACCESSES)]
+        mixed = [steps[n] if n % every else across[n] for n in range(_ACCESSES)]
         out[f"loads, 1 of {every} across {_LINE} bytes"] = loads(load, mixed)
     return out
 

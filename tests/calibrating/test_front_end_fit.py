@@ -38,7 +38,7 @@ FOUND = {
     },
     "zen4": {
         "front_end.fetch": "blocks", "uop_cache.rule": "entry", "uop_cache.unrolled": True,
-        "uop_cache.region_bytes": 64, "uop_cache.line_uops": 6, "macro_fusion.nops": True,
+        "uop_cache.region_bytes": 64, "uop_cache.line_uops": 7, "macro_fusion.nops": True,
     },
 }  # fmt: skip
 
