@@ -84,7 +84,7 @@ _PARTS = (1, 1.5, 1.25)  # of either, by turns: what the ends cost varies with t
 _X87 = re.compile(r"%(st|mm\d)\b|^f|^emms")  # what the x87 registers, or their state, are used by
 # Instructions whose result differs from run to run: no two copies need take the same branch.
 _CHANGING = re.compile(r"rdtscp?|rdpmc|rdpru|rdrand|rdseed")
-_CHANGING_REGISTER = re.compile(r"mrs .*\b(cntv?p?ctss?_el0|cntvct\w*|pmccntr_el0|rndrr?s?)\b")
+_CHANGING_REGISTER = re.compile(r"mrs .*\b(cnt[pv]ct(ss)?_el0|pmccntr_el0|rndr(rs)?)\b")
 _TRAPPED = "trap"  # what the harness says of code that runs into one
 
 

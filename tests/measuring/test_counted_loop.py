@@ -35,6 +35,7 @@ def test_misaligned_accesses_are_known_by_their_operands(code, expected):
         ("x86_64", "0f31c1e81f74000fafc0", "rdtsc"),  # shr $31, %eax; je; imul
         ("x86_64", "0fc7f073fb", "rdrand"),  # jae back until there is one
         ("arm64", "40e03bd5400000b4", "mrs x0, cntvct_el0"),  # cbz x0, forwards
+        ("arm64", "20e03bd5400000b4", "mrs x0, cntpct_el0"),
     ],
 )
 def test_blocks_that_branch_by_the_time_are_refused(isa, code, told):
