@@ -9,6 +9,7 @@ import random
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from loopwright import microarchs, paths
@@ -34,27 +35,33 @@ class Iterations:
         """Take the texts of a core, and parameters that replace its own."""
         self._isa, self._texts, self._settings = isa, (toml, table), settings
 
-    def _core(self, settings: Mapping[str, str]) -> "Core":
-        return binding.core(*self._texts, {**self._settings, **settings})
+    @cached_property
+    def _predicting(self) -> "Core":
+        return binding.core(*self._texts, {**self._settings})
+
+    @cached_property
+    def _forgetful(self) -> "Core":
+        return binding.core(*self._texts, {**self._settings, **_FORGETS})
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
         """Return the cycles of an iteration of each, or why there are none."""
-        out: list[Timing] = [Timing(None)] * len(trials)
-        looping = [n for n, (_, run) in enumerate(trials) if run.turns > 1]
-        others = [n for n, (_, run) in enumerate(trials) if run.turns == 1]
-        for some, settings in ((looping, {}), (others, _FORGETS)):
-            asked = [
-                (one.code, one.offset, _steps(self._isa, one.code, run))
-                for one, run in (trials[n] for n in some)
-            ]
-            rows = self._core(settings).calls(asked) if asked else ()
-            for n, row in zip(some, rows, strict=True):
-                cycles = row.get("mispredicted")
-                if isinstance(cycles, float):
-                    out[n] = Timing(cycles / len(trials[n][1].ways))
-                else:
-                    out[n] = Timing(None, refused=str(row["error"]))
-        return out
+        found: dict[int, Timing] = {}
+        for looping in (False, True):
+            some = [n for n, (_, run) in enumerate(trials) if (run.turns > 1) == looping]
+            if some:
+                core = self._predicting if looping else self._forgetful
+                timings = self._timings(core, [trials[n] for n in some])
+                found |= dict(zip(some, timings, strict=True))
+        return [found[n] for n in range(len(trials))]
+
+    def _timings(self, core: "Core", trials: Sequence[tuple[Trial, Run]]) -> Iterator[Timing]:
+        asked = [(one.code, one.offset, _steps(self._isa, one.code, run)) for one, run in trials]
+        for (_, run), row in zip(trials, core.calls(asked), strict=True):
+            cycles = row.get("mispredicted")
+            if isinstance(cycles, float):
+                yield Timing(cycles / len(run.ways))
+            else:
+                yield Timing(None, refused=str(row["error"]))
 
 
 def _steps(isa: str, code: bytes, run: Run) -> bytes:
