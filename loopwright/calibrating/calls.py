@@ -27,7 +27,8 @@ _BUBBLES = range(4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
 _EXPLAINED = 0.08  # mean relative error of what explains the kernels
 _AS_GOOD = 0.002  # of the mean error: what noise makes of it
-_PLACE = 0x20F00F00  # where the return address lies, for the simulator
+_PLACE = 0x20F00F00
+STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
 
 
 def kernels(kit: Kit) -> dict[str, bytes]:
@@ -114,8 +115,7 @@ def _told_joins(best: CoreModel, alike: Sequence[CoreModel], said: str) -> CoreM
 
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
-    run = Run(load=_PLACE, store=_PLACE)
-    return laboratory.turns(list(asked.values()), [run] * len(asked))
+    return laboratory.turns(list(asked.values()), [STACKED] * len(asked))
 
 
 def _with(

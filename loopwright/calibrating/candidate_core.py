@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from loopwright.calibrating import core_files
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.code import binding
 from loopwright.measuring import block
 from loopwright.microbench import kits
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import COUNTER, Oracle
 from loopwright.microbench.simulated import CandidateCore
 
@@ -30,6 +31,14 @@ def candidate_laboratory(
         within(learned, machine.isa, codes), branches=replace(learned.branches, ports=ports)
     )
     return Laboratory(CandidateCore(machine, *core_files.core_texts(small, machine), settings))
+
+
+def mean_error(said: Sequence[Figure], took: Sequence[Figure]) -> float:
+    """Return the mean relative error of predictions, each 1 at most; 1 where there is none."""
+    return fmean(
+        min(abs(a.cycles - b.cycles) / b.cycles, 1.0) if a else 1.0
+        for a, b in zip(said, took, strict=True)
+    )
 
 
 def within(learned: CoreModel, isa: str, codes: Sequence[bytes]) -> CoreModel:

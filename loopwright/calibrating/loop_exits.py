@@ -10,11 +10,11 @@ cycles beyond those of the iterations. They rise where a slower predictor knows 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 
 from loopwright.calibrating import candidate_core, core_files
 from loopwright.calibrating.core_model import CoreModel
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
 
 EXIT, TURNS, HISTORY = (
@@ -47,7 +47,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     errors = [_error(laboratory, learned, one, lost) for one in tried]
     error = min(errors)
     rules = tried[errors.index(error)]
-    said = f"{len(lost.cycles)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
+    said = f"{len(lost.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
     said += f"mean error {100 * error:.1f} %"
     if error > _EXPLAINED:
         return learned
@@ -63,31 +63,28 @@ class _Lost:
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
-        self.cycles: dict[int, float] = {}
-        self._noise: dict[int, float] = {}
+        self.figures: dict[int, Figure] = {}
         self.known = self._time(_COUNTS)
         pairs = list(pairwise(_COUNTS))
         if self.known:
             # The count is a chain of one instruction, and a taken branch a whole cycle.
             self._turn = round(
-                median((self.cycles[b] - self.cycles[a]) / (b - a) for a, b in pairs)
+                median(
+                    (self.figures[b].cycles - self.figures[a].cycles) / (b - a) for a, b in pairs
+                )
             )
             self._base = median(self.extra(count) for count in _COUNTS[:_SHORT])
 
     def _time(self, counts: Sequence[int]) -> bool:
-        codes = [self._laboratory.kit.counting(count) for count in counts]
-        found = self._laboratory.turns(codes, [Run(turns=count) for count in counts])
+        found = _timed(self._laboratory, counts)
         if not all(found):
             return False
-        self.cycles |= {count: one.cycles for count, one in zip(counts, found, strict=True)}
-        self._noise |= {
-            count: _SURE * one.uncertainty for count, one in zip(counts, found, strict=True)
-        }
+        self.figures |= dict(zip(counts, found, strict=True))
         return True
 
     def extra(self, count: int) -> float:
         """Return the cycles of a loop beyond those of its iterations."""
-        return self.cycles[count] - count * self._turn
+        return self.figures[count].cycles - count * self._turn
 
     def first(self, most: float, below: int | None = None) -> int | None:
         """Return the fewest iterations whose end costs so many cycles more than short ones."""
@@ -110,23 +107,26 @@ class _Lost:
         return high
 
     def _dear(self, count: int, most: float) -> bool:
-        return self.extra(count) - self._base >= max(most, self._noise[count])
+        noise = _SURE * self.figures[count].uncertainty
+        return self.extra(count) - self._base >= max(most, noise)
 
     def steps(self, late: int, forgotten: int | None) -> Sequence[int]:
         """Return cycles that a late end may cost more than an early one."""
-        some = [n for n in self.cycles if late <= n < (forgotten or n + 1)]
+        some = [n for n in self.figures if late <= n < (forgotten or n + 1)]
         step = round(median(self.extra(n) for n in some) - self._base)
         return range(max(step - _AROUND, 1), step + _AROUND + 1)
 
 
 def _error(laboratory: Laboratory, learned: CoreModel, rules: dict[str, int], lost: _Lost) -> float:
     """Return the mean relative error of the loops with what was learned and some rules."""
-    counts = sorted(lost.cycles)
+    counts = sorted(lost.figures)
     codes = [laboratory.kit.counting(count) for count in counts]
     settings = {name: str(value) for name, value in rules.items()}
     core = candidate_core.candidate_laboratory(learned, laboratory.machine, codes, settings)
-    said = core.turns(codes, [Run(turns=count) for count in counts])
-    return fmean(
-        min(abs(one.cycles / lost.cycles[count] - 1), 1.0) if one else 1.0
-        for count, one in zip(counts, said, strict=True)
-    )
+    took = [lost.figures[count] for count in counts]
+    return candidate_core.mean_error(_timed(core, counts), took)
+
+
+def _timed(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:
+    codes = [laboratory.kit.counting(count) for count in counts]
+    return laboratory.turns(codes, [Run(turns=count) for count in counts])

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from statistics import fmean
 
 from loopwright.calibrating import candidate_core, core_files, port_usage
 from loopwright.calibrating.core_model import CoreModel
@@ -164,10 +163,7 @@ def _error(
 ) -> float:
     """Return the mean relative error of kernels with a rule."""
     said = core_files.core_laboratory(_with(learned, rule, "tried"), machine).time(kernels)
-    return fmean(
-        min(abs(a.cycles - b.cycles) / b.cycles, 1.0) if a else 1.0
-        for a, b in zip(said, figures, strict=True)
-    )
+    return candidate_core.mean_error(said, figures)
 
 
 _NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # of memory and registers, in the name of a form

@@ -16,13 +16,14 @@ from pathlib import Path
 from statistics import fmean
 
 from loopwright.calibrating import core_files, port_classes
+from loopwright.calibrating.calls import STACKED
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
 from loopwright.measuring import block
 from loopwright.microbench import form_usage
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
-from loopwright.microbench.oracle import COUNTER, Known, Run, Trial
+from loopwright.microbench.oracle import COUNTER, Known, Trial
 from loopwright.microbench.simulated import CandidateCore
 from loopwright.predicting import core_figures
 from loopwright.predicting.core_figures import TABLE
@@ -31,7 +32,6 @@ BLOCKS, OFFSETS, CALLS = "blocks", "loops at code offsets", "loops with calls"
 _SEED = 97
 _BLOCKS, _LOOPS, _OFFSETS = 200, 12, 8  # blocks; shapes of loops, and code offsets of each
 _CALLS, _CALLED = 30, 2  # loops with calls, and calls of each at most
-_STACK = Run(load=0x20F00F00, store=0x20F00F00)  # where return addresses lie, for the simulator
 _FORMS, _INSTANCES, _SHORT = 6, 3, 5  # at most: forms of a block, instances of each; of a loop
 _USAGE = 0.5  # of a million instructions: what is taken of forms that libraries hardly use
 _BYTES = 480  # of a block, at most
@@ -131,7 +131,7 @@ def predicted(
 ) -> list[HeldOut]:
     """Return held-out loops with what a core predicts, by its texts as _ends has them."""
     trials = [
-        Trial(one.code, "loop", one.offset, _STACK if one.kind == CALLS else None) for one in asked
+        Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
     ]
     found = [CandidateCore(machine, *both).measure(trials) for both in texts]
     out = []
@@ -197,7 +197,7 @@ def _calls(
         draw.shuffle(parts)
         body = b"".join(parts)
         code = body + block.closing(laboratory.isa, COUNTER[laboratory.isa], len(body))
-        yield CALLS, Trial(code, "loop", 0, _STACK)
+        yield CALLS, Trial(code, "loop", 0, STACKED)
 
 
 def _cheap_forms(learned: CoreModel, forms: Sequence[Form]) -> list[Form]:
