@@ -20,6 +20,19 @@ _UNWRITABLE = (
 )  # fmt: skip
 
 
+def content(path: Path, *, regular: bool = False) -> bytes:
+    """Return the bytes of a file that a user names; InputError where they cannot be read.
+
+    regular refuses pipes and devices, which may have no end.
+    """
+    try:
+        if regular and path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path} is a pipe or a device: name a regular file")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+
+
 def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError:
     """Return the one line for a place that the system does not let anyone write or use.
 

@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
+from loopwright import files
 from loopwright.errors import InputError
 
 # Of x86-64 (psABI, table 4.9): bytes of the field, whether it counts from its own place.
@@ -191,11 +192,7 @@ class Section:
 
 def read(path: Path) -> list[Section]:
     """Return all sections of code; InputError where the file is none for our ISAs."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    return sections(content, str(path))
+    return sections(files.content(path), str(path))
 
 
 def sections(

@@ -130,10 +130,7 @@ def read_answers(path: Path) -> Content:
     known: dict[str, Timing] = {}
     head: dict[str, Any] = {}
     whole, end = 0, None
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+    lines = files.content(path).splitlines(keepends=True)
     for number, line in enumerate(lines):
         try:
             said = json.loads(line)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from loopwright import files
 from loopwright.code import elf
 from loopwright.code.elf import Section
 from loopwright.errors import InputError
@@ -276,13 +277,7 @@ def read_image(
     alternatives applied, by the names of /proc/cpuinfo, or of arm64_features; without them text is
     as it was linked.
     """
-    try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise InputError(f"{path} is a pipe or a device: name a regular file")
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    content = _unpacked(content, str(path))
+    content = _unpacked(files.content(path, regular=True), str(path))
     alternatives = Alternatives(features)
     if is_image(content):
         sections = [_arm64_text(alternatives.patched(content))]

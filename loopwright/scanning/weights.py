@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loopwright import files
 from loopwright.errors import InputError
 from loopwright.scanning.binary_loops import ScannedLoop, SourceLines
 from loopwright.scanning.images import Image
@@ -37,10 +38,7 @@ def read_samples(path: Path) -> list[Sample]:
     perf script (the innermost frame of each call chain), perf report --sort symbol[,srcline],
     bpftrace maps of stacks, of routines or of addresses, and perf.data by way of perf.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+    content = files.content(path)
     if content.startswith(_PERF_DATA):
         content = _of_perf(path)
     lines = content.decode(errors="replace").splitlines()
