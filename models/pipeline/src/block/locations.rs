@@ -36,15 +36,7 @@ pub(crate) fn note(places: &mut Vec<Location>, number: usize, at: Key, bytes: u1
         place.last = at;
         return;
     }
-    places.push(Location {
-        first: at,
-        last: at,
-        step: 0,
-        fresh: false,
-        seen: 1,
-        bytes,
-        awaited: false,
-    });
+    places.push(Location::once(at, bytes));
 }
 
 impl Location {
@@ -60,6 +52,11 @@ impl Location {
             scale: 1,
             disp: address,
         };
+        Location::once(at, bytes)
+    }
+
+    /// An access that was seen at one address, once.
+    fn once(at: Key, bytes: u16) -> Location {
         Location {
             first: at,
             last: at,

@@ -12,7 +12,7 @@ const WORD: u16 = 4;
 /// What was written of late.
 #[derive(Debug, Default)]
 pub struct PartialStores {
-    /// PartialStores stores that the cache still merges, and until which cycle, the oldest first.
+    /// Stores of less than a word that the cache still merges, and until which cycle, the oldest first.
     merging: VecDeque<(Entry, i32)>,
     /// The store that was written last.
     last: Option<Entry>,
