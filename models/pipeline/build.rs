@@ -7,7 +7,8 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_MCA").is_none() {
         return;
     }
-    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crate_folder = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the crate");
+    let models = Path::new(&crate_folder).join("..");
     let mut rows = String::new();
     let mut folders: Vec<_> = std::fs::read_dir(&models)
         .into_iter()
@@ -17,14 +18,16 @@ fn main() {
         .collect();
     folders.sort();
     for folder in folders {
-        let (core, instructions) = (folder.join("core.toml"), folder.join("instructions.csv"));
-        if core.is_file() && instructions.is_file() {
+        if folder.join("core.toml").is_file() && folder.join("instructions.csv").is_file() {
             let id = folder
                 .file_name()
                 .map(|n| n.to_string_lossy().into_owned())
                 .unwrap_or_default();
+            let file = |name: &str| format!("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../{id}/{name}\"))");
             rows.push_str(&format!(
-                "({id:?}, include_str!({core:?}), include_str!({instructions:?})),\n"
+                "({id:?}, {}, {}),\n",
+                file("core.toml"),
+                file("instructions.csv")
             ));
         }
     }
