@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _OK = "ok"
+_KINDS = {"loop": "an iteration", "unrolled": "a copy, copies back to back"}
+_FEW = 6  # lines up to which limits of every core are told
 
 
 def show_measured(found: "pd.DataFrame") -> None:
@@ -54,8 +56,9 @@ def show_blocks(found: "pd.DataFrame") -> None:
         )
     )
     _say_each((row["id"], row["reason"]) for row in rows)
+    kind = " and ".join(dict.fromkeys(_KINDS[row["notion"]] for row in rows))
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
-        output.say(f"cycles an iteration (a copy, unrolled), measured on {machine}, clock {clock}")
+        output.say(f"cycles {kind}, measured on {machine}, clock {clock}")
     for note in dict.fromkeys(row["note"] for row in rows if row["note"]):
         output.say(f"note: {note}")
 
@@ -63,25 +66,28 @@ def show_blocks(found: "pd.DataFrame") -> None:
 def show_compared(found: "pd.DataFrame") -> None:
     """Print loops predicted and measured, a line a loop, core and offset, and why."""
     rows = Rows.of_frame(found).records()
-    output.draw(
-        Rows.of(
-            {
-                "id": row["id"],
-                "microarch": hosts.marked(row["microarch"]) or "this machine",
-                "offset": row["offset"],
-                "predicted": _two(row["predicted"]),
-                "measured": _two(row["measured"]),
-                "±": _two(row["uncertainty"]),
-                "error": "" if row["error_percent"] is None else f"{row['error_percent']:+.1f} %",
-            }
-            for row in rows
-        )
-    )
-    _say_each(
-        (f"{row['id']} on {row['microarch'] or 'this machine'}", said)
+    lines = [
+        {
+            "id": row["id"],
+            "microarch": row["microarch"] or "this machine",
+            "offset": row["offset"],
+            "predicted": _digits(row["predicted"], 2),
+            "measured": _digits(row["measured"], 3),
+            "±": _digits(row["uncertainty"], 3),
+            "error": "" if row["error_percent"] is None else f"{row['error_percent']:+.1f} %",
+        }
         for row in rows
-        for said in (row["bottleneck"], row["error"])
+    ]
+    output.draw(Rows.of(output.folded(lines)))
+    mine = [row for row in rows if row["microarch"] in ("", hosts.microarch())]
+    told = mine if mine and len(rows) > _FEW else rows
+    _say_each(
+        (f"{row['id']} on {row['microarch'] or 'this machine'}", row[column])
+        for column in ("bottleneck", "error")
+        for row in told
     )
+    if len(told) < len(rows):
+        output.say("predict says what limits each on the other cores")
     for machine, clock in dict.fromkeys((r["machine"], r["clock"]) for r in rows if r["clock"]):
         output.say(f"cycles an iteration; measured on {machine}, clock {clock}")
 
@@ -93,8 +99,8 @@ def _say_each(said: Iterable[tuple[str, str]]) -> None:
             output.say(f"{of}: {what}")
 
 
-def _two(value: float | None) -> output.Figure:
-    return output.Figure("-" if value is None else f"{value:.2f}")
+def _digits(value: float | None, digits: int) -> output.Figure:
+    return output.Figure("-" if value is None else f"{value:.{digits}f}")
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from itertools import product
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from loopwright.machine import hosts
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
@@ -282,6 +283,19 @@ def describe(found: "pd.DataFrame") -> None:
         if number:
             print()
         paragraph(row)
+
+
+def folded(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines with cores that say the same in one; this machine's core is marked."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for line in lines:
+        said = tuple(value for key, value in line.items() if key != "microarch")
+        core = hosts.marked(line["microarch"])
+        if said in found:
+            found[said]["microarch"] += f", {core}"
+        else:
+            found[said] = dict(line) | {"microarch": core}
+    return list(found.values())
 
 
 def verdict(answered: bool, what: str) -> int:

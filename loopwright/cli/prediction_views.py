@@ -29,6 +29,7 @@ _FEW = 6  # lines up to which limits are told in full
 _ORDER = ("ports", "dispatch", "dependencies", "op cache", "loop buffer", "decoders", "branches")
 _LEAST_SHARE = 0.4  # of the cycles, that a limit must have to be shown
 _FIGURE = re.compile(r"([a-z][a-z ]*?) (\d+\.\d+)")
+_ZEROS = re.compile(r"\b0x0+(?=[0-9a-f])")
 _SHADES = "\u2591\u2592\u2593\u2588"
 
 Row = dict[str, Any]
@@ -105,7 +106,7 @@ def _for_people(rows: Rows) -> None:
     found.sort(key=lambda row: order.index(row[subject]))
     full = len(found) <= _FEW
     lines = _sweeps(found, subject) if sweep else [_line(r, subject, full=full) for r in found]
-    _draw(_folded(lines))
+    _draw(output.folded(lines))
     if sweep:
         _strips(found, subject)
     else:
@@ -234,19 +235,6 @@ def _strip(known: Mapping[int, float]) -> str:
     )
 
 
-def _folded(lines: Sequence[Row]) -> list[Row]:
-    """Return the lines with cores that say the same in one."""
-    found: dict[tuple[Any, ...], Row] = {}
-    for line in lines:
-        said = tuple(value for key, value in line.items() if key != "microarch")
-        core = hosts.marked(line["microarch"])
-        if said in found:
-            found[said]["microarch"] += f", {core}"
-        else:
-            found[said] = line | {"microarch": core}
-    return list(found.values())
-
-
 def _draw(lines: Sequence[Row]) -> None:
     found = Rows.of(lines)
     alike = [
@@ -260,7 +248,7 @@ def _draw(lines: Sequence[Row]) -> None:
 
 
 def _limits(rows: Sequence[Row], subject: str) -> None:
-    """Print each limit with its own figure, where the rows are few."""
+    """Print each limit with its own figure, where the rows are few and have several limits."""
     told = [row for row in rows if row["limits"]]
     if not told or len(told) > _FEW:
         return
@@ -271,15 +259,14 @@ def _limits(rows: Sequence[Row], subject: str) -> None:
         if any(one.get(name, 0) >= _LEAST_SHARE * row["cycles"]
                for one, row in zip(parsed, told, strict=True))
     ]  # fmt: skip
-    several = len({row[subject] for row in told}) > 1
+    if len(names) < 2:
+        return
+    ids, cores = (len({row[column] for row in told}) for column in (subject, "microarch"))
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     lines: list[Row] = [{"cycles by this limit alone": name} for name in names]
     for row, one in zip(told, parsed, strict=True):
-        of = (
-            f"{row[subject]} {hosts.marked(row['microarch'])}"
-            if several
-            else hosts.marked(row["microarch"])
-        )
+        core = hosts.marked(row["microarch"])
+        of = core if ids == 1 else row[subject] if cores == 1 else f"{row[subject]} {core}"
         for line, name in zip(lines, names, strict=True):
             line[of] = Figure(f"{one[name]:.2f}" if name in one else "-")
     print()
@@ -358,7 +345,7 @@ def show_timeline(rows: Rows) -> None:
     console = output.console()
     reasons = console.width >= _WIDE_ENOUGH_FOR_REASONS
     for title, part in _by_block(rows):
-        console.print(title, style="bold")
+        console.print(title, style="bold", markup=False)
         cut = _chart(console, part, reasons=reasons)
         console.print(LEGEND, style="dim")
         if cut:
@@ -398,7 +385,7 @@ def _listing(rows: list[Row], core: Microarch) -> None:
         first = line[0]
         uses = {row["port"]: row["uops_per_iteration"] for row in line}
         counts = " ".join(_uops_cell(uses.get(p, 0)).rjust(cells[p]) for p in used)
-        shown = " ".join(str(first["text"]).split())
+        shown = _plain(first["text"])
         mark = "\u25cf" if first["chain"] else " "
         print(f"{first['address']:>4}  {mark}  {shown[:text]:<{text}} {counts}".rstrip())
         end = first["address"] + first["bytes"]
@@ -462,7 +449,8 @@ def _by_block(rows: Rows) -> list[tuple[str, list[Row]]]:
         part = list(group)
         named = dict(zip(keys, values, strict=True))
         subject = "/".join(str(named[k]) for k in ("kernel", "variant", "id") if named.get(k))
-        title = f"{subject} on {named['microarch']}, {named['notion']}, offset {named['offset']}"
+        core = hosts.marked(named["microarch"])
+        title = f"{subject} on {core}, {named['notion']}, offset {named['offset']}"
         if part[0]["error"]:
             output.console().print(f"{title}: {part[0]['error']}\n")
         else:
@@ -474,7 +462,10 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
     """Print the lines; return what is cut off and how to see it, or nothing."""
     from rich.text import Text
 
-    labels = [_label(row) for row in rows]
+    called = core_figures.vendor_port_names(microarchs.load(rows[0]["microarch"]))
+    ports = [called.get(row["port"], "") for row in rows]
+    widest = max(map(len, ports))
+    labels = [_label(row, port, widest) for row, port in zip(rows, ports, strict=True)]
     label_width = min(max(len(label) for label in labels), max(console.width // 2, 20))
     waits = [(row["waited_for"] or "") if reasons else "" for row in rows]
     room = console.width - label_width - 2 - (max(map(len, waits)) + 1 if reasons else 0)
@@ -492,10 +483,15 @@ def _chart(console: "Console", rows: list[Row], *, reasons: bool) -> str:
     )
 
 
-def _label(row: Row) -> str:
-    port = f"p{row['port']}" if row["port"] else ""
+def _label(row: Row, port: str, widest: int) -> str:
     what = row["how"] if not port and row["how"] else row["role"]
-    return f"{row['iteration']}.{row['instruction']:<2} {row['text']!s:<28.28} {port:<3} {what!s}"
+    at = f"{row['iteration']}.{row['instruction']:<2}"
+    return f"{at} {_plain(row['text']):<28.28} {port:<{widest}} {what!s}"
+
+
+def _plain(text: object) -> str:
+    """Return an instruction with one blank in a row, and its target without leading zeros."""
+    return _ZEROS.sub("0x", " ".join(str(text).split()))
 
 
 def _ruler(cycles: int) -> str:

@@ -10,7 +10,6 @@ import click
 
 from loopwright.cli import options, output
 from loopwright.errors import InputError
-from loopwright.machine import hosts
 from loopwright.rows import Rows
 
 if TYPE_CHECKING:
@@ -345,6 +344,7 @@ _SCAN_COLUMNS = (
     "worst",
     "lost",
 )
+_CYCLES = ("cycles", "best", "worst", "lost")
 _SPARE = ("lost", "limit", "boundary", "worst", "line", "address")  # in a narrow window
 _AT_LENGTH = 3  # rows of which the fix is said at length
 
@@ -354,12 +354,12 @@ def show_scan(rows: Rows) -> None:
 
     Below the table stands at length how the first loops are fixed.
     """
-    records = [
+    records = output.folded(
         {
             "address": row["address"],
             **{name: row[name] for name in _SCAN_COLUMNS},
+            **{name: _cycles(row[name]) for name in _CYCLES},
             "function": _where(row["function"], row["into"]),
-            "microarch": hosts.marked(row["microarch"]),
             "times": None if row["times"] is None else f"{row['times']:.2f}",
             "share %": row["share"],
             "saved %": row["saved"],
@@ -370,7 +370,7 @@ def show_scan(rows: Rows) -> None:
             "error": row["error"],
         }
         for row in rows.records()
-    ]
+    )
     if records:
         output.draw(
             Rows.of(records), _SPARE if all(r["function"] for r in records) else _SPARE[:-1]
@@ -383,6 +383,10 @@ def show_scan(rows: Rows) -> None:
     )
     for address, where, how in list(said)[:_AT_LENGTH]:
         output.say(f"{where or address}: {how}\n")
+
+
+def _cycles(value: float | None) -> output.Figure | None:
+    return None if value is None else output.Figure(f"{value:.2f}")
 
 
 def _where(function: str, into: int) -> str:
@@ -400,17 +404,17 @@ _BUILD_COLUMNS = (
 
 def show_builds(rows: Rows) -> None:
     """Print rows: what is the same in both builds is left out."""
-    records = [
+    records = output.folded(
         {
             **{name: row[name] for name in _BUILD_COLUMNS},
-            "microarch": hosts.marked(row["microarch"]),
-            "cycles_b": row["cycles_b"],
+            "cycles_a": _cycles(row["cycles_a"]),
+            "cycles_b": _cycles(row["cycles_b"]),
             "slower": None if row["percent"] is None else f"{row['percent']:+.0f} %",
-            "best": row["best_a"] if row["best_b"] is None else row["best_b"],
+            "best": _cycles(row["best_a"] if row["best_b"] is None else row["best_b"]),
             "error": row["error"],
         }
         for row in rows.records()
-    ]
+    )
     if records:
         output.draw(Rows.of(records), ("best", "line", "offset_a", "offset_b"))
         print()

@@ -268,7 +268,7 @@ class Scan:
         found, image = self.found, self.image
         code = sum(len(section.code) for section in image.sections)
         names = f"names from {image.named}" if image.named else "no names: it has no symbols"
-        yield f"{image.path}: {code / 1e6:.2f} MB of code for {image.isa}, {names}"
+        yield f"{image.path}: {code:,} bytes of code for {image.isa}, {names}"
         yield (
             f"{counted(found.innermost, 'innermost loop')}: {len(found.loops):,} without calls, "
             f"{counted(found.calling, 'that calls', 'that call')} (left out)"
@@ -288,8 +288,8 @@ class Scan:
         for core, counts in zip(self.costs, scan_summary(self.costs), strict=True):
             hurt = "is hurt by its" if counts["hurt"] == 1 else "are hurt by their"
             yield (
-                f"{core.core.id}: {counts['hurt']:,} of {counts['loops']:,} {hurt} code offset "
-                f"({HURT} times the best or more), "
+                f"{hosts.marked(core.core.id)}: {counts['hurt']:,} of {counts['loops']:,} {hurt} "
+                f"code offset ({HURT} times the best or more), "
                 f"{counted(counts['depends'], 'depends', 'depend')} on it "
                 f"({INDIFFERENT} times from best to worst)"
             )

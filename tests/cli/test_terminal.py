@@ -222,7 +222,13 @@ def self_test_rows():
 
 
 def loop_rows():
-    row = {"id": "dot_product_of_floats", "offset": 16, "cycles": 1.02, "uncertainty": 0.01}
+    row = {
+        "id": "dot_product_of_floats",
+        "notion": "loop",
+        "offset": 16,
+        "cycles": 1.02,
+        "uncertainty": 0.01,
+    }
     return frame(
         measure_blocks.TURN_COLUMNS, row | MACHINE | {"status": "ok", "reason": LONG, "note": LONG}
     )
