@@ -11,7 +11,7 @@ import pytest
 from loopwright import kernels
 from loopwright.tree import debian
 from loopwright.tree import sources as trees
-from loopwright.tree.patch import Identity
+from loopwright.tree.scratch import Identity
 from loopwright.tree.sources import Tree
 
 SOMEONE = Identity("Some One", "some.one@example.org")

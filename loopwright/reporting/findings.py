@@ -8,7 +8,7 @@ from loopwright.judging.study import Study
 from loopwright.kernels import Kernel
 from loopwright.reporting.threads import ThreadAnswer
 from loopwright.reporting.timelines import Moment
-from loopwright.tree.patch import Evidence
+from loopwright.tree.patch.evidence import Evidence
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.reporting.findings import Finding
 from loopwright.tree import sources as linux_tree
-from loopwright.tree.patch import make
+from loopwright.tree.patch.make import make
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from made_up import held_to, predictions, simulated
 from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import conclude
 from loopwright.reporting import plots, strips
-from loopwright.tree.patch import Evidence, conclusions, message
+from loopwright.tree.patch import conclusions, message
+from loopwright.tree.patch.evidence import Evidence
 
 RATE = "string.movs_rate_unaligned"
 COSTS = {

@@ -18,7 +18,8 @@ from loopwright.judging.verdicts import Status
 from loopwright.measuring import readings
 from loopwright.reporting import plain
 from loopwright.reporting.findings import Finding
-from loopwright.tree.patch import Evidence, conclusions
+from loopwright.tree.patch import conclusions
+from loopwright.tree.patch.evidence import Evidence
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]

@@ -19,7 +19,8 @@ from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import figures
 from loopwright.reporting.page import kernel_tables as grids
 from loopwright.reporting.page.asked import Asked
-from loopwright.tree.patch import Evidence, message
+from loopwright.tree.patch import message
+from loopwright.tree.patch.evidence import Evidence
 from loopwright.tree.patch.verb import evidence
 
 KERNEL = "x86_64/put_event"

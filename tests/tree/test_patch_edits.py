@@ -8,8 +8,10 @@ import pytest
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.tree import built, sources, target
-from loopwright.tree.patch import Evidence, callers, edits, make
+from loopwright.tree.patch import callers, edits
 from loopwright.tree.patch.edits import Change
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.patch.make import make
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
 FILE = "arch/x86/lib/clear_page_64.S"

@@ -13,8 +13,8 @@ from loopwright.checking.check import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.tree import checkpatch
-from loopwright.tree.patch import Evidence, message
-from loopwright.tree.patch.evidence import Judged
+from loopwright.tree.patch import message
+from loopwright.tree.patch.evidence import Evidence, Judged
 from loopwright.tree.scratch import user_identity
 
 

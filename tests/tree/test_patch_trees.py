@@ -12,7 +12,8 @@ from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, varian
 
 from loopwright.errors import InputError
 from loopwright.tree import built, sources, target
-from loopwright.tree.patch import Evidence, make
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.patch.make import make
 
 TARGETS = [
     ("x86_64/copy_user/unrolled64", "6.12"),

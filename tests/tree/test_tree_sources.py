@@ -5,7 +5,8 @@ import pytest
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.tree import debian, sources
-from loopwright.tree.patch import Evidence, make
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.patch.make import make
 
 
 def variant(name: str) -> kernels.Variant:

@@ -15,9 +15,10 @@ from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.tree import search, verify
 from loopwright.tree import sources as trees
-from loopwright.tree.patch import Evidence, make
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.patch.make import make
 from loopwright.tree.sources import Tree
-from loopwright.tree.verify import alternatives, overlay, register_use
+from loopwright.tree.verify import alternatives, outcomes, overlay, register_use, subject
 from loopwright.tree.verify.image import Alternative, Image
 
 BOTH = ("6.12", "6.1")
@@ -35,11 +36,11 @@ SLOW = [
 ]
 
 
-def patched(spec: str, tree: Tree, folder: Path) -> verify.PatchedVariant:
+def patched(spec: str, tree: Tree, folder: Path) -> subject.PatchedVariant:
     """A variant's patch, made in folder."""
     variant = kernels.select(spec)[1][0]
     made = make(variant, tree.root, folder, Evidence(), SOMEONE)
-    return verify.of_patch(variant, tree, made.files[0])
+    return subject.of_patch(variant, tree, made.files[0])
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def verified(tmp_path_factory):
 
 
 def holds(spec: str, rows: pd.DataFrame) -> None:
-    failed = rows[rows["status"] == verify.FAIL]
+    failed = rows[rows["status"] == outcomes.FAIL]
     assert failed.empty, failed[["check", "what"]].to_dict("records")
     passed = set(rows.loc[rows["status"] == "pass", "check"].str.partition(" of ")[0])
     assert {"git am", "checkpatch", "same code", "build"} <= passed
@@ -107,8 +108,8 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     good = patched("x86_64/clear_user/aligned16", tree, tmp_path)
     (file,) = good.files
     broken = {file: good.files[file].replace("_ASM_EXTABLE_UA(.Lbytes, .Lexit)", "")}
-    rows = verify.run(verify.PatchedVariant(tree, good.variants, broken, good.patch), "object")
-    failed = rows[rows["status"] == verify.FAIL].set_index("check")
+    rows = verify.run(subject.PatchedVariant(tree, good.variants, broken, good.patch), "object")
+    failed = rows[rows["status"] == outcomes.FAIL].set_index("check")
     assert {"git am", "same code", "contract of rep_stos_alternative"} <= set(failed.index)
     row = failed.loc["contract of rep_stos_alternative"]
     assert "no exception-table entry" in row["what"]
@@ -116,11 +117,11 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     assert row["what"] in Path(row["log"]).read_text()
 
 
-def changed(good: verify.PatchedVariant, old: str, new: str) -> verify.PatchedVariant:
+def changed(good: subject.PatchedVariant, old: str, new: str) -> subject.PatchedVariant:
     """A subject with an error put into each of its files."""
     broken = {file: text.replace(old, new) for file, text in good.files.items()}
     assert broken != good.files
-    return verify.PatchedVariant(good.tree, good.variants, broken, good.patch)
+    return subject.PatchedVariant(good.tree, good.variants, broken, good.patch)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def changed(good: verify.PatchedVariant, old: str, new: str) -> verify.PatchedVa
 def test_an_entry_of_another_kind_than_its_access_needs_is_found(old, new, said, tmp_path):
     good = patched("x86_64/clear_user/aligned16", whole_tree("6.12"), tmp_path)
     rows = verify.run(changed(good, old, new), "object")
-    failed = rows[rows["status"] == verify.FAIL].set_index("check")["what"]
+    failed = rows[rows["status"] == outcomes.FAIL].set_index("check")["what"]
     what = failed["exception table of rep_stos_alternative"]
     assert said in what
     assert "an access to a user's memory needs EX_TYPE_UACCESS" in what
@@ -148,7 +149,7 @@ def test_what_cannot_be_proven_is_in_the_patch_and_no_pass(tmp_path):
     tree = whole_tree("6.12")
     variant = kernels.select("x86_64/csum/adc2")[1][0]
     made = make(variant, tree.root, tmp_path / "a", Evidence(), SOMEONE)
-    left = verify.open_points(verify.run(verify.of_patch(variant, tree, made.files[0]), "object"))
+    left = verify.open_points(verify.run(subject.of_patch(variant, tree, made.files[0]), "object"))
     assert [point.partition(":")[0] for point in left] == ["contract of csum_partial (tier object)"]
     again = make(variant, tree.root, tmp_path / "b", Evidence(unproven=left), SOMEONE)
     text = " ".join(again.files[0].read_text().split())

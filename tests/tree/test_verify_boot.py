@@ -7,7 +7,7 @@ from linux_trees import whole_tree
 from test_verify import patched
 
 from loopwright.tree import verify
-from loopwright.tree.verify import machines
+from loopwright.tree.verify import machines, outcomes
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 
@@ -36,7 +36,7 @@ def test_a_patched_kernel_boots_and_its_copies_survive_every_fault(spec, tmp_pat
             print(f"\n{row['tier']}: {row['check']}: {row['status']}: {row['what']}", end="")
 
     verify.run(subject, "boot", said)
-    failed = [row for row in rows if row["status"] == verify.FAIL]
+    failed = [row for row in rows if row["status"] == outcomes.FAIL]
     assert not failed
     passed = [row["check"] for row in rows if row["status"] == "pass" and row["tier"] == "boot"]
     for suite in ("usercopy", "checksum")[: 1 + ("csum" in spec)]:

@@ -10,8 +10,9 @@ from linux_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
 from loopwright.tree import debian, sources, worktree
-from loopwright.tree.patch import Evidence, make
 from loopwright.tree.patch import verb as patches
+from loopwright.tree.patch.evidence import Evidence
+from loopwright.tree.patch.make import make
 from loopwright.tree.scratch import user_identity
 
 FILE = "arch/x86/lib/csum-partial_64.c"

@@ -18,6 +18,8 @@ from loopwright.tree import target, verify
 from loopwright.tree.patch import edits
 from loopwright.tree.scratch import Repository
 from loopwright.tree.sources import Tree
+from loopwright.tree.verify import outcomes
+from loopwright.tree.verify.subject import PatchedVariant, of_patch
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["variant", "kind", "tier", "checks"]
@@ -48,7 +50,7 @@ def mutants() -> list[Mutant]:
     ]
 
 
-def subject(mutant: Mutant, tree: Tree, folder: Path) -> verify.PatchedVariant:
+def subject(mutant: Mutant, tree: Tree, folder: Path) -> PatchedVariant:
     """Return a patch with the mutant's error, as a file in folder, to be verified."""
     variant = kernels.select(mutant.variant)[1][0]
     changes, _ = edits.apply(variant, target.find(variant, tree), tree)
@@ -64,7 +66,7 @@ def subject(mutant: Mutant, tree: Tree, folder: Path) -> verify.PatchedVariant:
     repository.commit({f: tree.read(f) for f in files}, "As they are\n")
     repository.commit(files, f"{mutant.variant}: {mutant.kind}\n\nA mutant.\n")
     made = repository.git("format-patch", "-1", "-o", str(folder / "made")).strip()
-    return verify.of_patch(variant, tree, Path(made))
+    return of_patch(variant, tree, Path(made))
 
 
 def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
@@ -74,7 +76,7 @@ def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
         with tempfile.TemporaryDirectory() as folder:
             found = verify.run(subject(mutant, tree, Path(folder)), tier)
         for name in dict.fromkeys(found["tier"]):
-            mine = found[(found["tier"] == name) & (found["status"] == verify.FAIL)]
+            mine = found[(found["tier"] == name) & (found["status"] == outcomes.FAIL)]
             rows.append([mutant.variant, mutant.kind, name, tuple(mine["check"])])
             print(f"{mutant.variant}: {mutant.kind}: {name}: {', '.join(mine['check']) or '-'}",
                   file=sys.stderr, flush=True)  # fmt: skip

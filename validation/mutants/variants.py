@@ -27,6 +27,7 @@ from loopwright.tree import target, verify
 from loopwright.tree.patch import edits
 from loopwright.tree.scratch import Repository
 from loopwright.tree.sources import Tree
+from loopwright.tree.verify.subject import of_patch
 
 HERE = Path(__file__).resolve().parent
 NOT_PROVEN = "not proven"
@@ -100,8 +101,8 @@ def verified(variant: Variant, tree: Tree, folder: Path) -> str:
     repository.commit({f: tree.read(f) for f in files}, "As they are\n")
     repository.commit(files, f"{variant.id}: a mutant\n\nA mutant.\n")
     made = repository.git("format-patch", "-1", "-o", str(folder / "made")).strip()
-    rows = verify.run(verify.of_patch(variant, tree, Path(made)), "object")
-    failed = rows[rows["status"] == verify.FAIL]
+    rows = verify.run(of_patch(variant, tree, Path(made)), "object")
+    failed = rows[rows["status"] == outcomes.FAIL]
     return ", ".join(dict.fromkeys(str(c).partition(" of ")[0] for c in failed["check"]))
 
 

@@ -19,6 +19,7 @@ from loopwright.tree.patch import conclusions
 from loopwright.tree.patch.evidence import Evidence
 from loopwright.tree.patch.make import MadePatch, make
 from loopwright.tree.sources import Tree
+from loopwright.tree.verify.subject import PatchedVariant, of_patch
 
 COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes", "checks"]
 NO_WINNER = "no winner"
@@ -108,9 +109,9 @@ def _verified(
 ) -> pd.DataFrame:
     """Verify what was made, or the tree as it is where nothing had to be."""
     if made.files:
-        subject = verify.of_patch(variant, tree, made.files[0])
+        subject = of_patch(variant, tree, made.files[0])
     else:
-        subject = verify.PatchedVariant(tree, (variant,), {}, None)
+        subject = PatchedVariant(tree, (variant,), {}, None)
     return verify.run(subject, tier, said)
 
 

@@ -11,19 +11,8 @@ import pandas as pd
 
 from loopwright.errors import InputError
 from loopwright.tree.verify import apply, boot, building, machines, objects
-from loopwright.tree.verify.outcomes import COLUMNS, FAIL, NOT_PROVEN, PASS, Tier, outcome
-from loopwright.tree.verify.subject import PatchedVariant, of_patch
-
-__all__ = [
-    "COLUMNS",
-    "FAIL",
-    "NOT_PROVEN",
-    "TIERS",
-    "PatchedVariant",
-    "of_patch",
-    "open_points",
-    "run",
-]
+from loopwright.tree.verify.outcomes import COLUMNS, NOT_PROVEN, PASS, Tier, outcome
+from loopwright.tree.verify.subject import PatchedVariant
 
 TIERS: dict[str, Callable[[PatchedVariant], Tier]] = {
     "apply": apply.checks,
