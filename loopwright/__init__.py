@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from loopwright.judging.published import published
     from loopwright.judging.recommend import recommend
     from loopwright.judging.study import compare
+    from loopwright.linux.baseline import baseline
+    from loopwright.linux.patch.verb import patch
     from loopwright.machine.settings import tune
     from loopwright.measuring.importing import import_results
     from loopwright.measuring.measure import measure, measure_fleet
@@ -36,14 +38,12 @@ if TYPE_CHECKING:
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
     from loopwright.tracing.trace import trace
-    from loopwright.tree.baseline import baseline
-    from loopwright.tree.patch.verb import patch
 
     __version__: str
 
 # The module of each verb.
 _VERBS = {
-    "baseline": "tree.baseline",
+    "baseline": "linux.baseline",
     "calibrate": "calibrating.calibrate",
     "calibrate_fleet": "calibrating.fleet",
     "check": "checking.check",
@@ -59,7 +59,7 @@ _VERBS = {
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",
     "measure_fleet": "measuring.measure",
-    "patch": "tree.patch.verb",
+    "patch": "linux.patch.verb",
     "ports": "predicting.explain",
     "predict": "predicting.predict",
     "published": "judging.published",

@@ -22,9 +22,9 @@ import tempfile
 from pathlib import Path
 
 import loopwright as lw
+from loopwright.linux import sources as trees
 from loopwright.reporting import tables
 from loopwright.reporting.dropdowns import Page
-from loopwright.tree import sources as trees
 
 KERNEL = "arm64/copy_user"
 VARIANT = "to_user_batched"  # to make a patch of; left empty, the winner of each routine

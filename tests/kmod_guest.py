@@ -13,11 +13,11 @@ import pytest
 from linux_trees import whole_tree
 
 from loopwright import toolchain
+from loopwright.linux.verify import guest, machines
+from loopwright.linux.verify.building import configured
+from loopwright.linux.verify.machines import Machine
+from loopwright.linux.verify.overlay import hold
 from loopwright.portable import kmod
-from loopwright.tree.verify import guest, machines
-from loopwright.tree.verify.building import configured
-from loopwright.tree.verify.machines import Machine
-from loopwright.tree.verify.overlay import hold
 
 PATIENCE = 300  # seconds for a guest; its checks take 10 on an idle machine
 _COMMON = (

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from loopwright import kernels
-from loopwright.tree import debian
-from loopwright.tree import sources as trees
-from loopwright.tree.scratch import Identity
-from loopwright.tree.sources import Tree
+from loopwright.linux import debian
+from loopwright.linux import sources as trees
+from loopwright.linux.scratch import Identity
+from loopwright.linux.sources import Tree
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 

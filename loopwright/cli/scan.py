@@ -287,9 +287,9 @@ def _patch(
     as_csv: bool,
 ) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
+    from loopwright.linux.verify.outcomes import NOT_PROVEN
     from loopwright.rows import Rows
     from loopwright.scanning.alignment_patches import OBJECT, patch
-    from loopwright.tree.verify.outcomes import NOT_PROVEN
 
     made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
     if as_json or as_csv:

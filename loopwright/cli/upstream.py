@@ -53,8 +53,8 @@ def patch(
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
     loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
-    from loopwright.tree.verify import TIERS
-    from loopwright.tree.verify.outcomes import FAIL, NOT_PROVEN
+    from loopwright.linux.verify import TIERS
+    from loopwright.linux.verify.outcomes import FAIL, NOT_PROVEN
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -97,8 +97,8 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
     loopwright baseline x86_64/copy_user --tree ~/src/linux
     """
     from loopwright.kernels import is_own_code
+    from loopwright.linux.baseline import run
     from loopwright.reporting.sides import by_core
-    from loopwright.tree.baseline import run
 
     found = run(kernel, tree, quick=no_measure)
     if as_json or as_csv:

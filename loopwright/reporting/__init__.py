@@ -10,13 +10,13 @@ from loopwright import files, kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel
+from loopwright.linux import sources as trees
+from loopwright.linux.against import against
 from loopwright.machine import hosts
 from loopwright.reporting import page, patches, plain
 from loopwright.reporting.examine import examine
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page.asked import Asked, cores_of
-from loopwright.tree import sources as trees
-from loopwright.tree.against import against
 
 
 def report(

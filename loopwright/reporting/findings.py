@@ -6,9 +6,9 @@ import pandas as pd
 
 from loopwright.judging.study import Study
 from loopwright.kernels import Kernel
+from loopwright.linux.patch.evidence import Evidence
 from loopwright.reporting.threads import ThreadAnswer
 from loopwright.reporting.timelines import Moment
-from loopwright.tree.patch.evidence import Evidence
 
 
 @dataclass(frozen=True)

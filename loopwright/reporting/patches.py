@@ -6,9 +6,9 @@ from pathlib import Path
 
 from loopwright import kernels
 from loopwright.errors import InputError
+from loopwright.linux import sources as linux_tree
+from loopwright.linux.patch.make import make
 from loopwright.reporting.findings import Finding
-from loopwright.tree import sources as linux_tree
-from loopwright.tree.patch.make import make
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,18 @@ from loopwright.code import instructions
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
+from loopwright.linux import search
+from loopwright.linux.c_text import blank_comments
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import objects, units
+from loopwright.linux.verify.building import Build
+from loopwright.linux.verify.outcomes import Check, CheckError, Tier
+from loopwright.linux.verify.overlay import Overlay
 from loopwright.microarchs import Microarch
 from loopwright.scanning import binary_loops, builds, costs, images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.costs import LINE, CoreCosts, cost
 from loopwright.scanning.fixes import MOST_LOSS, costs_more
-from loopwright.tree import search
-from loopwright.tree.c_text import blank_comments
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify import objects, units
-from loopwright.tree.verify.building import Build
-from loopwright.tree.verify.outcomes import Check, CheckError, Tier
-from loopwright.tree.verify.overlay import Overlay
 
 # A macro may make the name, as L(loop) does.
 _LABEL = re.compile(r"(?m)^[ \t]*(?:[.\w$]+|\w+\([.\w]+\))[ \t]*:(?!:)")

@@ -11,26 +11,19 @@ from pathlib import Path
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
-from loopwright.predicting.pipeline import Pipeline
-from loopwright.scanning import aligned_sources, builds, costs, fixes, images
-from loopwright.scanning.aligned_sources import Work, spread
-from loopwright.scanning.binary_loops import ScannedLoop, find_loops
-from loopwright.scanning.costs import cost
-from loopwright.scanning.fixes import Candidate, Fix, costs_more
-from loopwright.scanning.scan import Scan
-from loopwright.tree import sources as trees
-from loopwright.tree import verify, worktree
-from loopwright.tree.checkpatch import Complaint
-from loopwright.tree.patch import message_tables
-from loopwright.tree.patch.edits import Change
-from loopwright.tree.patch.mail import UNSIGNED, Mail
-from loopwright.tree.patch.message import prefix, wrap
-from loopwright.tree.scratch import Identity, user_identity
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify import kunit, machines, options, ran
-from loopwright.tree.verify.boot import Kernel
-from loopwright.tree.verify.machines import Machine
-from loopwright.tree.verify.outcomes import (
+from loopwright.linux import sources as trees
+from loopwright.linux import verify, worktree
+from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.patch import message_tables
+from loopwright.linux.patch.edits import Change
+from loopwright.linux.patch.mail import UNSIGNED, Mail
+from loopwright.linux.patch.message import prefix, wrap
+from loopwright.linux.scratch import Identity, user_identity
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import kunit, machines, options, ran
+from loopwright.linux.verify.boot import Kernel
+from loopwright.linux.verify.machines import Machine
+from loopwright.linux.verify.outcomes import (
     FAIL,
     NOT_PROVEN,
     PASS,
@@ -40,7 +33,14 @@ from loopwright.tree.verify.outcomes import (
     Tier,
     outcome,
 )
-from loopwright.tree.verify.overlay import hold
+from loopwright.linux.verify.overlay import hold
+from loopwright.predicting.pipeline import Pipeline
+from loopwright.scanning import aligned_sources, builds, costs, fixes, images
+from loopwright.scanning.aligned_sources import Work, spread
+from loopwright.scanning.binary_loops import ScannedLoop, find_loops
+from loopwright.scanning.costs import cost
+from loopwright.scanning.fixes import Candidate, Fix, costs_more
+from loopwright.scanning.scan import Scan
 
 _HEAD = ("core", "there", "best", "before", "patched")
 

@@ -8,9 +8,9 @@ import pytest
 from loopwright import kernels, paths, toolchain
 from loopwright.checking import body, check, coverage, emulated
 from loopwright.code import assemble
+from loopwright.linux import built
 from loopwright.machine import harness, hosts
 from loopwright.tracing.watch import Access
-from loopwright.tree import built
 
 LOOP = "x86_64/copy_user/loop32"
 

@@ -24,12 +24,12 @@ from loopwright.calibrating import calibrate
 from loopwright.cli import cli, output, prediction_views, run
 from loopwright.judging import model_accuracy, recommend
 from loopwright.judging.study import comparison
+from loopwright.linux import baseline as tree_baseline
+from loopwright.linux.patch import verb as patch
 from loopwright.machine import hosts
 from loopwright.measuring import importing, measure_blocks, readings, results, rounds
 from loopwright.portable import kit
 from loopwright.rows import Rows
-from loopwright.tree import baseline as tree_baseline
-from loopwright.tree.patch import verb as patch
 
 LOOPWRIGHT = str(Path(sys.executable).parent / "loopwright")
 TABLE = ("predict", "x86_64/clear_user")

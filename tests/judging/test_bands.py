@@ -5,9 +5,9 @@ from made_up import held_to, predictions, simulated
 
 from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import conclude
+from loopwright.linux.patch import conclusions, message
+from loopwright.linux.patch.evidence import Evidence
 from loopwright.reporting import plots, strips
-from loopwright.tree.patch import conclusions, message
-from loopwright.tree.patch.evidence import Evidence
 
 RATE = "string.movs_rate_unaligned"
 COSTS = {

@@ -15,11 +15,11 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import comparison
 from loopwright.judging.verdicts import Status
+from loopwright.linux.patch import conclusions
+from loopwright.linux.patch.evidence import Evidence
 from loopwright.measuring import readings
 from loopwright.reporting import plain
 from loopwright.reporting.findings import Finding
-from loopwright.tree.patch import conclusions
-from loopwright.tree.patch.evidence import Evidence
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]

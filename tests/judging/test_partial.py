@@ -13,15 +13,15 @@ from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude, judge
 from loopwright.judging.study import MEASURED, comparison, gather
 from loopwright.kernels import contract_of
+from loopwright.linux.patch import message
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.verb import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, plain, sizes, tables
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import figures
 from loopwright.reporting.page import kernel_tables as grids
 from loopwright.reporting.page.asked import Asked
-from loopwright.tree.patch import message
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.verb import evidence
 
 KERNEL = "x86_64/put_event"
 WORDS = "without stac/clac"

@@ -9,8 +9,8 @@ import pytest
 from checkout import ROOT
 
 from loopwright.kernels.contracts import EFFECTS
+from loopwright.linux.verify import kunit
 from loopwright.portable import kmod
-from loopwright.tree.verify import kunit
 
 KERNEL = """\
 summary = "fill bytes with zero"

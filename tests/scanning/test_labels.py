@@ -6,8 +6,8 @@ import pytest
 from scanned import built, by_name
 
 from loopwright.errors import InputError
+from loopwright.linux.sources import Tree
 from loopwright.scanning import aligned_sources, images
-from loopwright.tree.sources import Tree
 
 TEXT = """\
 	.globl f

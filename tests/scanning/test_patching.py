@@ -7,14 +7,14 @@ from linux_trees import SOMEONE, git, pristine, whole_tree
 from scanned import by_name
 
 from loopwright.errors import InputError
+from loopwright.linux.patch.edits import Change
+from loopwright.linux.patch.mail import Mail
+from loopwright.linux.verify import objects
+from loopwright.linux.verify.outcomes import CheckError
+from loopwright.linux.verify.overlay import Overlay, hold
 from loopwright.scanning import alignment_patches, binary_loops
 from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.scan import Question, Scan, scanned
-from loopwright.tree.patch.edits import Change
-from loopwright.tree.patch.mail import Mail
-from loopwright.tree.verify import objects
-from loopwright.tree.verify.outcomes import CheckError
-from loopwright.tree.verify.overlay import Overlay, hold
 
 FILE, FUNCTION = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
 

@@ -8,14 +8,14 @@ import pytest
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import microarchs
+from loopwright.linux.verify import machines, objects
+from loopwright.linux.verify.outcomes import FAIL, PASS, Tier, outcome
+from loopwright.linux.verify.overlay import Overlay, hold
 from loopwright.scanning import aligned_sources, alignment_patches, images
 from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.alignment_patches import Booted
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
 from loopwright.scanning.scan import Question, scanned
-from loopwright.tree.verify import machines, objects
-from loopwright.tree.verify.outcomes import FAIL, PASS, Tier, outcome
-from loopwright.tree.verify.overlay import Overlay, hold
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 

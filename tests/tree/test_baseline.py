@@ -8,8 +8,8 @@ from linux_trees import linux
 import loopwright as lw
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import own_code, sources
-from loopwright.tree.baseline import run
+from loopwright.linux import own_code, sources
+from loopwright.linux.baseline import run
 
 
 @pytest.mark.parametrize(

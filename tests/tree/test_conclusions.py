@@ -6,7 +6,7 @@ from made_up import CORES, RECORDS, calls, held_to, predictions, study
 
 from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude
-from loopwright.tree.patch import conclusions
+from loopwright.linux.patch import conclusions
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import built, sources, target
-from loopwright.tree.patch import callers, edits
-from loopwright.tree.patch.edits import Change
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
+from loopwright.linux import built, sources, target
+from loopwright.linux.patch import callers, edits
+from loopwright.linux.patch.edits import Change
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
 FILE = "arch/x86/lib/clear_page_64.S"

@@ -12,10 +12,10 @@ from loopwright import kernels
 from loopwright.checking.check import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.tree import checkpatch
-from loopwright.tree.patch import message
-from loopwright.tree.patch.evidence import Evidence, Judged
-from loopwright.tree.scratch import user_identity
+from loopwright.linux import checkpatch
+from loopwright.linux.patch import message
+from loopwright.linux.patch.evidence import Evidence, Judged
+from loopwright.linux.scratch import user_identity
 
 
 @pytest.mark.parametrize("kernel_id", kernels.ids())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopwright.tree import c_text
-from loopwright.tree.patch.merge import keep_tree_lines
+from loopwright.linux import c_text
+from loopwright.linux.patch.merge import keep_tree_lines
 
 ASM = """\
 /* What it does; SYM_FUNC_START(decoy) in a comment is none. */

@@ -11,9 +11,9 @@ import pytest
 from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, variant
 
 from loopwright.errors import InputError
-from loopwright.tree import built, sources, target
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
+from loopwright.linux import built, sources, target
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
 
 TARGETS = [
     ("x86_64/copy_user/unrolled64", "6.12"),
@@ -186,7 +186,7 @@ def _others(root: Path, folder: Path, names: list[str]) -> list[str]:
 @pytest.mark.slow
 def test_two_at_once_fetch_one_package_once(tmp_path):
     linux("6.12")
-    code = "from loopwright.tree import sources; print(sources.find('debian:6.12').path)"
+    code = "from loopwright.linux import sources; print(sources.find('debian:6.12').path)"
     environment = os.environ | {"LOOPWRIGHT_CACHE": str(tmp_path)}
     both = [
         subprocess.Popen(

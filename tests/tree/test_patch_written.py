@@ -13,8 +13,8 @@ from linux_trees import SOMEONE, linux, variant
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
 
 
 def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
@@ -89,9 +89,9 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
     root, out = linux("6.12"), tmp_path / "out"
     code = (
         "import sys; from pathlib import Path; from loopwright import kernels; "
-        "from loopwright.tree.patch.evidence import Evidence; "
-        "from loopwright.tree.patch.make import make; "
-        "from loopwright.tree.scratch import Identity; "
+        "from loopwright.linux.patch.evidence import Evidence; "
+        "from loopwright.linux.patch.make import make; "
+        "from loopwright.linux.scratch import Identity; "
         "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
         "who = Identity('A B', 'a@example.org'); "
         "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"

@@ -4,9 +4,9 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import debian, sources
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
+from loopwright.linux import debian, sources
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
 
 
 def variant(name: str) -> kernels.Variant:

@@ -13,13 +13,13 @@ from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.tree import search, verify
-from loopwright.tree import sources as trees
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify import alternatives, outcomes, overlay, register_use, subject
-from loopwright.tree.verify.image import Alternative, Image
+from loopwright.linux import search, verify
+from loopwright.linux import sources as trees
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import alternatives, outcomes, overlay, register_use, subject
+from loopwright.linux.verify.image import Alternative, Image
 
 BOTH = ("6.12", "6.1")
 QUICK = [("x86_64/put_event/masked", "6.12")]

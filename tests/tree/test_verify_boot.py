@@ -6,8 +6,8 @@ import pytest
 from linux_trees import whole_tree
 from test_verify import patched
 
-from loopwright.tree import verify
-from loopwright.tree.verify import machines, outcomes
+from loopwright.linux import verify
+from loopwright.linux.verify import machines, outcomes
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify import options, ran
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import options, ran
 
 FILES = {
     "Kconfig": 'source "lib/Kconfig"\nsource "arch/$(SRCARCH)/Kconfig"\n',

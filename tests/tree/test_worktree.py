@@ -9,11 +9,11 @@ import pytest
 from linux_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
-from loopwright.tree import debian, sources, worktree
-from loopwright.tree.patch import verb as patches
-from loopwright.tree.patch.evidence import Evidence
-from loopwright.tree.patch.make import make
-from loopwright.tree.scratch import user_identity
+from loopwright.linux import debian, sources, worktree
+from loopwright.linux.patch import verb as patches
+from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.patch.make import make
+from loopwright.linux.scratch import user_identity
 
 FILE = "arch/x86/lib/csum-partial_64.c"
 SPEC = "x86_64/csum/adc4"

@@ -8,7 +8,7 @@ from checkout import ROOT
 
 from loopwright import kernels
 from loopwright.code import assemble
-from loopwright.tree.verify import register_use
+from loopwright.linux.verify import register_use
 
 FOLDER = ROOT / "validation" / "mutants"
 KINDS = {

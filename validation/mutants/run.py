@@ -13,13 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.tree import sources as trees
-from loopwright.tree import target, verify
-from loopwright.tree.patch import edits
-from loopwright.tree.scratch import Repository
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify import outcomes
-from loopwright.tree.verify.subject import PatchedVariant, of_patch
+from loopwright.linux import sources as trees
+from loopwright.linux import target, verify
+from loopwright.linux.patch import edits
+from loopwright.linux.scratch import Repository
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import outcomes
+from loopwright.linux.verify.subject import PatchedVariant, of_patch
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["variant", "kind", "tier", "checks"]

@@ -25,9 +25,9 @@ from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant, contract_of
+from loopwright.linux.verify import register_use
 from loopwright.machine import harness, hosts
 from loopwright.toolchain import cpus
-from loopwright.tree.verify import register_use
 
 HERE = Path(__file__).resolve().parent
 OPERATORS = {"x86_64": mutate_x86.mutants, "arm64": mutate_arm64.mutants}

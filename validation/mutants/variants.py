@@ -22,12 +22,13 @@ from typing import Any
 from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
-from loopwright.tree import sources as trees
-from loopwright.tree import target, verify
-from loopwright.tree.patch import edits
-from loopwright.tree.scratch import Repository
-from loopwright.tree.sources import Tree
-from loopwright.tree.verify.subject import of_patch
+from loopwright.linux import sources as trees
+from loopwright.linux import target, verify
+from loopwright.linux.patch import edits
+from loopwright.linux.scratch import Repository
+from loopwright.linux.sources import Tree
+from loopwright.linux.verify import outcomes
+from loopwright.linux.verify.subject import of_patch
 
 HERE = Path(__file__).resolve().parent
 NOT_PROVEN = "not proven"

@@ -1,0 +1,108 @@
+"""A patch as a mail: made by git of changed text, proven in scratch, kept only if it holds."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopwright import files, paths
+from loopwright.errors import InputError
+from loopwright.linux import checkpatch
+from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.patch.edits import Change
+from loopwright.linux.scratch import NOBODY, GitError, Identity, Repository
+from loopwright.linux.sources import Tree
+
+UNSIGNED = (
+    f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
+    "set user.name and user.email and make the patch again, or commit --amend --reset-author -s."
+)
+
+
+class PatchError(InputError):
+    """A patch that does not stand up to its own tests and is not kept; log says all of it."""
+
+    def __init__(self, line: str, log: str) -> None:
+        super().__init__(line)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A patch mail: changes, message, and notes below the line at which git cuts.
+
+    author is whose it is, None where git knows nobody. rfc marks it as one to talk about, not to
+    merge.
+    """
+
+    changes: tuple[Change, ...]
+    message: str
+    below: str
+    author: Identity | None
+    rfc: bool
+
+    def keep(self, tree: Tree, out: Path, name: str) -> tuple[Path, tuple[Complaint, ...]]:
+        """Prove the patch and write it to a folder, whole or not at all.
+
+        git am has to take it on the tree's files, and the tree's checkpatch.pl may have no error
+        but those of the allow-list. Returns the file and all that checkpatch.pl said. PatchError
+        where it does not hold; what was said is then in a log with that name.
+        """
+        with tempfile.TemporaryDirectory(prefix="loopwright-patch-") as folder:
+            try:
+                patch = _formatted(Path(folder), self)
+                _am(Path(folder), self.changes, patch)
+                findings = checkpatch.run(tree, patch, signed=self.author is not None)
+                _weigh(findings, patch, tree)
+            except PatchError as error:
+                log = f"patch-{name.replace('/', '-')}.log"
+                where = files.written(paths.build_dir() / log, error.log)
+                raise PatchError(f"{error}; all of it is in {where}", error.log) from None
+            return files.written(out / patch.name, patch.read_bytes()), findings
+
+
+def _formatted(folder: Path, mail: Mail) -> Path:
+    """Commit the changes in a scratch repository and return the file of git format-patch."""
+    try:
+        work = Repository(folder / "work", mail.author)
+        work.commit({c.file: c.old for c in mail.changes}, "The files as the tree has them\n")
+        work.commit({c.file: c.new for c in mail.changes}, mail.message)
+        work.git("notes", "add", "-m", mail.below)
+        name = work.git(
+            "format-patch",
+            "-1",
+            "--zero-commit",
+            "--filename-max-length=120",
+            "--notes",
+            *(["--rfc"] if mail.rfc else []),
+            "-o",
+            str(folder / "made"),
+        )
+    except GitError as error:
+        raise PatchError(f"the patch cannot be made: {error}", str(error)) from None
+    return Path(name.strip())
+
+
+def _am(folder: Path, changes: Sequence[Change], patch: Path) -> None:
+    """Apply the patch with git am to the tree's own files; PatchError where that fails."""
+    try:
+        pristine = Repository(folder / "pristine", None)
+        pristine.commit({c.file: c.old for c in changes}, "The files as the tree has them\n")
+        pristine.git("am", "-q", str(patch))
+    except GitError as error:
+        raise PatchError("git am does not take the patch", str(error)) from None
+    for change in changes:
+        if (pristine.folder / change.file).read_text(encoding="utf-8") != change.new:
+            raise PatchError(f"git am made another {change.file} than was meant", patch.read_text())
+
+
+def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
+    errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
+    if errors:
+        first = errors[0]
+        log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
+        raise PatchError(
+            f"{checkpatch.SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
+            f"{first.line}: {first.text}",
+            f"{log}\n\n{patch.read_text()}",
+        )
