@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 import loopwright as lw
-from loopwright.linux import sources as trees
+from loopwright.linux import trees
 from loopwright.reporting import tables
 from loopwright.reporting.dropdowns import Page
 

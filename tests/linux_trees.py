@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from loopwright import kernels
-from loopwright.linux import debian
-from loopwright.linux import sources as trees
-from loopwright.linux.scratch import Identity
-from loopwright.linux.sources import Tree
+from loopwright.linux import trees
+from loopwright.linux.git import Identity
+from loopwright.linux.trees import Tree
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 
@@ -29,15 +28,17 @@ def _lacking() -> str:
 
 
 def _tree(series: str, marker: str, whole: bool) -> Path:
-    given = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / debian.package(series)
+    given = Path(os.environ.get("LOOPWRIGHT_TREES") or "/nonexistent") / trees.debian_package(
+        series
+    )
     if (given / marker).exists():
         return given
     try:
-        return debian.fetch(series, whole=whole)
-    except debian.UnavailableError as reason:
+        return trees.fetch_debian(series, whole=whole)
+    except trees.UnavailableError as reason:
         pytest.skip(
             f"no Linux {series} tree: {reason}; set LOOPWRIGHT_TREES to a folder that holds "
-            f"{debian.package(series)}, unpacked from Debian's package of that name"
+            f"{trees.debian_package(series)}, unpacked from Debian's package of that name"
         )
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from loopwright.errors import InputError
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 
 SCRIPT = "scripts/checkpatch.pl"
 _ALLOWED = Path(__file__).with_name("checkpatch.toml")

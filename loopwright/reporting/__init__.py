@@ -10,8 +10,8 @@ from loopwright import files, kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.histogram import Histogram, read
 from loopwright.kernels import Kernel
-from loopwright.linux import sources as trees
-from loopwright.linux.against import against
+from loopwright.linux import trees
+from loopwright.linux.baseline import against
 from loopwright.machine import hosts
 from loopwright.reporting import page, patches, plain
 from loopwright.reporting.examine import examine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import sources as linux_tree
+from loopwright.linux import trees as linux_tree
 from loopwright.linux.patch.make import make
 from loopwright.reporting.findings import Finding
 

@@ -10,9 +10,9 @@ from loopwright.code import instructions
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
-from loopwright.linux import search
-from loopwright.linux.c_text import blank_comments
-from loopwright.linux.sources import Tree
+from loopwright.linux import trees
+from loopwright.linux.c_source import blank_comments
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import objects, units
 from loopwright.linux.verify.building import Build
 from loopwright.linux.verify.outcomes import Check, CheckError, Tier
@@ -110,7 +110,7 @@ def assembly_source(tree: Tree, isa: str, function: str) -> str:
     pattern = re.compile(_STARTS.format(re.escape(function)), re.MULTILINE)
     found = sorted(
         file
-        for file in search.sources(tree, isa)
+        for file in trees.source_files(tree, isa)
         if file.endswith(".S") and function in (text := _text(tree, file))
         if pattern.search(blank_comments(text))
     )

@@ -11,15 +11,14 @@ from pathlib import Path
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
-from loopwright.linux import sources as trees
-from loopwright.linux import verify, worktree
+from loopwright.linux import git, trees, verify
 from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.patch import message_tables
 from loopwright.linux.patch.edits import Change
 from loopwright.linux.patch.mail import UNSIGNED, Mail
 from loopwright.linux.patch.message import prefix, wrap
-from loopwright.linux.scratch import Identity, user_identity
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import kunit, machines, options, ran
 from loopwright.linux.verify.boot import Kernel
 from loopwright.linux.verify.machines import Machine
@@ -335,7 +334,7 @@ def patch(
     found = trees.find(tree, whole=True)
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     source = trees.read(found.path)
-    worktree.refuse_inside(source, out)
+    git.refuse_inside(source, out)
     isa = scan.image.isa
     verify.require(isa, tier)
     file = aligned_sources.assembly_source(source, isa, function)
@@ -432,7 +431,7 @@ def _mailed(
     rows: Sequence[dict[str, object]],
 ) -> LoopPatch:
     author = identity or user_identity(tree.root)
-    made, warning = worktree.said(tree, [work.file])
+    made, warning = git.made_against(tree, [work.file])
     notes = [note for note in ("" if author else UNSIGNED, warning) if note]
     subject = patch_subject(work.file, work.function, len(work.labels))
     proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]

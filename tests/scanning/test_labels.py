@@ -6,7 +6,7 @@ import pytest
 from scanned import built, by_name
 
 from loopwright.errors import InputError
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.scanning import aligned_sources, images
 
 TEXT = """\

@@ -8,7 +8,7 @@ from linux_trees import linux
 import loopwright as lw
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import own_code, sources
+from loopwright.linux import baseline, trees
 from loopwright.linux.baseline import run
 
 
@@ -27,7 +27,7 @@ from loopwright.linux.baseline import run
 )
 def test_the_trees_function_is_one_more_variant_and_the_baseline(kernel, names, like):
     root = linux("6.12")
-    version = sources.read(root).version
+    version = trees.read(root).version
     found = run(kernel, str(root), quick=True)
     for name, twin in zip([n.format(version) for n in names], like, strict=True):
         assert f"{name} is the code of {twin}" in found.notes
@@ -51,7 +51,7 @@ def test_what_differs_from_all_variants_is_said(tmp_path):
         (tmp_path / part).write_text(text.replace("cmp $8,%ecx", "cmp $16,%ecx"))
     found = run("x86_64/copy_user", str(tmp_path), quick=True)
     assert found.notes[0].endswith("is the code of none of the variants")
-    with own_code.beside("x86_64/copy_user", sources.read(tmp_path)) as kernel:
+    with baseline.with_own_code("x86_64/copy_user", trees.read(tmp_path)) as kernel:
         (routine,) = kernel.routines.values()
         assert routine.baseline.startswith("tree:6.12")
         assert kernel.variants[routine.baseline].unpatchable

@@ -7,7 +7,7 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import built, sources, target
+from loopwright.linux import routine, trees
 from loopwright.linux.patch import callers, edits
 from loopwright.linux.patch.edits import Change
 from loopwright.linux.patch.evidence import Evidence
@@ -93,15 +93,15 @@ def variant(name: str) -> kernels.Variant:
 
 
 def put(name: str, linux: Path) -> Change:
-    source = sources.read(linux)
-    aim = target.find(variant(name), source)
+    source = trees.read(linux)
+    aim = routine.find(variant(name), source)
     changes, _ = edits.apply(variant(name), aim, source)
     (change,) = changes
     return change
 
 
 def test_version_and_files_of_a_tree(linux):
-    source = sources.read(linux)
+    source = trees.read(linux)
     assert source.version == "6.12.3-lw1"
     assert source.has(FILE)
     assert not source.has("arch/x86/lib/other.S")
@@ -112,19 +112,19 @@ def test_labels_of_the_rest_of_the_file_are_not_taken(linux):
     assert whole.count(".Lqwords:") == 1
     assert "_ASM_EXTABLE_UA(.Lqwords_clear_user, .Lrest)" in whole
     assert whole.startswith(PAGE[: PAGE.index("SYM_FUNC_START(rep_stos")])
-    source = sources.read(linux)
-    aim = target.find(variant("plain"), source)
-    assert built.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    source = trees.read(linux)
+    aim = routine.find(variant("plain"), source)
+    assert routine.difference(variant("plain"), aim, source, {FILE: whole}) == ""
 
 
 def test_code_that_differs_from_the_variant_is_told(linux):
     change = put("plain", linux)
-    source = sources.read(linux)
-    aim = target.find(variant("plain"), source)
+    source = trees.read(linux)
+    aim = routine.find(variant("plain"), source)
     broken = {FILE: change.new.replace("subq $8,%rcx", "subq $9,%rcx", 1)}
-    assert "differ" in built.difference(variant("plain"), aim, source, broken)
+    assert "differ" in routine.difference(variant("plain"), aim, source, broken)
     moved = {FILE: change.new.replace("clear_user, .Lrest)", "clear_user, .Lbytes)")}
-    assert "differ" in built.difference(variant("plain"), aim, source, moved)
+    assert "differ" in routine.difference(variant("plain"), aim, source, moved)
 
 
 BELOW = "SYM_FUNC_END(rep_stos_alternative)\n"
@@ -138,11 +138,11 @@ def test_exception_table_below_a_function_is_replaced_with_it(linux):
     whole = put("plain", linux).new
     assert ".Lone," not in whole
     assert whole.count("EXTABLE") == variant("plain").source.read_text().count("EXTABLE")
-    source = sources.read(linux)
-    aim = target.find(variant("plain"), source)
-    assert built.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    source = trees.read(linux)
+    aim = routine.find(variant("plain"), source)
+    assert routine.difference(variant("plain"), aim, source, {FILE: whole}) == ""
     kept = whole.replace(BELOW, f"{BELOW}{entry.replace('.Lone, .Lnone', '.Lrest, .Lrest')}")
-    assert "differ" in built.difference(variant("plain"), aim, source, {FILE: kept})
+    assert "differ" in routine.difference(variant("plain"), aim, source, {FILE: kept})
 
 
 def test_exception_table_apart_from_its_function_is_refused(linux):
@@ -163,10 +163,10 @@ def test_plain_exception_table_below_a_variants_function_is_kept(own_kernels, li
     whole = put("plain", linux).new
     assert whole.count("_ASM_EXTABLE(") == len(lines)
     assert "_ASM_EXTABLE_UA" not in whole
-    tree = sources.read(linux)
-    aim = target.find(variant("plain"), tree)
+    tree = trees.read(linux)
+    aim = routine.find(variant("plain"), tree)
     user = whole.replace("_ASM_EXTABLE(", "_ASM_EXTABLE_UA(")
-    assert "differ" in built.difference(variant("plain"), aim, tree, {FILE: user})
+    assert "differ" in routine.difference(variant("plain"), aim, tree, {FILE: user})
 
 
 def test_a_renamed_function_takes_the_trees_name(linux):
@@ -182,7 +182,7 @@ def test_missing_function_is_named_with_its_file_and_age(linux):
     path = linux / FILE
     path.write_text(path.read_text().replace("rep_stos_alternative", "clear_it"))
     with pytest.raises(InputError, match=r"clear_page_64\.S in .* has no function rep_stos_alter"):
-        target.find(variant("plain"), sources.read(linux))
+        routine.find(variant("plain"), trees.read(linux))
 
 
 def test_function_changed_beyond_recognition_is_refused(linux):
@@ -191,13 +191,13 @@ def test_function_changed_beyond_recognition_is_refused(linux):
     other = '\tpushq %rbx\n\tcall memzero_explicit\n\tud2\n\tASSERT "never"\n'
     path.write_text(PAGE.replace(body, other))
     with pytest.raises(InputError, match="changed beyond recognition"):
-        target.find(variant("plain"), sources.read(linux))
+        routine.find(variant("plain"), trees.read(linux))
 
 
 def test_missing_file_is_named(linux):
     (linux / FILE).unlink()
     with pytest.raises(InputError, match=rf"has no file {FILE}"):
-        target.find(variant("plain"), sources.read(linux))
+        routine.find(variant("plain"), trees.read(linux))
 
 
 def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
@@ -206,7 +206,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
     (linux / FILE).unlink()
     (linux / FILE).symlink_to(outside)
     with pytest.raises(InputError, match="leads out of the kernel tree"):
-        target.find(variant("plain"), sources.read(linux))
+        routine.find(variant("plain"), trees.read(linux))
 
 
 @pytest.mark.parametrize("bad", ["/etc/passwd", "../outside.S", "arch/../../outside.S"])
@@ -248,7 +248,7 @@ def change(folder: Path, register: str) -> kernels.Variant:
 
 def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels, linux):
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
     assert fitted.file == CALLER
     assert ': "a" (0) : "rdx");' in fitted.new
     assert fitted.new.replace(' : "rdx"', "") == CALL
@@ -257,7 +257,7 @@ def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels
 def test_a_register_that_the_caller_lists_needs_no_change(own_kernels, linux):
     (linux / CALLER).write_text(CALL.replace(': "a" (0)', ': "a" (0) : "rdx"'))
     changed = change(own_kernels, "rdx")
-    assert callers.fit(changed, "rep_stos_alternative", sources.read(linux), []) == []
+    assert callers.fit(changed, "rep_stos_alternative", trees.read(linux), []) == []
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
     (linux / CALLER).write_text(CALL.replace('"a" (0)', inputs))
     changed = change(own_kernels, register)
     with pytest.raises(InputError, match=rf"changes {register}, which .* needs unchanged"):
-        callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
+        callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
 
 
 @pytest.mark.parametrize(
@@ -279,13 +279,13 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
 def test_another_calling_convention_is_refused(linux, old, new):
     (linux / CALLER).write_text(CALL.replace(old, new))
     with pytest.raises(InputError, match="by another convention"):
-        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
 
 
 def test_a_caller_that_does_not_call_is_refused(linux):
     (linux / CALLER).write_text(CALL.replace('"call rep_stos_alternative"', '"call other"'))
     with pytest.raises(InputError, match="no inline assembly with `call rep_stos_alternative`"):
-        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
 
 
 OTHERS = {
@@ -301,18 +301,18 @@ def test_a_caller_that_nobody_has_looked_at_is_refused(linux, file):
     (linux / file).parent.mkdir(parents=True, exist_ok=True)
     (linux / file).write_text(OTHERS[file].format("rep_stos_alternative"))
     with pytest.raises(InputError, match=rf"{file} in .* uses rep_stos_alternative where"):
-        callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), [])
+        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
     # A word in a comment, a prototype and another architecture's file call nothing.
     (linux / file).write_text("/* as rep_stos_alternative */\nvoid rep_stos_alternative(void);\n")
     (linux / "arch/alpha").mkdir(parents=True)
     (linux / "arch/alpha/other.S").write_text("\tcall rep_stos_alternative\n")
-    assert callers.fit(variant("plain"), "rep_stos_alternative", sources.read(linux), []) == []
+    assert callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), []) == []
 
 
 def test_every_statement_of_a_caller_names_the_registers(own_kernels, linux):
     (linux / CALLER).write_text(CALL + CALL.replace("static", "extern"))
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", sources.read(linux), [])
+    (fitted,) = callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
     assert fitted.new.count(': "a" (0) : "rdx");') == 2
 
 

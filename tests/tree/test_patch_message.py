@@ -13,9 +13,9 @@ from loopwright.checking.check import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.linux import checkpatch
+from loopwright.linux.git import user_identity
 from loopwright.linux.patch import message
 from loopwright.linux.patch.evidence import Evidence, Judged
-from loopwright.linux.scratch import user_identity
 
 
 @pytest.mark.parametrize("kernel_id", kernels.ids())

@@ -11,7 +11,7 @@ import pytest
 from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, variant
 
 from loopwright.errors import InputError
-from loopwright.linux import built, sources, target
+from loopwright.linux import routine, trees
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.make import make
 
@@ -71,10 +71,10 @@ def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
     assert errors == allowed
     assert f"total: {len(allowed)} errors" in found.stdout
 
-    source = sources.read(root)
-    for one in target.together(variant(spec)):
+    source = trees.read(root)
+    for one in routine.together(variant(spec)):
         applied = {file: (repository / file).read_text() for file in touched(patch.read_text())}
-        assert built.difference(one, target.find(one, source), source, applied) == ""
+        assert routine.difference(one, routine.find(one, source), source, applied) == ""
 
 
 @pytest.mark.parametrize(("spec", "series"), ALREADY)

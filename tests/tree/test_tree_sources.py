@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import debian, sources
+from loopwright.linux import trees
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.make import make
 
@@ -26,16 +26,16 @@ def test_bad_trees_are_told_in_one_line(tmp_path):
 def test_a_package_that_cannot_be_kept_gives_a_reason_and_a_way(tmp_path, monkeypatch):
     (tmp_path / "cache").write_text("a file where the cache would be")
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(tmp_path / "cache"))
-    found = sources.find(None)
+    found = trees.find(None)
     assert found.path is None
     assert str(tmp_path / "cache") in found.note
     assert "--tree" in found.note
     with pytest.raises(InputError, match="--tree"):
-        sources.find("debian:6.12")
+        trees.find("debian:6.12")
 
 
 @pytest.mark.parametrize("spec", ["debian:", "debian:six", "debian:../x"])
 def test_odd_package_specs_are_refused(spec):
     with pytest.raises(InputError, match="names no kernel series"):
-        sources.find(spec)
-    assert debian.package("6.1") == "linux-source-6.1"
+        trees.find(spec)
+    assert trees.debian_package("6.1") == "linux-source-6.1"

@@ -13,11 +13,10 @@ from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import search, verify
-from loopwright.linux import sources as trees
+from loopwright.linux import trees, verify
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.make import make
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import alternatives, outcomes, overlay, register_use, subject
 from loopwright.linux.verify.image import Alternative, Image
 
@@ -160,7 +159,7 @@ def test_what_cannot_be_proven_is_in_the_patch_and_no_pass(tmp_path):
 def test_every_source_that_includes_a_changed_header_is_built(verified):
     tree = whole_tree("6.12")
     header = "include/linux/eventpoll.h"
-    sources = search.includers(tree, "x86_64", header, 200)
+    sources = trees.includers(tree, "x86_64", header, 200)
     assert {"fs/eventpoll.c", "fs/file_table.c", "io_uring/epoll.c", "kernel/kcmp.c"} <= {*sources}
     assert not [file for file in sources if file.startswith("arch/arm")]
     rows = verified("x86_64/put_event/masked", "6.12").set_index("check")

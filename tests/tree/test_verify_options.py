@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import options, ran
 
 FILES = {

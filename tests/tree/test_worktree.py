@@ -9,11 +9,12 @@ import pytest
 from linux_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
-from loopwright.linux import debian, sources, worktree
+from loopwright.linux import git as git_module
+from loopwright.linux import trees
+from loopwright.linux.git import user_identity
 from loopwright.linux.patch import verb as patches
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.make import make
-from loopwright.linux.scratch import user_identity
 
 FILE = "arch/x86/lib/csum-partial_64.c"
 SPEC = "x86_64/csum/adc4"
@@ -80,7 +81,7 @@ def test_changes_that_are_not_committed_are_warned_of_and_named(work, tmp_path):
 def test_a_tree_inside_of_another_repository_is_not_its_work_tree(work, tmp_path):
     shutil.rmtree(work / ".git")
     git(tmp_path, "init", "-q")
-    assert worktree.of(sources.read(work), [FILE]) is None
+    assert git_module.worktree_of(trees.read(work), [FILE]) is None
     assert "commit" not in made(work, tmp_path / "out").files[0].read_text().partition("diff")[0]
 
 
@@ -121,7 +122,7 @@ def test_a_missing_qemu_is_told_before_anything_runs(work, tmp_path, monkeypatch
     monkeypatch.setattr(patches, "gather", lambda *_, **__: pytest.fail("it ran"))
     monkeypatch.setattr(patches.verify.machines.shutil, "which", lambda _: None)
     monkeypatch.setattr(patches.verify.building, "require_tools", lambda _: None)
-    monkeypatch.setattr(patches.trees, "find", lambda *_, **__: sources.Found(work, "a tree"))
+    monkeypatch.setattr(patches.trees, "find", lambda *_, **__: trees.Found(work, "a tree"))
     with pytest.raises(InputError, match=r"qemu-system-x86_64 is missing.*apt install"):
         patches.patch(SPEC, str(work), tmp_path / "out", tier="boot")
 
@@ -137,7 +138,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     (cache / "linux-source-6.12.lock").mkdir(parents=True)  # as good as a read-only folder
     monkeypatch.setenv("LOOPWRIGHT_CACHE", str(cache))
-    with pytest.raises(debian.UnavailableError, match="cannot be written"):
-        debian.fetch("6.12")
+    with pytest.raises(trees.UnavailableError, match="cannot be written"):
+        trees.fetch_debian("6.12")
     with pytest.raises(InputError, match=r"no kernel tree: the cache .* cannot be written"):
-        sources.find("debian:6.12")
+        trees.find("debian:6.12")

@@ -13,11 +13,10 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.linux import sources as trees
-from loopwright.linux import target, verify
+from loopwright.linux import routine, trees, verify
+from loopwright.linux.git import Repository
 from loopwright.linux.patch import edits
-from loopwright.linux.scratch import Repository
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import outcomes
 from loopwright.linux.verify.subject import PatchedVariant, of_patch
 
@@ -53,7 +52,7 @@ def mutants() -> list[Mutant]:
 def subject(mutant: Mutant, tree: Tree, folder: Path) -> PatchedVariant:
     """Return a patch with the mutant's error, as a file in folder, to be verified."""
     variant = kernels.select(mutant.variant)[1][0]
-    changes, _ = edits.apply(variant, target.find(variant, tree), tree)
+    changes, _ = edits.apply(variant, routine.find(variant, tree), tree)
     files = {c.file: c.new for c in changes if c.new != c.old}
     for old, new in mutant.replaced:
         text = files.get(mutant.file) or tree.read(mutant.file)

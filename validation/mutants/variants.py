@@ -22,11 +22,10 @@ from typing import Any
 from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
-from loopwright.linux import sources as trees
-from loopwright.linux import target, verify
+from loopwright.linux import routine, trees, verify
+from loopwright.linux.git import Repository
 from loopwright.linux.patch import edits
-from loopwright.linux.scratch import Repository
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import outcomes
 from loopwright.linux.verify.subject import of_patch
 
@@ -96,7 +95,7 @@ def checked(variant: Variant) -> str:
 
 def verified(variant: Variant, tree: Tree, folder: Path) -> str:
     """Return the checks that a variant's patch fails up to tier object; else nothing."""
-    changes, _ = edits.apply(variant, target.find(variant, tree), tree)
+    changes, _ = edits.apply(variant, routine.find(variant, tree), tree)
     files = {c.file: c.new for c in changes if c.new != c.old}
     repository = Repository(folder / "work", None)
     repository.commit({f: tree.read(f) for f in files}, "As they are\n")

@@ -14,11 +14,11 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.linux import search
-from loopwright.linux.c_text import blank_comments
+from loopwright.linux import trees
+from loopwright.linux.c_source import blank_comments
 from loopwright.linux.patch.edits import Change
-from loopwright.linux.sources import Tree
-from loopwright.linux.target import place
+from loopwright.linux.routine import place
+from loopwright.linux.trees import Tree
 
 _LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
 # A prototype, or what makes the routine known to modules: it calls nothing.
@@ -55,7 +55,7 @@ def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, 
     """
     isa, known = kernels.load(variant.kernel).isa, place(variant).callers
     word = re.compile(rf"\b{re.escape(name)}\b")
-    for file in search.holding(tree, isa, name, word.pattern):
+    for file in trees.files_holding(tree, isa, name, word.pattern):
         content = texts.get(file) or tree.read(file)
         code = _DECLARED.sub("", blank_comments(content))
         if file == place(variant).file:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from loopwright.errors import InputError
 from loopwright.kernels import Edit, Variant, function_edit
-from loopwright.linux import built, c_text, statics
-from loopwright.linux.c_text import Span
+from loopwright.linux import c_source, routine
+from loopwright.linux.c_source import Span
 from loopwright.linux.patch.merge import keep_tree_lines
-from loopwright.linux.sources import Tree
-from loopwright.linux.target import Target, function, place, symbol
+from loopwright.linux.routine import Target, function, place, symbol
+from loopwright.linux.trees import Tree
 
 # Where EXPORT_SYMBOL comes from differs between kernels: its line stays the tree's own.
 _EXPORT_HEADERS = {"<linux/export.h>", "<asm/export.h>"}
@@ -73,7 +73,7 @@ class _Editor:
         span = self._found(function(edit.file, content, edit.name), edit)
         own = function(source.name, given, edit.name)
         own = _own(own or function(source.name, given, symbol(self.variant)), edit, source)
-        new = c_text.rename(own.of(given), symbol(self.variant), edit.name)
+        new = c_source.rename(own.of(given), symbol(self.variant), edit.name)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
         if asm:
@@ -86,7 +86,7 @@ class _Editor:
 
         def same_code(piece: str) -> bool:
             changed = self.after | {edit.file: whole(piece)}
-            return not built.difference(self.variant, self.aim, self.tree, changed)
+            return not routine.difference(self.variant, self.aim, self.tree, changed)
 
         kept = keep_tree_lines(span.of(content), new, asm=asm, same_code=same_code)
         return whole(kept if same_code(kept) else new)
@@ -94,17 +94,17 @@ class _Editor:
     def _block(self, edit: Edit, content: str, source: Path) -> str:
         given = source.read_text()
         if edit.kind == "region":
-            span = self._found(c_text.region(content, edit.start, edit.end), edit)
-            new = _own(c_text.region(given, edit.start, edit.end), edit, source).of(given)
+            span = self._found(c_source.region(content, edit.start, edit.end), edit)
+            new = _own(c_source.region(given, edit.start, edit.end), edit, source).of(given)
         else:
-            new = _own(c_text.macro(given, edit.name), edit, source).of(given)
+            new = _own(c_source.macro(given, edit.name), edit, source).of(given)
             span, new = self._macro_place(edit, content, new)
         new = self._apart(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
 
     def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
         """Refuse a function that includes a file which the tree lacks."""
-        for header in c_text.includes(new):
+        for header in c_source.includes(new):
             beside = str(Path(edit.file).parent / header.strip('"'))
             if header.startswith('"') and not self.tree.has(beside):
                 raise InputError(
@@ -114,9 +114,9 @@ class _Editor:
 
     def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
         """Return where a macro goes: in its namesake's place, else behind the one named after."""
-        span = c_text.macro(content, edit.name)
+        span = c_source.macro(content, edit.name)
         if span is None and edit.after:
-            behind = c_text.macro(content, edit.after)
+            behind = c_source.macro(content, edit.after)
             if behind is None:
                 raise InputError(
                     f"{edit.file} in {self.tree} has no macro {edit.after}, behind which "
@@ -132,23 +132,23 @@ class _Editor:
 
     def _apart(self, new: str, span: Span, content: str) -> str:
         """Rename labels of the new text that the rest of the file has too."""
-        taken = {*c_text.labels(content[: span.start]), *c_text.labels(content[span.end :])}
+        taken = {*c_source.labels(content[: span.start]), *c_source.labels(content[span.end :])}
         family = self.variant.kernel.rpartition("/")[2]
-        for label in dict.fromkeys(c_text.labels(new)):
+        for label in dict.fromkeys(c_source.labels(new)):
             fresh, number = f"{label}_{family}", 1
-            while fresh in taken or fresh in c_text.labels(new):
+            while fresh in taken or fresh in c_source.labels(new):
                 number += 1
                 fresh = f"{label}_{family}{number}"
             if label in taken:
-                new = c_text.rename(new, label, fresh)
+                new = c_source.rename(new, label, fresh)
         return new
 
 
 def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
     """Refuse a function with lines of the exception table where a replacement cannot see them."""
-    for line in c_text.entries_outside(text, span):
+    for line in c_source.entries_outside(text, span):
         raise InputError(
-            f"{name} has `{c_text.squeeze(line)}` apart from {edit.name}, whose label it names: "
+            f"{name} has `{c_source.squeeze(line)}` apart from {edit.name}, whose label it names: "
             f"put it in {edit.name} or directly below it"
         )
 
@@ -160,16 +160,18 @@ def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str
     """
     changed = span.replaced(content, piece)
     if not file.endswith(".S"):
-        above = c_text.comment_above(changed, span.start)
-        changed = changed[:above] + statics.missing(content, given, piece) + changed[above:]
+        above = c_source.comment_above(changed, span.start)
+        changed = (
+            changed[:above] + c_source.missing_statics(content, given, piece) + changed[above:]
+        )
     if file.endswith(".c"):
-        changed = statics.without_orphans(changed, content)
+        changed = c_source.without_orphans(changed, content)
     own = f"<{file.removeprefix('include/')}>"
-    have = {*c_text.includes(changed), own} | _EXPORT_HEADERS
-    for header in c_text.includes(given):
+    have = {*c_source.includes(changed), own} | _EXPORT_HEADERS
+    for header in c_source.includes(given):
         beside = file.endswith(".h") and header.startswith('"')
         if header not in have and not beside:
-            changed = c_text.add_include(changed, header)
+            changed = c_source.add_include(changed, header)
     return changed
 
 

@@ -9,9 +9,9 @@ from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.linux import checkpatch
 from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.git import NOBODY, GitError, Identity, Repository
 from loopwright.linux.patch.edits import Change
-from loopwright.linux.scratch import NOBODY, GitError, Identity, Repository
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 
 UNSIGNED = (
     f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "

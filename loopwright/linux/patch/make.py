@@ -6,16 +6,16 @@ from pathlib import Path
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.linux import built, c_text, target, worktree
-from loopwright.linux import sources as trees
+from loopwright.linux import c_source, git, trees
+from loopwright.linux import routine as routine_module
 from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.patch import callers, edits, message
 from loopwright.linux.patch.edits import Change
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.mail import UNSIGNED, Mail, PatchError
-from loopwright.linux.scratch import Identity, user_identity
-from loopwright.linux.sources import Tree
-from loopwright.linux.target import Target
+from loopwright.linux.routine import Target
+from loopwright.linux.trees import Tree
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"
@@ -55,20 +55,22 @@ def make(
     variant does not allow a patch, PatchError with a log where the patch fails its tests.
     """
     source = trees.read(tree)
-    worktree.refuse_inside(source, out)
-    aim = target.find(variant, source)
+    git.refuse_inside(source, out)
+    aim = routine_module.find(variant, source)
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
     if there:
         return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
-    target.require(variant, source)
+    routine_module.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity(source.root)
     if author is None:
         notes.append(UNSIGNED)
-    names = {v.routine: target.find(v, source).name for v in target.together(variant)}
+    names = {
+        v.routine: routine_module.find(v, source).name for v in routine_module.together(variant)
+    }
     writer = message.Writer(variant, names, evidence)
-    made, warning = worktree.said(source, [change.file for change in changes])
+    made, warning = git.made_against(source, [change.file for change in changes])
     notes += [warning] if warning else []
     below = writer.below(made, *notes)
     body = writer.body(also)
@@ -88,16 +90,18 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
     merged = f" (merged as {variant.merged})" if variant.merged else ""
     where = f"{aim.name} in {aim.file} of {tree}"
     try:
-        theirs = built.code(variant, aim, tree, {}, variant.alternatives)
+        theirs = routine_module.assembled(variant, aim, tree, {}, variant.alternatives)
     except InputError:
         changes, _ = edits.apply(variant, aim, tree)
-        if all(c_text.normalised(c.old) == c_text.normalised(c.new) for c in changes):
+        if all(c_source.normalised(c.old) == c_source.normalised(c.new) for c in changes):
             return (
                 f"{where} has the text of {variant.name} already{merged}; it does not assemble "
                 "outside of the kernel, so that its text was compared"
             )
         return ""
-    if not built.same(theirs, built.of_variant(variant, variant.alternatives)):
+    if not routine_module.same_code(
+        theirs, routine_module.of_variant(variant, variant.alternatives)
+    ):
         return ""
     under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
     return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
@@ -122,10 +126,10 @@ def _changes(
 def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
     """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
     changed = {change.file: change.new for change in changes}
-    variants = target.together(variant)
+    variants = routine_module.together(variant)
     for one in variants:
-        aim = target.find(one, tree)
-        failure = built.difference(one, aim, tree, changed)
+        aim = routine_module.find(one, tree)
+        failure = routine_module.difference(one, aim, tree, changed)
         if failure:
             raise InputError(
                 f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"

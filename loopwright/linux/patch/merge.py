@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-from loopwright.linux.c_text import blank_comments, squeeze
+from loopwright.linux.c_source import blank_comments, squeeze
 
 # Spellings that assemble to the same bytes: AT&T suffixes that the operands imply, and aliases.
 _SUFFIXED = re.compile(

@@ -12,7 +12,7 @@ from loopwright.judging import call_costs
 from loopwright.kernels import Kernel, Variant
 from loopwright.linux.patch import message_tables, proof
 from loopwright.linux.patch.evidence import Evidence, Judged
-from loopwright.linux.target import place, together
+from loopwright.linux.routine import place, together
 
 WIDTH = 75
 _SUBJECT_WIDTH = 70

@@ -12,13 +12,12 @@ from loopwright.histogram import read
 from loopwright.judging.recommend import Judgement, conclude
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.kernels import Variant
-from loopwright.linux import sources as trees
-from loopwright.linux import target, verify, worktree
-from loopwright.linux.against import against
+from loopwright.linux import git, routine, trees, verify
+from loopwright.linux.baseline import against
 from loopwright.linux.patch import conclusions
 from loopwright.linux.patch.evidence import Evidence
 from loopwright.linux.patch.make import MadePatch, make
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify.subject import PatchedVariant, of_patch
 
 COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes", "checks"]
@@ -53,7 +52,7 @@ def patch(
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
     source = trees.read(found.path)
-    worktree.refuse_inside(source, Path(out))
+    git.refuse_inside(source, Path(out))
     if tier:
         verify.require(kernel.isa, tier)
     with against(kernel, source) as (seen, compared):
@@ -86,7 +85,7 @@ def patch(
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), found_out)
-        done |= {v.id for v in target.together(variant)}
+        done |= {v.id for v in routine.together(variant)}
         checks = _verified(variant, made, source, tier, said) if tier else pd.DataFrame()
         if made.files and tier and (left := verify.open_points(checks)):
             # Its message has to say so.

@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from loopwright.errors import InputError
-from loopwright.linux import built, checkpatch, target
-from loopwright.linux.scratch import GitError
+from loopwright.linux import checkpatch, routine
+from loopwright.linux.git import GitError
 from loopwright.linux.verify.outcomes import Check, CheckError, NotCovered, Tier
 from loopwright.linux.verify.subject import PatchedVariant, applied, touched
 
@@ -57,9 +57,9 @@ def _checkpatch(subject: PatchedVariant) -> str:
 def _same_code(subject: PatchedVariant) -> str:
     """Hold the applied files to the variants that check has run, outside of the kernel."""
     for variant in subject.variants:
-        aim = target.find(variant, subject.tree)
+        aim = routine.find(variant, subject.tree)
         try:
-            failure = built.difference(variant, aim, subject.tree, dict(subject.files))
+            failure = routine.difference(variant, aim, subject.tree, dict(subject.files))
         except InputError as error:
             failure = str(error)
         if failure:

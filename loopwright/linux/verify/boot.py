@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from loopwright import toolchain
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import guest, kunit, machines
 from loopwright.linux.verify.building import Build, BuildError, configured
 from loopwright.linux.verify.kunit import Suite

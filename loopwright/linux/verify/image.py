@@ -18,7 +18,7 @@ from loopwright.code.altinstructions import (
     arm64_entry,
     x86_entry,
 )
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify.outcomes import CheckError, NotProven
 
 # What the linked kernel has elsewhere and leaf routines jump to.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from loopwright import kernels
-from loopwright.linux import search, target
-from loopwright.linux.sources import Tree
+from loopwright.linux import routine, trees
+from loopwright.linux.trees import Tree
 from loopwright.linux.verify import options
 from loopwright.linux.verify.outcomes import CheckError, NotProven
 from loopwright.linux.verify.subject import PatchedVariant
@@ -37,7 +37,7 @@ def touching(subject: PatchedVariant) -> list[Suite]:
     names = set()
     for variant in subject.variants:
         names |= {*_INTERFACES[kernels.contract_of(variant).effect]}
-        names.add(target.find(variant, subject.tree).name)
+        names.add(routine.find(variant, subject.tree).name)
     return calling(subject.tree, subject.isa, names)
 
 
@@ -49,7 +49,7 @@ def calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
     wanted = sorted({*names, "copy_to_user", "copy_from_user"})
     called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
     out = []
-    for file in search.holding(tree, isa, "kunit_test_suite", called):
+    for file in trees.files_holding(tree, isa, "kunit_test_suite", called):
         found = re.findall(
             r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"",
             tree.read(file),

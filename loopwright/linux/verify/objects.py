@@ -12,7 +12,7 @@ from loopwright.code import instructions
 from loopwright.code.instructions import Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
-from loopwright.linux import built
+from loopwright.linux import routine
 from loopwright.linux.verify import contract, entries, image, register_use, units
 from loopwright.linux.verify.building import Build, BuildError, configured
 from loopwright.linux.verify.image import Image
@@ -195,7 +195,7 @@ def _alternatives(found: Image, variant: Variant) -> str:
             except InputError as error:
                 raise CheckError(f"the replacement for {one.feature}: {error}") from None
     have = {a.feature for a in found.alternatives}
-    want = {name for names in built.alternative_sets(variant) for name in names}
+    want = {name for names in routine.alternative_sets(variant) for name in names}
     if variant.source.suffix == ".S" and want - have:
         raise CheckError(
             f"{', '.join(sorted(want - have))} is named in the source, not in the object"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePosixPath
 
-from loopwright.linux.sources import Tree
+from loopwright.linux.trees import Tree
 
 _ARCH = {"x86_64": "x86", "arm64": "arm64"}
 _LIST = re.compile(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from loopwright import paths
 from loopwright.errors import InputError
-from loopwright.linux import debian
-from loopwright.linux.sources import Tree
+from loopwright.linux import trees
+from loopwright.linux.trees import Tree
 
 # What a build inside the user's tree leaves there: it would make kbuild refuse the overlay.
 _BUILT = {".config", ".config.old", ".git", "vmlinux", "Module.symvers", "System.map"}
@@ -100,7 +100,7 @@ def hold(tree: Tree) -> Iterator[Overlay]:
     Programs started with the lock's descriptor passed on keep it until they end, too.
     InputError where the tree is a part of the sources.
     """
-    if tree.has(debian.SUBSET) or not tree.has("scripts/Makefile.build"):
+    if tree.has(trees.SUBSET) or not tree.has("scripts/Makefile.build"):
         raise InputError(
             f"{tree} holds a part of the sources: building needs a whole tree, e.g. "
             "--tree debian:6.12"

@@ -9,9 +9,9 @@ from pathlib import Path
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.linux import target
-from loopwright.linux.scratch import GitError, Repository
-from loopwright.linux.sources import Tree
+from loopwright.linux import routine
+from loopwright.linux.git import GitError, Repository
+from loopwright.linux.trees import Tree
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
         files = applied(tree, patch)
     except GitError as error:
         raise InputError(f"git am does not take {patch} on {tree}: {error}") from None
-    others = [v for v in target.together(variant) if v != variant]
+    others = [v for v in routine.together(variant) if v != variant]
     return PatchedVariant(tree, (variant, *others), files, patch)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from loopwright import kernels
 from loopwright.kernels import Variant
-from loopwright.linux import c_text, search, target
+from loopwright.linux import c_source, routine, trees
 from loopwright.linux.verify.outcomes import NotProven
 from loopwright.linux.verify.subject import PatchedVariant
 
@@ -26,12 +26,12 @@ class CompiledAs:
 
 def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     """Return where a routine is compiled: in its own file, or through a unit if it is inline."""
-    aim = target.find(variant, subject.tree)
+    aim = routine.find(variant, subject.tree)
     if not aim.file.endswith(".h"):
         return CompiledAs(aim.name, (object_of(aim.file),), {})
-    unit, symbol = _UNIT.format(variant.routine), target.symbol(variant)
+    unit, symbol = _UNIT.format(variant.routine), routine.symbol(variant)
     now = subject.files.get(aim.file) or subject.tree.read(aim.file)
-    span = c_text.c_function(now, aim.name)
+    span = c_source.c_function(now, aim.name)
     calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
     objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
     return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
@@ -53,7 +53,7 @@ def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[s
     Those are left out that a configuration (the text of a .config) does not build. NotProven where
     they are too many.
     """
-    found = search.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
+    found = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
     if len(found) > _MOST_INCLUDERS:
         raise NotProven(
             f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
@@ -93,11 +93,11 @@ def _unit(variant: Variant, symbol: str) -> str:
     source = variant.source.read_text()
     # The tree's headers need not stand alone: linux/fs.h is what their users include first.
     headers = ["#include <linux/fs.h>\n"]
-    headers += [f"#include {h}\n" for h in c_text.includes(source) if h.startswith("<")]
-    for name in [h.strip('"') for h in c_text.includes(source) if h.startswith('"')]:
-        if c_text.c_function((folder / name).read_text(), symbol):
+    headers += [f"#include {h}\n" for h in c_source.includes(source) if h.startswith("<")]
+    for name in [h.strip('"') for h in c_source.includes(source) if h.startswith('"')]:
+        if c_source.c_function((folder / name).read_text(), symbol):
             body = _expanded(folder / name)
-            span = c_text.c_function(body, symbol)
+            span = c_source.c_function(body, symbol)
             assert span is not None
             prototype = span.of(body).partition("{")[0].rstrip() + ";\n"
             body = body[: span.start] + prototype + body[span.start :]

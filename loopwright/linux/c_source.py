@@ -1,4 +1,4 @@
-"""Find functions, macros and regions in kernel sources, and compare such pieces.
+"""Functions, macros, regions and static helpers in kernel sources.
 
 Spans are character offsets of whole lines: text[span.start:span.end] ends with its newline.
 """
@@ -227,3 +227,69 @@ def add_include(text: str, header: str) -> str:
     same = [match for match in found if match[1].startswith(folder + "/")]
     at = (same or found)[-1].end() if found else 0
     return f"{text[:at]}#include {header}\n{text[at:]}"
+
+
+_STATIC = re.compile(r"(?m)^static\b[^;{}()=]*?\b(\w+)\s*\(")
+
+
+def static_functions(content: str) -> list[str]:
+    """Return the names of the static functions that a C file defines, in order."""
+    names = dict.fromkeys(_STATIC.findall(blank_comments(content)))
+    return [name for name in names if c_function(content, name)]
+
+
+def needed_statics(content: str, function: str) -> list[str]:
+    """Return the static functions of a file that a function's text calls, directly or not."""
+    known = static_functions(content)
+    found: set[str] = set()
+    open_texts = [function]
+    while open_texts:
+        code = blank_comments(open_texts.pop())
+        for name in known:
+            if name not in found and re.search(rf"\b{name}\b", code):
+                found.add(name)
+                open_texts.append(_definition(content, name))
+    return [name for name in known if name in found]
+
+
+def missing_statics(content: str, given: str, function: str) -> str:
+    """Return the definitions, out of given, that a function needs and content lacks."""
+    names = [n for n in needed_statics(given, function) if c_function(content, n) is None]
+    return "".join(_with_comment(given, name) + "\n" for name in names)
+
+
+def without_orphans(content: str, before: str) -> str:
+    """Return content without the static functions that were used before and are not any more."""
+    for name in reversed(static_functions(content)):
+        used = [len(re.findall(rf"\b{name}\b", blank_comments(t))) for t in (before, content)]
+        if used[0] > 1 and used[1] == 1:
+            content = _cut(content, name)
+    return content
+
+
+def _cut(content: str, name: str) -> str:
+    span = c_function(content, name)
+    if span is None:
+        return content
+    start = comment_above(content, span.start)
+    return content[:start] + content[span.end :].lstrip("\n")
+
+
+def taken_from(other: str, content: str) -> str:
+    """Return content with each static function that other defines too as other has it."""
+    for name in static_functions(content):
+        theirs = _definition(other, name)
+        span = c_function(content, name)
+        if theirs and span:
+            content = span.replaced(content, theirs)
+    return content
+
+
+def _definition(content: str, name: str) -> str:
+    span = c_function(content, name)
+    return span.of(content) if span else ""
+
+
+def _with_comment(content: str, name: str) -> str:
+    span = c_function(content, name)
+    return content[comment_above(content, span.start) : span.end] if span else ""

@@ -1,0 +1,372 @@
+"""Linux source trees: where they are, their versions, files and includers; Debian's packages."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from loopwright import paths
+from loopwright.errors import InputError
+
+_INSTALLED = Path("/usr/src")
+SUBSET = ".loopwright-subset"  # marks a cached tree, which holds a part of the sources only
+# What patches touch or look into, what checkpatch.pl reads, and one file in each of the folders
+# by which checkpatch.pl knows the top of a kernel tree.
+_MEMBERS = (
+    "Makefile",
+    "Kbuild",
+    "COPYING",
+    "CREDITS",
+    "MAINTAINERS",
+    "README",
+    "Documentation/dev-tools/checkpatch.rst",
+    "Documentation/admin-guide/kernel-parameters.txt",
+    "drivers/Makefile",
+    "init/Makefile",
+    "ipc/Makefile",
+    "kernel/*.c",
+    "lib/*.c",
+    "fs/*.c",
+    "include/linux",
+    "include/uapi/linux/eventpoll.h",
+    "arch/x86/lib",
+    "arch/x86/include/asm",
+    "arch/arm64/lib",
+    "arch/arm64/include/asm",
+    "arch/arm64/kernel/*.c",
+    "arch/arm64/kernel/pi",
+    "scripts/checkpatch.pl",
+    "scripts/spelling.txt",
+    "scripts/const_structs.checkpatch",
+)
+
+
+class UnavailableError(Exception):
+    """The package cannot be had on this machine: one line that says why."""
+
+
+def debian_package(series: str) -> str:
+    """Return the name of the package with a kernel series, e.g. 6.12; InputError where odd."""
+    if not re.fullmatch(r"\d+\.\d+", series):
+        raise InputError(f"debian:{series} names no kernel series; write e.g. debian:6.12")
+    return f"linux-source-{series}"
+
+
+def cached_debian(series: str) -> Path | None:
+    """Return the tree of a kernel series that was fetched before, the whole one if there is."""
+    tree = paths.cache_dir() / debian_package(series)
+    return next((p for p in (tree.with_name(f"{tree.name}-whole"), tree) if p.is_dir()), None)
+
+
+def fetch_debian(series: str, *, whole: bool = False) -> Path:
+    """Return the cached tree of a kernel series, fetched before if need be; UnavailableError.
+
+    It holds what patches touch, or all that the package holds (1.7 GB), which builds need.
+    """
+    name = debian_package(series)
+    cache = paths.cache_dir()
+    tree, all_of_it = cache / name, cache / f"{name}-whole"
+    if all_of_it.is_dir():
+        return all_of_it
+    if whole:
+        tree = all_of_it
+    elif tree.is_dir():
+        return tree
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _lock(cache / f"{name}.lock"):
+            if not tree.is_dir():
+                _fetch(name, cache, tree, whole)
+    except OSError as error:
+        raise UnavailableError(f"the cache {cache} cannot be written ({error.strerror})") from None
+    return tree
+
+
+def _fetch(name: str, cache: Path, tree: Path, whole: bool) -> None:
+    for stale in cache.glob(f"{name}.part-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{name}.part-", dir=cache))
+    try:
+        (part / "tree").mkdir()
+        _unpack(_archive(name, part), part / "tree", whole)
+        (part / "tree").rename(tree)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock file, so that two processes do not fetch the same package at once."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say(f"waiting for another process that fetches into {path.parent}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _archive(name: str, folder: Path) -> Path:
+    """Return the package's source archive: the installed one, else a downloaded one's."""
+    installed = _INSTALLED / f"{name}.tar.xz"
+    if installed.is_file():
+        _say(f"unpacking kernel files from {installed}")
+        return installed
+    for tool in ("apt-get", "apt-cache", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise UnavailableError(f"Debian's {name} needs {tool}, which is not here")
+    listed = _run(["apt-cache", "show", "--no-all-versions", name], folder)
+    size = re.search(r"(?m)^Size: (\d+)$", listed.stdout)
+    exact = re.search(rf"(?m)^Package: {re.escape(name)}$", listed.stdout)  # apt takes patterns
+    if listed.returncode or size is None or exact is None:
+        raise UnavailableError(f"apt knows no package {name} (try `apt-get update`)")
+    _say(f"downloading Debian's {name} with apt-get, {int(size[1]) / 1e6:.0f} MB, once")
+    done = _downloaded(["apt-get", "download", "-q", name], folder, int(size[1]))
+    debs = list(folder.glob("*.deb"))
+    if done.returncode or len(debs) != 1:
+        last = (done.stderr.strip().splitlines() or ["no package came"])[-1]
+        raise UnavailableError(f"apt-get download {name} failed: {last}")
+    done = _run(["dpkg-deb", "-x", debs[0].name, "package"], folder)
+    inside = folder / "package" / "usr/src" / f"{name}.tar.xz"
+    if done.returncode or not inside.is_file():
+        raise UnavailableError(f"{debs[0].name} holds no usr/src/{name}.tar.xz")
+    debs[0].unlink()
+    return inside
+
+
+def _unpack(archive: Path, into: Path, whole: bool) -> None:
+    """Unpack all, or the members that patches need; those that a series lacks are no error."""
+    top = archive.name.removesuffix(".tar.xz")
+    members = [] if whole else [f"{top}/{member}" for member in _MEMBERS]
+    command = ["tar", "-xJf", str(archive), "--strip-components=1", "--wildcards"]
+    done = _run([*command, "--no-wildcards-match-slash", "-C", str(into), *members], into)
+    missing = "Not found in archive"
+    others = [
+        line
+        for line in done.stderr.splitlines()
+        if missing not in line and "Exiting with failure status" not in line
+    ]
+    if (done.returncode and others) or not (into / "Makefile").is_file():
+        raise UnavailableError(
+            f"{archive} cannot be unpacked: {(others or ['no Makefile in it'])[0]}"
+        )
+    if not whole:
+        (into / SUBSET).write_text("Only the files that loopwright's patches need.\n")
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def _downloaded(command: list[str], folder: Path, size: int) -> subprocess.CompletedProcess[str]:
+    """Run a download into a folder; on a terminal show its bytes, of size, as a bar."""
+    if not sys.stderr.isatty():
+        return _run(command, folder)
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with (
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+        subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        task = bar.add_task("", total=size)
+        while True:
+            try:
+                out, err = process.communicate(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                there = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+                bar.update(task, completed=min(there, size))
+            else:
+                return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+DEFAULT = "6.12"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A Linux source tree, never written to."""
+
+    root: Path
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.root} (Linux {self.version})"
+
+    def has(self, file: str) -> bool:
+        """Say whether the tree holds a file; InputError where its path leaves the tree."""
+        return self.path(file).is_file()
+
+    def path(self, file: str) -> Path:
+        """Return where a file of the tree lies; InputError where that is outside the tree."""
+        inside = PurePosixPath(file)
+        path = (self.root / inside).resolve()
+        if inside.is_absolute() or ".." in inside.parts or not path.is_relative_to(self.root):
+            raise InputError(
+                f"{file!r} leads out of the kernel tree {self.root}; name a file in it"
+            )
+        return path
+
+    def read(self, file: str, since: str = "") -> str:
+        """Return a file's text; InputError that names the file, the tree and since when it is."""
+        path = self.path(file)
+        if not path.is_file():
+            hint = f"; it is there since Linux {since}" if since else ""
+            if self.has(SUBSET):
+                hint = "; this cache holds a part of the sources, give a whole tree with --tree"
+            raise InputError(f"{self} has no file {file}{hint}")
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read {file} in {self}: {error}") from None
+        if "\r\n" in text:
+            raise InputError(
+                f"{file} in {self} has lines that end in CR LF, which Linux has not: check it out "
+                "with `git config core.autocrlf false`, or convert it with dos2unix"
+            )
+        return text
+
+
+def read(root: Path) -> Tree:
+    """Open a Linux source tree; InputError where the folder is none."""
+    if not root.is_dir():
+        raise InputError(f"no kernel tree at {root}: it is not a folder; give one with --tree")
+    makefile = root / "Makefile"
+    text = makefile.read_text(errors="replace") if makefile.is_file() else ""
+    parts = dict(
+        re.findall(r"(?m)^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[ \t]*(.*)$", text)
+    )
+    if not (root / "Kbuild").is_file() or not {"VERSION", "PATCHLEVEL"} <= parts.keys():
+        raise InputError(
+            f"{root} is not a Linux tree: looked there for Kbuild and a Makefile with VERSION; "
+            "give another with --tree"
+        )
+    numbers = [parts.get(key, "").strip() for key in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
+    version = ".".join(n for n in numbers if n) + parts.get("EXTRAVERSION", "").strip()
+    return Tree(root.resolve(), version)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tree to patch, or why there is none; note is one line for the user."""
+
+    path: Path | None
+    note: str
+
+
+def at_hand(spec: str = "") -> Found:
+    """Return the tree at the path spec, or else one that was fetched before; none is fetched."""
+    if spec:
+        return find(spec)
+    cached = cached_debian(DEFAULT)
+    if cached is None:
+        return Found(None, "no kernel tree at hand: give one, or run `make recommend` once")
+    return Found(cached, str(read(cached)))
+
+
+def find(spec: str | None, *, whole: bool = False) -> Found:
+    """Return the tree that spec names: a path, debian:VERSION, or None for Debian's default.
+
+    whole asks for all of the sources, which builds need.
+
+    Debian's linux-source package is fetched once into the cache. Without a spec, a package that
+    cannot be had is no error: path is None and note says why and how to get a tree. InputError
+    where a tree is asked for by name and is none or cannot be had.
+    """
+    if spec and not spec.startswith("debian:"):
+        found = read(Path(spec))
+        return Found(found.root, str(found))
+    series = spec.removeprefix("debian:") if spec else DEFAULT
+    try:
+        path = fetch_debian(series, whole=whole)
+    except UnavailableError as reason:
+        note = (
+            f"no kernel tree: {reason}; give one with TREE=path (make) or --tree path, "
+            "e.g. an unpacked kernel.org release"
+        )
+        if spec:
+            raise InputError(note) from None
+        return Found(None, note)
+    what = f"the files of Debian's {debian_package(series)} needed here"
+    found = read(path)
+    return Found(path, f"{found}, {what}" if found.has(SUBSET) else str(found))
+
+
+_ARCH = {"x86_64": "x86", "arm64": "arm64"}
+_APART = {"Documentation", "LICENSES", "rust", "samples", "scripts", "tools", "usr"}
+_SUFFIXES = (".c", ".h", ".S")
+
+
+def source_files(tree: Tree, isa: str) -> Iterator[str]:
+    """Yield the paths of C and assembly files and headers, without those of other architectures."""
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        for entry in os.scandir(tree.root / folder):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                other = folder == "arch" and entry.name != _ARCH[isa]
+                if not other and path not in _APART and not entry.name.startswith("."):
+                    pending.append(path)
+            elif entry.name.endswith(_SUFFIXES):
+                yield path
+
+
+def files_holding(tree: Tree, isa: str, word: str, pattern: str) -> list[str]:
+    """Return the sources that hold a word, and text that matches a regular expression with it."""
+    needle, wanted = word.encode(), re.compile(pattern.encode(), re.MULTILINE)
+    found = []
+    for file in source_files(tree, isa):
+        content = _read(tree.root / file)
+        if needle in content and wanted.search(content):
+            found.append(file)
+    return sorted(found)
+
+
+def includers(tree: Tree, isa: str, header: str, most: int) -> list[str]:
+    """Return the .c and .S files that include a header, by other headers too.
+
+    Once more than `most` are found there may be more still.
+    """
+    found: dict[str, None] = {}
+    pending = [header]
+    while pending and len(found) <= most:
+        wanted = pending.pop(0)
+        last = re.escape(Path(wanted).name)
+        pattern = rf'^[ \t]*#[ \t]*include[ \t]*[<"][\w./-]*{last}[">]'
+        for file in files_holding(tree, isa, Path(wanted).name, pattern):
+            if file not in found and file != header and _includes(tree, file, wanted):
+                found[file] = None
+                pending += [file] if file.endswith(".h") else []
+    return [file for file in found if not file.endswith(".h")]
+
+
+def _includes(tree: Tree, file: str, header: str) -> bool:
+    """Say whether a file names a header as it is found: below an include folder, or beside it."""
+    text = _read(tree.root / file).decode(errors="replace")
+    names = re.findall(r'(?m)^[ \t]*#[ \t]*include[ \t]*[<"]([\w./-]+)[">]', text)
+    called = re.sub(r"^(?:arch/\w+/)?include/", "", header)
+    known = {called, called.removeprefix("uapi/")}
+    beside = {os.path.normpath(f"{Path(file).parent}/{name}") for name in names}
+    return header in beside or not known.isdisjoint(names)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # a link that leads nowhere
+        return b""
