@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from loopwright.judging.recommend import recommend
     from loopwright.judging.study import compare
     from loopwright.linux.baseline import baseline
-    from loopwright.linux.patch.verb import patch
+    from loopwright.linux.patch import patch
     from loopwright.machine.settings import tune
     from loopwright.measuring.importing import import_results
     from loopwright.measuring.measure import measure, measure_fleet
@@ -59,7 +59,7 @@ _VERBS = {
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",
     "measure_fleet": "measuring.measure",
-    "patch": "linux.patch.verb",
+    "patch": "linux.patch",
     "ports": "predicting.explain",
     "predict": "predicting.predict",
     "published": "judging.published",

@@ -4,8 +4,8 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.judging import call_costs
-from loopwright.linux.patch import message
-from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux import message
+from loopwright.linux.message import Evidence
 
 KERNEL = "x86_64/copy_user"
 NAMES = {"copy_user": "rep_movs_alternative"}

@@ -51,7 +51,7 @@ def test_help_imports_no_verb():
 
 def test_a_verb_is_a_function_whatever_was_imported_before():
     script = (
-        "import loopwright.predicting.explain, loopwright.linux.patch.verb, loopwright.checking\n"
+        "import loopwright.predicting.explain, loopwright.linux.patch, loopwright.checking\n"
         "import loopwright as lw\n"
         "assert [getattr(lw, name).__name__ for name in lw.__all__] == lw.__all__"
     )

@@ -10,7 +10,7 @@ from loopwright.judging.evidence import simulated_places
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.kernels import Kernel
-from loopwright.linux.patch.verb import evidence
+from loopwright.linux.patch import evidence
 from loopwright.predicting.explain import sources
 from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict

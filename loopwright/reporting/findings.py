@@ -6,7 +6,7 @@ import pandas as pd
 
 from loopwright.judging.study import Study
 from loopwright.kernels import Kernel
-from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux.message import Evidence
 from loopwright.reporting.threads import ThreadAnswer
 from loopwright.reporting.timelines import Moment
 

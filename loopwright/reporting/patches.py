@@ -7,7 +7,7 @@ from pathlib import Path
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.linux import trees as linux_tree
-from loopwright.linux.patch.make import make
+from loopwright.linux.patch import make
 from loopwright.reporting.findings import Finding
 
 

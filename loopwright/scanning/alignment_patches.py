@@ -11,13 +11,11 @@ from pathlib import Path
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
-from loopwright.linux import git, trees, verify
-from loopwright.linux.checkpatch import Complaint
+from loopwright.linux import git, message, trees, verify
+from loopwright.linux.edits import Change
 from loopwright.linux.git import Identity, user_identity
-from loopwright.linux.patch import message_tables
-from loopwright.linux.patch.edits import Change
-from loopwright.linux.patch.mail import UNSIGNED, Mail
-from loopwright.linux.patch.message import prefix, wrap
+from loopwright.linux.mail import UNSIGNED, Complaint, Mail
+from loopwright.linux.message import prefix, wrap
 from loopwright.linux.trees import Tree
 from loopwright.linux.verify import kunit, machines, options, ran
 from loopwright.linux.verify.boot import Kernel
@@ -113,7 +111,7 @@ def _table(work: Work, number: int, fix: Fix) -> str:
             before, then = work.before.cycles(at, number), work.after.cycles(at, after)
             there, best = f"{effect.now:.2f}", f"{effect.best:.2f}"
             rows.append([core.id, there, best, spread(before), spread(then)])
-    return message_tables.aligned(_HEAD, rows, left=len(_HEAD))
+    return message.aligned(_HEAD, rows, left=len(_HEAD))
 
 
 # The kernel's own tests of its ciphers and hashes, which are run when it boots.
@@ -265,7 +263,7 @@ def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
         if f"boot: {machine.name}" in said:
             times = (f"{counts[loop.address]:,}" for loop in booted.loops)
             rows.append([machine.name, *times, _tests(machine, said), _calls(machine, said)])
-    return message_tables.aligned(head, rows, left=len(head))
+    return message.aligned(head, rows, left=len(head))
 
 
 def _tests(machine: Machine, said: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from loopwright.cli import cli, output, prediction_views, run
 from loopwright.judging import model_accuracy, recommend
 from loopwright.judging.study import comparison
 from loopwright.linux import baseline as tree_baseline
-from loopwright.linux.patch import verb as patch
+from loopwright.linux import patch
 from loopwright.machine import hosts
 from loopwright.measuring import importing, measure_blocks, readings, results, rounds
 from loopwright.portable import kit

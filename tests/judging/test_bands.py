@@ -5,8 +5,8 @@ from made_up import held_to, predictions, simulated
 
 from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import conclude
-from loopwright.linux.patch import conclusions, message
-from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux import message, patch
+from loopwright.linux.message import Evidence
 from loopwright.reporting import plots, strips
 
 RATE = "string.movs_rate_unaligned"
@@ -59,7 +59,7 @@ def test_the_figure_of_a_strip_names_every_core_and_variant():
 
 def test_a_patch_says_where_it_is_faster_on_what_evidence_and_what_would_decide():
     found, judgement = concluded()
-    judged = conclusions.of_all(found, judgement)
+    judged = patch.conclusions_of(found, judgement)
     names = {"copy_user": "rep_movs_alternative"}
     movsq = found.kernel.variants["movsq"]
     writer = message.Writer(movsq, names, Evidence(judged=judged))

@@ -15,8 +15,8 @@ from loopwright.judging.published import PublishedFigure
 from loopwright.judging.recommend import conclude
 from loopwright.judging.study import comparison
 from loopwright.judging.verdicts import Status
-from loopwright.linux.patch import conclusions
-from loopwright.linux.patch.evidence import Evidence
+from loopwright.linux import patch
+from loopwright.linux.message import Evidence
 from loopwright.measuring import readings
 from loopwright.reporting import plain
 from loopwright.reporting.findings import Finding
@@ -167,7 +167,7 @@ def test_no_two_statements_of_a_report_exclude_each_other(seed):
         assert not ranks.startswith("nothing"), verdict
         assert ("measured" if measured else "simulated") in ranks or "models of" in ranks, verdict
 
-    patches = conclusions.of_all(found, judgement)
+    patches = patch.conclusions_of(found, judgement)
     for name, judged in patches.items():
         won = name == row["winner"]
         assert won == (judged.doubt == ""), name

@@ -13,9 +13,9 @@ from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude, judge
 from loopwright.judging.study import MEASURED, comparison, gather
 from loopwright.kernels import contract_of
-from loopwright.linux.patch import message
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.verb import evidence
+from loopwright.linux import message
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
 from loopwright.reporting import cross_validation, plain, sizes, tables
 from loopwright.reporting.findings import Finding

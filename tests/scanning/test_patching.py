@@ -7,8 +7,8 @@ from linux_trees import SOMEONE, git, pristine, whole_tree
 from scanned import by_name
 
 from loopwright.errors import InputError
-from loopwright.linux.patch.edits import Change
-from loopwright.linux.patch.mail import Mail
+from loopwright.linux.edits import Change
+from loopwright.linux.mail import Mail
 from loopwright.linux.verify import objects
 from loopwright.linux.verify.outcomes import CheckError
 from loopwright.linux.verify.overlay import Overlay, hold

@@ -6,7 +6,7 @@ from made_up import CORES, RECORDS, calls, held_to, predictions, study
 
 from loopwright.judging import call_costs, model_accuracy
 from loopwright.judging.recommend import conclude
-from loopwright.linux.patch import conclusions
+from loopwright.linux import patch
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _records(monkeypatch):
 
 def of(name, *arguments):
     found = study(*arguments)
-    return conclusions.of_all(found, conclude(found))[name]
+    return patch.conclusions_of(found, conclude(found))[name]
 
 
 def test_a_winner_has_its_figures_and_no_doubt():

@@ -7,11 +7,10 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import routine, trees
-from loopwright.linux.patch import callers, edits
-from loopwright.linux.patch.edits import Change
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux import edits, routine, trees
+from loopwright.linux.edits import Change
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 3\nEXTRAVERSION = -lw1\n"
 FILE = "arch/x86/lib/clear_page_64.S"
@@ -248,7 +247,7 @@ def change(folder: Path, register: str) -> kernels.Variant:
 
 def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels, linux):
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
+    (fitted,) = edits.fit_callers(changed, "rep_stos_alternative", trees.read(linux), [])
     assert fitted.file == CALLER
     assert ': "a" (0) : "rdx");' in fitted.new
     assert fitted.new.replace(' : "rdx"', "") == CALL
@@ -257,7 +256,7 @@ def test_registers_the_caller_does_not_know_of_are_added_to_its_list(own_kernels
 def test_a_register_that_the_caller_lists_needs_no_change(own_kernels, linux):
     (linux / CALLER).write_text(CALL.replace(': "a" (0)', ': "a" (0) : "rdx"'))
     changed = change(own_kernels, "rdx")
-    assert callers.fit(changed, "rep_stos_alternative", trees.read(linux), []) == []
+    assert edits.fit_callers(changed, "rep_stos_alternative", trees.read(linux), []) == []
 
 
 @pytest.mark.parametrize(
@@ -269,7 +268,7 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
     (linux / CALLER).write_text(CALL.replace('"a" (0)', inputs))
     changed = change(own_kernels, register)
     with pytest.raises(InputError, match=rf"changes {register}, which .* needs unchanged"):
-        callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
+        edits.fit_callers(changed, "rep_stos_alternative", trees.read(linux), [])
 
 
 @pytest.mark.parametrize(
@@ -279,13 +278,13 @@ def test_a_register_the_caller_needs_behind_the_call_is_refused(
 def test_another_calling_convention_is_refused(linux, old, new):
     (linux / CALLER).write_text(CALL.replace(old, new))
     with pytest.raises(InputError, match="by another convention"):
-        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
+        edits.fit_callers(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
 
 
 def test_a_caller_that_does_not_call_is_refused(linux):
     (linux / CALLER).write_text(CALL.replace('"call rep_stos_alternative"', '"call other"'))
     with pytest.raises(InputError, match="no inline assembly with `call rep_stos_alternative`"):
-        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
+        edits.fit_callers(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
 
 
 OTHERS = {
@@ -301,18 +300,18 @@ def test_a_caller_that_nobody_has_looked_at_is_refused(linux, file):
     (linux / file).parent.mkdir(parents=True, exist_ok=True)
     (linux / file).write_text(OTHERS[file].format("rep_stos_alternative"))
     with pytest.raises(InputError, match=rf"{file} in .* uses rep_stos_alternative where"):
-        callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
+        edits.fit_callers(variant("plain"), "rep_stos_alternative", trees.read(linux), [])
     # A word in a comment, a prototype and another architecture's file call nothing.
     (linux / file).write_text("/* as rep_stos_alternative */\nvoid rep_stos_alternative(void);\n")
     (linux / "arch/alpha").mkdir(parents=True)
     (linux / "arch/alpha/other.S").write_text("\tcall rep_stos_alternative\n")
-    assert callers.fit(variant("plain"), "rep_stos_alternative", trees.read(linux), []) == []
+    assert edits.fit_callers(variant("plain"), "rep_stos_alternative", trees.read(linux), []) == []
 
 
 def test_every_statement_of_a_caller_names_the_registers(own_kernels, linux):
     (linux / CALLER).write_text(CALL + CALL.replace("static", "extern"))
     changed = change(own_kernels, "rdx")
-    (fitted,) = callers.fit(changed, "rep_stos_alternative", trees.read(linux), [])
+    (fitted,) = edits.fit_callers(changed, "rep_stos_alternative", trees.read(linux), [])
     assert fitted.new.count(': "a" (0) : "rdx");') == 2
 
 

@@ -12,10 +12,9 @@ from loopwright import kernels
 from loopwright.checking.check import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.linux import checkpatch
+from loopwright.linux import mail, message
 from loopwright.linux.git import user_identity
-from loopwright.linux.patch import message
-from loopwright.linux.patch.evidence import Evidence, Judged
+from loopwright.linux.message import Evidence, Judged
 
 
 @pytest.mark.parametrize("kernel_id", kernels.ids())
@@ -237,8 +236,8 @@ def test_trailers_come_from_the_kernel_and_the_user_alone():
 
 
 def test_every_entry_of_the_allow_list_has_its_reason():
-    assert checkpatch.allowances()
-    assert all(len(allowed.reason.split()) > 5 for allowed in checkpatch.allowances())
+    assert mail.allowances()
+    assert all(len(allowed.reason.split()) > 5 for allowed in mail.allowances())
 
 
 def test_git_is_asked_for_no_identity_of_its_own_making(tmp_path: Path, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright.linux import c_source
-from loopwright.linux.patch.merge import keep_tree_lines
+from loopwright.linux.edits import keep_tree_lines
 
 ASM = """\
 /* What it does; SYM_FUNC_START(decoy) in a comment is none. */

@@ -12,8 +12,8 @@ from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, varian
 
 from loopwright.errors import InputError
 from loopwright.linux import routine, trees
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 
 TARGETS = [
     ("x86_64/copy_user/unrolled64", "6.12"),

@@ -13,8 +13,8 @@ from linux_trees import SOMEONE, linux, variant
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 
 
 def test_without_a_git_identity_nothing_is_signed_and_it_is_said(tmp_path, monkeypatch):
@@ -89,8 +89,8 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
     root, out = linux("6.12"), tmp_path / "out"
     code = (
         "import sys; from pathlib import Path; from loopwright import kernels; "
-        "from loopwright.linux.patch.evidence import Evidence; "
-        "from loopwright.linux.patch.make import make; "
+        "from loopwright.linux.message import Evidence; "
+        "from loopwright.linux.patch import make; "
         "from loopwright.linux.git import Identity; "
         "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
         "who = Identity('A B', 'a@example.org'); "

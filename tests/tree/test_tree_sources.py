@@ -5,8 +5,8 @@ import pytest
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.linux import trees
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 
 
 def variant(name: str) -> kernels.Variant:

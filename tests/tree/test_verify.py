@@ -14,8 +14,8 @@ from linux_trees import SOMEONE, whole_tree
 from loopwright import kernels
 from loopwright.errors import InputError
 from loopwright.linux import trees, verify
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 from loopwright.linux.trees import Tree
 from loopwright.linux.verify import alternatives, outcomes, overlay, register_use, subject
 from loopwright.linux.verify.image import Alternative, Image

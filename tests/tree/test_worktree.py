@@ -10,11 +10,11 @@ from linux_trees import SOMEONE, linux, variant
 
 from loopwright.errors import InputError
 from loopwright.linux import git as git_module
+from loopwright.linux import patch as patches
 from loopwright.linux import trees
 from loopwright.linux.git import user_identity
-from loopwright.linux.patch import verb as patches
-from loopwright.linux.patch.evidence import Evidence
-from loopwright.linux.patch.make import make
+from loopwright.linux.message import Evidence
+from loopwright.linux.patch import make
 
 FILE = "arch/x86/lib/csum-partial_64.c"
 SPEC = "x86_64/csum/adc4"

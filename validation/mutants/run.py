@@ -13,9 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.linux import routine, trees, verify
+from loopwright.linux import edits, routine, trees, verify
 from loopwright.linux.git import Repository
-from loopwright.linux.patch import edits
 from loopwright.linux.trees import Tree
 from loopwright.linux.verify import outcomes
 from loopwright.linux.verify.subject import PatchedVariant, of_patch

@@ -22,9 +22,8 @@ from typing import Any
 from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
-from loopwright.linux import routine, trees, verify
+from loopwright.linux import edits, routine, trees, verify
 from loopwright.linux.git import Repository
-from loopwright.linux.patch import edits
 from loopwright.linux.trees import Tree
 from loopwright.linux.verify import outcomes
 from loopwright.linux.verify.subject import of_patch

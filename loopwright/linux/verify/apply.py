@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from loopwright.errors import InputError
-from loopwright.linux import checkpatch, routine
+from loopwright.linux import mail, routine
 from loopwright.linux.git import GitError
 from loopwright.linux.verify.outcomes import Check, CheckError, NotCovered, Tier
 from loopwright.linux.verify.subject import PatchedVariant, applied, touched
@@ -39,10 +39,10 @@ def _git_am(subject: PatchedVariant) -> str:
 def _checkpatch(subject: PatchedVariant) -> str:
     patch = _patch(subject)
     signed = "\nSigned-off-by: " in patch.read_text(encoding="utf-8")
-    findings = checkpatch.run(subject.tree, patch, signed=signed)
+    findings = mail.checkpatch(subject.tree, patch, signed=signed)
     errors = [f for f in findings if f.level == "ERROR" and not f.allowed]
     log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
-    command = ["perl", str(subject.tree.path(checkpatch.SCRIPT)), "--show-types", str(patch)]
+    command = ["perl", str(subject.tree.path(mail.SCRIPT)), "--show-types", str(patch)]
     if errors:
         raise CheckError(
             f"{len(errors)} errors, first {errors[0].type}: {errors[0].text}", command, log

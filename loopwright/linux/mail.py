@@ -1,17 +1,108 @@
-"""A patch as a mail: made by git of changed text, proven in scratch, kept only if it holds."""
+"""A patch as a mail: formatted by git, held to the tree's checkpatch.pl, kept only if it passes."""
 
+import re
+import subprocess
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from loopwright import files, paths
 from loopwright.errors import InputError
-from loopwright.linux import checkpatch
-from loopwright.linux.checkpatch import Complaint
+from loopwright.linux.edits import Change
 from loopwright.linux.git import NOBODY, GitError, Identity, Repository
-from loopwright.linux.patch.edits import Change
 from loopwright.linux.trees import Tree
+
+SCRIPT = "scripts/checkpatch.pl"
+_ALLOWED = Path(__file__).with_name("checkpatch.toml")
+_FINDING = re.compile(r"^(?:.*?:(\d+): )?(ERROR|WARNING|CHECK):([A-Z0-9_]+): (.*)$")
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that checkpatch.pl says; allowed holds the reason why it may stand, or "" ."""
+
+    level: str
+    type: str
+    text: str
+    line: int | None
+    allowed: str
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A type of finding that may stand, where its text and the patch's line match."""
+
+    type: str
+    matches: str
+    reason: str
+    unsigned: bool
+
+
+@cache
+def allowances() -> tuple[Allowance, ...]:
+    """Return the allow-list, checkpatch.toml."""
+    with _ALLOWED.open("rb") as file:
+        data = tomllib.load(file)
+    return tuple(
+        Allowance(e["type"], e.get("matches", ""), e["reason"], e.get("unsigned", False))
+        for e in data["allow"]
+    )
+
+
+def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> tuple[Complaint, ...]:
+    """Return what the tree's checkpatch.pl finds in a patch file; InputError where it cannot run.
+
+    signed says whether the patch has a Signed-off-by: some findings are allowed only without.
+    """
+    patch = patch.resolve()
+    script = tree.path(SCRIPT)
+    if not script.is_file():
+        raise InputError(f"{tree} has no {SCRIPT}, which every patch is held to")
+    whole = all(
+        (tree.root / part).exists()
+        for part in ("COPYING", "CREDITS", "MAINTAINERS", "README", "Documentation", "drivers")
+    )
+    command = [
+        "perl", str(script), *([f"--root={tree.root}"] if whole else ["--no-tree"]),
+        "--terse", "--show-types", "--no-summary", "--color=never", str(patch),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=patch.parent, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise InputError(f"perl is not here, which {SCRIPT} needs: `apt install perl`") from None
+    lines = patch.read_text(encoding="utf-8").splitlines()
+    findings = tuple(
+        _weighed(match, lines, signed)
+        for match in map(_FINDING.match, done.stdout.splitlines())
+        if match
+    )
+    if done.returncode and not findings:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing").splitlines()[-1]
+        raise InputError(f"{script} failed: {said}")
+    return findings
+
+
+def _weighed(match: re.Match[str], lines: list[str], signed: bool) -> Complaint:
+    number = int(match[1]) if match[1] else None
+    line = lines[number - 1] if number and number <= len(lines) else ""
+    subject = f"{match[4]}\n{line}"
+    reason = next(
+        (
+            a.reason
+            for a in allowances()
+            if a.type == match[3]
+            and not (a.unsigned and signed)
+            and re.search(a.matches, subject, re.MULTILINE)
+        ),
+        "",
+    )
+    return Complaint(match[2], match[3], match[4], number, reason)
+
 
 UNSIGNED = (
     f"No Signed-off-by, and the author {NOBODY} stands for the user, whom git does not know here: "
@@ -52,7 +143,7 @@ class Mail:
             try:
                 patch = _formatted(Path(folder), self)
                 _am(Path(folder), self.changes, patch)
-                findings = checkpatch.run(tree, patch, signed=self.author is not None)
+                findings = checkpatch(tree, patch, signed=self.author is not None)
                 _weigh(findings, patch, tree)
             except PatchError as error:
                 log = f"patch-{name.replace('/', '-')}.log"
@@ -102,7 +193,7 @@ def _weigh(findings: tuple[Complaint, ...], patch: Path, tree: Tree) -> None:
         first = errors[0]
         log = "\n".join(f"{f.line}: {f.level}:{f.type}: {f.text}" for f in findings)
         raise PatchError(
-            f"{checkpatch.SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
+            f"{SCRIPT} of {tree} finds {len(errors)} errors, first {first.type} in line "
             f"{first.line}: {first.text}",
             f"{log}\n\n{patch.read_text()}",
         )

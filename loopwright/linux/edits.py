@@ -1,0 +1,487 @@
+"""Changes that put a variant into a tree: its edits, the tree's wording, its callers' clobbers.
+
+Inline assembly that calls a routine tells the compiler which registers go in, come out and are
+clobbered. A variant that changes another register would corrupt its caller, so that the caller's
+list has to name it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import pairwise
+from pathlib import Path
+
+import iced_x86 as iced
+
+from loopwright import kernels
+from loopwright.code import assemble
+from loopwright.code.instructions import Code
+from loopwright.errors import InputError
+from loopwright.kernels import Edit, Variant, function_edit
+from loopwright.linux import c_source, routine, trees
+from loopwright.linux.c_source import Span, blank_comments, squeeze
+from loopwright.linux.routine import Target, function, place, symbol
+from loopwright.linux.trees import Tree
+
+# Spellings that assemble to the same bytes: AT&T suffixes that the operands imply, and aliases.
+_SUFFIXED = re.compile(
+    r"\b(mov|add|sub|adc|cmp|test|and|or|xor|inc|dec|neg|shl|shr|lea|push|pop)[bwlq]\b"
+)
+_ALIASES = {"jnz": "jne", "jz": "je", "jnc": "jae", "jnb": "jae", "jc": "jb"}
+_CONSTRAINT = re.compile(r'"([=+&]*\w+)"')
+_IMPLIED = re.compile(r"%[a-z]\w*(?![\w(])")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of lines as the tree has them and as the variant has them; same: they agree."""
+
+    theirs: str
+    ours: str
+    same: bool
+
+
+def stretches(old: str, new: str, *, asm: bool) -> list[Stretch]:
+    """Split a tree's text and a variant's into stretches that agree and stretches that do not.
+
+    Lines agree whatever their comments and blanks, in assembly also whatever suffix or alias of
+    an instruction they spell. Comments and blank lines go with the line of code below them.
+    """
+    ours, theirs = _units(new, asm), _units(old, asm)
+    matcher = SequenceMatcher(
+        None, [key for key, _ in theirs], [key for key, _ in ours], autojunk=False
+    )
+    out: list[Stretch] = []
+    for kind, first, last, begin, end in matcher.get_opcodes():
+        was = "".join(text for _, text in theirs[first:last])
+        now = "".join(text for _, text in ours[begin:end])
+        if kind == "equal" and out and not out[-1].ours and not out[-1].theirs.startswith("\n"):
+            was = was.lstrip("\n")
+        out.append(Stretch(was, now, kind == "equal"))
+    return out
+
+
+def keep_tree_lines(
+    old: str, new: str, *, asm: bool, same_code: Callable[[str], bool] | None = None
+) -> str:
+    """Return new with the tree's spelling of each stretch that means the same.
+
+    same_code says whether a text still gives the code meant; where it is given, stretches that
+    differ are tried in the tree's spelling too. Operand constraints of inline assembly are left
+    alone then: another compiler may make of them what this one did not.
+    """
+    parts = stretches(old, new, asm=asm)
+    chosen = [part.theirs if part.same else part.ours for part in parts]
+    for n, part in enumerate(parts):
+        if same_code and not part.same and _constraints(part.theirs) == _constraints(part.ours):
+            trial = [*chosen[:n], part.theirs, *chosen[n + 1 :]]
+            if same_code("".join(trial)):
+                chosen = trial
+    for n, (part, following) in enumerate(pairwise(parts)):
+        if part.same and chosen[n + 1] != following.theirs:
+            chosen[n] = _retold(part, asm)
+    return "".join(_spelled(text, old) if asm else text for text in chosen)
+
+
+def _retold(part: Stretch, asm: bool) -> str:
+    """Return the tree's lines; one that opens a block which changes has our comment above it.
+
+    What the tree's own says of the block may not hold any more.
+    """
+    theirs, ours = _units(part.theirs, asm), _units(part.ours, asm)
+    comment, line = _parted(ours[-1][1])
+    if not (theirs and comment.strip() and line.rstrip().endswith(("{", ":"))):
+        return part.theirs
+    *kept, (_, last) = theirs
+    return "".join(text for _, text in kept) + comment + _parted(last)[1]
+
+
+def _parted(unit: str) -> tuple[str, str]:
+    """Return the comments and blank lines of a unit, and its line of code."""
+    start = unit.rstrip("\n").rfind("\n") + 1
+    return unit[:start], unit[start:]
+
+
+def _spelled(text: str, old: str) -> str:
+    """Return assembly with each instruction spelled as the tree spells it somewhere."""
+    spellings: dict[str, str] = {}
+    for line in blank_comments(old).splitlines():
+        spellings.setdefault(_meaning(line), squeeze(line))
+    out = []
+    for line in text.splitlines(keepends=True):
+        code = squeeze(line)
+        same = spellings.get(_meaning(line), code)
+        plain = same != code and code == squeeze(blank_comments(line)) and ":" not in code
+        out.append(line.replace(line.strip(), same) if plain else line)
+    return "".join(out)
+
+
+def _constraints(text: str) -> list[str]:
+    return sorted(_CONSTRAINT.findall(text))
+
+
+def _units(text: str, asm: bool) -> list[tuple[str, str]]:
+    """Split text into lines of code, each with the comments and blank lines above it."""
+    out, start, at = [], 0, 0
+    for line in blank_comments(text).splitlines(keepends=True):
+        at += len(line)
+        if line.strip():
+            indent = "" if asm else line[: len(line) - len(line.lstrip())]
+            out.append((_meaning(line) if asm else indent + squeeze(line), text[start:at]))
+            start = at
+    if start < len(text):
+        out.append(("", text[start:]))
+    return out
+
+
+def _meaning(line: str) -> str:
+    code = squeeze(line)
+    if "%" not in code:
+        return re.sub(r"^(\w+)(?= )", lambda m: _ALIASES.get(m[1], m[1]), code)
+    stripped = _SUFFIXED.sub(r"\1", code)
+    return stripped if _has_register_operand(code) else code
+
+
+def _has_register_operand(code: str) -> bool:
+    """Say whether an operand outside of brackets is a register, so that it gives the size."""
+    return bool(_IMPLIED.search(re.sub(r"\([^)]*\)", "", code)))
+
+
+# Where EXPORT_SYMBOL comes from differs between kernels: its line stays the tree's own.
+_EXPORT_HEADERS = {"<linux/export.h>", "<asm/export.h>"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file of a tree, before and after."""
+
+    file: str
+    old: str
+    new: str
+
+
+def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list[str]]:
+    """Return the changes that put a variant into a tree, and notes on edits left out.
+
+    Where the tree spells the same code in other words, its words stay. InputError where a place
+    that an edit names is not in the tree.
+    """
+    editor = _Editor(variant, aim, tree)
+    for edit in variant.edits or (function_edit(aim.file, aim.name),):
+        editor.apply(edit)
+    return [Change(f, old, editor.after[f]) for f, old in editor.before.items()], editor.notes
+
+
+class _Editor:
+    """The files of a tree as the edits so far have left them."""
+
+    def __init__(self, variant: Variant, aim: Target, tree: Tree) -> None:
+        self.variant, self.aim, self.tree = variant, aim, tree
+        self.before: dict[str, str] = {}
+        self.after: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def apply(self, edit: Edit) -> None:
+        if edit.was and not self.tree.has(edit.file) and self.tree.has(edit.was):
+            edit = replace(edit, file=edit.was)
+        if edit.file not in self.before:
+            content = self.tree.read(edit.file, place(self.variant).since)
+            self.before[edit.file] = self.after[edit.file] = content
+        content = self.after[edit.file]
+        source = edit.source or self.variant.source
+        if edit.kind == "line":
+            self.after[edit.file] = self._line(edit, content)
+        elif edit.kind == "function":
+            self.after[edit.file] = self._function(edit, content, source)
+        else:
+            self.after[edit.file] = self._block(edit, content, source)
+
+    def _line(self, edit: Edit, content: str) -> str:
+        if content.count(edit.old) == 1:
+            return content.replace(edit.old, edit.new)
+        if not edit.optional:
+            raise InputError(f"{edit.file} in {self.tree} has no single line {edit.old.strip()!r}")
+        self.notes.append(f"{edit.file} does not say {edit.old!r} once: left as it is")
+        return content
+
+    def _function(self, edit: Edit, content: str, source: Path) -> str:
+        given = source.read_text()
+        span = self._found(function(edit.file, content, edit.name), edit)
+        own = function(source.name, given, edit.name)
+        own = _own(own or function(source.name, given, symbol(self.variant)), edit, source)
+        new = c_source.rename(own.of(given), symbol(self.variant), edit.name)
+        self._self_contained(new, edit, source)
+        asm = edit.file.endswith(".S")
+        if asm:
+            _refuse_stray_entries(edit, f"{edit.file} in {self.tree}", content, span)
+            _refuse_stray_entries(edit, source.name, given, own)
+            new = self._apart(new, span, content)
+
+        def whole(piece: str) -> str:
+            return _settled(edit.file, span, content, piece, given)
+
+        def same_code(piece: str) -> bool:
+            changed = self.after | {edit.file: whole(piece)}
+            return not routine.difference(self.variant, self.aim, self.tree, changed)
+
+        kept = keep_tree_lines(span.of(content), new, asm=asm, same_code=same_code)
+        return whole(kept if same_code(kept) else new)
+
+    def _block(self, edit: Edit, content: str, source: Path) -> str:
+        given = source.read_text()
+        if edit.kind == "region":
+            span = self._found(c_source.region(content, edit.start, edit.end), edit)
+            new = _own(c_source.region(given, edit.start, edit.end), edit, source).of(given)
+        else:
+            new = _own(c_source.macro(given, edit.name), edit, source).of(given)
+            span, new = self._macro_place(edit, content, new)
+        new = self._apart(new, span, content)
+        return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
+
+    def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
+        """Refuse a function that includes a file which the tree lacks."""
+        for header in c_source.includes(new):
+            beside = str(Path(edit.file).parent / header.strip('"'))
+            if header.startswith('"') and not self.tree.has(beside):
+                raise InputError(
+                    f"{source.name} includes {header}, which {self.tree} lacks: its kernel.toml "
+                    "has to say by edits what changes there"
+                )
+
+    def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
+        """Return where a macro goes: in its namesake's place, else behind the one named after."""
+        span = c_source.macro(content, edit.name)
+        if span is None and edit.after:
+            behind = c_source.macro(content, edit.after)
+            if behind is None:
+                raise InputError(
+                    f"{edit.file} in {self.tree} has no macro {edit.after}, behind which "
+                    f"{edit.name} goes"
+                )
+            return Span(behind.end, behind.end), "\n" + new
+        return self._found(span, edit), new
+
+    def _found(self, span: Span | None, edit: Edit) -> Span:
+        if span is None:
+            raise InputError(f"{edit.file} in {self.tree} has no {_what(edit)}")
+        return span
+
+    def _apart(self, new: str, span: Span, content: str) -> str:
+        """Rename labels of the new text that the rest of the file has too."""
+        taken = {*c_source.labels(content[: span.start]), *c_source.labels(content[span.end :])}
+        family = self.variant.kernel.rpartition("/")[2]
+        for label in dict.fromkeys(c_source.labels(new)):
+            fresh, number = f"{label}_{family}", 1
+            while fresh in taken or fresh in c_source.labels(new):
+                number += 1
+                fresh = f"{label}_{family}{number}"
+            if label in taken:
+                new = c_source.rename(new, label, fresh)
+        return new
+
+
+def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
+    """Refuse a function with lines of the exception table where a replacement cannot see them."""
+    for line in c_source.entries_outside(text, span):
+        raise InputError(
+            f"{name} has `{c_source.squeeze(line)}` apart from {edit.name}, whose label it names: "
+            f"put it in {edit.name} or directly below it"
+        )
+
+
+def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str:
+    """Return a file with a function in its place, and with all that the function needs beside it.
+
+    Static functions that only the old one used go; a header's may have users elsewhere and stay.
+    """
+    changed = span.replaced(content, piece)
+    if not file.endswith(".S"):
+        above = c_source.comment_above(changed, span.start)
+        changed = (
+            changed[:above] + c_source.missing_statics(content, given, piece) + changed[above:]
+        )
+    if file.endswith(".c"):
+        changed = c_source.without_orphans(changed, content)
+    own = f"<{file.removeprefix('include/')}>"
+    have = {*c_source.includes(changed), own} | _EXPORT_HEADERS
+    for header in c_source.includes(given):
+        beside = file.endswith(".h") and header.startswith('"')
+        if header not in have and not beside:
+            changed = c_source.add_include(changed, header)
+    return changed
+
+
+def _own(span: Span | None, edit: Edit, source: Path) -> Span:
+    if span is None:
+        raise InputError(f"{source} has no {_what(edit)}, which its kernel.toml has edited")
+    return span
+
+
+def _what(edit: Edit) -> str:
+    if edit.kind == "region":
+        return f"lines from {edit.start!r} to {edit.end!r}"
+    return f"{edit.kind} {edit.name}"
+
+
+_LETTERS = {"a": "rax", "b": "rbx", "c": "rcx", "d": "rdx", "S": "rsi", "D": "rdi"}
+# A prototype, or what makes the routine known to modules: it calls nothing.
+_DECLARED = re.compile(
+    r"(?:EXPORT_SYMBOL|SYM_)\w*\([^)]*\)|^[^\n#\"=;{}]*\b\w+\([^()\"]*\);", re.MULTILINE
+)
+_STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+
+
+def fit_callers(variant: Variant, name: str, tree: Tree, changes: list[Change]) -> list[Change]:
+    """Return changes to the callers' lists of lost registers, so that the variant may be called.
+
+    InputError where a caller keeps to another convention, or needs a register that the variant
+    changes, or where one is found that kernel.toml does not name: in assembly, or in a macro.
+    """
+    out = []
+    already = {change.file: change.new for change in changes}
+    known = place(variant).callers
+    if known:
+        _refuse_others(variant, name, tree, already)
+    for file in known:
+        old = tree.read(file)
+        content = already.get(file, old)
+        new = _fitted(variant, name, file, content, tree)
+        if new != content:
+            out.append(Change(file, old, new))
+    return out
+
+
+def _refuse_others(variant: Variant, name: str, tree: Tree, texts: Mapping[str, str]) -> None:
+    """Refuse a routine that is used where nobody has looked at what is kept across the call.
+
+    texts has the files that change. In the callers that are known inline assembly calls it.
+    """
+    isa, known = kernels.load(variant.kernel).isa, place(variant).callers
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    for file in trees.files_holding(tree, isa, name, word.pattern):
+        content = texts.get(file) or tree.read(file)
+        code = _DECLARED.sub("", blank_comments(content))
+        if file == place(variant).file:
+            # A jump passes on what the same callers said of the routine beside it.
+            code = re.sub(rf"\bj\w+\s+{re.escape(name)}\b", "", code)
+        calls = _calls(content, name) if file in known else []
+        if len(word.findall(code)) > len(calls):
+            raise InputError(
+                f"{file} in {tree} uses {name} where what is kept across the call is not known: "
+                f"only inline assembly of the callers in kernel.toml of {variant.kernel} is read"
+            )
+
+
+def changed_registers(variant: Variant) -> set[str]:
+    """Return the general registers that differ after a call: written, and allowed to change.
+
+    What the contract does not allow to change is put back by the variant, which `check` holds.
+    """
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    roles = {*contract.inputs.values(), *contract.returns.values()}
+    allowed = {*contract.may_change, *variant.may_change, *roles}
+    codes = [assemble.variant_code(variant, without) for without in _feature_sets(variant)]
+    return {register for code in codes for register in _written(code)} & allowed
+
+
+def _feature_sets(variant: Variant) -> list[frozenset[str]]:
+    return [frozenset(), frozenset(variant.alternatives)]
+
+
+def _written(code: Code) -> Iterator[str]:
+    info = iced.InstructionInfoFactory()
+    reads = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
+    formatter = iced.Formatter(iced.FormatterSyntax.INTEL)
+    for instruction in code.instructions:
+        decoded = iced.Decoder(64, instruction.code, ip=instruction.address).decode()
+        for used in info.info(decoded).used_registers():
+            if used.access not in reads:
+                yield formatter.format_register(iced.RegisterExt.full_register(used.register))
+
+
+def _fitted(variant: Variant, name: str, file: str, content: str, tree: Tree) -> str:
+    statements = _statements(content, name)
+    if not statements:
+        raise InputError(
+            f"{file} in {tree} has no inline assembly with `call {name}`: how it is called is "
+            "not known, so that no variant can take its place"
+        )
+    # From the last on, so that what is put in moves no other.
+    for start, end in reversed(statements):
+        content = _with_statement_fitted(variant, name, f"{file} in {tree}", content, start, end)
+    return content
+
+
+def _with_statement_fitted(
+    variant: Variant, name: str, where: str, content: str, start: int, end: int
+) -> str:
+    contract = kernels.load(variant.kernel).routines[variant.routine].contract
+    outputs, inputs, lost = ([*_sections(content, start, end), "", "", ""])[1:4]
+    kept = {_LETTERS[c] for text in _STRING.findall(inputs) for c in text if c in _LETTERS}
+    given = {_LETTERS[c] for text in _STRING.findall(outputs) for c in text if c in _LETTERS}
+    clobbered = set(_STRING.findall(lost))
+    passed = {*contract.inputs.values(), *contract.zeroed}
+    if not passed <= kept | given or not set(contract.returns.values()) <= given:
+        raise InputError(
+            f"{where} calls {name} by another convention than the contract of "
+            f"{variant.kernel}: it passes {', '.join(sorted(kept | given))} and takes back "
+            f"{', '.join(sorted(given))}"
+        )
+    extra = changed_registers(variant) - given - clobbered
+    if needed := sorted(extra & kept):
+        raise InputError(
+            f"{variant.id} changes {', '.join(needed)}, which {where} needs unchanged "
+            f"behind its call of {name}"
+        )
+    return _with_lost(content, end, lost, sorted(extra - kept, key=_by_number))
+
+
+def _by_number(register: str) -> tuple[int, str]:
+    digits = re.sub(r"\D", "", register)
+    return int(digits or 0), register
+
+
+def _statements(content: str, name: str) -> list[tuple[int, int]]:
+    """Return where the operands of the asm statements that call name begin and end."""
+    return list(dict.fromkeys(_calls(content, name)))
+
+
+def _calls(content: str, name: str) -> list[tuple[int, int]]:
+    """Return for each `call name` in an asm statement where that begins and ends."""
+    code = blank_comments(content)
+    calls = re.finditer(rf'"[^"\n]*\bcall {re.escape(name)}\b', code)
+    return [span for call in calls if (span := _around(code, call.start()))]
+
+
+def _around(code: str, call: int) -> tuple[int, int] | None:
+    begin = [m.end() for m in re.compile(r"\basm\b[\w\s]*\(").finditer(code, 0, call)]
+    depth = 1
+    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[()]').finditer(code, begin[-1] if begin else 0):
+        depth += {"(": 1, ")": -1}.get(match.group(), 0)
+        if depth == 0:
+            return (begin[-1], match.start()) if begin and match.start() > call else None
+    return None
+
+
+def _sections(content: str, start: int, end: int) -> list[str]:
+    """Split an asm statement at its colons: template, outputs, inputs, lost registers."""
+    sections, depth, last = [], 0, start
+    code = blank_comments(content)
+    for match in re.compile(r'"(?:\\.|[^"\\\n])*"|[():]').finditer(code, start, end):
+        sign = match.group()
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == ":" and depth == 0:
+            sections.append(code[last : match.start()])
+            last = match.end()
+    return [*sections, code[last:end]]
+
+
+def _with_lost(content: str, end: int, lost: str, extra: list[str]) -> str:
+    """Name more registers in the list that ends at `end`, which is lost or absent."""
+    if not extra:
+        return content
+    names = ", ".join(f'"{register}"' for register in extra)
+    head = content[:end].rstrip()
+    joint = ", " if _STRING.search(lost) else " : "
+    return head + joint + names + content[len(head) :]

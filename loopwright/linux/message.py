@@ -1,0 +1,526 @@
+"""The message of a patch: subject, reason, evidence, tables, what is unproven, trailers."""
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from loopwright import kernels
+from loopwright.checking.check import tried
+from loopwright.code import assemble, loops
+from loopwright.errors import InputError
+from loopwright.judging import call_costs
+from loopwright.judging.call_costs import Place, Row, signed_percent
+from loopwright.judging.study import HERE, MEASURED
+from loopwright.kernels import Kernel, Variant, contract_of
+from loopwright.linux.routine import place, together
+
+_WHERE = ["microarch", "source"]
+_MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet
+Figures = Mapping[tuple[str, ...], Mapping[Any, Any]]
+
+
+def prediction_table(
+    base: pd.DataFrame, ours: pd.DataFrame, off_by: Mapping[tuple[str, str], float]
+) -> str:
+    """Return a line for each core and model with a figure that counts of both, "" where none has.
+
+    base and ours are rows of compare; off_by is that of evidence.Judged.
+    """
+    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    lines = [
+        [*key, _error(off_by.get((key[0], key[1]))), *_both(was[key], now[key])]
+        for key in now
+        if key in was
+    ]
+    heads = ["core", "model", "off by", "now", "patched", "change"]
+    return aligned(heads, lines, left=2) if lines else ""
+
+
+def _predicted(rows: pd.DataFrame) -> pd.DataFrame:
+    if rows.empty:
+        return rows
+    return rows[(rows["source"] != MEASURED) & rows["cycles"].notna() & rows["excluded"].eq("")]
+
+
+def unpredicted(base: pd.DataFrame, ours: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the cores, by model, on which a model has no figure that counts of both."""
+    if base.empty or ours.empty:
+        return {}
+    asked = [tuple(map(str, pair)) for pair in ours[_WHERE].drop_duplicates().to_numpy()]
+    was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
+    out: dict[str, list[str]] = {}
+    for key in asked:
+        if key[1] != MEASURED and not (key in was and key in now):
+            out.setdefault(key[1], []).append(key[0])
+    return out
+
+
+def _error(percent: float | None) -> str:
+    return "?" if percent is None else f"{percent:.0f} %"
+
+
+def loop_tables(base: pd.DataFrame, ours: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return for each machine that measured both loops where that was, and the table."""
+    was, now = (_by(_measured(rows), _MEASURED_BY) for rows in (base, ours))
+    heads = ["now", "patched", "change"]
+    return [
+        (_place(key), aligned(heads, [_both(was[key], now[key], doubt=True)], left=0))
+        for key in now
+        if key in was
+    ]
+
+
+def _measured(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows if rows.empty else rows[(rows["source"] == MEASURED) & rows["cycles"].notna()]
+
+
+def _place(key: tuple[str, ...]) -> str:
+    core, machine, clock = key
+    return f"{machine} ({'no core known' if core in ('', HERE) else core}), clock {clock}"
+
+
+def _by(rows: pd.DataFrame, columns: list[str]) -> Figures:
+    if rows.empty:
+        return {}
+    return {tuple(str(row[c]) for c in columns): row for row in rows.to_dict("records")}
+
+
+def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
+    """Return the cycles of both, and the change of the time that they take."""
+    cells = []
+    for row in (was, now):
+        cycles = row["cycles_per_unit"]
+        error = f" +- {_up(row['uncertainty'] * cycles / row['cycles'])}" if doubt else ""
+        shown = f"{cycles:.2f}" if cycles < 100 else f"{cycles:.0f}"
+        cells.append(shown + ("" if doubt else _startup(row)) + error)
+    return [*cells, signed_percent(100 * (now["cycles_per_unit"] / was["cycles_per_unit"] - 1))]
+
+
+def _startup(row: Row) -> str:
+    """Return what comes once before a string instruction's first, in cycles; ? where not known."""
+    startup = row["startup_cycles"]
+    return "" if startup == 0 else " +?" if pd.isna(startup) else f" +{startup:.0f}"
+
+
+def call_tables(
+    base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]
+) -> list[tuple[str, str]]:
+    """Return for each machine that measured calls of both where that was, and a table by size.
+
+    It has least and most cycles over the places of each size, and least and most change at one of
+    them. asked are the places that a judgement rests on: sizes of which one is missing, of either,
+    have a dash, since what is left would not be of the same calls.
+    """
+    if base.empty or ours.empty:
+        return []
+    out = []
+    of_base = dict(iter(base.groupby(_MEASURED_BY, sort=False, dropna=False)))
+    for key, mine in ours.groupby(_MEASURED_BY, sort=False, dropna=False):
+        theirs = of_base.get(key)
+        if theirs is None:
+            continue
+        names = (theirs["variant"].iloc[0], mine["variant"].iloc[0])
+        known = [
+            call_costs.measured_calls(rows, str(n))
+            for rows, n in zip((theirs, mine), names, strict=True)
+        ]
+        pairs = call_costs.paired_calls(*known)
+        if not pairs:
+            continue
+        sizes = sorted({place.size for place in (*asked, *pairs)})
+        lines = [_size(size, asked, pairs) for size in sizes]
+        where = _place(tuple(str(part) for part in key))
+        out.append((where, aligned(["bytes", "now", "patched", "change"], lines, left=0)))
+    return out
+
+
+def _size(size: int, asked: Sequence[Place], pairs: Mapping[Place, tuple[Row, Row]]) -> list[str]:
+    wanted = [p for p in asked if p.size == size] or [p for p in pairs if p.size == size]
+    if not all(place in pairs for place in wanted):
+        return [str(size), "-", "-", "-"]
+    both = [pairs[place] for place in wanted]
+    changes = [100 * (now["cycles"] / was["cycles"] - 1) for was, now in both]
+    sides = [_cycles([pair[n] for pair in both]) for n in (0, 1)]
+    span = _span([signed_percent(c).removesuffix(" %") for c in (min(changes), max(changes))])
+    return [str(size), *sides, f"{span} %"]
+
+
+def _cycles(rows: Sequence[Row]) -> str:
+    cycles = [row["cycles"] for row in rows]
+    doubt = max(row["uncertainty"] for row in rows)
+    return f"{_span([f'{c:.1f}' for c in (min(cycles), max(cycles))])} +- {_up(doubt)}"
+
+
+def _up(uncertainty: float) -> str:
+    """Return an uncertainty with two decimals, rounded up: never smaller than it is."""
+    return f"{math.ceil(100 * uncertainty) / 100:.2f}"
+
+
+def _span(ends: list[str]) -> str:
+    return ends[0] if ends[0] == ends[1] else "..".join(ends)
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str:
+    """Return rows as text, two blanks in front; the first `left` columns are flush left."""
+    table = [header, *rows]
+    widths = [max(len(row[n]) for row in table) for n in range(len(header))]
+    lines = []
+    for row in table:
+        cells = [
+            cell.ljust(widths[n]) if n < left else cell.rjust(widths[n])
+            for n, cell in enumerate(row)
+        ]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def checked(one: Variant, name: str, base: pd.DataFrame, ours: pd.DataFrame) -> str:
+    """Return the sentences on the contract; InputError where the variant breaks it.
+
+    base and ours are rows of check.run.
+    """
+    if ours.empty:
+        return f"{name} was not run against its contract."
+    row = ours.iloc[0]
+    if not bool(row["passed"]):
+        raise InputError(f"{one.id} breaks its contract, no patch: {row['failure']}")
+    text = (
+        f"{name} was run in user space against its contract, over {tried(contract_of(one))}: it "
+        f"held in all {_number(row, 'cases')} cases."
+    )
+    if entries := _number(row, "entries"):
+        hit = _number(row, "entries_hit") or 0
+        text += f" {hit} of its {entries} exception table entries were hit"
+        why = _why_not(one, row)
+        text += f"; {'; '.join(why)}." if why else "."
+    over = _number(row, "over_report_bytes")
+    if over:
+        text += f" After a fault it reports up to {over} bytes too many as not done"
+        known = None if base.empty else _number(base.iloc[0], "over_report_bytes")
+        text += f", what is there now up to {known}." if known is not None else "."
+    if not base.empty and not bool(base.iloc[0]["passed"]):
+        text += f" What is there now was run, too, and breaks it: {base.iloc[0]['failure']}."
+    return text
+
+
+def _why_not(one: Variant, row: "pd.Series[Any]") -> list[str]:
+    """Say of exception table entries that no case hit why that is so."""
+    elsewhere, here = _unhit(one, row)
+    said = []
+    if elsewhere:
+        belong = "belongs" if elsewhere == 1 else "belong"
+        said.append(f"{elsewhere} more {belong} to code for other features of the CPU")
+    routine = kernels.load(one.kernel).routines[one.routine]
+    if here:
+        why = f": {routine.unhit}" if routine.unhit else ", which nothing explains"
+        said.append(f"{here} never {'was' if here == 1 else 'were'} the first to fault{why}")
+    return said
+
+
+def _unhit(one: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
+    """Count entries that were not hit: in code that was not run, or not chosen; and others."""
+    places = [int(word, 16) for word in str(row.get("unhit") or "").split()]
+    if not places:
+        return 0, 0
+    code = assemble.user_code(one)
+    ran = loops.reached(code)
+    moving = {i.address for i in code.instructions if i.read_bytes or i.written_bytes}
+    here = sum(at in ran and at in moving for at in places)
+    return len(places) - here, here
+
+
+def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
+    """Return what running the variant against its contract left open."""
+    if ours.empty:
+        return [f"that {name} holds its contract"]
+    elsewhere, here = _unhit(one, ours.iloc[0])
+    count = elsewhere + here
+    which = "entry" if count == 1 else "entries"
+    return [f"{count} exception table {which} of {name}, which no case hit"] if count else []
+
+
+def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:
+    """Return what user space leaves out of what was measured, or nothing; rows of measure.run."""
+    notes = [str(note) for rows in (base, ours) if len(rows) for note in rows["note"].dropna()]
+    parts = [part for note in notes for part in note.split("; ") if part.startswith("without ")]
+    if not parts:
+        return ""
+    return f", {parts[0]}, so that these figures are of the rest and no measure of the patch"
+
+
+def missing_points(base: pd.DataFrame, ours: pd.DataFrame, asked: Sequence[Place]) -> list[str]:
+    """Say how many of the points that a comparison rests on are missing, if any are."""
+    if base.empty or ours.empty:
+        return []
+    out = []
+    for core in map(str, ours["microarch"].unique()):
+        mine = ours[ours["microarch"] == core]
+        theirs = base[base["microarch"] == core]
+        if theirs.empty:
+            continue
+        known = [
+            call_costs.measured_calls(rows, str(rows["variant"].iloc[0])) for rows in (theirs, mine)
+        ]
+        lacking = len(set(asked) - call_costs.paired_calls(*known).keys())
+        if lacking:
+            out.append(
+                f"{lacking} of {len(asked)} points that a comparison rests on were refused or not "
+                f"measured on {core or 'this machine'}: the rest says nothing of the whole."
+            )
+    return out
+
+
+def _number(row: "pd.Series[Any]", column: str) -> int | None:
+    value = row.get(column)
+    return None if value is None or pd.isna(value) else int(value)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Conclusion about a variant: doubt speaks against it, proof says why it is a winner.
+
+    Both are sentences, or empty. off_by has, by core and model, how far that model has been off
+    there, in percent; those that are missing were never held to measurements of the core. by_size
+    has the bands of sizes in which it is faster, rests_on what kind of evidence that is on each
+    core, decides the numbers that would decide what is open.
+    """
+
+    doubt: str = ""
+    proof: str = ""
+    off_by: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    by_size: str = ""
+    rests_on: str = ""
+    decides: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Evidence that a variant should replace the baseline, as the other verbs found it.
+
+    table is what compare returns, measurements what measure.run does, checks what check.run does.
+    Rows of other variants than the patch's and its baseline are passed over; an empty table is said
+    to be missing, with unmeasured as the reason why there are no measurements. judged holds by
+    variant what is concluded; baselines says by routine what the variant is compared with where
+    that is not what its kernel.toml says; words says by variant what it does. unproven has what
+    verifying the patch left open.
+    """
+
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    measurements: pd.DataFrame = field(default_factory=pd.DataFrame)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    judged: Mapping[str, Judged] = field(default_factory=dict)
+    unmeasured: str = ""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    unproven: tuple[str, ...] = ()
+
+
+WIDTH = 75
+_SUBJECT_WIDTH = 70
+
+
+def subject(variant: Variant) -> str:
+    """Return the subject line: the subsystem, then what the patch does; at most 75 columns."""
+    what = variant.subject or f"{variant.summary[:1].upper()}{variant.summary[1:]}"
+    line = f"{place(variant).prefix or prefix(place(variant).file)}: {what}"
+    if len(line) <= WIDTH:
+        return line
+    if variant.subject:
+        raise InputError(
+            f"the subject of {variant.id} is {len(line)} columns wide, a patch's has at most "
+            f"{WIDTH}: {line}"
+        )
+    return textwrap.shorten(line, _SUBJECT_WIDTH, placeholder="")
+
+
+def prefix(file: str) -> str:
+    """Derive a subsystem from a path: arch/x86/lib/x.S is x86/lib, fs/eventpoll.c eventpoll."""
+    parts = file.split("/")
+    if parts[0] == "arch":
+        return "/".join(parts[1:3]) if parts[1] == "x86" else ": ".join(parts[1:3])
+    return re.sub(r"\.\w+$", "", parts[-1])
+
+
+class Writer:
+    """Writes what a patch says of its variant, and of those of other routines made with it.
+
+    names holds for each routine the name of its function in the tree.
+    """
+
+    def __init__(self, variant: Variant, names: Mapping[str, str], evidence: Evidence) -> None:
+        self.variant, self.names, self.evidence = variant, names, evidence
+        self.kernel = kernels.load(variant.kernel)
+        self.variants = together(variant)
+
+    @property
+    def doubtful(self) -> bool:
+        """Say whether something speaks against a variant, or nothing for it."""
+        return any(self._judged(one).doubt for one in self.variants)
+
+    def body(self, also: Sequence[str]) -> str:
+        """Return the body: what speaks against it, why, and the evidence, without trailers.
+
+        also holds paragraphs about what else the patch changes. InputError where a variant broke
+        its contract.
+        """
+        why = self.variant.why or f"{self.names[self.variant.routine]}(): {self.variant.summary}."
+        parts = self._of_each("doubt")
+        parts += [*_paragraphs(why), *(wrap(text) for text in also)]
+        parts += self._by_size()
+        for one in self.variants:
+            parts += self._predicted(one)
+        for one in self.variants:
+            parts += self._measured(one)
+        if not self._was_measured():
+            parts.append(wrap(self._not_measured()))
+        for one in self.variants:
+            base, ours = self._pair(one, self.evidence.checks)
+            parts.append(wrap(checked(one, self._name(one), base, ours)))
+        return "\n\n".join([*parts, *self._of_each("proof")])
+
+    def below(self, *lines: str) -> str:
+        """Return what stands below the line at which git cuts: lines, and what is not proven."""
+        open_ = [] if self._was_measured() else ["its speed on hardware"]
+        if silent := self._silent():
+            of = (f"{' and '.join(models)} ({', '.join(c)})" for c, models in silent.items())
+            open_.append(f"figures before and after of {', '.join(of)}")
+        for one in self.variants:
+            _, ours = self._pair(one, self.evidence.checks)
+            open_ += unproven(one, self._name(one), ours)
+        open_ += self.evidence.unproven
+        said = [f"Not shown: {'; '.join(open_)}."] if open_ else []
+        return "\n\n".join(wrap(line) for line in dict.fromkeys([*lines, *said]))
+
+    def _silent(self) -> dict[tuple[str, ...], list[str]]:
+        """Return the models without a figure, by the cores on which they have none."""
+        cores: dict[str, list[str]] = {}
+        for one in self.variants:
+            pair = self._pair(one, self.evidence.table)
+            for model, lacking in unpredicted(*pair).items():
+                cores.setdefault(model, []).extend(lacking)
+        out: dict[tuple[str, ...], list[str]] = {}
+        for model, lacking in cores.items():
+            out.setdefault(tuple(dict.fromkeys(lacking)), []).append(model)
+        return out
+
+    def _judged(self, one: Variant) -> Judged:
+        return self.evidence.judged.get(one.name, Judged())
+
+    def _of_each(self, which: str) -> list[str]:
+        """Return the sentences on each variant, named where there are several."""
+        several = len(self.variants) > 1
+        return [
+            wrap(f"{self._name(one)}: {said}" if several else said)
+            for one in self.variants
+            if (said := getattr(self._judged(one), which))
+        ]
+
+    def _by_size(self) -> list[str]:
+        """Return the bands of sizes, what they rest on, and what would decide, a paragraph each."""
+        parts = []
+        several = len(self.variants) > 1
+        for one in self.variants:
+            judged = self._judged(one)
+            name = f" of {self._name(one)}" if several else ""
+            if judged.by_size:
+                parts.append(f"Speed{name} against what is there, by size: {judged.by_size}.")
+            if judged.decides:
+                parts.append(f"What would decide{name}: {judged.decides}.")
+        if rests := dict.fromkeys(filter(None, (self._judged(v).rests_on for v in self.variants))):
+            parts.append(f"This rests on: {'; '.join(rests)}.")
+        return [wrap(part) for part in parts]
+
+    def _name(self, one: Variant) -> str:
+        return f"{self.names[one.routine]}()"
+
+    def _baseline(self, one: Variant) -> str:
+        own = self.kernel.routines[one.routine].baseline
+        return self.evidence.baselines.get(one.routine, own)
+
+    def _words(self, name: str) -> str:
+        """Return what a variant does, in words: its name means nothing to a list."""
+        own = self.kernel.variants.get(name)
+        return self.evidence.words.get(name, own.summary if own else name)
+
+    def _pair(self, one: Variant, rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rows of the baseline and of the variant."""
+        if rows.empty:
+            return rows, rows
+        rows = rows[rows["kernel"] == self.kernel.id]
+        return rows[rows["variant"] == self._baseline(one)], rows[rows["variant"] == one.name]
+
+    def _predicted(self, one: Variant) -> list[str]:
+        base, ours = self._pair(one, self.evidence.table)
+        if base.empty and ours.empty:
+            return []
+        judged = self._judged(one)
+        table = prediction_table(base, ours, judged.off_by)
+        if not table and judged.by_size:
+            return []  # said of whole calls
+        if not table:
+            return [wrap(f"No model has a figure for {self._name(one)} before and after.")]
+        head = (
+            f"Predicted, not measured: cycles for {self._unit(one)} of {self._name(one)}, now "
+            f"({self._words(self._baseline(one))}) and patched ({self._words(one.name)}); off by: "
+            "how far that model was from measurements of that core, ? where there are none"
+        )
+        once = "; +N: cycles to start a string instruction, ? not known" if " +" in table else ""
+        return [wrap(f"{head}{once}:"), table]
+
+    def _unit(self, one: Variant) -> str:
+        contract = self.kernel.routines[one.routine].contract
+        loop = "" if contract.unit == "call" else " in the main loop"
+        return f"{contract.unit_name}{loop}"
+
+    def _measured(self, one: Variant) -> list[str]:
+        pairs = (
+            self._pair(one, rows) for rows in (self.evidence.table, self.evidence.measurements)
+        )
+        (was, now), (base, ours) = pairs
+        asked = call_costs.judged_places(self.kernel.routines[one.routine].contract, None)
+        part = left_out(base, ours)
+        parts = []
+        for where, table in loop_tables(was, now):
+            parts += [f"Measured on {where}{part}: cycles for {self._unit(one)}:", table]
+        for where, table in call_tables(base, ours, asked):
+            head = f"Measured on {where}{part}: cycles a call of {self._name(one)} over the "
+            parts += [f"{head}alignments tried, by size:", table]
+        parts += missing_points(base, ours, asked)
+        return [text if text.startswith("  ") else wrap(text) for text in parts]
+
+    def _was_measured(self) -> bool:
+        rows = self.evidence.measurements
+        both = (self._pair(one, rows) for one in self.variants)
+        return any(len(ours) and ours["cycles"].notna().any() for _, ours in both)
+
+    def _not_measured(self) -> str:
+        reason = f": {self.evidence.unmeasured}" if self.evidence.unmeasured else ""
+        return f"Not measured on hardware{reason}."
+
+
+def trailers(kernel: Kernel, signed_off: str) -> list[str]:
+    """Return the trailer lines; signed_off is "Name <address>" or empty."""
+    lines = [f"Fixes: {fixed}" for fixed in kernel.fixes]
+    lines += [f"Link: {link}" for link in kernel.links]
+    return lines + ([f"Signed-off-by: {signed_off}"] if signed_off else [])
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [wrap(part) for part in re.split(r"\n\s*\n", text.strip())]
+
+
+def wrap(text: str) -> str:
+    """Fill a paragraph to the width of a commit message."""
+    return textwrap.fill(
+        " ".join(text.split()), WIDTH - 3, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def too_wide(lines: Iterable[str]) -> str:
+    """Return the first line wider than a commit message may be, links aside, or ""."""
+    return next((line for line in lines if len(line) > WIDTH and "://" not in line), "")

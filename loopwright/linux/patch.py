@@ -1,0 +1,352 @@
+"""The verb patch: make a kernel patch of a variant, prove it in scratch, then keep it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from loopwright import kernels
+from loopwright.errors import InputError
+from loopwright.histogram import read
+from loopwright.judging import break_even, model_accuracy, verdicts, wording
+from loopwright.judging.recommend import Answer, Judgement, Kind, conclude, slower
+from loopwright.judging.study import Study, comparison, gather
+from loopwright.judging.verdicts import Case, Status
+from loopwright.kernels import Kernel, Variant
+from loopwright.linux import c_source, edits, git, message, routine, trees, verify
+from loopwright.linux import routine as routine_module
+from loopwright.linux.baseline import against
+from loopwright.linux.edits import Change
+from loopwright.linux.git import Identity, user_identity
+from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
+from loopwright.linux.message import Evidence, Judged
+from loopwright.linux.routine import Target
+from loopwright.linux.trees import Tree
+from loopwright.linux.verify.subject import PatchedVariant, of_patch
+
+WRITTEN = "written"
+ALREADY_THERE = "already there"
+_RFC = "[RFC PATCH]"
+
+
+@dataclass(frozen=True)
+class MadePatch:
+    """Outcome of making a patch.
+
+    status is "written" or "already there"; subject begins as that of the mail does where it is one
+    to talk about, not to merge; files are the patch files kept, none where the tree
+    has the variant already. findings is all that the tree's checkpatch.pl said, am_ok whether git
+    am took the patch on the tree's own files. notes are lines for the user: what was left out,
+    what to do before sending.
+    """
+
+    variant: str
+    tree: str
+    status: str
+    subject: str
+    files: tuple[Path, ...]
+    findings: tuple[Complaint, ...]
+    am_ok: bool
+    notes: tuple[str, ...]
+
+
+def make(
+    variant: Variant, tree: Path, out: Path, evidence: Evidence, identity: Identity | None = None
+) -> MadePatch:
+    """Put a variant into a Linux tree as a patch file in the folder out.
+
+    The tree is only read. The patch is kept if git am takes it on the tree's files and the tree's
+    checkpatch.pl has no error but those of the allow-list; a file appears in out whole or not at
+    all; out may not lie in the tree. identity is whose Signed-off-by it carries, else that of git's
+    configuration in the tree; without either it carries none. InputError where the tree or the
+    variant does not allow a patch, PatchError with a log where the patch fails its tests.
+    """
+    source = trees.read(tree)
+    git.refuse_inside(source, out)
+    aim = routine_module.find(variant, source)
+    there = _already_there(variant, aim, source)
+    subject = message.subject(variant)
+    if there:
+        return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
+    routine_module.require(variant, source)
+    changes, notes, also = _changes(variant, aim, source)
+    author = identity or user_identity(source.root)
+    if author is None:
+        notes.append(UNSIGNED)
+    names = {
+        v.routine: routine_module.find(v, source).name for v in routine_module.together(variant)
+    }
+    writer = message.Writer(variant, names, evidence)
+    made, warning = git.made_against(source, [change.file for change in changes])
+    notes += [warning] if warning else []
+    below = writer.below(made, *notes)
+    body = writer.body(also)
+    trailers = message.trailers(kernels.load(variant.kernel), str(author) if author else "")
+    wide = message.too_wide([subject, *body.splitlines()])
+    whole = "\n".join([subject, "", body, "", *trailers]).rstrip() + "\n"
+    if wide:
+        raise PatchError(f"the message is wider than {message.WIDTH} columns: {wide}", whole)
+    mail = Mail(tuple(changes), whole, below, author, rfc=writer.doubtful)
+    kept, findings = mail.keep(source, out, variant.id)
+    shown = f"{_RFC} {subject}" if writer.doubtful else subject
+    return MadePatch(variant.id, str(source), WRITTEN, shown, (kept,), findings, True, tuple(notes))
+
+
+def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
+    """Say why the tree needs no patch, or return ""."""
+    merged = f" (merged as {variant.merged})" if variant.merged else ""
+    where = f"{aim.name} in {aim.file} of {tree}"
+    try:
+        theirs = routine_module.assembled(variant, aim, tree, {}, variant.alternatives)
+    except InputError:
+        changes, _ = edits.apply(variant, aim, tree)
+        if all(c_source.normalised(c.old) == c_source.normalised(c.new) for c in changes):
+            return (
+                f"{where} has the text of {variant.name} already{merged}; it does not assemble "
+                "outside of the kernel, so that its text was compared"
+            )
+        return ""
+    if not routine_module.same_code(
+        theirs, routine_module.of_variant(variant, variant.alternatives)
+    ):
+        return ""
+    under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
+    return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
+
+
+def _changes(
+    variant: Variant, aim: Target, tree: Tree
+) -> tuple[list[Change], list[str], list[str]]:
+    """Return the changes, notes for the user, and paragraphs for the message."""
+    changes, notes = edits.apply(variant, aim, tree)
+    _prove(variant, tree, changes)
+    fitted = edits.fit_callers(variant, aim.name, tree, changes)
+    also = [
+        f"The inline assembly in {change.file} that calls {aim.name} now names the registers that "
+        "the new code changes too."
+        for change in fitted
+    ]
+    files = {change.file: change for change in [*changes, *fitted]}
+    return [c for c in files.values() if c.old != c.new], notes, also
+
+
+def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
+    """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
+    changed = {change.file: change.new for change in changes}
+    variants = routine_module.together(variant)
+    for one in variants:
+        aim = routine_module.find(one, tree)
+        failure = routine_module.difference(one, aim, tree, changed)
+        if failure:
+            raise InputError(
+                f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"
+            )
+    proven = {one.routine for one in variants}
+    for name, known in kernels.load(variant.kernel).routines.items():
+        if known.upstream and routine.upstream.file in changed and name not in proven:
+            raise InputError(
+                f"{variant.id} changes {known.upstream.file}, but no variant of {name} has the "
+                "same edits: it would ship code that nothing has checked"
+            )
+
+
+def conclusions_of(found: Study, concluded: Judgement) -> dict[str, Judged]:
+    """Return what is concluded of every variant that is not its known's baseline."""
+    judged = concluded.rows.set_index("known")
+    off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
+    out = {}
+    for name, answer in concluded.answers.items():
+        row = judged.loc[name]
+        for case in answer.cases:
+            won = case is answer.winner
+            known = wording.verdicts(case, found)
+            said = f"Against what is there: {known} (confidence: {row['confidence']})."
+            out[case.variant.name] = Judged(
+                "" if won else _doubt(answer, case, known),
+                said if won else "",
+                off_by,
+                by_size=wording.bands(verdicts.bands_of(found, answer.routine, [case])),
+                rests_on=str(row["evidence"]) if case.simulated else "",
+                decides=_decides(found, case),
+            )
+    return out
+
+
+def _decides(found: Study, case: Case) -> str:
+    """Say for each core asked for which number would decide, where one does."""
+    said = []
+    for core in found.targets:
+        one, verdict = case.simulated.get(core.id), case.verdicts.get(core.id)
+        if one and one.unknown and verdict and verdict.simulated and core.id not in case.lacking:
+            said += [break_even.described(found) for found in break_even.break_evens(one)[:1]]
+    return ". ".join(said)
+
+
+def _off_by(kernel: Kernel, cores: list[str]) -> dict[tuple[str, str], float]:
+    """Return the error of each model on each core, in percent, for the code that a kernel has."""
+    known = model_accuracy.records()
+    units = {routine.contract.unit for routine in kernel.routines.values()}
+    notion = "loop" if "iteration" in units else "unrolled"
+    pairs = {(str(row["core"]), str(row["model"])) for row in known.to_dict("records")}
+    errors = {
+        (core, model): model_accuracy.accuracy_of(model, core, notion, known).error_percent
+        for core, model in pairs
+        if core in cores
+    }
+    return {pair: error for pair, error in errors.items() if error is not None}
+
+
+def _doubt(answer: Answer, case: Case, known: str) -> str:
+    """Say why a variant is no winner, the most severe reason first."""
+    first = next(_reasons(answer, case, answer.asked))
+    if case.lacking and not first.endswith(f"where {case.condition}."):
+        first += f" It applies only where {case.condition}."
+    return f"{first} Speed against what is there: {known}." if known else first
+
+
+def _reasons(answer: Answer, case: Case, asked: Sequence[str]) -> Iterator[str]:
+    """Yield why a variant is no winner, the most severe reason first."""
+    faster = case.with_status(asked, Status.FASTER)
+    worse = [
+        f"This {verb} slower on {wording.names(where)}."
+        for verb, surely in (("is", True), ("may be", False))
+        if (where := slower(answer, case, surely=surely))
+    ]
+    if worse:
+        yield " ".join(worse)
+    for core in case.with_status(asked, Status.CONTESTED):
+        yield (
+            f"That this is faster or slower on {core} is contested by "
+            f"{wording.contradiction(case.verdicts[core])}."
+        )
+    if disagree := [c for c in asked if (v := case.verdicts.get(c)) and v.opinion
+                    and v.opinion.contested]:  # fmt: skip
+        yield f"Models differ on whether this is faster on {wording.names(disagree)}."
+    if short := case.unmeasured(answer.judged):
+        yield f"Not enough was measured on {wording.names(short)} to say that this is faster."
+    silent = [core for core in case.silent(asked) if core not in case.lacking]
+    if silent and not case.verdicts:
+        yield (
+            f"Nothing shows that this is faster on {wording.names(silent)}: no model has a figure "
+            "for both, and none of them was measured."
+        )
+    if case.lacking and faster:
+        yield f"This is faster only where {case.condition}."
+    if silent:
+        yield f"Nothing is known of the speed of this on {wording.names(silent)}."
+    if faster and answer.kind is Kind.WINNER and answer.winner:
+        yield f"This is faster, but another way is faster still: {answer.winner.variant.summary}."
+    yield "This is not shown to be faster."
+
+
+COLUMNS = ["kernel", "variant", "tree", "status", "subject", "files", "notes", "checks"]
+NO_WINNER = "no winner"
+
+
+def patch(
+    spec: str,
+    tree: str,
+    out: Path | str,
+    *,
+    sizes: str | None = None,
+    quick: bool = False,
+    stored: bool = False,
+    microarch: str | None = None,
+    parameters: Mapping[str, str] | None = None,
+    tier: str | None = None,
+    said: Callable[[dict[str, object]], None] | None = None,
+) -> pd.DataFrame:
+    """Make a patch of KERNEL/VARIANT, or of the winner of each routine of KERNEL.
+
+    tree is a Linux source tree (only read), or debian:6.12; patch files go into the folder out.
+    sizes, quick, stored, microarch and parameters are as for recommend. Returns one row a variant:
+    status is "written", "already there", or "no winner" (notes say why). Variants whose changes are
+    the same patch are one row.
+    tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
+    the variant already: checks holds those rows (see tree.verify.run), which also go to said
+    one by one. InputError where no patch can be made, or the variant breaks its contract.
+    """
+    kernel, variants = kernels.select(spec)
+    found = trees.find(tree, whole=tier is not None and tier != "apply")
+    assert found.path is not None  # a tree that is named and cannot be had is an InputError
+    histogram = read(sizes) if sizes else None
+    source = trees.read(found.path)
+    git.refuse_inside(source, Path(out))
+    if tier:
+        verify.require(kernel.isa, tier)
+    with against(kernel, source) as (seen, compared):
+        study = gather(
+            seen.id,
+            sizes=histogram,
+            quick=quick,
+            stored=stored,
+            microarch=microarch,
+            parameters=parameters,
+        )
+        # Both may assemble the tree's own functions, which are there for so long.
+        concluded = conclude(study, histogram)
+        judged, found_out = concluded.rows, evidence(study, concluded)
+    rows: list[dict[str, object]] = []
+    if spec.rstrip("/") == kernel.id:
+        won = judged[judged["winner"] != ""]
+        variants = [kernel.variants[name] for name in won["winner"]]
+        rows = [
+            {"kernel": kernel.id, "variant": "", "tree": found.note, "status": NO_WINNER,
+             "subject": "", "files": [], "notes": [f"{row['routine']}: {row['reason']}"],
+             "checks": []}
+            for row in judged[judged["winner"] == ""].to_dict("records")
+        ]  # fmt: skip
+    done: set[str] = set()
+    for variant in variants:
+        if variant.id in done:
+            continue
+        check = study.checks.set_index("variant").loc[variant.name]
+        if not check["passed"]:
+            raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
+        made = make(variant, found.path, Path(out), found_out)
+        done |= {v.id for v in routine.together(variant)}
+        checks = _verified(variant, made, source, tier, said) if tier else pd.DataFrame()
+        if made.files and tier and (left := verify.open_points(checks)):
+            # Its message has to say so.
+            made = make(variant, found.path, Path(out), replace(found_out, unproven=left))
+        rows.append(
+            {"kernel": kernel.id, "variant": variant.name, "tree": made.tree,
+             "status": made.status, "subject": made.subject,
+             "files": [str(f) for f in made.files],
+             "notes": [*made.notes, compared[variant.routine]], "checks": _records(checks)}
+        )  # fmt: skip
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _verified(
+    variant: Variant,
+    made: MadePatch,
+    tree: Tree,
+    tier: str,
+    said: Callable[[dict[str, object]], None] | None,
+) -> pd.DataFrame:
+    """Verify what was made, or the tree as it is where nothing had to be."""
+    if made.files:
+        subject = of_patch(variant, tree, made.files[0])
+    else:
+        subject = PatchedVariant(tree, (variant,), {}, None)
+    return verify.run(subject, tier, said)
+
+
+def _records(rows: pd.DataFrame) -> list[dict[str, object]]:
+    return [{str(k): v for k, v in row.items()} for row in rows.to_dict("records")]
+
+
+def evidence(study: Study, concluded: Judgement) -> Evidence:
+    """Return what a patch's message says: of every routine, since a patch may touch several."""
+    kernel = study.kernel
+    return Evidence(
+        table=comparison(study),
+        measurements=study.measurements,
+        checks=study.checks,
+        judged=conclusions_of(study, concluded),
+        unmeasured=study.unmeasured,
+        baselines={r.name: r.baseline for r in kernel.routines.values()},
+        words={name: variant.summary for name, variant in kernel.variants.items()},
+    )

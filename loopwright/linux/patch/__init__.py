@@ -1,1 +1,0 @@
-"""Turn a variant into a kernel patch that applies, says why, and is proven before it is kept."""
