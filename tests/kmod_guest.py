@@ -13,10 +13,9 @@ import pytest
 from linux_trees import whole_tree
 
 from loopwright import toolchain
-from loopwright.linux.verify import guest, machines
-from loopwright.linux.verify.building import configured
-from loopwright.linux.verify.machines import Machine
-from loopwright.linux.verify.overlay import hold
+from loopwright.linux import qemu
+from loopwright.linux.build import configured, hold
+from loopwright.linux.qemu import Machine
 from loopwright.portable import kmod
 
 PATIENCE = 300  # seconds for a guest; its checks take 10 on an idle machine
@@ -140,13 +139,13 @@ def boot(
     machine = Machine("kmod", module.isa, cpu, cpus=2)
     files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
     files |= programs
-    ramdisk = guest.initrd(module.isa, guest.KMOD, files)
+    ramdisk = qemu.initrd(module.isa, qemu.KMOD, files)
     # An emulated IO-APIC is too slow for the kernel's test of its timer.
     words = ["no_timer_check"] if module.isa == "x86_64" else []
     image = build / _IMAGES[module.isa][1] if build.is_dir() else build
-    command = machines.command(machine, image, ramdisk, words)
+    command = qemu.qemu_command(machine, image, ramdisk, words)
     try:
-        return Session(machines.boot(command, PATIENCE))
+        return Session(qemu.boot(command, PATIENCE))
     finally:
         ramdisk.unlink()
 

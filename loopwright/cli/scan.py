@@ -287,7 +287,7 @@ def _patch(
     as_csv: bool,
 ) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
-    from loopwright.linux.verify.outcomes import NOT_PROVEN
+    from loopwright.linux.verification import NOT_PROVEN
     from loopwright.rows import Rows
     from loopwright.scanning.alignment_patches import OBJECT, patch
 

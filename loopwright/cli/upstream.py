@@ -53,8 +53,8 @@ def patch(
     loopwright patch arm64/copy_user --tree ~/src/linux -o patches/
     loopwright patch x86_64/put_event/masked --tree debian:6.12 -o patches/ --verify object
     """
+    from loopwright.linux.verification import FAIL, NOT_PROVEN
     from loopwright.linux.verify import TIERS
-    from loopwright.linux.verify.outcomes import FAIL, NOT_PROVEN
 
     if tier is not None and tier not in TIERS:
         raise unknown("tier", tier, TIERS)

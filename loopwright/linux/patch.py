@@ -23,7 +23,7 @@ from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
 from loopwright.linux.message import Evidence, Judged
 from loopwright.linux.routine import Target
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify.subject import PatchedVariant, of_patch
+from loopwright.linux.verification import PatchedVariant, of_patch
 
 WRITTEN = "written"
 ALREADY_THERE = "already there"

@@ -10,13 +10,11 @@ from loopwright.code import instructions
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
-from loopwright.linux import trees
+from loopwright.linux import object_tier, trees
+from loopwright.linux.build import Build, Overlay
 from loopwright.linux.c_source import blank_comments
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import objects, units
-from loopwright.linux.verify.building import Build
-from loopwright.linux.verify.outcomes import Check, CheckError, Tier
-from loopwright.linux.verify.overlay import Overlay
+from loopwright.linux.verification import Check, CheckError, Tier
 from loopwright.microarchs import Microarch
 from loopwright.scanning import binary_loops, builds, costs, images
 from loopwright.scanning.binary_loops import ScannedLoop, find_loops
@@ -214,7 +212,7 @@ class Work:
     @property
     def object(self) -> str:
         """Return the path of the object in a build folder."""
-        return units.object_of(self.file)
+        return object_tier.object_of(self.file)
 
     def checks(self) -> Tier:
         """Yield the checks in the order in which they can be run; the first failure ends them."""
@@ -231,7 +229,7 @@ class Work:
 
     def _prepare(self) -> str:
         self.overlay.put({})
-        self._build.append(objects.prepare(self.overlay, self.isa))
+        self._build.append(object_tier.prepare(self.overlay, self.isa))
         self._built.append(self._made(self.tree.read(self.file)))
         return f"{self.object} of {self.tree}, {len(self.before.loops)} loops"
 
@@ -239,7 +237,7 @@ class Work:
         """Build the object of the file with a text, and scan it."""
         own = text != self.tree.read(self.file)
         self.overlay.put({self.file: text} if own else {})
-        self.objtool = objects.build_anew(self._build[0], [self.object])
+        self.objtool = object_tier.build_anew(self._build[0], [self.object])
         image = images.read_image(self._build[0].folder / self.object)
         loops = find_loops(image).loops
         return Built(image.sections, loops, cost(loops, self.cores))

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
-from loopwright.linux import git, message, trees, verify
+from loopwright.linux import boot_tier, build, git, message, qemu, trees, verify
+from loopwright.linux.boot_tier import Kernel
+from loopwright.linux.build import hold
 from loopwright.linux.edits import Change
 from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.mail import UNSIGNED, Complaint, Mail
 from loopwright.linux.message import prefix, wrap
+from loopwright.linux.qemu import Machine
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import kunit, machines, options, ran
-from loopwright.linux.verify.boot import Kernel
-from loopwright.linux.verify.machines import Machine
-from loopwright.linux.verify.outcomes import (
+from loopwright.linux.verification import (
     FAIL,
     NOT_PROVEN,
     PASS,
@@ -30,7 +30,6 @@ from loopwright.linux.verify.outcomes import (
     Tier,
     outcome,
 )
-from loopwright.linux.verify.overlay import hold
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning import aligned_sources, builds, costs, fixes, images
 from loopwright.scanning.aligned_sources import Work, spread
@@ -137,7 +136,7 @@ class Booted:
     def checks(self) -> Tier:
         """Yield the checks: a build, the loops' places in it, each machine, and what ran there."""
         work = self.work
-        suites = kunit.small(work.tree, work.isa, self._names())
+        suites = boot_tier.small(work.tree, work.isa, self._names())
         kernel = Kernel(
             work.overlay, work.isa, {work.file: work.new}, suites, [*self._options()], _FAILS
         )
@@ -148,9 +147,9 @@ class Booted:
         with tempfile.TemporaryDirectory(prefix="loopwright-boot-") as folder:
             for number, machine in enumerate(kernel.machines):
                 log = Path(folder, str(number))
-                watched = ran.watching(log, [loop.address for loop in self.loops])
+                watched = qemu.log_options(log, [loop.address for loop in self.loops])
                 yield from kernel.boot(machine, watched)
-                self.ran[machine] = ran.counted(log)
+                self.ran[machine] = qemu.entered_counts(log)
                 log.unlink(missing_ok=True)
         yield Check("loops that ran", self._ran)
 
@@ -170,7 +169,7 @@ class Booted:
 
     def _options(self) -> Iterator[str]:
         """Yield what has the patched file built, and the kernel's own tests of it."""
-        names = options.of_source(self.work.tree, self.work.isa, self.work.file)
+        names = build.options_of_source(self.work.tree, self.work.isa, self.work.file)
         yield from (f"-e {name}" for name in names)
         if "CRYPTO" in names:
             yield from _CRYPTO
@@ -238,7 +237,7 @@ def boot_text(booted: Booted, rows: _Rows) -> str:
     if not booted.ran:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
-        f"Booted under {machines.version(work.isa)}, which proves what code does and not how fast: "
+        f"Booted under {qemu.qemu_version(work.isa)}, which proves what code does and not how fast: "
         f"{said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
         "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
         "read(), write() and epoll_wait() with memory that ends at every position."

@@ -9,7 +9,7 @@ import pytest
 from checkout import ROOT
 
 from loopwright.kernels.contracts import EFFECTS
-from loopwright.linux.verify import kunit
+from loopwright.linux import boot_tier
 from loopwright.portable import kmod
 
 KERNEL = """\
@@ -137,7 +137,7 @@ def test_an_effect_is_known_wherever_it_has_to_be():
     [listed] = re.findall(r"effects\[\] = \{(.*?)\}", job)
     assert tuple(re.findall(r'"(\w+)"', listed)) == EFFECTS
     assert set(kmod._EFFECTS) == set(EFFECTS)
-    assert set(kunit._INTERFACES) == set(EFFECTS)
+    assert set(boot_tier._INTERFACES) == set(EFFECTS)
     document = (ROOT / "docs" / "architecture.md").read_text()
     [row] = [line for line in document.splitlines() if line.startswith("| an effect |")]
     for file in ("contracts.py", "job.c", "effect.c", "kmod.py", "kunit.py"):

@@ -7,11 +7,11 @@ from linux_trees import SOMEONE, git, pristine, whole_tree
 from scanned import by_name
 
 from loopwright.errors import InputError
+from loopwright.linux import object_tier
+from loopwright.linux.build import Overlay, hold
 from loopwright.linux.edits import Change
 from loopwright.linux.mail import Mail
-from loopwright.linux.verify import objects
-from loopwright.linux.verify.outcomes import CheckError
-from loopwright.linux.verify.overlay import Overlay, hold
+from loopwright.linux.verification import CheckError
 from loopwright.scanning import alignment_patches, binary_loops
 from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.scan import Question, Scan, scanned
@@ -26,9 +26,9 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Scan:
     tree = whole_tree("6.12")
     with hold(tree) as overlay:
         overlay.put({})
-        build = objects.prepare(overlay, "x86_64")
+        build = object_tier.prepare(overlay, "x86_64")
         name = FILE.replace(".S", ".o")
-        objects.build_anew(build, [name])
+        object_tier.build_anew(build, [name])
         path = folder / "clear_page_64.o"
         path.write_bytes((build.folder / name).read_bytes())
     return scanned(Question(path, microarch="zen2,sandybridge"))
@@ -52,8 +52,8 @@ def test_the_patch_applies_and_its_object_has_the_loop_at_a_better_place(
     git(where, "am", "-q", str(made.file))
     with hold(tree) as overlay:
         overlay.put({FILE: (where / FILE).read_text()})
-        build = objects.prepare(overlay, "x86_64")
-        objects.build_anew(build, [FILE.replace(".S", ".o")])
+        build = object_tier.prepare(overlay, "x86_64")
+        object_tier.build_anew(build, [FILE.replace(".S", ".o")])
         loops = by_name(build.folder / FILE.replace(".S", ".o"))
         overlay.put({})
     (hurt,) = [n for n, fix in enumerate(scan.found_fixes) if fix.candidate]

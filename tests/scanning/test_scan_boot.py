@@ -8,9 +8,9 @@ import pytest
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import microarchs
-from loopwright.linux.verify import machines, objects
-from loopwright.linux.verify.outcomes import FAIL, PASS, Tier, outcome
-from loopwright.linux.verify.overlay import Overlay, hold
+from loopwright.linux import object_tier, qemu
+from loopwright.linux.build import Overlay, hold
+from loopwright.linux.verification import FAIL, PASS, Tier, outcome
 from loopwright.scanning import aligned_sources, alignment_patches, images
 from loopwright.scanning.aligned_sources import Work
 from loopwright.scanning.alignment_patches import Booted
@@ -23,7 +23,7 @@ X86, STOS = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
 
 
 def _booting(isa: str) -> None:
-    program, package = machines._PROGRAMS[isa]
+    program, package = qemu._PROGRAMS[isa]
     if not shutil.which(program):
         pytest.skip(f"booting kernels needs {program}: `apt install {package}`")
 
@@ -33,8 +33,8 @@ def _object(isa: str, file: str, folder: Path) -> Path:
     name = file.replace(".S", ".o")
     with hold(whole_tree("6.12")) as overlay:
         overlay.put({})
-        build = objects.prepare(overlay, isa)
-        objects.build_anew(build, [name])
+        build = object_tier.prepare(overlay, isa)
+        object_tier.build_anew(build, [name])
         path = folder / Path(name).name
         path.write_bytes((build.folder / name).read_bytes())
     return path

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright import toolchain
 from loopwright.errors import InputError
-from loopwright.linux.verify.building import BuildError, configured, require_tools
+from loopwright.linux.build import BuildError, configured, require_tools
 
 ISA = toolchain.host_isa()
 # As much of a kernel's Makefile as configuring needs.

@@ -13,12 +13,12 @@ from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import trees, verify
+from loopwright.linux import build, trees, verification, verify
+from loopwright.linux import image as image_module
+from loopwright.linux.image import Alternative, Image
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import alternatives, outcomes, overlay, register_use, subject
-from loopwright.linux.verify.image import Alternative, Image
 
 BOTH = ("6.12", "6.1")
 QUICK = [("x86_64/put_event/masked", "6.12")]
@@ -35,11 +35,11 @@ SLOW = [
 ]
 
 
-def patched(spec: str, tree: Tree, folder: Path) -> subject.PatchedVariant:
+def patched(spec: str, tree: Tree, folder: Path) -> verification.PatchedVariant:
     """A variant's patch, made in folder."""
     variant = kernels.select(spec)[1][0]
     made = make(variant, tree.root, folder, Evidence(), SOMEONE)
-    return subject.of_patch(variant, tree, made.files[0])
+    return verification.of_patch(variant, tree, made.files[0])
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def verified(tmp_path_factory):
 
 
 def holds(spec: str, rows: pd.DataFrame) -> None:
-    failed = rows[rows["status"] == outcomes.FAIL]
+    failed = rows[rows["status"] == verification.FAIL]
     assert failed.empty, failed[["check", "what"]].to_dict("records")
     passed = set(rows.loc[rows["status"] == "pass", "check"].str.partition(" of ")[0])
     assert {"git am", "checkpatch", "same code", "build"} <= passed
@@ -107,8 +107,10 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     good = patched("x86_64/clear_user/aligned16", tree, tmp_path)
     (file,) = good.files
     broken = {file: good.files[file].replace("_ASM_EXTABLE_UA(.Lbytes, .Lexit)", "")}
-    rows = verify.run(subject.PatchedVariant(tree, good.variants, broken, good.patch), "object")
-    failed = rows[rows["status"] == outcomes.FAIL].set_index("check")
+    rows = verify.run(
+        verification.PatchedVariant(tree, good.variants, broken, good.patch), "object"
+    )
+    failed = rows[rows["status"] == verification.FAIL].set_index("check")
     assert {"git am", "same code", "contract of rep_stos_alternative"} <= set(failed.index)
     row = failed.loc["contract of rep_stos_alternative"]
     assert "no exception-table entry" in row["what"]
@@ -116,11 +118,11 @@ def test_an_error_is_named_with_its_command_and_its_log(tmp_path):
     assert row["what"] in Path(row["log"]).read_text()
 
 
-def changed(good: subject.PatchedVariant, old: str, new: str) -> subject.PatchedVariant:
+def changed(good: verification.PatchedVariant, old: str, new: str) -> verification.PatchedVariant:
     """A subject with an error put into each of its files."""
     broken = {file: text.replace(old, new) for file, text in good.files.items()}
     assert broken != good.files
-    return subject.PatchedVariant(good.tree, good.variants, broken, good.patch)
+    return verification.PatchedVariant(good.tree, good.variants, broken, good.patch)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def changed(good: subject.PatchedVariant, old: str, new: str) -> subject.Patched
 def test_an_entry_of_another_kind_than_its_access_needs_is_found(old, new, said, tmp_path):
     good = patched("x86_64/clear_user/aligned16", whole_tree("6.12"), tmp_path)
     rows = verify.run(changed(good, old, new), "object")
-    failed = rows[rows["status"] == outcomes.FAIL].set_index("check")["what"]
+    failed = rows[rows["status"] == verification.FAIL].set_index("check")["what"]
     what = failed["exception table of rep_stos_alternative"]
     assert said in what
     assert "an access to a user's memory needs EX_TYPE_UACCESS" in what
@@ -148,7 +150,9 @@ def test_what_cannot_be_proven_is_in_the_patch_and_no_pass(tmp_path):
     tree = whole_tree("6.12")
     variant = kernels.select("x86_64/csum/adc2")[1][0]
     made = make(variant, tree.root, tmp_path / "a", Evidence(), SOMEONE)
-    left = verify.open_points(verify.run(subject.of_patch(variant, tree, made.files[0]), "object"))
+    left = verify.open_points(
+        verify.run(verification.of_patch(variant, tree, made.files[0]), "object")
+    )
     assert [point.partition(":")[0] for point in left] == ["contract of csum_partial (tier object)"]
     again = make(variant, tree.root, tmp_path / "b", Evidence(unproven=left), SOMEONE)
     text = " ".join(again.files[0].read_text().split())
@@ -187,7 +191,7 @@ def test_a_part_of_the_sources_cannot_be_built(tmp_path):
     for name, text in (("Makefile", "VERSION = 6\nPATCHLEVEL = 12\n"), ("Kbuild", "")):
         (tmp_path / name).write_text(text)
     tree = trees.read(tmp_path)
-    with pytest.raises(InputError, match="building needs a whole tree"), overlay.hold(tree):
+    with pytest.raises(InputError, match="building needs a whole tree"), build.hold(tree):
         pass
 
 
@@ -200,7 +204,7 @@ def test_the_overlay_follows_changes_and_leaves_the_tree_alone(tmp_path, monkeyp
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     tree = trees.read(root)
-    with overlay.hold(tree) as held:
+    with build.hold(tree) as held:
         held.put({"lib/a.c": "changed\n", "lib/b.c": "new\n"})
         assert (held.source / "lib/a.c").read_text() == "changed\n"
         assert (held.source / "lib/b.c").read_text() == "new\n"
@@ -222,21 +226,21 @@ def image(isa: str, text: str, *patches: Alternative) -> Image:
 def test_alternatives_keep_the_targets_of_branches():
     jump = Alternative(1, 5, bytes.fromhex("e9 00ffffff"), 0x1000, "X86_FEATURE_A", False, False)
     code = image("x86_64", "90 9090909090 c3", jump)
-    assert alternatives.resolve(code, frozenset()) == code.text
-    moved = alternatives.resolve(code, frozenset({"X86_FEATURE_A"}))
+    assert image_module.with_features(code, frozenset()) == code.text
+    moved = image_module.with_features(code, frozenset({"X86_FEATURE_A"}))
     # 0x1000 + 5 - 0x100 is 0xf05: from behind the site at 1 that is 0xeff.
     assert moved.hex() == "90e9ff0e0000c3"
     branch = Alternative(0, 4, bytes.fromhex("01000014"), 0x100, "ARM64_HAS_A", False, False)
     arm = image("arm64", "1f2003d5 c0035fd6", branch)
-    assert alternatives.resolve(arm, frozenset({"ARM64_HAS_A"}))[:4].hex() == "41000014"
-    assert alternatives.sets([jump]) == [frozenset(), frozenset({"X86_FEATURE_A"})]
+    assert image_module.with_features(arm, frozenset({"ARM64_HAS_A"}))[:4].hex() == "41000014"
+    assert image_module.feature_sets([jump]) == [frozenset(), frozenset({"X86_FEATURE_A"})]
 
 
 def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_feature():
     one = Alternative(0, 3, bytes.fromhex("f8"), 0x100, "X86_FEATURE_A", True, False)
     code = image("x86_64", "909090c3", one)
-    assert alternatives.resolve(code, frozenset()).hex() == "f89090c3"
-    assert alternatives.resolve(code, frozenset({"X86_FEATURE_A"})) == code.text
+    assert image_module.with_features(code, frozenset()).hex() == "f89090c3"
+    assert image_module.with_features(code, frozenset({"X86_FEATURE_A"})) == code.text
 
 
 @pytest.mark.parametrize(
@@ -250,12 +254,12 @@ def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_featur
     ],
 )
 def test_registers_that_code_loses(isa, code, written):
-    assert register_use.written(isa, bytes.fromhex(code)) == written
+    assert image_module.written_registers(isa, bytes.fromhex(code)) == written
 
 
 def test_vector_registers_and_the_direction_flag():
-    assert register_use.vector("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
-    assert register_use.vector("x86_64", bytes.fromhex("4889f8c3")) == set()
-    assert register_use.vector("arm64", bytes.fromhex("2004c03d")) == {"q0"}
-    assert register_use.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
-    assert register_use.direction_flag(bytes.fromhex("fdf3a4c3")) == 1
+    assert image_module.vector_registers("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
+    assert image_module.vector_registers("x86_64", bytes.fromhex("4889f8c3")) == set()
+    assert image_module.vector_registers("arm64", bytes.fromhex("2004c03d")) == {"q0"}
+    assert image_module.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
+    assert image_module.direction_flag(bytes.fromhex("fdf3a4c3")) == 1

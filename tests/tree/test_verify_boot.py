@@ -6,8 +6,7 @@ import pytest
 from linux_trees import whole_tree
 from test_verify import patched
 
-from loopwright.linux import verify
-from loopwright.linux.verify import machines, outcomes
+from loopwright.linux import qemu, verification, verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 
@@ -25,7 +24,7 @@ TARGETS = [
 def test_a_patched_kernel_boots_and_its_copies_survive_every_fault(spec, tmp_path, capsys):
     tree = whole_tree("6.12")
     subject = patched(spec, tree, tmp_path)
-    program, package = machines._PROGRAMS[subject.isa]
+    program, package = qemu._PROGRAMS[subject.isa]
     if not shutil.which(program):
         pytest.skip(f"booting kernels needs {program}: `apt install {package}`")
     rows = []
@@ -36,7 +35,7 @@ def test_a_patched_kernel_boots_and_its_copies_survive_every_fault(spec, tmp_pat
             print(f"\n{row['tier']}: {row['check']}: {row['status']}: {row['what']}", end="")
 
     verify.run(subject, "boot", said)
-    failed = [row for row in rows if row["status"] == outcomes.FAIL]
+    failed = [row for row in rows if row["status"] == verification.FAIL]
     assert not failed
     passed = [row["check"] for row in rows if row["status"] == "pass" and row["tier"] == "boot"]
     for suite in ("usercopy", "checksum")[: 1 + ("csum" in spec)]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from loopwright.linux import build, qemu
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import options, ran
 
 FILES = {
     "Kconfig": 'source "lib/Kconfig"\nsource "arch/$(SRCARCH)/Kconfig"\n',
@@ -47,7 +47,7 @@ def tree(tmp_path: Path) -> Tree:
 def test_a_source_needs_what_its_lists_name_and_what_that_depends_on(
     tree: Tree, file: str, wanted: set[str]
 ) -> None:
-    assert set(options.of_source(tree, "x86_64", file)) == wanted
+    assert set(build.options_of_source(tree, "x86_64", file)) == wanted
 
 
 def test_jumps_to_watched_addresses_are_counted(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_jumps_to_watched_addresses_are_counted(tmp_path: Path) -> None:
         "Trace 1: 0x7f8a44 [0000000000000000/ffffffff81172840/00280400/ff020000] \n"
         "Trace 0: 0x7f8a99 [0000000000000000/ffffffff81172858/00280400/ff020000] f\n"
     )
-    assert ran.counted(log) == {0xFFFFFFFF81172840: 2, 0xFFFFFFFF81172858: 1}
-    assert ran.counted(tmp_path / "none") == {}
-    watched = ran.watching(log, [0x30, 0x10])
+    assert qemu.entered_counts(log) == {0xFFFFFFFF81172840: 2, 0xFFFFFFFF81172858: 1}
+    assert qemu.entered_counts(tmp_path / "none") == {}
+    watched = qemu.log_options(log, [0x30, 0x10])
     assert watched[watched.index("-dfilter") + 1] == "0x10+1,0x30+1"

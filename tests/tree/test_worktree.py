@@ -120,8 +120,8 @@ def test_a_folder_for_patches_inside_the_tree_is_refused_before_anything_runs(
 
 def test_a_missing_qemu_is_told_before_anything_runs(work, tmp_path, monkeypatch):
     monkeypatch.setattr(patches, "gather", lambda *_, **__: pytest.fail("it ran"))
-    monkeypatch.setattr(patches.verify.machines.shutil, "which", lambda _: None)
-    monkeypatch.setattr(patches.verify.building, "require_tools", lambda _: None)
+    monkeypatch.setattr(patches.verify.qemu.shutil, "which", lambda _: None)
+    monkeypatch.setattr(patches.verify.build, "require_tools", lambda _: None)
     monkeypatch.setattr(patches.trees, "find", lambda *_, **__: trees.Found(work, "a tree"))
     with pytest.raises(InputError, match=r"qemu-system-x86_64 is missing.*apt install"):
         patches.patch(SPEC, str(work), tmp_path / "out", tier="boot")

@@ -13,11 +13,10 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.linux import edits, routine, trees, verify
+from loopwright.linux import edits, routine, trees, verification, verify
 from loopwright.linux.git import Repository
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import outcomes
-from loopwright.linux.verify.subject import PatchedVariant, of_patch
+from loopwright.linux.verification import PatchedVariant, of_patch
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ["variant", "kind", "tier", "checks"]
@@ -74,7 +73,7 @@ def run(tree: Tree, tier: str, wanted: list[Mutant]) -> pd.DataFrame:
         with tempfile.TemporaryDirectory() as folder:
             found = verify.run(subject(mutant, tree, Path(folder)), tier)
         for name in dict.fromkeys(found["tier"]):
-            mine = found[(found["tier"] == name) & (found["status"] == outcomes.FAIL)]
+            mine = found[(found["tier"] == name) & (found["status"] == verification.FAIL)]
             rows.append([mutant.variant, mutant.kind, name, tuple(mine["check"])])
             print(f"{mutant.variant}: {mutant.kind}: {name}: {', '.join(mine['check']) or '-'}",
                   file=sys.stderr, flush=True)  # fmt: skip

@@ -22,11 +22,10 @@ from typing import Any
 from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
-from loopwright.linux import edits, routine, trees, verify
+from loopwright.linux import edits, routine, trees, verification, verify
 from loopwright.linux.git import Repository
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import outcomes
-from loopwright.linux.verify.subject import of_patch
+from loopwright.linux.verification import of_patch
 
 HERE = Path(__file__).resolve().parent
 NOT_PROVEN = "not proven"
@@ -101,7 +100,7 @@ def verified(variant: Variant, tree: Tree, folder: Path) -> str:
     repository.commit(files, f"{variant.id}: a mutant\n\nA mutant.\n")
     made = repository.git("format-patch", "-1", "-o", str(folder / "made")).strip()
     rows = verify.run(of_patch(variant, tree, Path(made)), "object")
-    failed = rows[rows["status"] == outcomes.FAIL]
+    failed = rows[rows["status"] == verification.FAIL]
     return ", ".join(dict.fromkeys(str(c).partition(" of ")[0] for c in failed["check"]))
 
 

@@ -1,16 +1,20 @@
-"""Read objects that kbuild made: code, exception table and alternatives, linked at address 0."""
+"""Code of a built routine: linked image, alternatives of CPU features, registers that it writes."""
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import cast
 
+import capstone
+import iced_x86 as iced
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
+from loopwright.code import instructions
 from loopwright.code.altinstructions import (
     FLAGGED_BYTES,
     PLAIN_BYTES,
@@ -19,7 +23,7 @@ from loopwright.code.altinstructions import (
     x86_entry,
 )
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify.outcomes import CheckError, NotProven
+from loopwright.linux.verification import CheckError, NotProven
 
 # What the linked kernel has elsewhere and leaf routines jump to.
 _STUBS = {
@@ -203,3 +207,170 @@ def _at(sections: dict[str, tuple[int, bytes]], address: int, size: int) -> byte
         if inside and name in (".text", ".altinstr_replacement", ".init.text"):
             return data[address - start : address - start + size]
     raise CheckError(f"an alternative's replacement at {address:#x} lies in no code section")
+
+
+_MOST_IN_FULL = 3  # features of which every subset is tried
+# User space ends elsewhere with it than where the cases of a check are.
+FIVE_LEVEL_PAGING = "X86_FEATURE_LA57"
+_ARM64_NOP = bytes.fromhex("1f2003d5")
+
+
+def feature_sets(alternatives: Iterable[Alternative]) -> list[frozenset[str]]:
+    """Return the sets of features under which code is to be tried: all subsets, where few.
+
+    Five-level paging is in none of them.
+    """
+    every = dict.fromkeys(a.feature for a in alternatives)
+    names = [name for name in every if name != FIVE_LEVEL_PAGING]
+    sizes = range(len(names) + 1) if len(names) <= _MOST_IN_FULL else (0, 1, len(names))
+    return [frozenset(chosen) for size in sizes for chosen in combinations(names, size)]
+
+
+def with_features(image: Image, taken: frozenset[str]) -> bytes:
+    """Return the image's code with the alternatives of some features in place."""
+    text = bytearray(image.text)
+    for one in image.alternatives:
+        if (one.feature in taken) == one.inverse:
+            continue
+        if one.callback:
+            raise NotProven(f"the alternative of {one.feature} is made by a function of the kernel")
+        if one.site + one.length > len(text):
+            continue  # of code in another section
+        move = _moved_x86 if image.isa == "x86_64" else _moved_arm64
+        new = move(one)
+        text[one.site : one.site + one.length] = new + _padding(image.isa, one.length - len(new))
+    return bytes(text)
+
+
+def _padding(isa: str, size: int) -> bytes:
+    return b"\x90" * size if isa == "x86_64" else _ARM64_NOP * (size // 4)
+
+
+def _moved_x86(one: Alternative) -> bytes:
+    """Move a replacement to its site: near branches out of it keep their targets."""
+    new = bytearray(one.replacement)
+    end = one.replacement_address + len(new)
+    decoder = iced.Decoder(64, one.replacement, ip=one.replacement_address)
+    for ins in decoder:
+        if not (ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near):
+            continue
+        target, at = ins.near_branch_target, ins.ip - one.replacement_address
+        if one.replacement_address <= target < end:
+            continue
+        if ins.is_jcc_short or ins.is_jmp_short:
+            raise NotProven("a replacement has a short branch out of it")
+        relative = target - (one.site + at + ins.len)
+        new[at + ins.len - 4 : at + ins.len] = relative.to_bytes(4, "little", signed=True)
+    return bytes(new)
+
+
+def _moved_arm64(one: Alternative) -> bytes:
+    return instructions.arm64(one.replacement, one.replacement_address, one.site)
+
+
+_X86_GPR = re.compile(r"r(?:[abcd]x|[sd]i|[bs]p|\d+)$")
+_X86_VECTOR = re.compile(r"(?:[xyz]?mm|st|k)\d+$")
+_READS = (iced.OpAccess.NONE, iced.OpAccess.READ, iced.OpAccess.COND_READ)
+
+
+def written_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
+    """Return the general registers that code writes, as 64-bit names; saved ones left out.
+
+    A register counts as saved where it is pushed (stored below the frame) and popped again; the
+    stack pointer where only pushes, pops, calls and returns move it.
+    """
+    return set(_x86(code, address)) if isa == "x86_64" else set(_arm64(code, address))
+
+
+def vector_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
+    """Return the vector, floating-point and mask registers that code names at all."""
+    if isa == "arm64":
+        return {
+            name for ins in _arm64_decoded(code, address) for name in _named(ins)
+            if re.fullmatch(r"[bhsdqv]\d+(?:\..*)?", name)
+        }  # fmt: skip
+    info = iced.InstructionInfoFactory()
+    used = (
+        _name(u.register) for i in iced.Decoder(64, code, ip=address)
+        for u in info.info(i).used_registers()
+    )  # fmt: skip
+    return {name for name in used if _X86_VECTOR.match(name)}
+
+
+def direction_flag(code: bytes) -> int:
+    """Return how many instructions set the direction flag beyond those that clear it (x86)."""
+    names = [i.mnemonic for i in iced.Decoder(64, code)]
+    return names.count(iced.Mnemonic.STD) - names.count(iced.Mnemonic.CLD)
+
+
+def indirect_branches(code: bytes, address: int = 0) -> list[str]:
+    """Return the branches through registers that are no returns (arm64; objtool sees x86's)."""
+    found = _arm64_decoded(code, address)
+    return [f"{i.mnemonic} {i.op_str}" for i in found if i.mnemonic in ("br", "braa", "brab")]
+
+
+def wide_name(register: str) -> str:
+    """Return the 64-bit name of a register that may be called by its 32-bit name."""
+    if re.fullmatch(r"e\w\w", register):
+        return f"r{register[1:]}"
+    return f"x{register[1:]}" if re.fullmatch(r"w\d+", register) else register.removesuffix("d")
+
+
+def _name(register: iced.Register_) -> str:
+    return iced.Formatter(iced.FormatterSyntax.INTEL).format_register(
+        iced.RegisterExt.full_register(register)
+    )
+
+
+def _x86(code: bytes, address: int) -> Iterator[str]:
+    info = iced.InstructionInfoFactory()
+    pushed: set[str] = set()
+    popped: set[str] = set()
+    out: set[str] = set()
+    for ins in iced.Decoder(64, code, ip=address):
+        if ins.mnemonic in (iced.Mnemonic.PUSH, iced.Mnemonic.POP):
+            name = _name(ins.op0_register)
+            (pushed if ins.mnemonic == iced.Mnemonic.PUSH else popped).add(name)
+            continue
+        if ins.flow_control in (iced.FlowControl.CALL, iced.FlowControl.RETURN):
+            continue
+        for used in info.info(ins).used_registers():
+            if used.access not in _READS:
+                name = _name(used.register)
+                out |= {name} if _X86_GPR.match(name) else set()
+    yield from (out | popped) - (pushed & popped)
+
+
+def _arm64_decoded(code: bytes, address: int) -> Iterator[capstone.CsInsn]:
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    decoder.detail = True
+    decoder.skipdata = True
+    return (i for i in decoder.disasm(code, address) if i.id)
+
+
+def _named(ins: capstone.CsInsn) -> list[str]:
+    reads, writes = ins.regs_access()
+    return [str(ins.reg_name(r)) for r in (*reads, *writes)]
+
+
+def _arm64(code: bytes, address: int) -> Iterator[str]:
+    stored: set[str] = set()
+    restored: set[str] = set()
+    out: set[str] = set()
+    for ins in _arm64_decoded(code, address):
+        reads, writes = ([_wide(str(ins.reg_name(r))) for r in rs] for rs in ins.regs_access())
+        if ins.mnemonic in ("bl", "blr", "ret"):
+            continue
+        if "sp" in reads and ins.mnemonic in ("stp", "str"):
+            stored |= set(reads)
+        elif "sp" in reads and ins.mnemonic in ("ldp", "ldr"):
+            restored |= set(writes)
+        else:
+            out |= set(writes)
+    saved = stored & restored
+    yield from (n for n in (out | restored) - saved - {"xzr", "sp"} if re.fullmatch(r"x\d+", n))
+
+
+def _wide(name: str) -> str:
+    known = {"fp": "x29", "lr": "x30", "wzr": "xzr", "wsp": "sp"}
+    return known.get(name, f"x{name[1:]}" if re.fullmatch(r"w\d+", name) else name)

@@ -4,20 +4,106 @@ QEMU interprets: it proves what code does, never how fast it does it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from loopwright import toolchain
+from loopwright import kernels, toolchain
+from loopwright.linux import build, qemu, routine, trees
+from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
+from loopwright.linux.qemu import Machine
 from loopwright.linux.trees import Tree
-from loopwright.linux.verify import guest, kunit, machines
-from loopwright.linux.verify.building import Build, BuildError, configured
-from loopwright.linux.verify.kunit import Suite
-from loopwright.linux.verify.machines import Machine
-from loopwright.linux.verify.outcomes import Check, CheckError, NotCovered, Tier
-from loopwright.linux.verify.overlay import Overlay, hold
-from loopwright.linux.verify.subject import PatchedVariant
+from loopwright.linux.verification import (
+    Check,
+    CheckError,
+    NotCovered,
+    NotProven,
+    PatchedVariant,
+    Tier,
+)
+
+# By the effect of a routine: the functions through which the rest of the kernel uses it.
+_INTERFACES = {
+    "copy": ("copy_to_user", "copy_from_user"),
+    "clear": ("clear_user",),
+    "store_fields": ("put_user", "unsafe_put_user", "copy_to_user"),
+    "checksum": ("csum_partial", "ip_compute_csum", "csum_and_copy_from_user"),
+}
+
+_ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # of a kernel that runs them
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite of KUnit: its name, its source, and the option that has it built."""
+
+    name: str
+    file: str
+    option: str
+
+
+def suites_touching(subject: PatchedVariant) -> list[Suite]:
+    """Return the suites whose sources call what the subject's routines are used by, or them."""
+    names = set()
+    for variant in subject.variants:
+        names |= {*_INTERFACES[kernels.contract_of(variant).effect]}
+        names.add(routine.find(variant, subject.tree).name)
+    return suites_calling(subject.tree, subject.isa, names)
+
+
+def suites_calling(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
+    """Return the suites whose sources call one of the functions named, or copy to or from a user.
+
+    Those any kernel that boots has to keep.
+    """
+    wanted = sorted({*names, "copy_to_user", "copy_from_user"})
+    called = rf"\b_*(?:{'|'.join(map(re.escape, wanted))})\("
+    out = []
+    for file in trees.files_holding(tree, isa, "kunit_test_suite", called):
+        found = re.findall(
+            r"\bstruct\s+kunit_suite\s+\w+\s*=\s*\{[^}]*?\.name\s*=\s*\"([^\"]+)\"",
+            tree.read(file),
+        )
+        out += [Suite(name, file, _option(tree, file)) for name in found]
+    return out
+
+
+def small(tree: Tree, isa: str, names: Collection[str]) -> list[Suite]:
+    """Return those of the same that any small kernel can have: they need nothing but KUnit."""
+    return [
+        suite
+        for suite in suites_calling(tree, isa, names)
+        if suite.option and suite.file.startswith("lib/")
+        if {*build.options_of_source(tree, isa, suite.file)} <= {suite.option, *_ALWAYS}
+    ]
+
+
+def _option(tree: Tree, file: str) -> str:
+    """Return the option that has a source built, or nothing where it takes no option of its own."""
+    path = PurePosixPath(file)
+    makefile = str(path.parent / "Makefile")
+    text = tree.read(makefile) if tree.has(makefile) else ""
+    named = rf"obj-\$\(CONFIG_(\w+)\)\s*\+=[^\n]*\b{re.escape(path.stem)}\.o\b"
+    found = re.search(named, text)
+    return found[1] if found else ""
+
+
+def judge_suite(suite: Suite, config: str, command: list[str], console: str) -> str:
+    """Say how a suite ended on a console; CheckError where it failed or was not run.
+
+    NotProven where the configuration (the text of a .config) cannot have it.
+    """
+    if not re.search(rf"(?m)^CONFIG_{suite.option}=y$", config):
+        raise NotProven(f"{suite.file} is not part of this kernel: CONFIG_{suite.option}")
+    name = re.escape(suite.name)
+    ends = re.findall(rf"(?m)^(?:\[[ \d.]+\] *)?(not ok|ok) \d+ {name}\b", console)
+    totals = re.findall(rf"# {name}: (pass:\d+ fail:\d+ skip:\d+ total:\d+)", console)
+    if ends != ["ok"]:
+        lines = [x.strip() for x in console.splitlines() if "not ok" in x or "EXPECTATION" in x]
+        raise CheckError(f"KUnit: {(lines or [f'no result of {suite.name}'])[0]}", command, console)
+    return totals[0] if totals else "ok"
+
 
 _COMMON = (
     "64BIT", "PRINTK", "TTY", "BLK_DEV_INITRD", "BINFMT_ELF", "RUNTIME_TESTING_MENU", "KUNIT",
@@ -69,7 +155,7 @@ class Kernel:
     @property
     def machines(self) -> list[Machine]:
         """Return the machines that it is booted on."""
-        return [machine for machine in machines.MACHINES if machine.isa == self.isa]
+        return [machine for machine in qemu.MACHINES if machine.isa == self.isa]
 
     def build(self) -> str:
         """Build it; what earlier builds left is brought up to date."""
@@ -94,13 +180,13 @@ class Kernel:
         """
         console: list[str] = []
         image = self.folder / _IMAGES[self.isa][1]
-        command = machines.command(machine, image, guest.initrd(self.isa), _counts(self))
+        command = qemu.qemu_command(machine, image, qemu.initrd(self.isa), _counts(self))
         command += watched
         up = partial(self._up, machine, command, console)
         if not (yield Check(f"boot: {machine.name}", up)):
             return
         for suite in self.suites:
-            said = partial(kunit.judge, suite, self.config, command, console[0])
+            said = partial(judge_suite, suite, self.config, command, console[0])
             yield Check(f"KUnit {suite.name}: {machine.name}", said)
         for sweep in _SWEEPS:
             run = _Sweep(sweep, command, console[0])
@@ -109,7 +195,7 @@ class Kernel:
     def _up(self, machine: Machine, command: list[str], console: list[str]) -> str:
         if machine.needs and not any(machine.needs in text for text in self.files.values()):
             raise NotCovered(f"this kernel knows no {machine.needs}")
-        said = machines.boot(command)
+        said = qemu.boot(command)
         if self.fails and (found := self.fails.search(said)):
             raise CheckError(f"the kernel says: {found[0].strip()}", command, said)
         _as_meant(machine, said, command)
@@ -119,9 +205,9 @@ class Kernel:
 
 def checks(subject: PatchedVariant) -> Tier:
     """Yield the tier's checks: one build, then on each machine its features, KUnit, the sweep."""
-    machines.program(subject.isa)
+    qemu.qemu_program(subject.isa)
     with hold(subject.tree) as overlay:
-        kernel = Kernel(overlay, subject.isa, subject.files, kunit.touching(subject))
+        kernel = Kernel(overlay, subject.isa, subject.files, suites_touching(subject))
         if not (yield Check("kernel", kernel.build)):
             return
         for machine in kernel.machines:

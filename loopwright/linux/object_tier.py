@@ -1,0 +1,530 @@
+"""Tier object: the objects of a patched tree, built, held to their variant's contract."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from loopwright import kernels
+from loopwright.checking import body, coverage
+from loopwright.checking.check import verdict
+from loopwright.code import assemble, instructions
+from loopwright.code.instructions import Code, ExceptionEntry, Instruction
+from loopwright.errors import InputError
+from loopwright.kernels import Variant, contract_of
+from loopwright.linux import c_source, image, routine, trees
+from loopwright.linux import image as image_module
+from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
+from loopwright.linux.image import ExtableEntry, Image
+from loopwright.linux.verification import (
+    Check,
+    CheckError,
+    NotCovered,
+    NotProven,
+    PatchedVariant,
+    Tier,
+)
+
+
+def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
+    """Run a routine under every set of features; return what was tried.
+
+    CheckError where it breaks its contract, NotProven where it cannot be run here.
+    """
+    odd = sorted({e.type for e in image.entries if not e.plain})
+    if odd:
+        raise NotProven(f"its exception table has {', '.join(odd)}, which only the kernel handles")
+    contract = contract_of(variant)
+    said, over, forms = [], 0, []
+    meant = frozenset(variant.alternatives)
+    features = {one.feature for one in image.alternatives}
+    # Code that is meant to open the access and has no alternative for it has to do so always.
+    lacking = (meant & assemble.PRIVILEGED) - features
+    switches_pan = coverage.PAN in features
+    for taken in image_module.feature_sets(image.alternatives):
+        code = _code(image, symbol, taken)
+        gated = bool(taken & assemble.PRIVILEGED)
+        names = ", ".join(sorted(taken)) or "no feature"
+        how = coverage.access(code, taken | lacking, meant, switches_pan)
+        forms.append(coverage.Form(f"with {names}", code, how))
+        try:
+            record = verdict(code, contract, f"{variant.id}-kernel", gated=gated)
+        except InputError as error:
+            raise CheckError(f"with {names}: {error}") from None
+        if not record["passed"]:
+            raise CheckError(f"with {names}: {record['failure']}", (), _listing(code))
+        over = max(over, int(record["over_report_bytes"]))
+        also = [*(["stac/clac emulated"] * gated), *(["cached"] * record["cached"])]
+        said.append(f"{record['cases']} cases with {names}" + f" ({', '.join(also)})" * bool(also))
+    proof = coverage.of(forms, contract)
+    if proof.failure:
+        raise CheckError(proof.failure, (), _listing(forms[0].code))
+    said.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
+    if image_module.FIVE_LEVEL_PAGING in features:
+        said.append(f"not with {image_module.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
+    if proof.said != "100 %":
+        raise NotProven(f"{'; '.join(said)}; {coverage.argued(proof.said, variant)}")
+    tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
+    if contract.uncopied == "at_least":
+        tail += f"; after a fault it reports up to {over} bytes too many as not done"
+    return f"{'; '.join(said)}; {tail}"
+
+
+def over_report(image: Image, variant: Variant, symbol: str) -> int:
+    """Return the most bytes beyond what had to be that a routine said were not done."""
+    contract = contract_of(variant)
+    every = [
+        verdict(_code(image, symbol, taken), contract, f"{variant.id}-kernel")
+        for taken in image_module.feature_sets(image.alternatives)
+    ]
+    return max(int(record["over_report_bytes"]) for record in every)
+
+
+def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
+    """Return a routine under some features, with its own exception table.
+
+    Entries of other routines of the object are left out, unless control gets there.
+    """
+    code = Code(
+        isa=image.isa,
+        text=image_module.with_features(image, taken),
+        entry=image.symbols[symbol],
+        size=image.sizes[symbol],
+        instructions=(),
+        symbols=image.symbols,
+        exceptions=tuple(ExceptionEntry(e.insn, e.fixup, e.type) for e in image.entries),
+        loops=(),
+    )
+    others = [
+        range(start, start + image.sizes.get(name, 0))
+        for name, start in image.symbols.items()
+        if name != symbol
+    ]
+    reached = body.of(code).steps
+    own = [
+        entry
+        for entry in code.exceptions
+        if entry.insn in reached or not any(entry.insn in other for other in others)
+    ]
+    return replace(code, exceptions=tuple(own))
+
+
+def _listing(code: Code) -> str:
+    body = code.text[code.entry : code.entry + code.size]
+    lines = instructions.decode(code.isa, body, code.entry)
+    return "\n".join(f"{i.address:#06x}  {i.code.hex():<24} {i.text}" for i in lines)
+
+
+_UNIT = "lib/loopwright_{}.c"
+_MOST_INCLUDERS = 200  # of a header that a patch changes, each built
+_PUT_USER = "arch/x86/lib/putuser.o"  # what __put_user() calls
+
+
+@dataclass(frozen=True)
+class CompiledAs:
+    """The objects that hold a routine, and the name that it has there; files are added units."""
+
+    symbol: str
+    objects: tuple[str, ...]
+    files: dict[str, str]
+
+
+def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
+    """Return where a routine is compiled: in its own file, or through a unit if it is inline."""
+    aim = routine.find(variant, subject.tree)
+    if not aim.file.endswith(".h"):
+        return CompiledAs(aim.name, (object_of(aim.file),), {})
+    unit, symbol = _UNIT.format(variant.routine), routine.symbol(variant)
+    now = subject.files.get(aim.file) or subject.tree.read(aim.file)
+    span = c_source.c_function(now, aim.name)
+    calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
+    objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
+    return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
+
+
+def object_of(file: str) -> str:
+    """Return the object that kbuild makes of a source file."""
+    return str(PurePosixPath(file).with_suffix(".o"))
+
+
+def compiled(subject: PatchedVariant, config: str) -> list[str]:
+    """Return the objects of the changed sources, as far as a configuration has them."""
+    return [object_of(file) for file in subject.files if _is_built(file, subject, config)]
+
+
+def including(header: str, subject: PatchedVariant, config: str) -> tuple[list[str], list[str]]:
+    """Return the objects of the sources that include a header, and the sources left out.
+
+    Those are left out that a configuration (the text of a .config) does not build. NotProven where
+    they are too many.
+    """
+    found = trees.includers(subject.tree, subject.isa, header, _MOST_INCLUDERS)
+    if len(found) > _MOST_INCLUDERS:
+        raise NotProven(
+            f"more than {_MOST_INCLUDERS} sources include {header}: they are not built here, but "
+            "those of its small kernel by tier boot"
+        )
+    built = [file for file in found if _is_built(file, subject, config)]
+    return [object_of(file) for file in built], [file for file in found if file not in built]
+
+
+def _is_built(file: str, subject: PatchedVariant, config: str) -> bool:
+    """Say whether a configuration builds a source, by its folder's makefile."""
+    path = PurePosixPath(file)
+    makefile = str(path.parent / "Makefile")
+    if path.suffix not in (".S", ".c") or not subject.tree.has(makefile):
+        return False
+    lines = subject.tree.read(makefile).replace("\\\n", " ").splitlines()
+    return _is_named(path.stem, lines, config)
+
+
+def _is_named(stem: str, lines: list[str], config: str, depth: int = 0) -> bool:
+    """Say whether a list that is built names an object, or one that consists of it."""
+    for line in lines:
+        named = re.match(r"\s*(\S+?)-(\w+|\$\(CONFIG_\w+\))\s*[:+]?=(.*)", line)
+        if not named or not re.search(rf"(?<![\w-]){re.escape(stem)}(?:\.pi)?\.o\b", named[3]):
+            continue
+        option = named[2].removeprefix("$(").removesuffix(")")
+        if option.startswith("CONFIG_") and not re.search(rf"(?m)^{option}=[ym]$", config):
+            continue
+        if named[1] in ("obj", "lib") or (depth < 2 and _is_named(named[1], lines, config, 1)):
+            return True
+    return False
+
+
+def _unit(variant: Variant, symbol: str) -> str:
+    """Return a unit with the tree's own headers and the function around the inline code."""
+    folder = kernels.load(variant.kernel).folder
+    source = variant.source.read_text()
+    # The tree's headers need not stand alone: linux/fs.h is what their users include first.
+    headers = ["#include <linux/fs.h>\n"]
+    headers += [f"#include {h}\n" for h in c_source.includes(source) if h.startswith("<")]
+    for name in [h.strip('"') for h in c_source.includes(source) if h.startswith('"')]:
+        if c_source.c_function((folder / name).read_text(), symbol):
+            body = _expanded(folder / name)
+            span = c_source.c_function(body, symbol)
+            assert span is not None
+            prototype = span.of(body).partition("{")[0].rstrip() + ";\n"
+            body = body[: span.start] + prototype + body[span.start :]
+            return "".join([*headers, body])
+    raise NotProven(f"no header of {variant.source.name} defines {symbol} around the inline code")
+
+
+def _expanded(path: Path) -> str:
+    """Return a header's text with the headers beside it in place of their #include lines."""
+
+    def inline(match: re.Match[str]) -> str:
+        return _expanded(path.parent / match[1])
+
+    return re.sub(r'(?m)^#include "([^"]+)"\n', inline, path.read_text())
+
+
+# What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
+# types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
+_USER = {
+    "x86_64": ("EX_TYPE_UACCESS", "EX_TYPE_COPY", "EX_TYPE_UCOPY_LEN"),
+    "arm64": ("EX_TYPE_UACCESS_ERR_ZERO",),
+}
+# The same of the kernel's own memory: read past its end by a word, or expected to fault.
+_PAST_ITS_END = {"x86_64": ("EX_TYPE_ZEROPAD",), "arm64": ("EX_TYPE_LOAD_UNALIGNED_ZEROPAD",)}
+_KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",)}
+
+
+def judge_entry(
+    found: Image, variant: Variant, place: CompiledAs, instructions: Mapping[int, Instruction]
+) -> str:
+    """Say what the table was held to; CheckError with the first entry that is wrong.
+
+    instructions are those of the image, by address.
+    """
+    start = found.symbols[place.symbol]
+    end = start + found.sizes[place.symbol]
+    mine = [e for e in found.entries if start <= e.insn < end]
+    sites = {a.site for a in found.alternatives}
+    for entry in found.entries:
+        where = f"entry {place.symbol}+{entry.insn - start:#x}"
+        # Those of replacements are judged by the run with their feature.
+        if entry.insn not in sites:
+            _stands(entry, where, instructions)
+        if entry in mine or len(place.objects) > 1:
+            _is_of_kind(entry, where, variant, found.isa)
+        # With alternatives a routine may switch PAN off, and then access memory as it likes.
+        if found.isa == "arm64" and contract_of(variant).faulting and not found.alternatives:
+            _is_unprivileged(instructions[entry.insn], where)
+    if variant.source.suffix == ".S":
+        want = len(assemble.variant_code(variant).exceptions)
+        if len(mine) != want:
+            raise CheckError(f"{len(mine)} entries, {want} in {variant.source.name}")
+    kinds = f", each {' or '.join(sorted({e.type for e in mine}))}" if mine else ""
+    return (
+        f"{len(mine)} entries of its own, each at a load or store, each to a whole instruction"
+        f"{kinds}"
+    )
+
+
+def _stands(entry: ExtableEntry, where: str, instructions: Mapping[int, Instruction]) -> None:
+    at = instructions.get(entry.insn)
+    if at is None:
+        raise CheckError(f"{where} points into the middle of an instruction")
+    if not at.read_bytes and not at.written_bytes:
+        raise CheckError(f"{where} points at `{at.text}`, which accesses no memory")
+    if entry.fixup not in instructions:
+        raise CheckError(f"{where} has a fixup in the middle of an instruction")
+
+
+def _is_unprivileged(at: Instruction, where: str) -> None:
+    """Refuse an access with the kernel's own permissions: user space runs it all the same."""
+    if not at.mnemonic.startswith(("ldtr", "sttr")):
+        raise CheckError(
+            f"{where} points at `{at.text}`, which accesses a user's memory with the kernel's "
+            "permissions: it needs ldtr or sttr"
+        )
+
+
+def wanted(variant: Variant, isa: str) -> Collection[str]:
+    """Return the types of entry that a variant's accesses need, the usual one first."""
+    contract = contract_of(variant)
+    if contract.faulting:
+        return _USER[isa]
+    return _PAST_ITS_END[isa] if contract.overread else _KERNEL[isa]
+
+
+def _is_of_kind(entry: ExtableEntry, where: str, variant: Variant, isa: str) -> None:
+    known = wanted(variant, isa)
+    if entry.type not in known:
+        whose = "a user's memory" if contract_of(variant).faulting else "the kernel's memory"
+        raise CheckError(f"{where} is {entry.type}: an access to {whose} needs {next(iter(known))}")
+
+
+# With IBT objtool leaves single objects unchecked.
+_OPTIONS = {"x86_64": ("-d X86_KERNEL_IBT",), "arm64": ()}
+_OBJTOOL = (
+    "--hacks=jump_label", "--hacks=noinstr", "--orc", "--retpoline", "--rethunk",
+    "--static-call", "--uaccess",
+)  # fmt: skip
+
+
+@dataclass
+class _Work:
+    """A subject being built: where, and what has been read of its objects so far."""
+
+    subject: PatchedVariant
+    overlay: Overlay
+    build: Build
+    scratch: Path
+    objtool: list[str] = field(default_factory=list)  # what kbuild's own run of it said
+
+    @property
+    def config(self) -> str:
+        """Return the configuration that objects are built with."""
+        return (self.build.folder / ".config").read_text()
+
+
+def checks(subject: PatchedVariant) -> Tier:
+    """Yield the tier's checks: build and objtool once, the others for each routine."""
+    with hold(subject.tree) as overlay, tempfile.TemporaryDirectory() as scratch:
+        prepared: list[Build] = []
+        if not (yield Check("prepare", lambda: _prepare(subject, overlay, prepared))):
+            return
+        work = _Work(subject, overlay, prepared[0], Path(scratch))
+        places: dict[Variant, CompiledAs] = {}
+        if not (yield Check("places", lambda: _find(subject, places))):
+            return
+        if not (yield Check("build", lambda: _build(work, places))):
+            return
+        for header in (file for file in subject.files if file.endswith(".h")):
+            yield Check(f"includers of {header}", partial(_includers, work, header))
+        yield Check("objtool", lambda: _objtool(work, places))
+        for variant, place in places.items():
+            yield from _routine(work, variant, place)
+
+
+def _routine(work: _Work, variant: Variant, place: CompiledAs) -> Tier:
+    read: list[Image] = []
+    name = place.symbol
+    if not (yield Check(f"read {name}", lambda: _read(work, place, read))):
+        return
+    found = read[0]
+    yield Check(f"exception table of {name}", lambda: _table(found, variant, place))
+    yield Check(f"alternatives of {name}", lambda: _alternatives(found, variant))
+    yield Check(f"registers of {name}", lambda: _registers(found, variant, place))
+    yield Check(f"contract of {name}", lambda: hold_to_contract(found, variant, name))
+    if contract_of(variant).uncopied == "at_least" and work.subject.files:
+        yield Check(f"over-report of {name}", lambda: _over_report(work, found, variant, place))
+
+
+def prepare(overlay: Overlay, isa: str) -> Build:
+    """Configure a tree once; what a patch changes is brought up to date by make."""
+    return configured(overlay, isa, f"{isa}-objects", "defconfig", _OPTIONS[isa], "prepare")
+
+
+def build_anew(build: Build, wanted: Sequence[str]) -> list[str]:
+    """Build objects anew and return what objtool said.
+
+    BuildError where make fails, CheckError where the compiler or assembler has anything to say.
+    """
+    for name in wanted:
+        (build.folder / name).unlink(missing_ok=True)
+    # One job: a folder that is entered twice at once races with itself in fixdep.
+    done = build.make(*wanted)
+    command = build.command(*wanted)
+    if done.returncode:
+        raise BuildError(f"{_first(done.stdout, 'error')}", command, done.stdout)
+    lines = [x for x in done.stdout.splitlines() if x.strip()]
+    of_objtool = [x for x in lines if "objtool:" in x]
+    if len(lines) > len(of_objtool):
+        raise CheckError(
+            f"the build complains: {_first(done.stdout, 'warning')}", command, done.stdout
+        )
+    return of_objtool
+
+
+def _prepare(subject: PatchedVariant, overlay: Overlay, prepared: list[Build]) -> str:
+    overlay.put(subject.files)
+    prepared.append(prepare(overlay, subject.isa))
+    without = " without IBT" * bool(_OPTIONS[subject.isa])
+    return f"defconfig{without} in {prepared[0].folder}"
+
+
+def _find(subject: PatchedVariant, places: dict[Variant, CompiledAs]) -> str:
+    places |= {variant: place(variant, subject) for variant in subject.variants}
+    return "; ".join(f"{p.symbol} in {' and '.join(p.objects)}" for p in places.values())
+
+
+def _build(work: _Work, places: dict[Variant, CompiledAs]) -> str:
+    files = {name: text for place in places.values() for name, text in place.files.items()}
+    work.overlay.put({**work.subject.files, **files})
+    wanted = [o for place in places.values() for o in place.objects]
+    return _make(work, list(dict.fromkeys([*wanted, *compiled(work.subject, work.config)])))
+
+
+def _includers(work: _Work, header: str) -> str:
+    """Build what includes a header that changed, as far as the configuration has it."""
+    wanted, left_out = including(header, work.subject, work.config)
+    said = _make(work, wanted) if wanted else "none of this configuration"
+    return said + (f"; not of this configuration: {', '.join(left_out)}" if left_out else "")
+
+
+def _make(work: _Work, wanted: list[str]) -> str:
+    work.objtool += build_anew(work.build, wanted)
+    return f"{', '.join(wanted)} without a word of the compiler"
+
+
+def _first(output: str, word: str) -> str:
+    lines = [x.strip() for x in output.splitlines() if x.strip()] or ["nothing said"]
+    return next((x for x in lines if re.search(rf"\b{word}\b", x, re.IGNORECASE)), lines[0])
+
+
+def _objtool(work: _Work, places: dict[Variant, CompiledAs]) -> str:
+    """Judge by what objtool says, in the build and of copies: it rewrites them and exits with 0."""
+    tool = work.build.folder / "tools/objtool/objtool"
+    if work.subject.isa != "x86_64":
+        raise NotCovered(f"there is no objtool for {work.subject.isa} in {work.subject.tree}")
+    if work.objtool:
+        command = work.build.command(*(o for place in places.values() for o in place.objects))
+        raise CheckError(work.objtool[0].strip(), command, "\n".join(work.objtool))
+    looked = []
+    for name in dict.fromkeys(o for place in places.values() for o in place.objects):
+        copy = work.scratch / Path(name).name
+        shutil.copyfile(work.build.folder / name, copy)
+        command = [str(tool), *_OBJTOOL, str(copy)]
+        done = work.build.run(command)
+        said = [x for x in done.stdout.splitlines() if "file already has ." not in x]
+        if done.returncode or said:
+            again = [*command[:-1], str(work.build.folder / name)]
+            raise CheckError(f"{name}: {(said or ['it failed'])[0].strip()}", again, done.stdout)
+        looked.append(name)
+    return f"nothing to say of {', '.join(looked)}"
+
+
+def _read(work: _Work, place: CompiledAs, read: list[Image]) -> str:
+    objects = [work.build.folder / name for name in place.objects]
+    isa, tree = work.subject.isa, work.subject.tree
+    read.append(image.link(isa, objects, tree, work.build.folder, work.scratch))
+    if place.symbol not in read[0].symbols:
+        raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
+    size = read[0].sizes[place.symbol]
+    return f"{size} bytes, {len(read[0].entries)} entries, {len(read[0].alternatives)} alternatives"
+
+
+def _instructions(found: Image, symbol: str) -> tuple[Instruction, ...]:
+    start, size = found.symbols[symbol], found.sizes[symbol]
+    return instructions.decode(found.isa, found.text[start : start + size], start)
+
+
+def _table(found: Image, variant: Variant, place: CompiledAs) -> str:
+    """Hold the exception table to the instructions and to what their accesses need."""
+    names = [name for name in found.symbols if found.sizes[name]]
+    instructions = {i.address: i for name in names for i in _instructions(found, name)}
+    return judge_entry(found, variant, place, instructions)
+
+
+def _alternatives(found: Image, variant: Variant) -> str:
+    """Read the alternatives back: whole instructions, features that the variant's text names."""
+    for one in found.alternatives:
+        if len(one.replacement) > one.length:
+            raise CheckError(f"the replacement for {one.feature} is longer than its place")
+        if one.replacement:
+            try:
+                instructions.decode(found.isa, one.replacement, one.replacement_address)
+            except InputError as error:
+                raise CheckError(f"the replacement for {one.feature}: {error}") from None
+    have = {a.feature for a in found.alternatives}
+    want = {name for names in routine.alternative_sets(variant) for name in names}
+    if variant.source.suffix == ".S" and want - have:
+        raise CheckError(
+            f"{', '.join(sorted(want - have))} is named in the source, not in the object"
+        )
+    names = [a.feature for a in found.alternatives]
+    each = [f"{name} at {names.count(name)} places" for name in dict.fromkeys(names)]
+    return "; ".join(each).replace(" 1 places", " 1 place") or "none, and none is meant"
+
+
+def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
+    """Look for writes to registers that the contract does not give away, on any path."""
+    start, size = found.symbols[place.symbol], found.sizes[place.symbol]
+    pieces = [(found.text[start : start + size], start)]
+    pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
+    rules = contract_of(variant)
+    allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
+    allowed = {image.wide_name(register) for register in allowed}
+    for code, address in pieces:
+        if vectors := image.vector_registers(found.isa, code, address):
+            raise CheckError(
+                f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
+            )
+        if wrong := image.written_registers(found.isa, code, address) - allowed - set(rules.zeroed):
+            raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
+        if found.isa == "x86_64" and image.direction_flag(code) > 0:
+            raise CheckError("it sets the direction flag and does not clear it")
+        if found.isa == "arm64" and (jumps := image.indirect_branches(code, address)):
+            raise CheckError(
+                f"it has {', '.join(jumps)}: a kernel that checks branch targets (BTI) faults "
+                "where one leads to a caller; ret is let through"
+            )
+    return "no callee-saved register is lost, none of the vectors is used"
+
+
+def _linkage(found: Image) -> set[str]:
+    return {"x16", "x17", "x30"} if found.isa == "arm64" else {"rsp"}
+
+
+def _over_report(work: _Work, found: Image, variant: Variant, place: CompiledAs) -> str:
+    """Compare with the objects of the tree as it is what is reported beyond what had to be."""
+    patched = over_report(found, variant, place.symbol)
+    work.overlay.put({})
+    for name in place.objects:
+        (work.build.folder / name).unlink(missing_ok=True)
+    done = work.build.make(*place.objects)
+    if done.returncode:
+        raise BuildError(
+            "the tree's own object does not build", work.build.command(*place.objects), done.stdout
+        )
+    objects = [work.build.folder / name for name in place.objects]
+    isa, tree = work.subject.isa, work.subject.tree
+    theirs = image.link(isa, objects, tree, work.build.folder, work.scratch)
+    base = over_report(theirs, variant, place.symbol)
+    return f"up to {patched} bytes after a fault, the tree's own object up to {base}"
