@@ -17,8 +17,7 @@ from loopwright.code.assemble import NotAssembledError
 from loopwright.errors import InputError
 from loopwright.judging.study import comparison, gather
 from loopwright.kernels import Kernel, Routine, Variant
-from loopwright.linux import routine as routine_module
-from loopwright.linux import trees
+from loopwright.linux import routines, trees
 from loopwright.linux.trees import Tree
 
 
@@ -35,11 +34,9 @@ def same_variant(kernel: Kernel, routine: Routine, tree: Tree) -> Variant | None
     InputError where the tree lacks the function, or it cannot be assembled outside of the kernel.
     """
     for variant in _candidates(kernel, routine):
-        aim = routine_module.find(variant, tree)
-        theirs = routine_module.assembled(variant, aim, tree, {}, variant.alternatives)
-        if routine_module.same_code(
-            theirs, routine_module.of_variant(variant, variant.alternatives)
-        ):
+        aim = routines.find(variant, tree)
+        theirs = routines.assembled(variant, aim, tree, {}, variant.alternatives)
+        if routines.same_code(theirs, routines.of_variant(variant, variant.alternatives)):
             return variant
     return None
 
@@ -86,11 +83,11 @@ def _candidates(kernel: Kernel, routine: Routine) -> list[Variant]:
 def _add(kernel: Kernel, routine: Routine, tree: Tree, folder: Path) -> str:
     """Write the tree's own function into a copy of the kernel; return its kernel.toml table."""
     given = same_variant(kernel, routine, tree) or _candidates(kernel, routine)[0]
-    aim = routine_module.find(given, tree)
-    routine_module.assembled(
+    aim = routines.find(given, tree)
+    routines.assembled(
         given, aim, tree, {}, given.alternatives
     )  # InputError where it does not assemble
-    files = routine_module.source_texts(given, aim, tree, {})
+    files = routines.source_texts(given, aim, tree, {})
     place = folder if len(files) == 1 else folder / "tree"
     main, *_ = names = [f"tree-{routine.name}-{n}" if len(files) == 1 else n for n in files]
     for name, text in zip(names, files.values(), strict=True):

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from loopwright import kernels, toolchain
-from loopwright.linux import build, qemu, routine, trees
+from loopwright.linux import build, qemu, routines, trees
 from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
 from loopwright.linux.qemu import Machine
 from loopwright.linux.trees import Tree
@@ -48,7 +48,7 @@ def suites_touching(subject: PatchedVariant) -> list[Suite]:
     names = set()
     for variant in subject.variants:
         names |= {*_INTERFACES[kernels.contract_of(variant).effect]}
-        names.add(routine.find(variant, subject.tree).name)
+        names.add(routines.find(variant, subject.tree).name)
     return suites_calling(subject.tree, subject.isa, names)
 
 

@@ -19,9 +19,9 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Edit, Variant, function_edit
-from loopwright.linux import c_source, routine, trees
+from loopwright.linux import c_source, routines, trees
 from loopwright.linux.c_source import Span, blank_comments, squeeze
-from loopwright.linux.routine import Target, function, place, symbol
+from loopwright.linux.routines import Target, function, place, symbol
 from loopwright.linux.trees import Tree
 
 # Spellings that assemble to the same bytes: AT&T suffixes that the operands imply, and aliases.
@@ -223,7 +223,7 @@ class _Editor:
 
         def same_code(piece: str) -> bool:
             changed = self.after | {edit.file: whole(piece)}
-            return not routine.difference(self.variant, self.aim, self.tree, changed)
+            return not routines.difference(self.variant, self.aim, self.tree, changed)
 
         kept = keep_tree_lines(span.of(content), new, asm=asm, same_code=same_code)
         return whole(kept if same_code(kept) else new)

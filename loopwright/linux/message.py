@@ -17,7 +17,7 @@ from loopwright.judging import call_costs
 from loopwright.judging.call_costs import Place, Row, signed_percent
 from loopwright.judging.study import HERE, MEASURED
 from loopwright.kernels import Kernel, Variant, contract_of
-from loopwright.linux.routine import place, together
+from loopwright.linux.routines import place, together
 
 _WHERE = ["microarch", "source"]
 _MEASURED_BY = ["microarch", "machine", "clock"]  # figures of others never meet

@@ -15,10 +15,9 @@ from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
-from loopwright.linux import c_source, image, routine, trees
-from loopwright.linux import image as image_module
+from loopwright.linux import built_code, c_source, routines, trees
 from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
-from loopwright.linux.image import ExtableEntry, Image
+from loopwright.linux.built_code import ExtableEntry, Image
 from loopwright.linux.verification import (
     Check,
     CheckError,
@@ -44,7 +43,7 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     # Code that is meant to open the access and has no alternative for it has to do so always.
     lacking = (meant & assemble.PRIVILEGED) - features
     switches_pan = coverage.PAN in features
-    for taken in image_module.feature_sets(image.alternatives):
+    for taken in built_code.feature_sets(image.alternatives):
         code = _code(image, symbol, taken)
         gated = bool(taken & assemble.PRIVILEGED)
         names = ", ".join(sorted(taken)) or "no feature"
@@ -63,8 +62,8 @@ def hold_to_contract(image: Image, variant: Variant, symbol: str) -> str:
     if proof.failure:
         raise CheckError(proof.failure, (), _listing(forms[0].code))
     said.append(f"{proof.cases} emulated calls" + " (cached)" * proof.cached)
-    if image_module.FIVE_LEVEL_PAGING in features:
-        said.append(f"not with {image_module.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
+    if built_code.FIVE_LEVEL_PAGING in features:
+        said.append(f"not with {built_code.FIVE_LEVEL_PAGING}, whose user space ends elsewhere")
     if proof.said != "100 %":
         raise NotProven(f"{'; '.join(said)}; {coverage.argued(proof.said, variant)}")
     tail = f"all {len(image.entries)} entries, and both ways of all branches and conditions"
@@ -78,7 +77,7 @@ def over_report(image: Image, variant: Variant, symbol: str) -> int:
     contract = contract_of(variant)
     every = [
         verdict(_code(image, symbol, taken), contract, f"{variant.id}-kernel")
-        for taken in image_module.feature_sets(image.alternatives)
+        for taken in built_code.feature_sets(image.alternatives)
     ]
     return max(int(record["over_report_bytes"]) for record in every)
 
@@ -90,7 +89,7 @@ def _code(image: Image, symbol: str, taken: frozenset[str]) -> Code:
     """
     code = Code(
         isa=image.isa,
-        text=image_module.with_features(image, taken),
+        text=built_code.with_features(image, taken),
         entry=image.symbols[symbol],
         size=image.sizes[symbol],
         instructions=(),
@@ -134,10 +133,10 @@ class CompiledAs:
 
 def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
     """Return where a routine is compiled: in its own file, or through a unit if it is inline."""
-    aim = routine.find(variant, subject.tree)
+    aim = routines.find(variant, subject.tree)
     if not aim.file.endswith(".h"):
         return CompiledAs(aim.name, (object_of(aim.file),), {})
-    unit, symbol = _UNIT.format(variant.routine), routine.symbol(variant)
+    unit, symbol = _UNIT.format(variant.routine), routines.symbol(variant)
     now = subject.files.get(aim.file) or subject.tree.read(aim.file)
     span = c_source.c_function(now, aim.name)
     calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
@@ -443,7 +442,7 @@ def _objtool(work: _Work, places: dict[Variant, CompiledAs]) -> str:
 def _read(work: _Work, place: CompiledAs, read: list[Image]) -> str:
     objects = [work.build.folder / name for name in place.objects]
     isa, tree = work.subject.isa, work.subject.tree
-    read.append(image.link(isa, objects, tree, work.build.folder, work.scratch))
+    read.append(built_code.link(isa, objects, tree, work.build.folder, work.scratch))
     if place.symbol not in read[0].symbols:
         raise CheckError(f"{', '.join(place.objects)} has no {place.symbol} in .text")
     size = read[0].sizes[place.symbol]
@@ -473,7 +472,7 @@ def _alternatives(found: Image, variant: Variant) -> str:
             except InputError as error:
                 raise CheckError(f"the replacement for {one.feature}: {error}") from None
     have = {a.feature for a in found.alternatives}
-    want = {name for names in routine.alternative_sets(variant) for name in names}
+    want = {name for names in routines.alternative_sets(variant) for name in names}
     if variant.source.suffix == ".S" and want - have:
         raise CheckError(
             f"{', '.join(sorted(want - have))} is named in the source, not in the object"
@@ -490,17 +489,21 @@ def _registers(found: Image, variant: Variant, place: CompiledAs) -> str:
     pieces += [(a.replacement, a.replacement_address) for a in found.alternatives]
     rules = contract_of(variant)
     allowed = {*rules.may_change, *rules.inputs.values(), *rules.returns.values(), *_linkage(found)}
-    allowed = {image.wide_name(register) for register in allowed}
+    allowed = {built_code.wide_name(register) for register in allowed}
     for code, address in pieces:
-        if vectors := image.vector_registers(found.isa, code, address):
+        if vectors := built_code.vector_registers(found.isa, code, address):
             raise CheckError(
                 f"it uses {', '.join(sorted(vectors))}: the user's own vector registers"
             )
-        if wrong := image.written_registers(found.isa, code, address) - allowed - set(rules.zeroed):
+        if (
+            wrong := built_code.written_registers(found.isa, code, address)
+            - allowed
+            - set(rules.zeroed)
+        ):
             raise CheckError(f"it writes {', '.join(sorted(wrong))} and does not save them")
-        if found.isa == "x86_64" and image.direction_flag(code) > 0:
+        if found.isa == "x86_64" and built_code.direction_flag(code) > 0:
             raise CheckError("it sets the direction flag and does not clear it")
-        if found.isa == "arm64" and (jumps := image.indirect_branches(code, address)):
+        if found.isa == "arm64" and (jumps := built_code.indirect_branches(code, address)):
             raise CheckError(
                 f"it has {', '.join(jumps)}: a kernel that checks branch targets (BTI) faults "
                 "where one leads to a caller; ret is let through"
@@ -525,6 +528,6 @@ def _over_report(work: _Work, found: Image, variant: Variant, place: CompiledAs)
         )
     objects = [work.build.folder / name for name in place.objects]
     isa, tree = work.subject.isa, work.subject.tree
-    theirs = image.link(isa, objects, tree, work.build.folder, work.scratch)
+    theirs = built_code.link(isa, objects, tree, work.build.folder, work.scratch)
     base = over_report(theirs, variant, place.symbol)
     return f"up to {patched} bytes after a fault, the tree's own object up to {base}"

@@ -14,14 +14,13 @@ from loopwright.judging.recommend import Answer, Judgement, Kind, conclude, slow
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.judging.verdicts import Case, Status
 from loopwright.kernels import Kernel, Variant
-from loopwright.linux import c_source, edits, git, message, routine, trees, verify
-from loopwright.linux import routine as routine_module
+from loopwright.linux import c_source, edits, git, message, routines, trees, verify
 from loopwright.linux.baseline import against
 from loopwright.linux.edits import Change
 from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
 from loopwright.linux.message import Evidence, Judged
-from loopwright.linux.routine import Target
+from loopwright.linux.routines import Target
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import PatchedVariant, of_patch
 
@@ -64,19 +63,17 @@ def make(
     """
     source = trees.read(tree)
     git.refuse_inside(source, out)
-    aim = routine_module.find(variant, source)
+    aim = routines.find(variant, source)
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
     if there:
         return MadePatch(variant.id, str(source), ALREADY_THERE, subject, (), (), False, (there,))
-    routine_module.require(variant, source)
+    routines.require(variant, source)
     changes, notes, also = _changes(variant, aim, source)
     author = identity or user_identity(source.root)
     if author is None:
         notes.append(UNSIGNED)
-    names = {
-        v.routine: routine_module.find(v, source).name for v in routine_module.together(variant)
-    }
+    names = {v.routine: routines.find(v, source).name for v in routines.together(variant)}
     writer = message.Writer(variant, names, evidence)
     made, warning = git.made_against(source, [change.file for change in changes])
     notes += [warning] if warning else []
@@ -98,7 +95,7 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
     merged = f" (merged as {variant.merged})" if variant.merged else ""
     where = f"{aim.name} in {aim.file} of {tree}"
     try:
-        theirs = routine_module.assembled(variant, aim, tree, {}, variant.alternatives)
+        theirs = routines.assembled(variant, aim, tree, {}, variant.alternatives)
     except InputError:
         changes, _ = edits.apply(variant, aim, tree)
         if all(c_source.normalised(c.old) == c_source.normalised(c.new) for c in changes):
@@ -107,9 +104,7 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
                 "outside of the kernel, so that its text was compared"
             )
         return ""
-    if not routine_module.same_code(
-        theirs, routine_module.of_variant(variant, variant.alternatives)
-    ):
+    if not routines.same_code(theirs, routines.of_variant(variant, variant.alternatives)):
         return ""
     under = f" under {', '.join(variant.alternatives)}" if variant.alternatives else ""
     return f"{where} assembles to the same instructions as {variant.name}{under}{merged}"
@@ -134,17 +129,17 @@ def _changes(
 def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
     """Refuse changes that do not assemble to the variants meant, for each routine they touch."""
     changed = {change.file: change.new for change in changes}
-    variants = routine_module.together(variant)
+    variants = routines.together(variant)
     for one in variants:
-        aim = routine_module.find(one, tree)
-        failure = routine_module.difference(one, aim, tree, changed)
+        aim = routines.find(one, tree)
+        failure = routines.difference(one, aim, tree, changed)
         if failure:
             raise InputError(
                 f"{one.id} put into {aim.file} of {tree} is not the code checked: {failure}"
             )
     proven = {one.routine for one in variants}
     for name, known in kernels.load(variant.kernel).routines.items():
-        if known.upstream and routine.upstream.file in changed and name not in proven:
+        if known.upstream and known.upstream.file in changed and name not in proven:
             raise InputError(
                 f"{variant.id} changes {known.upstream.file}, but no variant of {name} has the "
                 "same edits: it would ship code that nothing has checked"
@@ -305,7 +300,7 @@ def patch(
         if not check["passed"]:
             raise InputError(f"{variant.id} breaks its contract: {check['failure']}")
         made = make(variant, found.path, Path(out), found_out)
-        done |= {v.id for v in routine.together(variant)}
+        done |= {v.id for v in routines.together(variant)}
         checks = _verified(variant, made, source, tier, said) if tier else pd.DataFrame()
         if made.files and tier and (left := verify.open_points(checks)):
             # Its message has to say so.

@@ -12,7 +12,7 @@ from pathlib import Path
 from loopwright import kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
-from loopwright.linux import routine
+from loopwright.linux import routines
 from loopwright.linux.build import BuildError
 from loopwright.linux.git import GitError, Repository
 from loopwright.linux.trees import Tree
@@ -111,7 +111,7 @@ def of_patch(variant: Variant, tree: Tree, patch: Path) -> PatchedVariant:
         files = applied(tree, patch)
     except GitError as error:
         raise InputError(f"git am does not take {patch} on {tree}: {error}") from None
-    others = [v for v in routine.together(variant) if v != variant]
+    others = [v for v in routines.together(variant) if v != variant]
     return PatchedVariant(tree, (variant, *others), files, patch)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright.errors import InputError
-from loopwright.linux import boot_tier, build, mail, object_tier, qemu, routine
+from loopwright.linux import boot_tier, build, mail, object_tier, qemu, routines
 from loopwright.linux.git import GitError
 from loopwright.linux.verification import (
     COLUMNS,
@@ -76,9 +76,9 @@ def _checkpatch(subject: PatchedVariant) -> str:
 def _same_code(subject: PatchedVariant) -> str:
     """Hold the applied files to the variants that check has run, outside of the kernel."""
     for variant in subject.variants:
-        aim = routine.find(variant, subject.tree)
+        aim = routines.find(variant, subject.tree)
         try:
-            failure = routine.difference(variant, aim, subject.tree, dict(subject.files))
+            failure = routines.difference(variant, aim, subject.tree, dict(subject.files))
         except InputError as error:
             failure = str(error)
         if failure:

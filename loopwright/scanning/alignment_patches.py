@@ -237,8 +237,8 @@ def boot_text(booted: Booted, rows: _Rows) -> str:
     if not booted.ran:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
-        f"Booted under {qemu.qemu_version(work.isa)}, which proves what code does and not how fast: "
-        f"{said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
+        f"Booted under {qemu.qemu_version(work.isa)}, which proves what code does and not how "
+        f"fast: {said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
         "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
         "read(), write() and epoll_wait() with memory that ends at every position."
     )

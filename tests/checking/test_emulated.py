@@ -8,7 +8,7 @@ import pytest
 from loopwright import kernels, paths, toolchain
 from loopwright.checking import body, check, coverage, emulated
 from loopwright.code import assemble
-from loopwright.linux import routine
+from loopwright.linux import routines
 from loopwright.machine import harness, hosts
 from loopwright.tracing.watch import Access
 
@@ -289,7 +289,7 @@ def test_a_body_is_what_control_reaches():
 def test_same_code_has_the_same_entries_fixups_and_types():
     code = assemble.variant_code(kernels.select("x86_64/clear_user/plain")[1][0])
     first, *rest = code.exceptions
-    assert routine.same_code(code, replace(code))
+    assert routines.same_code(code, replace(code))
     for entries in (
         (replace(first, type="EX_TYPE_DEFAULT"), *rest),
         (replace(first, fixup=rest[0].fixup), *rest),
@@ -297,7 +297,7 @@ def test_same_code_has_the_same_entries_fixups_and_types():
         (first, *rest, first),
         tuple(rest),
     ):
-        assert not routine.same_code(code, replace(code, exceptions=entries))
+        assert not routines.same_code(code, replace(code, exceptions=entries))
 
 
 def test_what_is_not_reached_comes_with_the_reason_of_its_variant():

@@ -8,7 +8,7 @@ from checkout import ROOT
 
 from loopwright import kernels
 from loopwright.code import assemble
-from loopwright.linux import image
+from loopwright.linux import built_code
 
 FOLDER = ROOT / "validation" / "mutants"
 KINDS = {
@@ -72,8 +72,8 @@ def test_a_branch_that_only_kernels_without_bti_take_is_found(search):
     [wrong] = [
         one for name, one in made.items() if name.endswith("ret -> br x30") and "+0x214" in name
     ]
-    assert image.indirect_branches(wrong.text) == ["br x30"]
-    assert image.indirect_branches(code.text) == []
+    assert built_code.indirect_branches(wrong.text) == ["br x30"]
+    assert built_code.indirect_branches(code.text) == []
 
 
 def test_a_sample_is_found_or_argued(search):

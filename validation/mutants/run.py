@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import kernels
-from loopwright.linux import edits, routine, trees, verification, verify
+from loopwright.linux import edits, routines, trees, verification, verify
 from loopwright.linux.git import Repository
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import PatchedVariant, of_patch
@@ -50,7 +50,7 @@ def mutants() -> list[Mutant]:
 def subject(mutant: Mutant, tree: Tree, folder: Path) -> PatchedVariant:
     """Return a patch with the mutant's error, as a file in folder, to be verified."""
     variant = kernels.select(mutant.variant)[1][0]
-    changes, _ = edits.apply(variant, routine.find(variant, tree), tree)
+    changes, _ = edits.apply(variant, routines.find(variant, tree), tree)
     files = {c.file: c.new for c in changes if c.new != c.old}
     for old, new in mutant.replaced:
         text = files.get(mutant.file) or tree.read(mutant.file)

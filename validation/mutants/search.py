@@ -25,7 +25,7 @@ from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant, contract_of
-from loopwright.linux import image
+from loopwright.linux import built_code
 from loopwright.machine import harness, hosts
 from loopwright.toolchain import cpus
 
@@ -107,20 +107,20 @@ def _by_registers(variant: Variant, contract: Contract, name: str, code: Code) -
     body = code.text[code.entry : code.entry + code.size]
     given = {*contract.may_change, *contract.inputs.values(), *contract.returns.values()}
     link = {"x16", "x17", "x30"} if code.isa == "arm64" else {"rsp"}
-    allowed = {image.wide_name(r) for r in {*given, *contract.zeroed}} | link
+    allowed = {built_code.wide_name(r) for r in {*given, *contract.zeroed}} | link
     said = ""
-    own = image.vector_registers(code.isa, _own(variant))
-    if vectors := image.vector_registers(code.isa, body) - own:
+    own = built_code.vector_registers(code.isa, _own(variant))
+    if vectors := built_code.vector_registers(code.isa, body) - own:
         said = f"it uses {', '.join(sorted(vectors))}"
-    elif lost := image.written_registers(code.isa, body) - allowed:
+    elif lost := built_code.written_registers(code.isa, body) - allowed:
         said = f"it writes {', '.join(sorted(lost))}"
-    elif code.isa == "x86_64" and image.direction_flag(body) > 0:
+    elif code.isa == "x86_64" and built_code.direction_flag(body) > 0:
         said = "it sets the direction flag"
     elif code.isa == "x86_64" and body.count(_LFENCE) < _own(variant).count(_LFENCE):
         said = "it lacks an lfence, which an alternative of the variant has"
     elif code.isa == "arm64" and _unprivileged(body) < _unprivileged(_own(variant)):
         said = "an access has the kernel's permissions"
-    elif code.isa == "arm64" and image.indirect_branches(body):
+    elif code.isa == "arm64" and built_code.indirect_branches(body):
         said = "it branches through a register and does not return"
     return Found(variant.id, name, REGISTERS if said else PASSED, said)
 

@@ -22,7 +22,7 @@ from typing import Any
 from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
-from loopwright.linux import edits, routine, trees, verification, verify
+from loopwright.linux import edits, routines, trees, verification, verify
 from loopwright.linux.git import Repository
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import of_patch
@@ -93,7 +93,7 @@ def checked(variant: Variant) -> str:
 
 def verified(variant: Variant, tree: Tree, folder: Path) -> str:
     """Return the checks that a variant's patch fails up to tier object; else nothing."""
-    changes, _ = edits.apply(variant, routine.find(variant, tree), tree)
+    changes, _ = edits.apply(variant, routines.find(variant, tree), tree)
     files = {c.file: c.new for c in changes if c.new != c.old}
     repository = Repository(folder / "work", None)
     repository.commit({f: tree.read(f) for f in files}, "As they are\n")

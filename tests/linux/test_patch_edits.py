@@ -7,7 +7,7 @@ import pytest
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import edits, routine, trees
+from loopwright.linux import edits, routines, trees
 from loopwright.linux.edits import Change
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
@@ -93,7 +93,7 @@ def variant(name: str) -> kernels.Variant:
 
 def put(name: str, linux: Path) -> Change:
     source = trees.read(linux)
-    aim = routine.find(variant(name), source)
+    aim = routines.find(variant(name), source)
     changes, _ = edits.apply(variant(name), aim, source)
     (change,) = changes
     return change
@@ -112,18 +112,18 @@ def test_labels_of_the_rest_of_the_file_are_not_taken(linux):
     assert "_ASM_EXTABLE_UA(.Lqwords_clear_user, .Lrest)" in whole
     assert whole.startswith(PAGE[: PAGE.index("SYM_FUNC_START(rep_stos")])
     source = trees.read(linux)
-    aim = routine.find(variant("plain"), source)
-    assert routine.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    aim = routines.find(variant("plain"), source)
+    assert routines.difference(variant("plain"), aim, source, {FILE: whole}) == ""
 
 
 def test_code_that_differs_from_the_variant_is_told(linux):
     change = put("plain", linux)
     source = trees.read(linux)
-    aim = routine.find(variant("plain"), source)
+    aim = routines.find(variant("plain"), source)
     broken = {FILE: change.new.replace("subq $8,%rcx", "subq $9,%rcx", 1)}
-    assert "differ" in routine.difference(variant("plain"), aim, source, broken)
+    assert "differ" in routines.difference(variant("plain"), aim, source, broken)
     moved = {FILE: change.new.replace("clear_user, .Lrest)", "clear_user, .Lbytes)")}
-    assert "differ" in routine.difference(variant("plain"), aim, source, moved)
+    assert "differ" in routines.difference(variant("plain"), aim, source, moved)
 
 
 BELOW = "SYM_FUNC_END(rep_stos_alternative)\n"
@@ -138,10 +138,10 @@ def test_exception_table_below_a_function_is_replaced_with_it(linux):
     assert ".Lone," not in whole
     assert whole.count("EXTABLE") == variant("plain").source.read_text().count("EXTABLE")
     source = trees.read(linux)
-    aim = routine.find(variant("plain"), source)
-    assert routine.difference(variant("plain"), aim, source, {FILE: whole}) == ""
+    aim = routines.find(variant("plain"), source)
+    assert routines.difference(variant("plain"), aim, source, {FILE: whole}) == ""
     kept = whole.replace(BELOW, f"{BELOW}{entry.replace('.Lone, .Lnone', '.Lrest, .Lrest')}")
-    assert "differ" in routine.difference(variant("plain"), aim, source, {FILE: kept})
+    assert "differ" in routines.difference(variant("plain"), aim, source, {FILE: kept})
 
 
 def test_exception_table_apart_from_its_function_is_refused(linux):
@@ -163,9 +163,9 @@ def test_plain_exception_table_below_a_variants_function_is_kept(own_kernels, li
     assert whole.count("_ASM_EXTABLE(") == len(lines)
     assert "_ASM_EXTABLE_UA" not in whole
     tree = trees.read(linux)
-    aim = routine.find(variant("plain"), tree)
+    aim = routines.find(variant("plain"), tree)
     user = whole.replace("_ASM_EXTABLE(", "_ASM_EXTABLE_UA(")
-    assert "differ" in routine.difference(variant("plain"), aim, tree, {FILE: user})
+    assert "differ" in routines.difference(variant("plain"), aim, tree, {FILE: user})
 
 
 def test_a_renamed_function_takes_the_trees_name(linux):
@@ -181,7 +181,7 @@ def test_missing_function_is_named_with_its_file_and_age(linux):
     path = linux / FILE
     path.write_text(path.read_text().replace("rep_stos_alternative", "clear_it"))
     with pytest.raises(InputError, match=r"clear_page_64\.S in .* has no function rep_stos_alter"):
-        routine.find(variant("plain"), trees.read(linux))
+        routines.find(variant("plain"), trees.read(linux))
 
 
 def test_function_changed_beyond_recognition_is_refused(linux):
@@ -190,13 +190,13 @@ def test_function_changed_beyond_recognition_is_refused(linux):
     other = '\tpushq %rbx\n\tcall memzero_explicit\n\tud2\n\tASSERT "never"\n'
     path.write_text(PAGE.replace(body, other))
     with pytest.raises(InputError, match="changed beyond recognition"):
-        routine.find(variant("plain"), trees.read(linux))
+        routines.find(variant("plain"), trees.read(linux))
 
 
 def test_missing_file_is_named(linux):
     (linux / FILE).unlink()
     with pytest.raises(InputError, match=rf"has no file {FILE}"):
-        routine.find(variant("plain"), trees.read(linux))
+        routines.find(variant("plain"), trees.read(linux))
 
 
 def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
@@ -205,7 +205,7 @@ def test_a_link_that_leads_out_of_the_tree_is_refused(linux, tmp_path):
     (linux / FILE).unlink()
     (linux / FILE).symlink_to(outside)
     with pytest.raises(InputError, match="leads out of the kernel tree"):
-        routine.find(variant("plain"), trees.read(linux))
+        routines.find(variant("plain"), trees.read(linux))
 
 
 @pytest.mark.parametrize("bad", ["/etc/passwd", "../outside.S", "arch/../../outside.S"])

@@ -11,7 +11,7 @@ import pytest
 from linux_trees import SOMEONE, git, linux, pristine, snapshot, touched, variant
 
 from loopwright.errors import InputError
-from loopwright.linux import routine, trees
+from loopwright.linux import routines, trees
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
 
@@ -72,9 +72,9 @@ def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
     assert f"total: {len(allowed)} errors" in found.stdout
 
     source = trees.read(root)
-    for one in routine.together(variant(spec)):
+    for one in routines.together(variant(spec)):
         applied = {file: (repository / file).read_text() for file in touched(patch.read_text())}
-        assert routine.difference(one, routine.find(one, source), source, applied) == ""
+        assert routines.difference(one, routines.find(one, source), source, applied) == ""
 
 
 @pytest.mark.parametrize(("spec", "series"), ALREADY)

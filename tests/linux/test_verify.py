@@ -13,9 +13,8 @@ from linux_trees import SOMEONE, whole_tree
 
 from loopwright import kernels
 from loopwright.errors import InputError
-from loopwright.linux import build, trees, verification, verify
-from loopwright.linux import image as image_module
-from loopwright.linux.image import Alternative, Image
+from loopwright.linux import build, built_code, trees, verification, verify
+from loopwright.linux.built_code import Alternative, Image
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
 from loopwright.linux.trees import Tree
@@ -226,21 +225,21 @@ def image(isa: str, text: str, *patches: Alternative) -> Image:
 def test_alternatives_keep_the_targets_of_branches():
     jump = Alternative(1, 5, bytes.fromhex("e9 00ffffff"), 0x1000, "X86_FEATURE_A", False, False)
     code = image("x86_64", "90 9090909090 c3", jump)
-    assert image_module.with_features(code, frozenset()) == code.text
-    moved = image_module.with_features(code, frozenset({"X86_FEATURE_A"}))
+    assert built_code.with_features(code, frozenset()) == code.text
+    moved = built_code.with_features(code, frozenset({"X86_FEATURE_A"}))
     # 0x1000 + 5 - 0x100 is 0xf05: from behind the site at 1 that is 0xeff.
     assert moved.hex() == "90e9ff0e0000c3"
     branch = Alternative(0, 4, bytes.fromhex("01000014"), 0x100, "ARM64_HAS_A", False, False)
     arm = image("arm64", "1f2003d5 c0035fd6", branch)
-    assert image_module.with_features(arm, frozenset({"ARM64_HAS_A"}))[:4].hex() == "41000014"
-    assert image_module.feature_sets([jump]) == [frozenset(), frozenset({"X86_FEATURE_A"})]
+    assert built_code.with_features(arm, frozenset({"ARM64_HAS_A"}))[:4].hex() == "41000014"
+    assert built_code.feature_sets([jump]) == [frozenset(), frozenset({"X86_FEATURE_A"})]
 
 
 def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_feature():
     one = Alternative(0, 3, bytes.fromhex("f8"), 0x100, "X86_FEATURE_A", True, False)
     code = image("x86_64", "909090c3", one)
-    assert image_module.with_features(code, frozenset()).hex() == "f89090c3"
-    assert image_module.with_features(code, frozenset({"X86_FEATURE_A"})) == code.text
+    assert built_code.with_features(code, frozenset()).hex() == "f89090c3"
+    assert built_code.with_features(code, frozenset({"X86_FEATURE_A"})) == code.text
 
 
 @pytest.mark.parametrize(
@@ -254,12 +253,12 @@ def test_short_replacements_are_padded_and_inverse_ones_taken_without_the_featur
     ],
 )
 def test_registers_that_code_loses(isa, code, written):
-    assert image_module.written_registers(isa, bytes.fromhex(code)) == written
+    assert built_code.written_registers(isa, bytes.fromhex(code)) == written
 
 
 def test_vector_registers_and_the_direction_flag():
-    assert image_module.vector_registers("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
-    assert image_module.vector_registers("x86_64", bytes.fromhex("4889f8c3")) == set()
-    assert image_module.vector_registers("arm64", bytes.fromhex("2004c03d")) == {"q0"}
-    assert image_module.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
-    assert image_module.direction_flag(bytes.fromhex("fdf3a4c3")) == 1
+    assert built_code.vector_registers("x86_64", bytes.fromhex("660fefc0c3")) == {"zmm0"}
+    assert built_code.vector_registers("x86_64", bytes.fromhex("4889f8c3")) == set()
+    assert built_code.vector_registers("arm64", bytes.fromhex("2004c03d")) == {"q0"}
+    assert built_code.direction_flag(bytes.fromhex("fdf3a4fcc3")) == 0
+    assert built_code.direction_flag(bytes.fromhex("fdf3a4c3")) == 1
