@@ -101,7 +101,7 @@ self-test: setup
 
 verify-boot: setup
 	@scripts/setup --boot
-	.venv/bin/python -m pytest -m boot tests/tree/test_verify_boot.py tests/scanning/test_scan_boot.py
+	.venv/bin/python -m pytest -m boot tests/linux/test_verify_boot.py tests/scanning/test_scan_boot.py
 
 verify-kmod: setup
 	@scripts/setup --boot
