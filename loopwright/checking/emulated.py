@@ -18,7 +18,7 @@ from loopwright.checking.body import Body
 from loopwright.code.instructions import Code, Flow
 from loopwright.kernels import Contract
 from loopwright.tracing import watch
-from loopwright.tracing.memory import PAGE
+from loopwright.tracing.emulator import PAGE
 from loopwright.tracing.watch import AREA, KERNEL_AREA, SIDES, Access
 
 _SMALL = 160  # sizes up to here are all tried

@@ -29,7 +29,7 @@ from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Calls, Place
 from loopwright.rows import Rows
 from loopwright.tracing.calls import Packed, Tracer
-from loopwright.tracing.memory import Call
+from loopwright.tracing.emulator import Call
 
 
 class Found(NamedTuple):

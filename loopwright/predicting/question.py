@@ -17,7 +17,7 @@ from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 from loopwright.rows import Rows
-from loopwright.tracing.memory import MOST_BYTES, PAGE
+from loopwright.tracing.emulator import MOST_BYTES, PAGE
 
 if TYPE_CHECKING:
     import pandas as pd

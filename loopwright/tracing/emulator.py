@@ -1,28 +1,351 @@
-"""Run one call of a variant's code in an emulated core, and write down every instruction."""
+"""An emulated core: its memory, its recorded steps, and one call on it followed to its return."""
 
+import ctypes
+import hashlib
 import itertools
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import unicorn
+from numpy.typing import NDArray
+from unicorn import arm64_const, x86_const
+from unicorn.unicorn import Uc, UcError
+from unicorn.unicorn_py3 import unicorn as binding
 
+from loopwright import files, paths, toolchain
 from loopwright.code.instructions import Code, Flow, Instruction, decode
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import Contract
-from loopwright.tracing import recorder
-from loopwright.tracing.machine import STACK_TOP, Machine, refusal
-from loopwright.tracing.memory import PAGE, Buffer, Call, place
-from loopwright.tracing.recorder import Steps
-from loopwright.tracing.steps import Access, Step, Trace
+
+_FLAGS = ("-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
+
+
+def unicorn_library() -> Path:
+    """Return the shared library that the Python module of Unicorn has loaded."""
+    return Path(binding.uclib._name)
+
+
+def library(sources: Sequence[Path], headers: Sequence[Path] = ()) -> ctypes.CDLL:
+    """Return C sources as a library that calls Unicorn, compiled if it is not there yet.
+
+    headers are what they include, for their changes to be seen. InputError where they do not
+    compile.
+    """
+    gcc, own = toolchain.find(toolchain.host_isa()).gcc, unicorn_library()
+    include = own.parents[1] / "include"
+    digest = hashlib.sha256(repr((gcc, _FLAGS, str(own))).encode())
+    for path in (*sources, *headers):
+        digest.update(path.read_bytes())
+    made = paths.build_dir() / "tracing" / f"{sources[0].stem}-{digest.hexdigest()[:16]}.so"
+
+    def compile_to(path: Path) -> None:
+        command = [gcc, *_FLAGS, f"-I{include}", *map(str, sources), str(own), "-o", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line]
+            lines.append(f"{gcc} ended with exit code {done.returncode}")
+            raise InputError(f"{sources[0].name} does not compile: {lines[0].strip()}")
+
+    return ctypes.CDLL(str(files.made_once(made, compile_to, paths.BUILD_FIX)))
+
+
+PAGE = 4096
+MOST_BYTES = 1 << 20
+# Where user space has its mappings, and beyond what a constant of 32 bits says.
+BASES = {"dst": 0x7F10_1000_0000, "src": 0x7F20_2000_0000}
+_APART = PAGE // 2  # so that loads and stores of equal alignment do not alias, as in measurements
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call to trace.
+
+    count is bytes, or records of a contract that stores records. dst_align and src_align are bytes
+    from a page start (the source stands half a page further, as measurements have it). faults
+    names sides of which so many first bytes can be accessed, and none behind; such a side ends at a
+    page end, whatever its alignment.
+    """
+
+    count: int
+    dst_align: int = 0
+    src_align: int = 0
+    faults: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer: where it starts, its bytes, and how many of them can be accessed."""
+
+    start: int
+    size: int
+    accessible: int
+
+    @property
+    def pages(self) -> tuple[int, int]:
+        """Return the address and the bytes of the pages that can be accessed."""
+        first = self.start // PAGE * PAGE
+        return first, -(-(self.start + self.accessible) // PAGE) * PAGE - first
+
+
+def place_buffers(contract: Contract, call: Call) -> dict[str, Buffer]:
+    """Return the buffers of a call by side; InputError for a call that the contract has not."""
+    if not contract.counted and call.count != 1:
+        size = f"{contract.bytes} bytes" if contract.bytes else "one record"
+        raise InputError(f"{contract.symbol} takes no count: a call is {size}; give --size 1")
+    if call.count < 0:
+        raise InputError(f"size {call.count} is below 0")
+    faults = dict(call.faults or {})
+    for side in faults:
+        if side not in contract.faulting or side not in contract.inputs:
+            known = ", ".join(contract.faulting) or "none"
+            raise InputError(f"an access of {side!r} may not fault; sides that may: {known}")
+    found = {}
+    for side, align in (("dst", call.dst_align), ("src", call.src_align)):
+        if side in contract.inputs:
+            found[side] = _place(contract, call, side, align, faults.get(side))
+    return found
+
+
+def _place(contract: Contract, call: Call, side: str, align: int, reach: int | None) -> Buffer:
+    if not 0 <= align < PAGE:
+        raise InputError(f"alignment {align} is not from 0 to {PAGE - 1}")
+    record = {"dst": contract.dst_record, "src": contract.src_record}[side]
+    size = call.count * (record or 1)
+    if size > MOST_BYTES:
+        raise InputError(f"size {call.count} is more than a trace takes: {MOST_BYTES >> 20} MiB")
+    start = BASES[side] + align + (_APART if side == "src" else 0)
+    accessible = size + contract.overread if side == "src" else size
+    if reach is not None:
+        if not 0 <= reach < size:
+            raise InputError(f"{side}:{reach}: a fault lies in the {size} bytes, from 0 on")
+        start, accessible = BASES[side] + -(-reach // PAGE) * PAGE - reach, reach
+    if start % contract.align:
+        raise InputError(
+            f"{side} at {start % PAGE} is not allowed: {contract.symbol} takes multiples of "
+            f"{contract.align}"
+        )
+    return Buffer(start, size, accessible)
+
+
+MOST_STEPS = 4_000_000
+
+# struct step of harness/tracing/recorder.c: of an instruction's accesses the first address and all
+# bytes, and how many there were.
+STEP = np.dtype(
+    [
+        *((name, "<u8") for name in ("address", "load", "store")),
+        *((name, "<u4") for name in ("load_bytes", "store_bytes", "loads", "stores")),
+        ("size", "<u8"),
+    ]
+)
+Steps = NDArray[np.void]
+
+_SOURCE = paths.HARNESS / "tracing" / "recorder.c"
+_ACCESSES = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
+_EVERYWHERE = (ctypes.c_uint64(1), ctypes.c_uint64(0))  # begin above end
+
+
+class _Recording(ctypes.Structure):
+    """struct recording of harness/tracing/recorder.c."""
+
+    _fields_ = (
+        ("steps", ctypes.c_void_p),
+        ("room", ctypes.c_uint64),
+        ("count", ctypes.c_uint64),
+        ("stop", ctypes.c_void_p),
+        ("full", ctypes.c_uint64),
+    )
+
+
+class Recorder:
+    """The steps of an emulated core."""
+
+    def __init__(self, core: Uc) -> None:
+        """Listen to a core; InputError where the hooks cannot be built."""
+        library = ctypes.CDLL(str(unicorn_library()))
+        self._room = np.empty(MOST_STEPS, dtype=STEP)  # pages that no step reaches are never there
+        stop = ctypes.cast(library.uc_emu_stop, ctypes.c_void_p)
+        self._recording = _Recording(self._room.ctypes.data, MOST_STEPS, 0, stop, 0)
+        hooks = _hooks()
+        self._listen(core, library, unicorn.UC_HOOK_CODE, hooks.recorder_on_code)
+        self._listen(core, library, _ACCESSES, hooks.recorder_on_access)
+
+    def _listen(self, core: Any, library: ctypes.CDLL, kind: int, hook: Any) -> None:
+        address, recording = ctypes.cast(hook, ctypes.c_void_p), ctypes.byref(self._recording)
+        handle = ctypes.c_size_t()
+        status = library.uc_hook_add(
+            core._uch, ctypes.byref(handle), kind, address, recording, *_EVERYWHERE
+        )
+        if status != unicorn.UC_ERR_OK:
+            raise UcError(status)
+
+    @property
+    def full(self) -> bool:
+        """Say whether there were more steps than MOST_STEPS."""
+        return bool(self._recording.full)
+
+    @property
+    def steps(self) -> Steps:
+        """Return the steps so far; what is recorded next overwrites them after clear."""
+        return self._room[: self._recording.count]
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._recording.count = self._recording.full = 0
+
+
+@cache
+def _hooks() -> ctypes.CDLL:
+    """Return the hooks, compiled now if they are not there yet."""
+    return library([_SOURCE])
+
+
+CODE = 0x40_0040  # a line behind a page start, as the harness has it
+STACK = 0x7000_0000
+STACK_BYTES = 16 * PAGE
+# Below a page's end, so that short buffers, which start with a page or in its middle, do not alias.
+STACK_TOP = STACK + STACK_BYTES - PAGE // 8
+
+_COUNTER = {"x86_64": "rip", "arm64": "pc"}
+
+
+class Machine:
+    """Code at an offset from a 64-byte boundary, and all that it does written down."""
+
+    def __init__(self, code: Code, offset: int) -> None:
+        """Take code; nothing but it and a stack can be accessed."""
+        self.isa = code.isa
+        self.base = CODE + offset
+        self.end = self.base + len(code.text)  # where the routine returns to: no code is there
+        self.core = core_of(code.isa)
+        self.recorder = Recorder(self.core)
+        first = self.base // PAGE * PAGE
+        self.map(first, -(-(self.end + 1 - first) // PAGE) * PAGE)
+        self.core.mem_write(self.base, code.text)
+        self.map(STACK, STACK_BYTES)
+
+    def map(self, address: int, size: int) -> None:
+        """Let pages be accessed."""
+        self.core.mem_map(address, size)
+
+    def prepare(self, inputs: Mapping[str, int]) -> None:
+        """Begin anew, before a call with these registers."""
+        self.recorder.clear()
+        for name, value in inputs.items():
+            self.core.reg_write(register_of(self.isa, name), value)
+        if self.isa == "x86_64":
+            self.core.mem_write(STACK_TOP, self.end.to_bytes(8, "little"))
+            self.core.reg_write(x86_const.UC_X86_REG_RSP, STACK_TOP)
+        else:
+            self.core.reg_write(arm64_const.UC_ARM64_REG_SP, STACK_TOP)
+            self.core.reg_write(arm64_const.UC_ARM64_REG_LR, self.end)
+
+    def run(self, at: int) -> UcError | None:
+        """Run from an address to the return; the error where something stops it before."""
+        try:
+            self.core.emu_start(at, self.end)
+        except UcError as error:
+            return error
+        return None
+
+    def read(self, name: str) -> int:
+        """Return what a register holds."""
+        return int(self.core.reg_read(register_of(self.isa, name)))
+
+    @property
+    def at(self) -> int:
+        """Return where in the code the core stands, from its start."""
+        return self.read(_COUNTER[self.isa]) - self.base
+
+
+def refusal(error: UcError, where: str) -> InputError:
+    """Return what to say of an error that no exception table helps in."""
+    if error.errno == unicorn.UC_ERR_INSN_INVALID:
+        return InputError(f"{where}: an instruction that Unicorn does not know (it has no AVX)")
+    return InputError(f"{where}: {error}")
+
+
+def core_of(isa: str) -> Uc:
+    """Return an emulated core of an ISA, with nothing in its memory."""
+    if isa == "arm64":
+        return Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+    core = Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
+    core.ctl_set_cpu_model(x86_const.UC_CPU_X86_EPYC_ROME)  # has stac, clac, adcx and adox
+    return core
+
+
+def register_of(isa: str, name: str) -> int:
+    """Return the number that Unicorn gives a register; InputError for an unknown name."""
+    names: Mapping[str, int] = vars(x86_const if isa == "x86_64" else arm64_const)
+    number = names.get(f"UC_{'X86' if isa == 'x86_64' else 'ARM64'}_REG_{name.upper()}")
+    if number is None:
+        raise InputError(f"register {name!r} is not known to {isa}")
+    return number
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access to memory: of which buffer ("dst", "src", "stack"), from which byte of it on.
+
+    Of a loop without a contract a buffer is named by the register that begins there, and is empty
+    for memory elsewhere.
+
+    address is where it lies; bytes is how much it moves: all of a repeated string instruction.
+    """
+
+    buffer: str
+    offset: int
+    address: int
+    bytes: int
+
+    def __str__(self) -> str:
+        """Return it as a table shows it: "src+8"."""
+        return f"{self.buffer}{self.offset:+d}" if self.buffer else f"{self.address:#x}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction as it was executed.
+
+    taken is None for an instruction that always goes on. repeats is the count of a repeated string
+    instruction, else 1. fault names the buffer that could not be accessed; the fixup comes next.
+    """
+
+    instruction: Instruction
+    taken: bool | None = None
+    repeats: int = 1
+    load: Access | None = None
+    store: Access | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps of one call, from the routine's entry to its return.
+
+    base is where the code's address 0 lies. returned has the contract's results by role.
+    """
+
+    base: int
+    steps: tuple[Step, ...]
+    returned: dict[str, int]
+
 
 _UNMAPPED = {unicorn.UC_ERR_READ_UNMAPPED: "src", unicorn.UC_ERR_WRITE_UNMAPPED: "dst"}
 
 
-def run(code: Code, contract: Contract, call: Call, offset: int = 0) -> Trace:
+def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> Trace:
     """Return what a call of code does, its text offset bytes behind a 64-byte boundary.
 
     InputError for a call that the contract has not, for code that Unicorn does not know, that
     faults where no exception table helps, or that does not return.
     """
-    buffers = place(contract, call)
+    buffers = place_buffers(contract, call)
     machine = Machine(code, offset)
     for buffer in buffers.values():
         address, size = buffer.pages
@@ -56,7 +379,7 @@ def follow(machine: Machine, code: Code, contract: Contract) -> dict[int, str]:
         faults[len(steps) - 1] = _UNMAPPED[error.errno]
         at = machine.base + fixups[machine.at]
     if machine.recorder.full:
-        raise InputError(f"{contract.symbol} does not return in {recorder.MOST_STEPS} steps")
+        raise InputError(f"{contract.symbol} does not return in {MOST_STEPS} steps")
     return faults
 
 

@@ -17,8 +17,8 @@ from unicorn.unicorn import Uc
 from loopwright import paths
 from loopwright.code.instructions import Code
 from loopwright.kernels.contracts import EFFECTS, Contract
-from loopwright.tracing import native
-from loopwright.tracing.memory import PAGE
+from loopwright.tracing import emulator
+from loopwright.tracing.emulator import PAGE
 
 AREA = 1 << 18  # bytes of each area that can be accessed: what a call may move
 AREAS = 5  # of each side
@@ -397,7 +397,7 @@ def _number(isa: str, name: str) -> int:
 
 @cache
 def _library() -> ctypes.CDLL:
-    library = native.library(SOURCES, HEADERS)
+    library = emulator.library(SOURCES, HEADERS)
     library.watch_open.argtypes = (ctypes.c_void_p,)
     library.watch_open.restype = ctypes.c_void_p
     library.watch_close.argtypes = (ctypes.c_void_p,)

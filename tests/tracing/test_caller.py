@@ -10,9 +10,9 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code, Flow, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import caller, emulator, recorder
+from loopwright.tracing import calls, emulator
 from loopwright.tracing.calls import RECORD, Tracer
-from loopwright.tracing.memory import Call
+from loopwright.tracing.emulator import Call
 
 # Prints what the harness writes around a routine: its caller's loop, from the text's start.
 _EMIT = r"""
@@ -49,7 +49,7 @@ def _variant(name):
 
 
 def _mask(isa, names):
-    return sum(1 << caller._index(isa, name) for name in set(names) - {"flags"})
+    return sum(1 << calls._index(isa, name) for name in set(names) - {"flags"})
 
 
 @pytest.mark.parametrize("name", _IDS)
@@ -59,7 +59,7 @@ def test_the_caller_is_the_one_that_the_harness_measures_with(name, offset, tmp_
     contract, code = contract_of(variant), assemble.user_code(variant)
     values = {"dst": 0x7F10_1000_0001, "src": 0x7F20_2000_0803, "count": 70000, "sum": 0}
     mine = {register: values[role] for role, register in contract.inputs.items()}
-    found = caller.of(code, contract, mine, offset)
+    found = calls.caller_of(code, contract, mine, offset)
     changed = [*contract.may_change, *contract.inputs.values(), *contract.returns.values()]
     inputs = [contract.inputs.get(role) for role in values]
     defines = {
@@ -68,7 +68,7 @@ def test_the_caller_is_the_one_that_the_harness_measures_with(name, offset, tmp_
         "MAY_CHANGE": f"{_mask(code.isa, changed)}ull",
         "ZEROED": f"{_mask(code.isa, contract.zeroed)}ull",
         "OFFSET": offset, "SIZE": len(code.text), "ENTRY": code.entry,
-        "IN": ",".join(str(caller._index(code.isa, n)) if n else "-1" for n in inputs),
+        "IN": ",".join(str(calls._index(code.isa, n)) if n else "-1" for n in inputs),
         **{role.upper(): f"{value}ull" for role, value in values.items()},
     }  # fmt: skip
     source, program = tmp_path / "emit.c", tmp_path / "emit"
@@ -94,7 +94,7 @@ def test_the_steps_of_a_call_are_those_of_the_routine_between_those_of_its_calle
     size = 300 if contract.counted else 1
     [packed] = Tracer(code, contract, 12).calls([Call(size, 8, 16)])
     steps = np.frombuffer(packed.steps, RECORD)
-    own = emulator.run(code, contract, Call(size, 8, 16), 12)
+    own = emulator.trace_call(code, contract, Call(size, 8, 16), 12)
     before = list(steps["position"]).index(code.entry)
     middle = steps[before : before + len(own.steps)]
     assert list(middle["position"]) == [s.instruction.address for s in own.steps]
@@ -140,7 +140,7 @@ def test_calls_that_cannot_be_traced_say_why_and_leave_the_others():
 
 
 def test_code_that_faults_or_does_not_return_is_an_error_of_its_call(monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_STEPS", 10_000)
+    monkeypatch.setattr(emulator, "MOST_STEPS", 10_000)
     contract = contract_of(_variant("x86_64/copy_user/movsb"))
     for text, why in (("488b042500000000c3", "faults"), ("ebfe", "does not return")):
         data = bytes.fromhex(text)
@@ -153,10 +153,10 @@ def test_code_that_faults_or_does_not_return_is_an_error_of_its_call(monkeypatch
 def test_hooks_that_do_not_compile_say_so(monkeypatch, tmp_path):
     broken = tmp_path / "recorder.c"
     broken.write_text("int nothing(void) { return }\n")
-    monkeypatch.setattr(recorder, "_SOURCE", broken)
-    recorder._hooks.cache_clear()
+    monkeypatch.setattr(emulator, "_SOURCE", broken)
+    emulator._hooks.cache_clear()
     try:
         with pytest.raises(InputError, match=r"recorder\.c does not compile: .*error"):
-            recorder._hooks()
+            emulator._hooks()
     finally:
-        recorder._hooks.cache_clear()
+        emulator._hooks.cache_clear()

@@ -9,8 +9,8 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import emulator, recorder
-from loopwright.tracing.memory import Call
+from loopwright.tracing import emulator
+from loopwright.tracing.emulator import Call
 
 SIZES = (0, 1, 7, 8, 63, 64, 65, 200, 517, 1500)
 
@@ -21,7 +21,7 @@ def _variants(*effects):
 
 
 def _trace(variant, call):
-    return emulator.run(assemble.variant_code(variant), contract_of(variant), call)
+    return emulator.trace_call(assemble.variant_code(variant), contract_of(variant), call)
 
 
 def _covered(steps, side, buffer):
@@ -114,7 +114,7 @@ def _code(text, isa="x86_64"):
 
 
 def test_code_that_cannot_be_run_is_refused_with_the_reason(monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_STEPS", 10_000)
+    monkeypatch.setattr(emulator, "MOST_STEPS", 10_000)
     contract = contract_of(kernels.load("x86_64/copy_user").variants["movsb"])
     for text, why in (
         ("c5fe6f06c5fe7f07c3", "no AVX"),
@@ -122,7 +122,7 @@ def test_code_that_cannot_be_run_is_refused_with_the_reason(monkeypatch):
         ("ebfe", "does not return"),
     ):
         with pytest.raises(InputError, match=why):
-            emulator.run(_code(text), contract, Call(8))
+            emulator.trace_call(_code(text), contract, Call(8))
 
 
 @pytest.mark.parametrize(
