@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from loopwright.linux.baseline import baseline
     from loopwright.linux.patch import patch
     from loopwright.machine.settings import tune
-    from loopwright.measuring.importing import import_results
     from loopwright.measuring.measure import measure, measure_fleet
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
-    from loopwright.measuring.results import results, withdraw
+    from loopwright.measuring.results import import_results, results, withdraw
     from loopwright.portable.kit import kit
     from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
@@ -54,7 +53,7 @@ _VERBS = {
     "doctor": "inventory",
     "estimate": "judging.estimate",
     "import_calibration": "calibrating.import_answers",
-    "import_results": "measuring.importing",
+    "import_results": "measuring.results",
     "kit": "portable.kit",
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",

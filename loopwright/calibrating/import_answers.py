@@ -12,7 +12,7 @@ import pandas as pd
 from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring import plausible
+from loopwright.measuring import results
 from loopwright.measuring.measure_blocks import BlockReading
 from loopwright.microbench import host, kept_answers
 from loopwright.microbench.oracle import Elsewhere, Timing
@@ -137,10 +137,10 @@ def _readings(
             if named is None:
                 raise ValueError
             reading = BlockReading.of(line)
-            plausible.clock(line, process)
+            results.clock(line, process)
             if not reading.refused:
-                plausible.block(line, _MOST_CYCLES)
-                plausible.left_out(line, plausible.integer(line, "samples", 1, 1 << 16))
+                results.block(line, _MOST_CYCLES)
+                results.left_out(line, results.integer(line, "samples", 1, 1 << 16))
         except (KeyError, TypeError, ValueError):
             raise InputError(
                 f"{path}: line {number} is no answer to a trial, or says what cannot be; bring the "
@@ -156,7 +156,7 @@ def _readings(
 
 def _process(path: Path, number: int, line: dict[str, Any]) -> dict[str, Any]:
     try:
-        plausible.process(line)
+        results.process(line)
     except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{path}: line {number} says of a clock what cannot be; bring the file here again"

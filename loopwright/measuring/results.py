@@ -1,16 +1,24 @@
-"""List what the results store holds."""
+"""The verbs results, withdraw and import_results: the store's rows, shown or taken in."""
 
+import hashlib
+import itertools
+import json
+import math
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from loopwright import kernels
 from loopwright.code.assemble import code_hash
 from loopwright.errors import InputError
-from loopwright.machine import hosts
+from loopwright.machine import harness, hosts
 from loopwright.machine.harness import Point
 from loopwright.measuring.store import Record, Run, Store
 
@@ -112,3 +120,469 @@ def _age(kernel: str, variant: str, code: str) -> str:
         return "cannot be assembled here"
     age = "today's" if now == plain else "other"
     return f"{age}, in the kernel" if where else age
+
+
+MOST_SAMPLES = 4096
+_MOST_CPUS = 1 << 20
+_HZ = (50_000_000, 20_000_000_000)  # least and most of a core's clock
+_MOST_HZ = 1 << 40  # of a timer
+_LEFT_OUT = ("taken", "accepted", "slow")
+_TELLING = 8  # so many different samples make no second reading by chance
+_QUANTILES = {"p10": 10, "cycles": 50, "p90": 90}
+# No code takes less than an eighth of this, whatever the core.
+_LEAST_CALL = 1.5  # cycles: three taken branches, two a cycle
+_MOST_RATE = 64  # bytes or records a cycle
+_LEAST_BLOCK = 0.125  # cycles: one instruction, eight a cycle
+_MARGIN = 8
+
+
+def process(line: Mapping[str, Any]) -> None:
+    """Hold what a process says of its clock to itself."""
+    name, refused = line["clock"], line["refused"]
+    if not isinstance(name, str) or not isinstance(refused, str):
+        raise ValueError
+    integer(line, "cpu", -1 if refused else 0, _MOST_CPUS)
+    if refused:  # there is no clock, or no CPU to stay on
+        return
+    ticks = integer(line, "ticks_a_second", 0, _MOST_HZ)
+    if (name == hosts.PMU) != (ticks == 0):  # a counter of cycles needs no calibration
+        raise ValueError
+
+
+def clock(line: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    """Hold a reading to what its process said of the clock and the CPU."""
+    if any(line[key] != said[key] for key in ("clock", "cpu")):
+        raise ValueError
+    core_hz = integer(line, "core_hz", 0, _HZ[1])
+    if line["refused"]:
+        return
+    if line["clock"] == hosts.PMU:
+        if core_hz:
+            raise ValueError
+    elif core_hz < _HZ[0]:
+        raise ValueError
+
+
+def call(line: Mapping[str, Any], most: float) -> None:
+    """Hold the figures of calls to their samples, and to what a core can do."""
+    least = max(_LEAST_CALL, line["count"] / _MOST_RATE) / _MARGIN
+    samples = line["samples"]
+    if not isinstance(samples, list) or not 0 < len(samples) <= MOST_SAMPLES:
+        raise ValueError
+    ordered = sorted(number(sample, least, most) for sample in samples)
+    for key, percent in _QUANTILES.items():
+        given = number(line[key], least, most)
+        # Samples and figures are rounded by themselves.
+        if abs(_quantile(ordered, percent) - given) > 2e-6 + 1e-6 * given:
+            raise ValueError
+
+
+def block(line: Mapping[str, Any], most: float) -> None:
+    """Hold the figures of a block to each other, and to what a core can do."""
+    low, middle, high = (
+        number(line[key], _LEAST_BLOCK / _MARGIN, most) for key in ("p10", "cycles", "p90")
+    )
+    if not low <= middle <= high or not 0 < line["short"] < line["long"]:
+        raise ValueError
+
+
+def left_out(line: Mapping[str, Any], samples: int) -> None:
+    """Hold the numbers of samples that were taken, accepted and slow to those that are there."""
+    taken, accepted, slow = (integer(line, key, 0, MOST_SAMPLES) for key in _LEFT_OUT)
+    if samples + slow != accepted or accepted > taken or not isinstance(line["two_speeds"], str):
+        raise ValueError
+    low, high = (number(line[key], 0, 1e12) for key in ("slow_from", "slow_to"))
+    if low > high:
+        raise ValueError
+
+
+def content(line: Mapping[str, Any]) -> str:
+    """Return what two readings share only where one is a copy of the other.
+
+    These are the samples in the order in which they were taken; all that is said, where they are
+    too few or too alike to tell readings apart.
+    """
+    samples = line.get("samples")
+    telling = isinstance(samples, list) and len(set(map(str, samples))) >= _TELLING
+    text = json.dumps(samples if telling else line, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def number(value: object, least: float, most: float) -> float:
+    """Return a finite number within bounds."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise ValueError
+    if not math.isfinite(value) or not least <= value <= most:
+        raise ValueError
+    return float(value)
+
+
+def integer(line: Mapping[str, Any], key: str, least: int, most: int) -> int:
+    """Return the integer that a line has under a key, within bounds."""
+    value = line[key]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError
+    return value
+
+
+def _quantile(ordered: Sequence[float], percent: int) -> float:
+    """Return a quantile as the harness interpolates it (harness/common/integers.c)."""
+    low, rest = divmod(percent * (len(ordered) - 1), 100)
+    if low + 1 >= len(ordered):
+        return ordered[-1]
+    return ordered[low] + (ordered[low + 1] - ordered[low]) * rest / 100
+
+
+FORMAT = 1  # of the file: harness/kit/results.c
+_HEAD = "loopwright_results"
+_LONGEST = 1 << 20  # characters of a line
+_DEEPEST = 8  # arrays and objects in each other
+_FINGERPRINT = re.compile("[0-9a-f]{16}")
+_MOST_BYTES = 1 << 40  # of a call
+_MOST_CYCLES = 1e15  # of a call
+_END_OF_TIME = 253402300799  # s: the last second of the year 9999
+_FINGERPRINT_SINCE = 6  # protocol: processes say from then on what machine they ran on
+_INTEGERS = {  # least and most, of a reading
+    "count": (0, _MOST_BYTES),
+    "dst_align": (0, 4095),
+    "src_align": (0, 4095),
+    "skew": (0, 4095),
+    "offset": (0, 63),
+    "point": (0, 1 << 31),
+}
+_PLACED = ("id", "object", "cache", *_INTEGERS)
+_TEXTS = ("id", "object", "cache", "clock", "refused")
+
+
+@dataclass
+class Results:
+    """One run of a file, whole lines alone. number counts the runs of the file from 1."""
+
+    path: Path
+    number: int
+    run: Run
+    records: list[Record] = field(default_factory=list)
+    processes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)  # variants, and how
+    planned: int = 0
+    declared: int | None = None  # readings by the trailer
+    nothing: str = ""  # why nothing was measured
+    damaged: int = 0
+    copies: int = 0  # of the damaged lines: readings that are here twice
+    ended: bool = False  # by the trailer, and not gone on with
+    seen: set[object] = field(default_factory=set, repr=False)  # points of processes, and contents
+
+    @property
+    def missing(self) -> int:
+        """Return how many readings the run lacks: of those declared, or else of those planned."""
+        wanted = self.planned if self.declared is None else self.declared
+        return max(0, wanted - len(self.records))
+
+
+def read_results(path: Path) -> list[Results]:
+    """Return the runs of a file, the one that began it first; InputError where it is none.
+
+    So is a file in which a run ends before it says what machine it is from, or says two.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    lines = text.split("\n")
+    if _HEAD not in (_parse_line(lines[0]) or {}):
+        raise InputError(f"{path} is no file of results; give one that the kit's ./run wrote")
+    if "calibration" in (_parse_line(lines[0]) or {}):
+        raise InputError(f"{path} holds a calibration; give it to import_calibration")
+    whole, rest = lines[:-1] or lines, lines[-1]
+    parsed = [_parse_line(line) for line in whole]
+    heads = [n for n, line in enumerate(parsed) if line and _HEAD in line]
+    found = []
+    for number, (begin, end) in enumerate(zip(heads, [*heads[1:], len(parsed)], strict=True), 1):
+        results = _begin_run(path, number, parsed[begin:end])
+        for line in parsed[begin + 2 : end]:
+            _add_line(results, line)
+        found.append(results)
+    found[-1].damaged += bool(rest)
+    return found
+
+
+def _parse_line(line: str) -> dict[str, Any] | None:
+    """Return the object that a line is, None where it is none that can be kept."""
+    if len(line) > _LONGEST:
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and _is_sane(found) else None
+
+
+def _is_sane(value: object, depth: int = 0) -> bool:
+    """Say whether a value can be kept: numbers in range, text of characters, not too deep."""
+    if isinstance(value, dict | list):
+        inside = [*value, *value.values()] if isinstance(value, dict) else value
+        return depth < _DEEPEST and all(_is_sane(v, depth + 1) for v in inside)
+    if isinstance(value, str):
+        return not any("\ud800" <= c <= "\udfff" for c in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < 1 << 63
+
+
+def _begin_run(path: Path, number: int, lines: list[dict[str, Any] | None]) -> Results:
+    """Return a run that begins with these lines, its head and what its machine says of itself."""
+    head = lines[0] or {}
+    if head[_HEAD] != FORMAT:
+        raise InputError(
+            f"{path} is of format {str(head[_HEAD])[:20]}, and this loopwright reads {FORMAT}: use "
+            "the version that made the kit"
+        )
+    banner = lines[1] if len(lines) > 1 else None
+    try:
+        if banner is None:
+            raise KeyError("banner")
+        run = Run(
+            uid=_text_of(head, "uid"),
+            machine=_fingerprint(banner),
+            started=integer(banner, "time", 0, _END_OF_TIME),
+            protocol=integer(head, "protocol", 1, 1 << 31),
+            origin=f"kit {_text_of(head, 'version')} ({_text_of(head, 'kit')[:12]})",
+            banner=banner,
+        )
+        hosts.of_banner(banner)
+        integer(banner, "cpu", -1, 1 << 20)
+    except (KeyError, ValueError):
+        where = f", run {number}," if number > 1 else ""
+        raise InputError(
+            f"{path}{where} ends before it says what machine it is from, or says what cannot be: "
+            "nothing in it can be used"
+        ) from None
+    return Results(path, number, run)
+
+
+def _add_line(results: Results, line: Mapping[str, Any] | None) -> None:
+    """Take in one line of a run."""
+    kind = line.get("id") if line else None
+    try:
+        if line is None:
+            raise ValueError
+        if "end" in line:
+            results.declared = integer(line, "readings", 0, 1 << 31)
+            results.nothing = str(line["nothing_measured"])
+            results.ended = True
+        elif kind == "plan":
+            points = integer(line, "points", 0, 1 << 31)
+            results.planned = points * integer(line, "processes", 0, 1 << 31)
+        elif kind == "clock":
+            _begin_process(results, line)
+        elif "passed" in line:
+            if not line["passed"]:
+                results.broken[str(kind)] = str(line["failure"])
+        elif results.ended:  # whose reading it is nothing says
+            raise ValueError
+        else:
+            record = _record(results, line)
+            if not _is_first(results, record):
+                results.copies += 1
+                raise ValueError
+            results.records.append(record)
+    except (KeyError, TypeError, ValueError):
+        results.damaged += 1
+
+
+def _begin_process(results: Results, line: Mapping[str, Any]) -> None:
+    """Take in what a process says of its clock; InputError where it ran on another machine."""
+    run = results.run
+    said = line.get("fingerprint", run.machine if run.protocol < _FINGERPRINT_SINCE else None)
+    if said != run.machine:
+        raise InputError(
+            f"{results.path} holds readings of two machines under one head: {run.machine} and "
+            f"{said or 'one that it does not name'}; nothing in it can be used"
+        )
+    results.ended = True  # until it holds: what follows is not the process's before it
+    tests = line["self_test"]
+    if not isinstance(tests, list) or not all(map(_is_test, tests)):
+        raise ValueError
+    if is_current(results):
+        process(line)
+    results.processes[len(results.processes) + 1] = dict(line)
+    results.ended = False
+
+
+def _is_test(test: object) -> bool:
+    if not isinstance(test, dict) or not isinstance(test.get("name"), str):
+        return False
+    cycles = test.get("cycles")
+    return cycles is None or (_is_number(cycles) and cycles >= 0)
+
+
+def _record(results: Results, line: Mapping[str, Any]) -> Record:
+    """Return the record that a line is; ValueError where it is none."""
+    process = len(results.processes)
+    kernel, slash, variant = str(line["id"]).rpartition("/")
+    for key, (least, most) in _INTEGERS.items():
+        integer(line, key, least, most)
+    if not slash or process < 1 or not all(isinstance(line[key], str) for key in _TEXTS):
+        raise ValueError
+    if line["cache"] not in ("hot", "cold"):
+        raise ValueError
+    number(line["milliseconds"], 0, 1e12)
+    if is_current(results):
+        clock(line, results.processes[process])
+    if not line["refused"]:
+        call(line, _MOST_CYCLES)
+        if is_current(results):
+            left_out(line, len(line["samples"]))
+    return Record(process, kernel, variant, line["object"], line)
+
+
+def record_place(record: Record) -> tuple[object, ...]:
+    """Return what a run measures once: a point of a variant in a process."""
+    return (record.process, *(record.answer[key] for key in _PLACED))
+
+
+def _is_first(results: Results, record: Record) -> bool:
+    """Say whether no line of the run before was of the same point, or had the same samples."""
+    keys: set[object] = {record_place(record)}
+    if not record.answer["refused"]:
+        keys.add(content(record.answer))
+    if keys & results.seen:
+        return False
+    results.seen |= keys
+    return True
+
+
+def is_current(results: Results) -> bool:
+    """Say whether a run was measured by the protocol of today, whose results are used."""
+    return results.run.protocol == harness.protocol()
+
+
+def run_notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
+    """Yield what is to be known of a run besides its numbers."""
+    if results.number > 1:
+        yield f"the file holds several runs; this is number {results.number}"
+    if results.declared is None:
+        yield (
+            f"no end: interrupted or cut off, {results.missing} of {results.planned} readings are "
+            "missing"
+        )
+    elif results.missing:
+        yield f"{results.missing} of {results.declared} readings are lost"
+    elif len(results.records) > results.declared:
+        yield f"{len(results.records) - results.declared} readings more than it declares"
+    if results.damaged:
+        yield f"{results.damaged} lines are damaged and left out"
+    if results.copies:
+        yield f"{results.copies} of them have the point or the samples of a line before"
+    if results.nothing:
+        yield f"nothing was measured there: {results.nothing}"
+    for variant, failure in results.broken.items():
+        yield f"{variant} was not measured there: it breaks its contract: {failure}"
+    if not is_current(results):
+        yield (
+            f"measured by protocol {results.run.protocol}, which is not today's "
+            f"({harness.protocol()}): its results are listed and used for nothing"
+        )
+    if doubt:
+        yield doubt
+    if core is None:
+        yield "no core.toml describes this machine: its results are listed and used for nothing"
+
+
+def _text_of(line: Mapping[str, Any], key: str) -> str:
+    if not isinstance(line[key], str) or not 0 < len(line[key]) <= 256:
+        raise ValueError
+    return str(line[key])
+
+
+def _fingerprint(banner: Mapping[str, Any]) -> str:
+    text = _text_of(banner, "fingerprint")
+    if not _FINGERPRINT.fullmatch(text):
+        raise ValueError
+    return text
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+IMPORT_COLUMNS = [
+    "file",
+    "machine",
+    "microarch",
+    "clock",
+    "new",
+    "there",
+    "refused",
+    "missing",
+    "damaged",
+    "note",
+]
+
+
+def import_results(files: Sequence[Path]) -> pd.DataFrame:
+    """Add files of results to the store; one row a run, of which a file has one or several.
+
+    new and there count readings: a file that was imported before adds none, also where it gives
+    its run another name. missing are those that the run planned and the file has not, damaged the
+    lines that are not whole, say what cannot be, or contradict what the run had before. All files
+    are read before anything is written; InputError where one is no file of results, and where its
+    head contradicts what the store has of its run or its machine.
+    """
+    found = [results for path in files for results in read_results(path)]
+    with closing(Store.open()) as store:
+        rows = []
+        for results in found:
+            store.agree(results.run)
+        for results in found:
+            fresh, elsewhere, changed = _parted(store, results)
+            new = store.add(results.run, fresh, results.processes)
+            there = len(results.records) - changed - new
+            rows.append(_row(results, new, there, elsewhere, changed))
+    return pd.DataFrame(rows, columns=IMPORT_COLUMNS)
+
+
+def _parted(store: Store, results: Results) -> tuple[list[Record], list[str], int]:
+    """Return the records to add, the runs that hold others, and how many contradict their run.
+
+    A reading with the samples of another run's is a copy of it.
+    """
+    ours = {record_place(r): r.answer for r in store.records(results.run)}
+    alike = [ours.get(record_place(r), r.answer) == r.answer for r in results.records]
+    kept = list(itertools.compress(results.records, alike))
+    measured = [r for r in kept if not r.answer["refused"]]
+    contents = {content(r.answer) for r in measured}
+    copies = {
+        key: uid
+        for uid, answer in store.alike(results.run.uid, (r.answer["cycles"] for r in measured))
+        if (key := content(answer)) in contents
+    }
+    fresh = [
+        r for r in kept if r.answer["refused"] or content(r.answer) not in copies
+    ]  # fmt: skip
+    return fresh, sorted(set(copies.values())), alike.count(False)
+
+
+def _row(
+    results: Results, new: int, there: int, elsewhere: list[str], changed: int
+) -> dict[str, object]:
+    facts, found = hosts.of_banner(results.run.banner)
+    clocks = sorted({str(r.answer["clock"]) for r in results.records} - {""})
+    notes = list(run_notes(results, found.core, found.doubt))
+    if elsewhere:
+        names = ", ".join(uid[:12] for uid in elsewhere)
+        notes.append(f"readings that are in the store already, as run {names}, are left out")
+    if changed:
+        notes.append(f"{changed} readings contradict what the store has of this run: left out")
+    return {
+        "file": str(results.path),
+        "machine": hosts.machine(facts),
+        "microarch": found.core or "",
+        "clock": ", ".join(clocks),
+        "new": new,
+        "there": there,
+        "refused": sum(bool(r.answer["refused"]) for r in results.records),
+        "missing": results.missing,
+        "damaged": results.damaged + changed,
+        "note": "; ".join(notes),
+    }

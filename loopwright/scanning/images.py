@@ -14,9 +14,8 @@ from loopwright import files
 from loopwright.code import elf
 from loopwright.code.elf import Section
 from loopwright.errors import InputError
-from loopwright.scanning import kernel_symbols
-from loopwright.scanning.alternatives import Alternatives
-from loopwright.scanning.kernel_symbols import Names
+from loopwright.scanning import vmlinux
+from loopwright.scanning.vmlinux import Alternatives, Names
 
 _MOST = 1 << 30  # bytes that a packed file may become; a kernel with debug information has less
 _UNPACK_STEP = 1 << 20  # bytes that are unpacked at once
@@ -321,7 +320,7 @@ def _named(
         if elf.stripped(content):
             return sections, "its dynamic symbols alone (the file is stripped)"
         return sections, "the file"
-    if own := kernel_symbols.kallsyms_symbols(content):
+    if own := vmlinux.kallsyms_symbols(content):
         try:
             return Names.of(own).given(sections, "its kallsyms"), "the kernel's own kallsyms"
         except InputError:

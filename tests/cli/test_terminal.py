@@ -27,7 +27,7 @@ from loopwright.judging.study import comparison
 from loopwright.linux import baseline as tree_baseline
 from loopwright.linux import patch
 from loopwright.machine import hosts
-from loopwright.measuring import importing, measure_blocks, readings, results, rounds
+from loopwright.measuring import measure_blocks, readings, results, rounds
 from loopwright.portable import kit
 from loopwright.rows import Rows
 
@@ -257,7 +257,9 @@ def results_rows():
 
 def imported_rows():
     row = {"file": "results-of-a-machine.jsonl", "new": 90, "there": 0, "refused": 3, "missing": 0}
-    return frame(importing.COLUMNS, row | MACHINE | {"damaged": False, "note": f"{LONG}; {LONG}"})
+    return frame(
+        results.IMPORT_COLUMNS, row | MACHINE | {"damaged": False, "note": f"{LONG}; {LONG}"}
+    )
 
 
 def kit_rows():

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from loopwright import inventory
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
-from loopwright.machine import readiness
 from loopwright.machine.hosts import Facts
 from loopwright.machine.settings import SETTINGS, journal, run
 
@@ -108,7 +108,7 @@ def test_a_killed_process_leaves_a_way_back(root, capsys):
     process.kill()
     process.communicate()
     assert held(root) == TUNED
-    [row] = [r for r in readiness.rows() if r["part"] == "settings left changed"]
+    [row] = [r for r in inventory.readiness_rows() if r["part"] == "settings left changed"]
     assert (row["state"], "tune --restore" in row["fix"]) == ("limited", True)
     assert run_cli(["tune", "--", "true"]) == 2
     assert "tune --restore" in capsys.readouterr().err
@@ -163,7 +163,7 @@ def test_without_root_it_says_so(monkeypatch, tmp_path):
 
 def test_doctor_names_the_command_for_each_lack(root):
     facts = Facts.live(root)
-    rows = {s.name: readiness.setting_row(s, facts) for s in SETTINGS}
+    rows = {s.name: inventory.setting_row(s, facts) for s in SETTINGS}
     assert rows["paranoid"]["fix"].startswith("sudo sysctl kernel.perf_event_paranoid=2")
     assert rows["governor"]["detail"].startswith("powersave, schedutil")
     assert (rows["rdpmc"]["state"], rows["smt"]["state"]) == ("ok", "limited")
@@ -193,9 +193,9 @@ def test_why_there_is_no_pmu_says_what_to_do(why, flags, isa, fix):
         "clock_ticks_a_second": 2.6e9,
         "burst_us": 64,
     }
-    row = readiness.clock_row(found, facts)
+    row = inventory.clock_row(found, facts)
     assert row["state"] == "limited"
     assert fix in row["fix"]
     assert "steps of 10 ns" in row["detail"]
-    refused = readiness.clock_row({**found, "clock_refused": "noise"}, facts)
+    refused = inventory.clock_row({**found, "clock_refused": "noise"}, facts)
     assert refused["detail"].startswith("nothing is measured: noise")

@@ -9,7 +9,7 @@ from test_stored import FAST, KERNEL, ROME, add
 from loopwright import kernels
 from loopwright.judging.recommend import judge
 from loopwright.judging.study import stored_measurements
-from loopwright.measuring.importing import import_results
+from loopwright.measuring.results import import_results
 from loopwright.measuring.store import Store
 
 

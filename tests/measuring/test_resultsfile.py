@@ -8,8 +8,7 @@ from test_store import BANNER
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine import harness
-from loopwright.measuring.importing import import_results
-from loopwright.measuring.results import results
+from loopwright.measuring.results import import_results, results
 from loopwright.measuring.store import Store
 
 PROTOCOL = harness.protocol()

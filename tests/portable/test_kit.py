@@ -15,8 +15,7 @@ from loopwright import toolchain
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.measuring.importing import import_results
-from loopwright.measuring.results import results
+from loopwright.measuring.results import import_results, results
 from loopwright.measuring.store import Store
 from loopwright.portable.kit import kit
 

@@ -9,8 +9,7 @@ import kmod_guest
 import pytest
 from kmod_guest import A_VARIANT, MACHINES, session
 
-from loopwright.measuring.importing import import_results
-from loopwright.measuring.results import results
+from loopwright.measuring.results import import_results, results
 from loopwright.portable import kmod
 from loopwright.portable.kmod import MODULE, compiled
 

@@ -10,8 +10,8 @@ from loopwright import toolchain
 from loopwright.cli import run
 from loopwright.code import instructions
 from loopwright.errors import InputError
-from loopwright.scanning import alternatives, binary_loops, images
-from loopwright.scanning.alternatives import Alternatives
+from loopwright.scanning import binary_loops, images, vmlinux
+from loopwright.scanning.vmlinux import Alternatives
 
 _NOP = 0xD503201F
 _BASE = 0xFFFF800080000000
@@ -57,7 +57,7 @@ def _loops(content: bytes, folder: Path, *features: str) -> list[bytes]:
 @pytest.mark.parametrize("relocated", [False, True])
 def test_features_choose_what_stands_in_the_text(tmp_path: Path, relocated: bool) -> None:
     content = kernel(relocated=relocated)
-    assert alternatives.arm64_features(content) == {"atomics": 40, "pan": 41, "e0pd": 42}
+    assert vmlinux.arm64_features(content) == {"atomics": 40, "pan": 41, "e0pd": 42}
     linked, atomics = _loops(content, tmp_path), _loops(content, tmp_path, "atomics", "e0pd")
     changed = [n for n in range(20) if linked[n] != atomics[n]]
     assert changed == list(range(0, 20, 3))

@@ -7,7 +7,7 @@ import pytest
 from scanned import built, linked
 
 from loopwright.errors import InputError
-from loopwright.scanning import binary_loops, images, kernel_symbols
+from loopwright.scanning import binary_loops, images, vmlinux
 
 # Text for CPUs without erms, whose replacement is shorter; and a call with a padding of nops.
 PATCHED = """\
@@ -147,16 +147,16 @@ def test_a_kernels_own_symbols_are_read(late: bool, per_cpu: bool, ordered: bool
     start = 0xFFFFFFFF81000000
     noise = bytes(range(1, 251)) * 8
     content = noise + packed_names(start, late=late, per_cpu=per_cpu, ordered=ordered) + noise
-    found = kernel_symbols.kallsyms_symbols(content)
+    found = vmlinux.kallsyms_symbols(content)
     assert len(found) == len(NAMES)
     assert found[:2] == [(start, "T", "_text"), (start + 16, "T", "counts")]
     assert found[-1] == (start + 16 * (len(NAMES) - 1), "d", "data")
     damaged = content.replace(b"\0A\0B\0", b"\0A\0\0B")
-    assert kernel_symbols.kallsyms_symbols(damaged) == []
+    assert vmlinux.kallsyms_symbols(damaged) == []
 
 
 def test_what_holds_no_such_table_has_no_symbols() -> None:
     digits = b"".join(bytes((d, 0)) for d in b"0123456789")
-    assert kernel_symbols.kallsyms_symbols(b"") == []
-    assert kernel_symbols.kallsyms_symbols(digits) == []
-    assert kernel_symbols.kallsyms_symbols(b"\0" * 500 + digits + b"\0" * 5000) == []
+    assert vmlinux.kallsyms_symbols(b"") == []
+    assert vmlinux.kallsyms_symbols(digits) == []
+    assert vmlinux.kallsyms_symbols(b"\0" * 500 + digits + b"\0" * 5000) == []
