@@ -79,14 +79,14 @@ def clock_row(found: dict[str, Any], facts: Facts) -> dict[str, str]:
     why = found["pmu_refused"] or refused
     if refused:
         return _readiness_row(
-            "clock", f"nothing is measured: {refused}", _mend(why, facts), "limited"
+            "clock", f"nothing is measured: {refused}", _fix(why, facts), "limited"
         )
     step = found["clock_granularity_ticks"] / found["clock_ticks_a_second"] * 1e9
     detail = f"{clock}, in steps of {step:.3g} ns, bursts of {found['burst_us']:.0f} us; {why}"
-    return _readiness_row("clock", detail, _mend(why, facts), "limited")
+    return _readiness_row("clock", detail, _fix(why, facts), "limited")
 
 
-def _mend(why: str, facts: Facts) -> str:
+def _fix(why: str, facts: Facts) -> str:
     """Return what brings a PMU within reach, by what the harness said of it."""
     if "no PMU" in why:
         if facts.guest:

@@ -228,7 +228,7 @@ def _folder(
     dask: str | None,
 ) -> int:
     from loopwright.rows import counted
-    from loopwright.scanning.many import scan_folder
+    from loopwright.scanning.folder_scan import scan_folder
 
     if out is None:
         raise InputError(f"{folder} is a folder: name the table of its loops, -o FILE.csv")

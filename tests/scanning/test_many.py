@@ -12,7 +12,7 @@ import loopwright as lw
 from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.rows import Rows
-from loopwright.scanning import images, many
+from loopwright.scanning import folder_scan, images
 
 COLUMNS = {"name": "string", "size": "int64", "share": "float64"}
 
@@ -67,7 +67,7 @@ def test_a_folder_without_code_is_one_line(tmp_path):
 @pytest.mark.parametrize("dask", [None, "local"])
 def test_rows_stand_in_the_order_of_paths(folder, tmp_path, dask):
     out = tmp_path / "loops.csv"
-    found = many.gather(folder, out, scan, COLUMNS, dask)
+    found = folder_scan.gather(folder, out, scan, COLUMNS, dask)
     rows = list(csv.reader(out.open()))
     assert rows[0] == ["binary", *COLUMNS]
     assert [row[0] for row in rows[1::2]] == [
@@ -92,7 +92,7 @@ def test_a_scan_of_a_folder_is_the_scans_of_its_files(tmp_path):
             [toolchain.find("x86_64").gcc, "-c", "-x", "assembler", "-", "-o", folder / name],
             input=text, text=True, check=True,
         )  # fmt: skip
-    found = many.scan_folder(folder, tmp_path / "all.csv", microarch="zen2,skylake")
+    found = folder_scan.scan_folder(folder, tmp_path / "all.csv", microarch="zen2,skylake")
     assert (found.files, found.rows) == (2, 2)
     rows = list(csv.DictReader((tmp_path / "all.csv").open()))
     alone = lw.scan(folder / "one.o", microarch="zen2,skylake")
@@ -103,7 +103,7 @@ def test_a_scan_of_a_folder_is_the_scans_of_its_files(tmp_path):
 
 def test_parquet_has_the_types_of_the_columns(folder, tmp_path):
     out = tmp_path / "loops.parquet"
-    many.gather(folder, out, scan, COLUMNS)
+    folder_scan.gather(folder, out, scan, COLUMNS)
     table = pq.read_table(out)
     assert [str(field.type) for field in table.schema] == ["string", "string", "int64", "double"]
     assert table.num_rows == 10
@@ -112,7 +112,7 @@ def test_parquet_has_the_types_of_the_columns(folder, tmp_path):
 
 def test_results_come_in_order_whoever_is_first():
     order = [(2, "c"), (0, "a"), (1, "b"), (4, "e"), (3, "d")]
-    assert list(many._in_order(iter(order))) == sorted(order)
+    assert list(folder_scan._in_order(iter(order))) == sorted(order)
 
 
 @pytest.mark.parametrize("name", ["loops.csv", "loops.parquet"])
@@ -121,7 +121,7 @@ def test_a_table_that_is_interrupted_leaves_the_one_before(tmp_path, name):
     out.write_text("before")
 
     def interrupted():
-        with many.written_table(out, {"n": "int64"}) as write:
+        with folder_scan.written_table(out, {"n": "int64"}) as write:
             write([(1,), (2,)])
             raise KeyboardInterrupt
 
@@ -137,5 +137,8 @@ def test_a_table_that_is_interrupted_leaves_the_one_before(tmp_path, name):
 )
 def test_a_table_that_cannot_be_written_is_one_line(tmp_path, name, said):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(InputError, match=said), many.written_table(tmp_path / name, {"n": "int64"}):
+    with (
+        pytest.raises(InputError, match=said),
+        folder_scan.written_table(tmp_path / name, {"n": "int64"}),
+    ):
         pass
