@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from loopwright.judging.study import compare
     from loopwright.linux.baseline import baseline
     from loopwright.linux.patch import patch
-    from loopwright.machine.settings import tune
     from loopwright.measuring.measure import measure, measure_fleet
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.measuring.results import import_results, results, withdraw
@@ -69,7 +68,6 @@ _VERBS = {
     "sources": "predicting.explain",
     "timeline": "predicting.explain",
     "trace": "tracing.trace",
-    "tune": "machine.settings",
     "withdraw": "measuring.results",
 }
 
@@ -101,7 +99,6 @@ __all__ = [
     "sources",
     "timeline",
     "trace",
-    "tune",
     "withdraw",
 ]
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,127 @@ import pandas as pd
 
 from loopwright import kernels, paths, toolchain
 from loopwright.errors import InputError
-from loopwright.machine import hosts, settings
+from loopwright.machine import hosts
 from loopwright.machine.hosts import Facts
-from loopwright.machine.settings import SETTINGS, Setting, journal
 from loopwright.measuring.store import Store
 from loopwright.predicting.model import Model
 from loopwright.predicting.models import MODELS
+
+_CPUS = "sys/devices/system/cpu"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its files below the root, the value that serves best, and why.
+
+    serves says whether a value already does; a file with a value for which it does is left alone.
+    command is what sets it by hand.
+    """
+
+    name: str
+    pattern: str
+    wanted: str
+    serves: Callable[[str], bool]
+    why: str
+    command: str
+
+    def files(self, root: Path) -> list[Path]:
+        """Return the files that are here, one or one a CPU."""
+        return sorted(p for p in root.glob(self.pattern) if p.is_file())
+
+
+def _is(*values: str) -> Callable[[str], bool]:
+    return lambda value: value in values
+
+
+def _at_most(most: int) -> Callable[[str], bool]:
+    return lambda value: value.lstrip("-").isdecimal() and int(value) <= most
+
+
+def _sysctl(name: str, value: str) -> str:
+    return f"sudo sysctl kernel.{name}={value}"
+
+
+def _echo(value: str, pattern: str) -> str:
+    return f"echo {value} | sudo tee /{pattern}"
+
+
+# SMT comes last: the files of CPUs that it takes away are still there before, and come back first.
+SETTINGS = (
+    Setting(
+        "paranoid",
+        "proc/sys/kernel/perf_event_paranoid",
+        "2",
+        _at_most(2),
+        "above 2, a user may not count cycles",
+        _sysctl("perf_event_paranoid", "2"),
+    ),
+    Setting(
+        "rdpmc",
+        "sys/bus/event_source/devices/cpu/rdpmc",
+        "1",
+        _is("1", "2"),
+        "at 0, user space may not read the cycle counter",
+        _echo("1", "sys/bus/event_source/devices/cpu/rdpmc"),
+    ),
+    Setting(
+        "user-access",
+        "proc/sys/kernel/perf_user_access",
+        "1",
+        _is("1"),
+        "at 0, user space may not read the cycle counter (arm64)",
+        _sysctl("perf_user_access", "1"),
+    ),
+    Setting(
+        "watchdog",
+        "proc/sys/kernel/nmi_watchdog",
+        "0",
+        _is("0"),
+        "the watchdog takes a counter and interrupts",
+        _sysctl("nmi_watchdog", "0"),
+    ),
+    Setting(
+        "governor",
+        f"{_CPUS}/cpu[0-9]*/cpufreq/scaling_governor",
+        "performance",
+        _is("performance"),
+        "others change the clock while a burst runs",
+        _echo("performance", f"{_CPUS}/cpu*/cpufreq/scaling_governor"),
+    ),
+    Setting(
+        "turbo",
+        f"{_CPUS}/intel_pstate/no_turbo",
+        "1",
+        _is("1"),
+        "turbo changes the clock with the load of other cores",
+        _echo("1", f"{_CPUS}/intel_pstate/no_turbo"),
+    ),
+    Setting(
+        "boost",
+        f"{_CPUS}/cpufreq/boost",
+        "0",
+        _is("0"),
+        "boost changes the clock with the load of other cores",
+        _echo("0", f"{_CPUS}/cpufreq/boost"),
+    ),
+    Setting(
+        "smt",
+        f"{_CPUS}/smt/control",
+        "off",
+        _is("off", "forceoff", "notsupported", "notimplemented"),
+        "another thread on the core takes part of it",
+        _echo("off", f"{_CPUS}/smt/control"),
+    ),
+)
+
+
+def setting_value(path: Path) -> str | None:
+    """Return what a setting's file holds, None where it cannot be read."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
 
 _UNKNOWN = "not known here"
 _TOLD = (  # of hosts.describe, beside what has a row of its own
@@ -56,15 +172,6 @@ def readiness_rows() -> Iterator[dict[str, str]]:
     yield _readiness_row(
         "address randomisation", "no matter: code is placed by its offset, data by alignment"
     )
-    left = journal()
-    if left is not None:
-        yield _readiness_row(
-            "settings left changed",
-            f"{len(left['changes'])} files, since {left['command']!r} was run by process "
-            f"{left['pid']}",
-            "loopwright tune --restore (as root, where that process is gone)",
-            state="limited",
-        )
 
 
 def _readiness_row(part: str, detail: str, fix: str = "", state: str = "ok") -> dict[str, str]:
@@ -110,7 +217,7 @@ def _command(name: str) -> str:
 
 def setting_row(setting: Setting, facts: Facts) -> dict[str, str]:
     """Say what a setting holds, and how to change it where that would help."""
-    held = {p: settings.value(p) for p in setting.files(paths.sysroot())}
+    held = {p: setting_value(p) for p in setting.files(paths.sysroot())}
     part = f"setting {setting.name}"
     if not held:
         where = "its host decides, or there is none" if facts.guest else "this machine has none"
@@ -119,12 +226,7 @@ def setting_row(setting: Setting, facts: Facts) -> dict[str, str]:
     if all(v is not None and setting.serves(v) for v in held.values()):
         return _readiness_row(part, values)
     detail = f"{values}: {setting.why}"
-    return _readiness_row(
-        part,
-        detail,
-        f"{setting.command}; or for one command: sudo loopwright tune -- ...",
-        "limited",
-    )
+    return _readiness_row(part, detail, setting.command, "limited")
 
 
 def _sibling(found: dict[str, Any]) -> dict[str, str]:

@@ -52,11 +52,6 @@ def data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "loopwright"
 
 
-def state_dir() -> Path:
-    """Return the folder for what must be remembered until it is put right."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "loopwright"
-
-
 def cache_dir() -> Path:
     """Return the folder for downloads that outlive a checkout's build, e.g. kernel trees."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

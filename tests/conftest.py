@@ -27,7 +27,6 @@ def _own_files(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("own")
         patch.setenv("LOOPWRIGHT_RESULTS", str(folder / "results.sqlite"))
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
         yield
 
 

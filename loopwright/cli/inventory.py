@@ -1,4 +1,4 @@
-"""The verbs list, doctor, tune, core and completion: what there is."""
+"""The verbs list, doctor, core and completion: what there is."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 
 import loopwright as lw
 from loopwright.cli import options, output
-from loopwright.errors import LISTED, InputError, unknown
+from loopwright.errors import LISTED, unknown
 from loopwright.rows import Rows
 
 
@@ -126,42 +126,6 @@ def doctor(as_json: bool, as_csv: bool) -> None:
             output.say(f"{row['part']}, {row['state']}: {row['fix']}")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--restore", is_flag=True, help="Put back what a killed run left changed.")
-@click.option("--keep", metavar="NAME[,NAME]", default="", help="Settings to leave alone, as smt.")
-@click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
-@output.formats
-def tune(
-    restore: bool, keep: str, command: tuple[str, ...], as_json: bool, as_csv: bool
-) -> int | None:
-    """Set the machine up for measuring, run COMMAND, restore it.
-
-    Without COMMAND it shows what would be changed. It needs root; COMMAND runs as the user who
-    called sudo. The exit code is COMMAND's.
-
-    \b
-    loopwright tune
-    sudo .venv/bin/loopwright tune --keep smt -- .venv/bin/loopwright measure x86_64/copy_user
-    sudo .venv/bin/loopwright tune -- ./run
-    """
-    from loopwright.machine.settings import restore as put_back
-    from loopwright.machine.settings import run
-
-    if restore and command:
-        raise InputError("--restore runs no command: leave it or COMMAND out")
-    if restore:
-        for line in put_back():
-            print(line)
-        return 0
-    if not command:
-        output.emit(lw.tune(), as_json=as_json, as_csv=as_csv, hide=("why",))
-        return 0
-    code, told = run(command, [name for name in keep.split(",") if name])
-    for line in told:
-        print(f"loopwright: {line}", file=sys.stderr)
-    return code
-
-
 @click.command()
 @click.argument("microarch", metavar="ID", shell_complete=options.complete_microarchs)
 @click.option(
@@ -236,4 +200,4 @@ def completion(context: click.Context, shell: str) -> None:
     print("\n".join([*first, *note, *lines[len(first) :]]))
 
 
-VERBS = (list_, doctor, tune, core, completion)
+VERBS = (list_, doctor, core, completion)

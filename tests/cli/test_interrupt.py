@@ -51,7 +51,6 @@ def interrupted(module, arguments, folder):
     """Run the command line with an interrupt when it looks for a module."""
     env = os.environ | {
         "XDG_DATA_HOME": str(folder / "home"),
-        "XDG_STATE_HOME": str(folder / "home"),
     }
     command = [sys.executable, "-c", PROGRAM, module, *arguments]
     return subprocess.run(

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory):
 def environment(folder):
     """Return the variables of somebody who has an empty home and no checkout."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("LOOPWRIGHT", "PYTHON"))}
-    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         kept[name] = str(folder / "home")
     return kept
 
