@@ -3,11 +3,11 @@
 #include "attempt.h"
 
 #include "arena.h"
+#include "buffers.h"
 #include "check_seal.h"
 #include "common/checksum.h"
 #include "effect.h"
 #include "fault.h"
-#include "ground.h"
 #include "machine.h"
 #include "mix.h"
 
@@ -26,7 +26,7 @@ static const struct job *job;
 static struct verdict *verdict;
 static const uint8_t *code;
 static struct arena code_arena, stack;
-static const struct ground *ground;
+static const struct buffers *buffers;
 static uint8_t frame[FRAME];
 static uint8_t *top;
 static const struct attempt *current;
@@ -74,14 +74,14 @@ void attempt_init(const struct job *of_job, struct verdict *into)
 	check_seal(code, job->code_size);
 }
 
-void attempt_use(const struct ground *of)
+void attempt_use(const struct buffers *of)
 {
-	ground = of;
+	buffers = of;
 }
 
 const struct arena *attempt_side(enum side side)
 {
-	return &ground->side[side];
+	return &buffers->side[side];
 }
 
 static void give(struct cpu_state *in, enum role role, uint64_t value)
@@ -226,7 +226,7 @@ void attempt_run(const struct attempt *attempt)
 	if (attempt->at[SIDE_SRC]) {
 		const uint8_t *at = attempt->at[SIDE_SRC];
 
-		if (memcmp(at, ground->held[SIDE_SRC] + (at - ground->side[SIDE_SRC].start),
+		if (memcmp(at, buffers->held[SIDE_SRC] + (at - buffers->side[SIDE_SRC].start),
 			   attempt->limit[SIDE_SRC]))
 			attempt_fail("the source is written");
 	}
@@ -234,10 +234,10 @@ void attempt_run(const struct attempt *attempt)
 	verdict->cases++;
 	if (!attempt->at[SIDE_DST] || attempt->stray)
 		return;
-	if (attempt->at[SIDE_DST] < ground->side[SIDE_DST].start)
-		ground_check_front(ground, job, attempt);
+	if (attempt->at[SIDE_DST] < buffers->side[SIDE_DST].start)
+		buffers_check_front(buffers, job, attempt);
 	else
-		ground_check(ground, job, attempt, done);
+		buffers_check(buffers, job, attempt, done);
 	if (!(verdict->cases % ALL_EVERY))
-		ground_check_all(ground);
+		buffers_check_all(buffers);
 }

@@ -20,7 +20,7 @@ struct attempt {
 	    known; /* what the sum folds to, where that is not to be found out from the bytes */
 };
 
-struct ground;
+struct buffers;
 struct arena;
 
 /* From here on addresses are none of a user's, on x86-64 with 48 bits. */
@@ -42,7 +42,7 @@ void attempt_fail(const char *format, ...) __attribute__((noreturn, format(print
 void attempt_init(const struct job *job, struct verdict *verdict);
 
 /* Place both sides of attempts here from now on. */
-void attempt_use(const struct ground *ground);
+void attempt_use(const struct buffers *buffers);
 const struct arena *attempt_side(enum side side);
 
 void attempt_run(const struct attempt *attempt);

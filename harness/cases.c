@@ -3,9 +3,9 @@
 
 #include "arena.h"
 #include "attempt.h"
-#include "ground.h"
+#include "buffers.h"
 #include "large.h"
-#include "placing.h"
+#include "next_case.h"
 #include "strays.h"
 
 #define ALIGNMENTS 16
@@ -52,12 +52,12 @@ static uint8_t *first(enum side side)
 /* Place a whole buffer at an alignment; ALIGNMENTS itself is flush with the guard behind it. */
 static void align(enum side side, size_t alignment)
 {
-	size_t bytes = placing.attempt.bytes[side];
+	size_t bytes = next_case.attempt.bytes[side];
 
-	placing_put(side,
-		    alignment == ALIGNMENTS ? placing_before_guard(side, bytes)
-					    : first(side) + MIDDLE + alignment,
-		    bytes);
+	next_case_put(side,
+		      alignment == ALIGNMENTS ? next_case_before_guard(side, bytes)
+					      : first(side) + MIDDLE + alignment,
+		      bytes);
 }
 
 /* Both sides at the starts of pages, which every alignment allows. */
@@ -65,38 +65,38 @@ static void pages(void)
 {
 	for (size_t a = 0; a < PAGES; a++)
 		for (size_t b = 0; b < PAGES; b++) {
-			placing_put(SIDE_DST, first(SIDE_DST) + a * PAGE,
-				    placing.attempt.bytes[SIDE_DST]);
-			placing_put(SIDE_SRC, first(SIDE_SRC) + b * PAGE,
-				    placing.attempt.bytes[SIDE_SRC]);
-			placing_go();
+			next_case_put(SIDE_DST, first(SIDE_DST) + a * PAGE,
+				      next_case.attempt.bytes[SIDE_DST]);
+			next_case_put(SIDE_SRC, first(SIDE_SRC) + b * PAGE,
+				      next_case.attempt.bytes[SIDE_SRC]);
+			next_case_run();
 		}
 }
 
 /* Attempt with this side as placed, and the other at the next alignment. */
 static void go_beside(enum side side)
 {
-	align(!side, placing.turn % (ALIGNMENTS + 1));
-	placing_go();
+	align(!side, next_case.turn % (ALIGNMENTS + 1));
+	next_case_run();
 }
 
 static void alignments(void)
 {
-	bool both = placing_uses(SIDE_DST) && placing_uses(SIDE_SRC);
-	enum side one = placing_uses(SIDE_DST) ? SIDE_DST : SIDE_SRC;
+	bool both = next_case_uses(SIDE_DST) && next_case_uses(SIDE_SRC);
+	enum side one = next_case_uses(SIDE_DST) ? SIDE_DST : SIDE_SRC;
 
 	for (size_t a = 0; a < (both ? ALIGNMENTS : LINES); a++)
 		for (size_t b = 0; b < (both ? ALIGNMENTS : 1); b++) {
-			placing_put(one, first(one) + MIDDLE + a, placing.attempt.bytes[one]);
+			next_case_put(one, first(one) + MIDDLE + a, next_case.attempt.bytes[one]);
 			align(!one, b);
-			placing_go();
+			next_case_run();
 		}
 }
 
 static void edges(enum side side)
 {
 	for (size_t i = 0; i < EDGES; i++) {
-		placing_put(side, edge(side, i), placing.attempt.bytes[side]);
+		next_case_put(side, edge(side, i), next_case.attempt.bytes[side]);
 		go_beside(side);
 	}
 }
@@ -104,20 +104,20 @@ static void edges(enum side side)
 /* Flush with the guard before, and with the guard behind, so that no byte beyond can be read. */
 static void flush(enum side side)
 {
-	for (size_t other = 0; other <= (placing_uses(!side) ? ALIGNMENTS : 0); other++) {
+	for (size_t other = 0; other <= (next_case_uses(!side) ? ALIGNMENTS : 0); other++) {
 		align(!side, other);
-		placing_put(side, first(side), placing.attempt.bytes[side]);
-		placing_go();
-		placing_put(side, placing_before_guard(side, placing.attempt.bytes[side]),
-			    placing.attempt.bytes[side]);
-		placing_go();
+		next_case_put(side, first(side), next_case.attempt.bytes[side]);
+		next_case_run();
+		next_case_put(side, next_case_before_guard(side, next_case.attempt.bytes[side]),
+			      next_case.attempt.bytes[side]);
+		next_case_run();
 	}
 }
 
 static void faults(enum side side, size_t stride)
 {
-	for (size_t limit = 0; limit < placing.attempt.bytes[side]; limit += stride) {
-		placing_put(side, placing_before_guard(side, limit), limit);
+	for (size_t limit = 0; limit < next_case.attempt.bytes[side]; limit += stride) {
+		next_case_put(side, next_case_before_guard(side, limit), limit);
 		go_beside(side);
 	}
 }
@@ -125,9 +125,9 @@ static void faults(enum side side, size_t stride)
 /* A destination whose first bytes cannot be accessed, and the others can. */
 static void behind_guard(void)
 {
-	for (size_t front = 1; front < placing.attempt.bytes[SIDE_DST] && front <= MOST_FRONT;
+	for (size_t front = 1; front < next_case.attempt.bytes[SIDE_DST] && front <= MOST_FRONT;
 	     front++) {
-		placing_put(SIDE_DST, first(SIDE_DST) - front, 0);
+		next_case_put(SIDE_DST, first(SIDE_DST) - front, 0);
 		go_beside(SIDE_DST);
 	}
 }
@@ -136,21 +136,21 @@ static void both_fault(void)
 {
 	for (size_t i = 0; i < BOTH_FAULT; i++) {
 		for (int side = 0; side < SIDES; side++) {
-			size_t limit = placing.turn * (side ? 0x9e3779b1u : 0x85ebca6bu) >> 7;
+			size_t limit = next_case.turn * (side ? 0x9e3779b1u : 0x85ebca6bu) >> 7;
 
-			limit %= placing.attempt.bytes[side];
-			placing_put(side, placing_before_guard(side, limit), limit);
+			limit %= next_case.attempt.bytes[side];
+			next_case_put(side, next_case_before_guard(side, limit), limit);
 		}
-		placing_go();
+		next_case_run();
 	}
 }
 
 static void large(size_t count)
 {
-	placing_count(count);
+	next_case_count(count);
 	alignments();
 	for (int side = 0; side < SIDES; side++) {
-		if (!placing_uses(side))
+		if (!next_case_uses(side))
 			continue;
 		flush(side);
 		if (job->faulting[side])
@@ -162,12 +162,12 @@ static void every_placement(size_t count)
 {
 	bool faulting = false;
 
-	placing_count(count);
+	next_case_count(count);
 	alignments();
 	if (job->align > 1)
 		pages();
 	for (int side = 0; side < SIDES; side++) {
-		if (!placing_uses(side))
+		if (!next_case_uses(side))
 			continue;
 		edges(side);
 		flush(side);
@@ -177,7 +177,7 @@ static void every_placement(size_t count)
 	if (job->faulting[SIDE_DST])
 		behind_guard();
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
-	if (faulting && placing.attempt.bytes[SIDE_DST] && placing.attempt.bytes[SIDE_SRC])
+	if (faulting && next_case.attempt.bytes[SIDE_DST] && next_case.attempt.bytes[SIDE_SRC])
 		both_fault();
 }
 
@@ -198,37 +198,37 @@ static size_t most_records(void)
 /* What calls of every size leave is looked at in memory that fits into the first cache. */
 static void small(int fill)
 {
-	struct ground ground = ground_open(SIDE_BYTES, ARENA_GUARD);
+	struct buffers buffers = buffers_open(SIDE_BYTES, ARENA_GUARD);
 	bool records = job->effect == EFFECT_STORE_FIELDS;
 	size_t most = records ? most_records() : job->max_size;
 
-	ground_fill(&ground, job, fill);
-	attempt_use(&ground);
+	buffers_fill(&buffers, job, fill);
+	attempt_use(&buffers);
 	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++)
 		every_placement(count);
 	for (size_t i = 0; i < LARGE_SIZES && !records && !job->gated; i++)
 		large(large_sizes[i]);
-	ground_check_all(&ground);
-	ground_close(&ground);
+	buffers_check_all(&buffers);
+	buffers_close(&buffers);
 }
 
 /* Contents that code may tell from others, and carries, take no more than a few alignments. */
 static void other_values(int fill)
 {
-	struct ground ground = ground_open(SIDE_BYTES, ARENA_GUARD);
+	struct buffers buffers = buffers_open(SIDE_BYTES, ARENA_GUARD);
 	size_t most = job->effect == EFFECT_STORE_FIELDS ? most_records() : job->max_size;
 
-	ground_fill(&ground, job, fill);
-	attempt_use(&ground);
+	buffers_fill(&buffers, job, fill);
+	attempt_use(&buffers);
 	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++) {
-		placing_count(count);
+		next_case_count(count);
 		for (size_t i = 0; i < ALIGNMENTS; i += 1 + count % 3) {
 			for (int side = 0; side < SIDES; side++)
 				align(side, i);
-			placing_go();
+			next_case_run();
 		}
 	}
-	ground_close(&ground);
+	buffers_close(&buffers);
 }
 
 /* The sizes and alignments that the code names, each with each, one of the three beside it. */
@@ -237,38 +237,38 @@ static void named(void)
 	static const int beside[][SIDES + 1] = {{0, 0, 0},  {1, 0, 0}, {-1, 0, 0}, {0, 1, 0},
 						{0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
 	size_t n = job->nvalues, most = job->effect == EFFECT_STORE_FIELDS ? most_records() : NAMED;
-	struct ground ground = ground_open(NAMED + 4 * PAGE, ARENA_GUARD);
+	struct buffers buffers = buffers_open(NAMED + 4 * PAGE, ARENA_GUARD);
 
-	ground_fill(&ground, job, 0);
-	attempt_use(&ground);
+	buffers_fill(&buffers, job, 0);
+	attempt_use(&buffers);
 	for (size_t i = 0; i < n * n * n; i++)
 		for (size_t b = 0; b < sizeof(beside) / sizeof(*beside); b++) {
 			size_t count = job->values[i % n] + beside[b][SIDES];
 
 			if (count > most)
 				continue;
-			placing_count(job->in[ROLE_COUNT].bits ? count : 1);
+			next_case_count(job->in[ROLE_COUNT].bits ? count : 1);
 			for (int side = 0; side < SIDES; side++) {
 				size_t at =
 				    job->values[i / (side ? n * n : n) % n] + beside[b][side];
 
-				placing_put(side, first(side) + PAGE + at % PAGE,
-					    placing.attempt.bytes[side]);
+				next_case_put(side, first(side) + PAGE + at % PAGE,
+					      next_case.attempt.bytes[side]);
 			}
-			placing_go();
+			next_case_run();
 		}
-	ground_check_all(&ground);
-	ground_close(&ground);
+	buffers_check_all(&buffers);
+	buffers_close(&buffers);
 }
 
 void cases_run(const struct job *of_job)
 {
 	job = of_job;
-	placing_open(job);
-	for (int fill = 0; fill < ground_fills(job); fill++) {
+	next_case_open(job);
+	for (int fill = 0; fill < buffers_patterns(job); fill++) {
 		bool sum = job->effect == EFFECT_CHECKSUM;
 
-		if (fill < (sum ? GROUND_FULL_FILLS : 1))
+		if (fill < (sum ? BUFFERS_FULL_FILLS : 1))
 			small(fill);
 		else
 			other_values(fill);

@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include "endless.h"
 
+#include "buffers.h"
 #include "common/checksum.h"
-#include "ground.h"
-#include "placing.h"
+#include "next_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static uint8_t *open_room(const struct job *job, int fill)
 
 	demand(memory >= 0 && at != MAP_FAILED && bytes, "memory that repeats");
 	for (size_t i = 0; i < BLOCK; i++)
-		bytes[i] = ground_byte(job, SIDE_SRC, fill, i);
+		bytes[i] = buffers_byte(job, SIDE_SRC, fill, i);
 	demand(write(memory, bytes, BLOCK) == (ssize_t)BLOCK, "memory that repeats");
 	free(bytes);
 	for (size_t i = 0; i < ROOM; i += BLOCK)
@@ -55,25 +55,25 @@ static uint64_t sum_of(const uint8_t *block, size_t count)
 
 static void one(uint8_t *at, size_t count)
 {
-	placing_count(count);
-	placing_put(SIDE_SRC, at, 0);
-	placing.attempt.sum = 0x10001 * placing.turn++;
-	placing.attempt.sum &= 0xffffffff;
-	placing.attempt.known = checksum_fold(sum_of(at, count) + placing.attempt.sum);
-	attempt_run(&placing.attempt);
-	placing.attempt.known = 0;
+	next_case_count(count);
+	next_case_put(SIDE_SRC, at, 0);
+	next_case.attempt.sum = 0x10001 * next_case.turn++;
+	next_case.attempt.sum &= 0xffffffff;
+	next_case.attempt.known = checksum_fold(sum_of(at, count) + next_case.attempt.sum);
+	attempt_run(&next_case.attempt);
+	next_case.attempt.known = 0;
 }
 
 void endless_run(const struct job *job, int fill)
 {
-	struct ground ground = ground_open(4096, ARENA_GUARD);
+	struct buffers buffers = buffers_open(4096, ARENA_GUARD);
 	uint8_t *at = open_room(job, fill);
 
-	attempt_use(&ground);
+	attempt_use(&buffers);
 	for (int power = LEAST_POWER; power <= MOST_POWER; power++)
 		for (size_t i = 0; i < sizeof(around) / sizeof(*around); i++)
 			if (power < 26 || i == 1)
 				one(at + 2 * (i % 2) + power % 2 * 8, (1ul << power) + around[i]);
 	munmap(at, ROOM);
-	ground_close(&ground);
+	buffers_close(&buffers);
 }

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "large.h"
 
+#include "buffers.h"
 #include "common/checksum.h"
 #include "endless.h"
-#include "ground.h"
-#include "placing.h"
+#include "next_case.h"
 #include "sparse.h"
 
 #define PAGE 4096
@@ -21,41 +21,41 @@ static const uint8_t alignments[][SIDES] = {{0, 0}, {1, 0}, {0, 1}, {5, 3}, {8, 
 
 static void whole(enum side side, size_t alignment)
 {
-	placing_put(side, attempt_side(side)->start + PAGE + alignment,
-		    placing.attempt.bytes[side]);
+	next_case_put(side, attempt_side(side)->start + PAGE + alignment,
+		      next_case.attempt.bytes[side]);
 }
 
 /* Faults behind these bytes: at the ends, in the middle, and where 16 bits end. */
 static void faults(enum side side)
 {
-	size_t bytes = placing.attempt.bytes[side];
+	size_t bytes = next_case.attempt.bytes[side];
 	const size_t behind[] = {0,	1,     63,	   64,	      100,	 bytes / 2, 65535,
 				 65536, 65537, bytes - 65, bytes - 9, bytes - 8, bytes - 1};
 
 	for (size_t i = 0; i < COUNT(behind); i++) {
 		if (behind[i] >= bytes)
 			continue;
-		placing_put(side, placing_before_guard(side, behind[i]), behind[i]);
-		whole(!side, placing.turn % 64);
-		placing_go();
+		next_case_put(side, next_case_before_guard(side, behind[i]), behind[i]);
+		whole(!side, next_case.turn % 64);
+		next_case_run();
 	}
 }
 
 static void one(const struct job *job, size_t count)
 {
-	placing_count(count);
+	next_case_count(count);
 	for (int side = 0; side < SIDES; side++)
-		if (placing.attempt.bytes[side] > ROOM - 2 * PAGE)
+		if (next_case.attempt.bytes[side] > ROOM - 2 * PAGE)
 			return;
 	for (size_t i = 0; i < COUNT(alignments); i++) {
 		for (int side = 0; side < SIDES; side++)
 			whole(side, alignments[i][side]);
-		placing_go();
+		next_case_run();
 	}
 	for (int side = 0; side < SIDES; side++)
-		placing_put(side, placing_before_guard(side, placing.attempt.bytes[side]),
-			    placing.attempt.bytes[side]);
-	placing_go();
+		next_case_put(side, next_case_before_guard(side, next_case.attempt.bytes[side]),
+			      next_case.attempt.bytes[side]);
+	next_case_run();
 	for (int side = 0; side < SIDES; side++)
 		if (job->faulting[side])
 			faults(side);
@@ -63,11 +63,11 @@ static void one(const struct job *job, size_t count)
 
 void large_run(const struct job *job, int fill)
 {
-	struct ground ground = ground_open(ROOM, ARENA_GUARD);
+	struct buffers buffers = buffers_open(ROOM, ARENA_GUARD);
 	size_t record = job->record[SIDE_DST] ? job->record[SIDE_DST] : 1;
 
-	ground_fill(&ground, job, fill);
-	attempt_use(&ground);
+	buffers_fill(&buffers, job, fill);
+	attempt_use(&buffers);
 	for (int power = LEAST_POWER; power <= MOST_POWER; power++) {
 		bool full = power == 16 || power == MOST_POWER;
 		const int *list = full ? around : next_to;
@@ -75,8 +75,8 @@ void large_run(const struct job *job, int fill)
 		for (size_t i = 0; i < (full ? COUNT(around) : COUNT(next_to)); i++)
 			one(job, (1ul << power) / record + list[i]);
 	}
-	ground_check_all(&ground);
-	ground_close(&ground);
+	buffers_check_all(&buffers);
+	buffers_close(&buffers);
 	if (fill == 0 && (job->faulting[SIDE_DST] || job->faulting[SIDE_SRC]))
 		sparse_run(job);
 	if (job->effect == EFFECT_CHECKSUM)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "sparse.h"
 
-#include "ground.h"
-#include "placing.h"
+#include "buffers.h"
+#include "next_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const int around[] = {-64, -8, -1, 0, 1, 3, 5, 8, 20, 63, 64, 65, 127, 20
 #define COUNT(list) (sizeof(list) / sizeof(*(list)))
 
 static const struct job *job;
-static struct ground ground;
+static struct buffers buffers;
 
 /* The bytes at the end that can be accessed, of either side, and what they held. */
 static uint8_t *window[SIDES], *held[SIDES];
@@ -29,13 +29,13 @@ static uint8_t *window[SIDES], *held[SIDES];
 static void open_window(int power)
 {
 	for (int s = 0; s < SIDES; s++) {
-		window[s] = ground.side[s].start + (1ul << power);
+		window[s] = buffers.side[s].start + (1ul << power);
 		if (mprotect(window[s], WINDOW, PROT_READ | PROT_WRITE)) {
 			perror("mprotect");
 			exit(2);
 		}
 		for (size_t i = 0; i < WINDOW; i++)
-			held[s][i] = ground_byte(job, s, 0, i * 31 + power);
+			held[s][i] = buffers_byte(job, s, 0, i * 31 + power);
 		memcpy(window[s], held[s], WINDOW);
 	}
 }
@@ -79,19 +79,19 @@ static void check_window(const struct attempt *a)
 /* A call of which one side ends after limit bytes, at first; the other has all of its head. */
 static void one(enum side side, size_t count, size_t limit)
 {
-	placing_count(count);
-	placing_put(side, placing_before_guard(side, limit), limit);
-	placing_put(!side, attempt_side(!side)->start, HEAD);
-	if (placing_go())
-		check_window(&placing.attempt);
+	next_case_count(count);
+	next_case_put(side, next_case_before_guard(side, limit), limit);
+	next_case_put(!side, attempt_side(!side)->start, HEAD);
+	if (next_case_run())
+		check_window(&next_case.attempt);
 }
 
 void sparse_run(const struct job *of_job)
 {
 	job = of_job;
-	ground = ground_open(HEAD, BEHIND);
-	ground_fill(&ground, job, 0);
-	attempt_use(&ground);
+	buffers = buffers_open(HEAD, BEHIND);
+	buffers_fill(&buffers, job, 0);
+	attempt_use(&buffers);
 	for (int s = 0; s < SIDES; s++)
 		held[s] = malloc(WINDOW);
 	for (int power = LEAST_POWER; power <= MOST_POWER; power++) {
@@ -104,8 +104,8 @@ void sparse_run(const struct job *of_job)
 						one(side, (1ul << power) + around[c], limits[l]);
 		close_window();
 	}
-	ground_check_all(&ground);
-	ground_close(&ground);
+	buffers_check_all(&buffers);
+	buffers_close(&buffers);
 	for (int s = 0; s < SIDES; s++)
 		free(held[s]);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "strays.h"
 
-#include "ground.h"
-#include "placing.h"
+#include "buffers.h"
+#include "next_case.h"
 
 static const uint64_t strays[] = {
     STRAY_BORDER - 0x1000,			     /* a page that nobody has */
@@ -23,24 +23,24 @@ static const size_t counts[] = {1, 2, 3, 64};
 
 void strays_run(const struct job *job)
 {
-	struct ground ground = ground_open(8192, ARENA_GUARD);
+	struct buffers buffers = buffers_open(8192, ARENA_GUARD);
 
-	ground_fill(&ground, job, 0);
-	attempt_use(&ground);
+	buffers_fill(&buffers, job, 0);
+	attempt_use(&buffers);
 	for (size_t i = 0; i < sizeof(strays) / sizeof(*strays); i++)
 		for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
 			if (!job->in[ROLE_COUNT].bits && counts[c] > 1)
 				continue;
-			placing_count(counts[c]);
+			next_case_count(counts[c]);
 			for (int side = 0; side < SIDES; side++)
-				placing_put(side, ground.side[side].start,
-					    placing.attempt.bytes[side]);
+				next_case_put(side, buffers.side[side].start,
+					      next_case.attempt.bytes[side]);
 			/* An address, but none of ours: only its number is used. */
-			placing_put(SIDE_DST, (uint8_t *)strays[i], 0);
-			placing.attempt.stray = true;
-			placing_go();
-			placing.attempt.stray = false;
+			next_case_put(SIDE_DST, (uint8_t *)strays[i], 0);
+			next_case.attempt.stray = true;
+			next_case_run();
+			next_case.attempt.stray = false;
 		}
-	ground_check_all(&ground);
-	ground_close(&ground);
+	buffers_check_all(&buffers);
+	buffers_close(&buffers);
 }

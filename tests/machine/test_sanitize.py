@@ -116,10 +116,10 @@ PLANTED = {
         "job.c", "high << 4 | low;", "(0x7ffffff8 + high) >> 3 | low;", "signed integer overflow",
     ),
     "a byte too many in a check": (
-        "ground.c", "malloc(size)", "malloc(size - 1)", "heap-buffer-overflow",
+        "buffers.c", "malloc(size)", "malloc(size - 1)", "heap-buffer-overflow",
     ),
     "a sum too large in a check": (
-        "ground.c", "? 8 : 6;", "? 8 : (0x7ffffffa + (int)job->max_size) >> 31 & 6;",
+        "buffers.c", "? 8 : 6;", "? 8 : (0x7ffffffa + (int)job->max_size) >> 31 & 6;",
         "signed integer overflow",
     ),
 }  # fmt: skip

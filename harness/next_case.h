@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The case that is tried next: its count, and where both sides stand. */
-#ifndef HARNESS_PLACING_H
-#define HARNESS_PLACING_H
+#ifndef HARNESS_NEXT_CASE_H
+#define HARNESS_NEXT_CASE_H
 
 #include "attempt.h"
 
-extern struct placing {
+extern struct next_case {
 	struct attempt attempt;
 	uint64_t turn; /* rotates what is not tried in every combination */
-} placing;
+} next_case;
 
-void placing_open(const struct job *job);
+void next_case_open(const struct job *job);
 
 /* Whether the routine has that side. */
-bool placing_uses(enum side side);
+bool next_case_uses(enum side side);
 
 /* Set what the routine is told, and the bytes that follow from it. */
-void placing_count(size_t count);
+void next_case_count(size_t count);
 
 /* Place a side of which limit bytes can be accessed. */
-void placing_put(enum side side, uint8_t *at, size_t limit);
+void next_case_put(enum side side, uint8_t *at, size_t limit);
 
 /* Where a buffer starts whose first limit bytes are the last that can be accessed. */
-uint8_t *placing_before_guard(enum side side, size_t limit);
+uint8_t *next_case_before_guard(enum side side, size_t limit);
 
 /* Attempt it, unless the contract does not allow such addresses; false where it does not. */
-bool placing_go(void);
+bool next_case_run(void);
 
 #endif

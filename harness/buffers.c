@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "ground.h"
+#include "buffers.h"
 
 #include "effect.h"
 #include "mix.h"
@@ -21,22 +21,22 @@ static uint8_t *room(size_t size)
 	exit(2);
 }
 
-struct ground ground_open(size_t size, size_t behind)
+struct buffers buffers_open(size_t size, size_t behind)
 {
-	struct ground ground;
+	struct buffers buffers;
 
 	for (int s = 0; s < SIDES; s++) {
-		ground.side[s] = arena_open_round(size, behind);
-		ground.held[s] = room(ground.side[s].size);
+		buffers.side[s] = arena_open_round(size, behind);
+		buffers.held[s] = room(buffers.side[s].size);
 	}
-	return ground;
+	return buffers;
 }
 
-void ground_close(struct ground *ground)
+void buffers_close(struct buffers *buffers)
 {
 	for (int s = 0; s < SIDES; s++) {
-		arena_close(&ground->side[s]);
-		free(ground->held[s]);
+		arena_close(&buffers->side[s]);
+		free(buffers->held[s]);
 	}
 }
 
@@ -63,7 +63,7 @@ static uint8_t sum_byte(int fill, size_t at)
 	}
 }
 
-int ground_fills(const struct job *job)
+int buffers_patterns(const struct job *job)
 {
 	return job->effect == EFFECT_CHECKSUM ? 8 : 6;
 }
@@ -107,28 +107,28 @@ static uint8_t left_byte(const struct job *job, int fill, size_t at)
 	}
 }
 
-uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at)
+uint8_t buffers_byte(const struct job *job, enum side side, int fill, size_t at)
 {
 	if (side == SIDE_DST)
 		return left_byte(job, job->effect == EFFECT_CHECKSUM ? 0 : fill, at);
 	return job->effect == EFFECT_CHECKSUM ? sum_byte(fill, at) : moved_byte(fill, at);
 }
 
-void ground_fill(struct ground *ground, const struct job *job, int fill)
+void buffers_fill(struct buffers *buffers, const struct job *job, int fill)
 {
 	for (int s = 0; s < SIDES; s++) {
-		for (size_t i = 0; i < ground->side[s].size; i++)
-			ground->held[s][i] = ground_byte(job, s, fill, i);
-		memcpy(ground->side[s].start, ground->held[s], ground->side[s].size);
+		for (size_t i = 0; i < buffers->side[s].size; i++)
+			buffers->held[s][i] = buffers_byte(job, s, fill, i);
+		memcpy(buffers->side[s].start, buffers->held[s], buffers->side[s].size);
 	}
 	/* A store to the source faults, also one of what is there already. */
-	if (mprotect(ground->side[SIDE_SRC].start, ground->side[SIDE_SRC].size, PROT_READ)) {
+	if (mprotect(buffers->side[SIDE_SRC].start, buffers->side[SIDE_SRC].size, PROT_READ)) {
 		perror("mprotect");
 		exit(2);
 	}
 }
 
-static void check_outside(const struct ground *g, const uint8_t *from, const uint8_t *to,
+static void check_outside(const struct buffers *g, const uint8_t *from, const uint8_t *to,
 			  ptrdiff_t ahead)
 {
 	const uint8_t *old = g->held[SIDE_DST] + (from - g->side[SIDE_DST].start);
@@ -140,8 +140,8 @@ static void check_outside(const struct ground *g, const uint8_t *from, const uin
 			attempt_fail("dst byte %td is written, outside the destination", ahead + i);
 }
 
-void ground_check(const struct ground *g, const struct job *job, const struct attempt *a,
-		  size_t done)
+void buffers_check(const struct buffers *g, const struct job *job, const struct attempt *a,
+		   size_t done)
 {
 	const struct arena *arena = &g->side[SIDE_DST];
 	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
@@ -178,7 +178,7 @@ void ground_check(const struct ground *g, const struct job *job, const struct at
 	memcpy(low, g->held[SIDE_DST] + (low - arena->start), (limit < end ? limit : high) - low);
 }
 
-void ground_check_front(const struct ground *g, const struct job *job, const struct attempt *a)
+void buffers_check_front(const struct buffers *g, const struct job *job, const struct attempt *a)
 {
 	const struct arena *arena = &g->side[SIDE_DST];
 	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST], *high = end + ZONE;
@@ -196,10 +196,10 @@ void ground_check_front(const struct ground *g, const struct job *job, const str
 	memcpy(arena->start, g->held[SIDE_DST], high - arena->start);
 }
 
-void ground_check_all(const struct ground *ground)
+void buffers_check_all(const struct buffers *buffers)
 {
 	for (int s = 0; s < SIDES; s++)
-		if (memcmp(ground->side[s].start, ground->held[s], ground->side[s].size))
+		if (memcmp(buffers->side[s].start, buffers->held[s], buffers->side[s].size))
 			attempt_fail("%s is written, in this case or one of those before",
 				     s == SIDE_SRC ? "the source"
 						   : "memory far from the destination");

@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The memory of both sides of a call, and what it held before. */
-#ifndef HARNESS_GROUND_H
-#define HARNESS_GROUND_H
+#ifndef HARNESS_BUFFERS_H
+#define HARNESS_BUFFERS_H
 
 #include "arena.h"
 #include "attempt.h"
 
-struct ground {
+struct buffers {
 	struct arena side[SIDES];
 	uint8_t *held[SIDES]; /* a copy of each: what calls leave there is undone */
 };
 
 /* Make room of size bytes a side, before inaccessible ones. */
-struct ground ground_open(size_t size, size_t behind);
-void ground_close(struct ground *ground);
+struct buffers buffers_open(size_t size, size_t behind);
+void buffers_close(struct buffers *buffers);
 
 /*
  * Fill both sides, once, and let the source be read alone. With the first pattern source bytes are
  * below 0x80 and what the destination held is above, so that each byte shows where it came from;
- * ground_fills() says how many patterns there are.
+ * buffers_patterns() says how many patterns there are.
  */
-void ground_fill(struct ground *ground, const struct job *job, int fill);
-int ground_fills(const struct job *job);
-#define GROUND_FULL_FILLS 3 /* of sums: the patterns that are tried at every size and alignment */
+void buffers_fill(struct buffers *buffers, const struct job *job, int fill);
+int buffers_patterns(const struct job *job);
+#define BUFFERS_FULL_FILLS 3 /* of sums: the patterns that are tried at every size and alignment   \
+			      */
 
 /* The byte at a place of a side, by the same rule. */
-uint8_t ground_byte(const struct job *job, enum side side, int fill, size_t at);
+uint8_t buffers_byte(const struct job *job, enum side side, int fill, size_t at);
 
 /*
  * Check that the first done bytes of an attempt's destination are as they must be, that the rest
  * is either that or as it was, and so are the bytes around it; then make it as it was.
  */
-void ground_check(const struct ground *ground, const struct job *job, const struct attempt *attempt,
-		  size_t done);
+void buffers_check(const struct buffers *buffers, const struct job *job,
+		   const struct attempt *attempt, size_t done);
 
 /*
  * Hold a destination to be as it was, or as it is meant to be, where its first bytes cannot be
  * accessed: it begins before the memory of its side.
  */
-void ground_check_front(const struct ground *ground, const struct job *job,
-			const struct attempt *attempt);
+void buffers_check_front(const struct buffers *buffers, const struct job *job,
+			 const struct attempt *attempt);
 
 /* Check that nothing but what was looked at case by case has changed either. */
-void ground_check_all(const struct ground *ground);
+void buffers_check_all(const struct buffers *buffers);
 
 #endif

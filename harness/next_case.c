@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "placing.h"
+#include "next_case.h"
 
 #include "arena.h"
 
@@ -8,38 +8,38 @@
 
 static const uint64_t seeds[] = {0, 1, 0xffff, 0xfffffffe, 0xffffffff, 0x8000abcd};
 
-struct placing placing;
+struct next_case next_case;
 static const struct job *job;
 
-void placing_open(const struct job *of_job)
+void next_case_open(const struct job *of_job)
 {
 	job = of_job;
-	placing = (struct placing){0};
+	next_case = (struct next_case){0};
 }
 
-bool placing_uses(enum side side)
+bool next_case_uses(enum side side)
 {
 	return job->in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits;
 }
 
-void placing_count(size_t count)
+void next_case_count(size_t count)
 {
 	bool records = job->effect == EFFECT_STORE_FIELDS;
 
-	placing.attempt.count = count;
+	next_case.attempt.count = count;
 	for (int side = 0; side < SIDES; side++)
-		placing.attempt.bytes[side] = records		   ? count * job->record[side]
-					      : placing_uses(side) ? count
-								   : 0;
+		next_case.attempt.bytes[side] = records		       ? count * job->record[side]
+						: next_case_uses(side) ? count
+								       : 0;
 }
 
-void placing_put(enum side side, uint8_t *at, size_t limit)
+void next_case_put(enum side side, uint8_t *at, size_t limit)
 {
-	placing.attempt.at[side] = placing_uses(side) ? at : NULL;
-	placing.attempt.limit[side] = limit;
+	next_case.attempt.at[side] = next_case_uses(side) ? at : NULL;
+	next_case.attempt.limit[side] = limit;
 }
 
-uint8_t *placing_before_guard(enum side side, size_t limit)
+uint8_t *next_case_before_guard(enum side side, size_t limit)
 {
 	const struct arena *arena = attempt_side(side);
 
@@ -65,17 +65,17 @@ static uint32_t seed_that_carries(const uint8_t *at, size_t size)
 	return 0xffff0000u | (uint16_t)(0xffff - folded);
 }
 
-bool placing_go(void)
+bool next_case_run(void)
 {
-	placing.turn++;
+	next_case.turn++;
 	for (int side = 0; side < SIDES; side++)
-		if ((uintptr_t)placing.attempt.at[side] % job->align)
+		if ((uintptr_t)next_case.attempt.at[side] % job->align)
 			return false;
-	placing.attempt.sum = seeds[placing.turn % (sizeof(seeds) / sizeof(*seeds))];
-	if (job->effect == EFFECT_CHECKSUM && placing.turn % CARRYING == 0 &&
-	    placing.attempt.bytes[SIDE_SRC] <= MOST_SEEDED && !placing.attempt.known)
-		placing.attempt.sum = seed_that_carries(placing.attempt.at[SIDE_SRC],
-							placing.attempt.bytes[SIDE_SRC]);
-	attempt_run(&placing.attempt);
+	next_case.attempt.sum = seeds[next_case.turn % (sizeof(seeds) / sizeof(*seeds))];
+	if (job->effect == EFFECT_CHECKSUM && next_case.turn % CARRYING == 0 &&
+	    next_case.attempt.bytes[SIDE_SRC] <= MOST_SEEDED && !next_case.attempt.known)
+		next_case.attempt.sum = seed_that_carries(next_case.attempt.at[SIDE_SRC],
+							  next_case.attempt.bytes[SIDE_SRC]);
+	attempt_run(&next_case.attempt);
 	return true;
 }
