@@ -3,9 +3,11 @@
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
-from loopwright.code.instructions import ZEROED_BYTES, Code, Flow, FlowStep, Instruction, Loop
+from loopwright.code import binding
+from loopwright.code.elf import Section
+from loopwright.code.instructions import ZEROED_BYTES, Code, Flow, Instruction, Loop
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import Contract
 
@@ -19,7 +21,7 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     Control enters at the first instruction. Code that it cannot reach from there, such as an
     alternative not taken, holds no loop.
     """
-    closed, strings = _closed(instructions, everywhere=False)
+    closed, strings = _closed(instructions)
     branches = [
         Loop("branch", tuple(instructions[a : b + 1]), _inside(closed - {(a, b)}, a, b))
         for a, b in _innermost(closed)
@@ -28,29 +30,88 @@ def find(instructions: Sequence[Instruction]) -> tuple[Loop, ...]:
     return tuple(sorted([*branches, *repeated], key=lambda loop: loop.start))
 
 
-def spans(
-    code: Sequence[Instruction | FlowStep], *, everywhere: bool = False
-) -> list[tuple[int, int]]:
-    """Return the first and last instruction of each innermost loop, in the order of the first.
+class SectionLoop(NamedTuple):
+    """An innermost loop of a section, in bytes from the section's start.
 
-    A repeated string instruction is a loop of its own. everywhere: control may enter at any
-    instruction, not just the first.
+    path are the stretches of its likely path, the lowest first; exits the conditional branches on
+    it that may leave it. refused is why it makes no block: "" (it does), "calls", "repeats" (a
+    string instruction), "indirect" (a jump), "elsewhere" (its likely path does not come back) or
+    "doubtful" (nothing leads there, beside bytes that are no instructions).
     """
-    closed, strings = _closed(code, everywhere=everywhere)
-    return sorted([*_innermost(closed), *strings])
+
+    path: Sequence[tuple[int, int]]
+    exits: Sequence[int]
+    refused: str
 
 
-def _closed(
-    code: Sequence[Instruction | FlowStep], *, everywhere: bool
-) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
+class SectionLoops(NamedTuple):
+    """The innermost loops of a section, how many hold another, and bytes that are no code."""
+
+    innermost: Sequence[SectionLoop]
+    outer: int
+    lost: int
+
+
+def in_section(section: Section) -> SectionLoops:
+    """Return the natural loops of a section, each in one routine, by address."""
+    rows, outer, lost = binding.loops(
+        section.isa,
+        section.code,
+        sorted(set(_starts(section))),
+        sorted(set(_ends(section))),
+        sorted(set(_entries(section))),
+        list(_gaps(section)),
+        section.address,
+    )
+    return SectionLoops([SectionLoop(*row) for row in rows], outer, lost)
+
+
+def _starts(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines begin, or parts of them."""
+    named = (symbol.address for symbol in section.routines)
+    for address in (*named, *section.starts, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
+
+
+def _ends(section: Section) -> Iterator[int]:
+    """Yield the offsets where routines end that have a size."""
+    for symbol in section.routines:
+        end = symbol.address + symbol.size
+        if symbol.size and section.address <= symbol.address and end < section.end:
+            yield end - section.address
+
+
+def _entries(section: Section) -> Iterator[int]:
+    """Yield the offsets where control comes in from outside.
+
+    What a compiler moved out of a routine, since it is seldom run, is a part of that one.
+    """
+    whole = (s.address for s in section.routines if ".cold" not in s.name)
+    for address in (*whole, *section.entries):
+        if section.address <= address < section.end:
+            yield address - section.address
+
+
+def _gaps(section: Section) -> Iterator[tuple[int, int]]:
+    """Yield the stretches that hold no code; those of a damaged file may lie anywhere."""
+    reached = 0
+    for gap in section.data:
+        start = max(gap.start - section.address, reached)
+        end = min(gap.stop - section.address, len(section.code))
+        if start < end:
+            yield start, end
+            reached = end
+
+
+def _closed(code: Sequence[Instruction]) -> tuple[set[tuple[int, int]], list[tuple[int, int]]]:
     """Return all loops by first and last instruction: those of branches, those of strings.
 
     A backward branch closes a loop only if control can come from its target to it without leaving
     the stretch between; fixups that jump back to an exit close none.
     """
     index = {ins.address: n for n, ins in enumerate(code)}
-    all_of_it = range(len(code))
-    live = all_of_it if everywhere else _reached(code, index, 0, all_of_it)
+    live = _reached(code, index, 0, range(len(code)))
     closed = set()
     for last in live:
         ins = code[last]
@@ -96,7 +157,7 @@ def reached(code: Code) -> set[int]:
 
 
 def _reached(
-    instructions: Sequence[Instruction | FlowStep], index: dict[int, int], start: int, within: range
+    instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
 ) -> set[int]:
     """Return which instructions control gets to from one of them, staying within a stretch."""
     seen: set[int] = set()

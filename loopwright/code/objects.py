@@ -43,18 +43,24 @@ class Piece:
 def of_loops(section: Section, within: range) -> Iterator[Piece]:
     """Yield the innermost loops of a section between two addresses, by address.
 
-    A loop lies in one routine. Bytes that are no instructions have a piece with the error; what
-    comes behind them is looked at from the next routine on. Ids are left to the caller.
+    They are those of `scan`, from the first byte to the last of the likely path, and those that
+    make no block there; a repeated string instruction is a loop of its own. Bytes that are no
+    instructions have a piece with the error, and no string instruction of the routine behind them
+    has one. Ids are left to the caller.
     """
+    found = [
+        _loop(section, loop.path)
+        for loop in loops.in_section(section).innermost
+        if loop.refused != "repeats" and section.address + loop.path[0][0] in within
+    ]
     for start, stop in _stretches(section, within):
-        found = steps(section.isa, section.bytes_of(start, stop), start)
-        for first, last in loops.spans(found, everywhere=True):
-            string = found[first].string and first == last
-            yield _piece(section, found[first].address, found[last].end, string=string)
-        reached = found[-1].end if found else start
+        routine = steps(section.isa, section.bytes_of(start, stop), start)
+        found += [_piece(section, s.address, s.end, string=True) for s in routine if s.string]
+        reached = routine[-1].end if routine else start
         if (rest := section.bytes_of(reached, stop)).strip(_PADDING):
             said = str(no_code(section.isa, rest, 0))
-            yield Piece("", section.isa, "unrolled", reached, error=said)
+            found.append(Piece("", section.isa, "unrolled", reached, error=said))
+    yield from sorted(found, key=lambda piece: piece.address)
 
 
 def undisturbed(section: Section, within: range) -> Piece:
@@ -104,7 +110,24 @@ def _closed(within: range) -> range:
     return range(within.start, within.stop + 1)
 
 
-def _piece(section: Section, start: int, end: int, *, string: bool) -> Piece:
+def _loop(section: Section, path: Sequence[tuple[int, int]]) -> Piece:
+    """Return a loop from the first to the last byte of its path.
+
+    Models follow its jumps and let its forward branches fall through; a path that goes another way
+    has an error.
+    """
+    start, end = section.address + path[0][0], section.address + path[-1][1]
+    piece = _piece(section, start, end)
+    joints = {section.address + stop for _, stop in path[:-1]}
+    jumps = {i.end for i in piece.instructions if i.flow is Flow.JUMP}
+    forwards = all(stop <= begin for (_, stop), (begin, _) in pairwise(path))
+    if piece.error or (forwards and joints <= jumps):
+        return piece
+    said = f"its likely path runs through {len(path)} pieces of code: ask `loopwright scan` for it"
+    return Piece("", section.isa, "loop", start, error=said)
+
+
+def _piece(section: Section, start: int, end: int, *, string: bool = False) -> Piece:
     try:
         body = decode(section.isa, section.bytes_of(start, end), start)
     except InputError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import iced_x86 as iced
 from elftools.elf.elffile import ELFFile
 
-from loopwright.code import binding, instructions, snippet
+from loopwright.code import instructions, loops, snippet
 from loopwright.code.elf import Section
 from loopwright.code.instructions import decode
 from loopwright.errors import InputError
@@ -155,18 +155,10 @@ def find_loops(image: Image, progress: Callable[[int, int], None] | None = None)
 
 
 def _search(found: Found, section: Section) -> None:
-    rows, outer, lost = binding.loops(
-        section.isa,
-        section.code,
-        sorted(set(_starts(section))),
-        sorted(set(_ends(section))),
-        sorted(set(_entries(section))),
-        list(_data(section)),
-        section.address,
-    )
-    found.outer += outer
-    found.lost += lost
-    for path, exits, refused in rows:
+    rows = loops.in_section(section)
+    found.outer += rows.outer
+    found.lost += rows.lost
+    for path, exits, refused in rows.innermost:
         if refused == "calls":
             found.calling += 1
         elif refused:
@@ -177,45 +169,7 @@ def _search(found: Found, section: Section) -> None:
             found.loops.append(loop)
 
 
-def _starts(section: Section) -> Iterator[int]:
-    """Yield the offsets where routines begin, or parts of them."""
-    named = (symbol.address for symbol in section.routines)
-    for address in (*named, *section.starts, *section.entries):
-        if section.address <= address < section.end:
-            yield address - section.address
-
-
-def _ends(section: Section) -> Iterator[int]:
-    """Yield the offsets where routines end that have a size."""
-    for symbol in section.routines:
-        end = symbol.address + symbol.size
-        if symbol.size and section.address <= symbol.address and end < section.end:
-            yield end - section.address
-
-
-def _entries(section: Section) -> Iterator[int]:
-    """Yield the offsets where control comes in from outside.
-
-    What a compiler moved out of a routine, since it is seldom run, is a part of that one.
-    """
-    whole = (s.address for s in section.routines if ".cold" not in s.name)
-    for address in (*whole, *section.entries):
-        if section.address <= address < section.end:
-            yield address - section.address
-
-
-def _data(section: Section) -> Iterator[tuple[int, int]]:
-    """Yield the stretches that hold no code; those of a damaged file may lie anywhere."""
-    reached = 0
-    for gap in section.data:
-        start = max(gap.start - section.address, reached)
-        end = min(gap.stop - section.address, len(section.code))
-        if start < end:
-            yield start, end
-            reached = end
-
-
-def _loop(section: Section, path: list[tuple[int, int]], exits: list[int]) -> ScannedLoop:
+def _loop(section: Section, path: Sequence[tuple[int, int]], exits: Sequence[int]) -> ScannedLoop:
     first = path[0][0]
     address = section.address + first
     routine = section.routine(address)
