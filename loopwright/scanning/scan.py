@@ -193,7 +193,7 @@ class Scan:
     costs: list[CoreCosts]
     weights: Weights | None = None
     hurt_first: bool = True
-    _mends: dict[int, Fix] = field(default_factory=dict, init=False, repr=False)
+    _fixes: dict[int, Fix] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def places(self) -> list[Place]:
@@ -214,13 +214,13 @@ class Scan:
 
     def _mended(self, numbers: Collection[int]) -> Mapping[int, Fix]:
         """Return by their numbers at least those of some loops."""
-        if missing := frozenset(numbers) - self._mends.keys():
+        if missing := frozenset(numbers) - self._fixes.keys():
             known = costs.start_alignments(self.image)
             found = fixes.find_fixes(
                 self.found.loops, self.costs, known, self.source.of, only=missing
             )
-            self._mends.update((n, found[n]) for n in missing)
-        return self._mends
+            self._fixes.update((n, found[n]) for n in missing)
+        return self._fixes
 
     def how(self, number: int, fix: Fix) -> str:
         """Say at length what is to be done about a loop by its fix, "" where nothing is."""
