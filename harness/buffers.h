@@ -22,8 +22,8 @@ void buffers_close(struct buffers *buffers);
  */
 void buffers_fill(struct buffers *buffers, const struct job *job, int fill);
 int buffers_patterns(const struct job *job);
-#define BUFFERS_FULL_FILLS 3 /* of sums: the patterns that are tried at every size and alignment   \
-			      */
+/* Of sums: the patterns that are tried at every size and alignment. */
+#define BUFFERS_FULL_FILLS 3
 
 /* The byte at a place of a side, by the same rule. */
 uint8_t buffers_byte(const struct job *job, enum side side, int fill, size_t at);
