@@ -21,6 +21,7 @@
 #define STACK_ALIGN 16
 #define LEFT_BEHIND 2048 /* bytes below it that hold what earlier calls may have left there */
 #define ALL_EVERY 256
+#define MOST_KEPT ((1 << 20) + (1 << 17)) /* bytes of a side that a call finds arranged */
 
 static const struct job *job;
 static struct verdict *verdict;
@@ -30,6 +31,7 @@ static const struct buffers *buffers;
 static uint8_t frame[FRAME];
 static uint8_t *top;
 static const struct attempt *current;
+static uint8_t kept[MOST_KEPT]; /* what was arranged */
 
 /* Write what the current case is, e.g. "size 64, dst +3, src +0, dst ends after 12". */
 static void describe(char *text, size_t size)
@@ -43,6 +45,9 @@ static void describe(char *text, size_t size)
 		if (a->at[s])
 			used += snprintf(text + used, size - used, ", %s +%zu", names[s],
 					 (size_t)(uintptr_t)a->at[s] % 4096);
+	if (a->overlapped)
+		used += snprintf(text + used, size - used, ", src - dst = %td",
+				 a->at[SIDE_SRC] - a->at[SIDE_DST]);
 	for (int s = 0; s < SIDES; s++)
 		if (a->at[s] && a->limit[s] < a->bytes[s])
 			used += snprintf(text + used, size - used, ", %s faults at byte %zu",
@@ -82,6 +87,11 @@ void attempt_use(const struct buffers *of)
 const struct arena *attempt_side(enum side side)
 {
 	return &buffers->side[side];
+}
+
+uint8_t attempt_value(void)
+{
+	return buffers->value;
 }
 
 static void give(struct cpu_state *in, enum role role, uint64_t value)
@@ -135,6 +145,8 @@ static void prepare(const struct attempt *a, struct cpu_state *in)
 	give(in, ROLE_SRC, (uintptr_t)a->at[SIDE_SRC]);
 	give(in, ROLE_COUNT, a->count);
 	give(in, ROLE_SUM, a->sum);
+	/* Of an int that holds a byte the lowest bits count alone. */
+	give(in, ROLE_VALUE, a->value | anything(seed + ROLE_VALUE) << 8);
 }
 
 static void check_registers(const struct cpu_state *in, const struct cpu_state *out)
@@ -186,12 +198,47 @@ static size_t check_stored(const struct attempt *a, uint64_t stored)
 	return stored * job->record[SIDE_DST];
 }
 
+static void check_order(const struct attempt *a, const struct cpu_state *out)
+{
+	int64_t given = job->out[ROLE_ORDER].bits == 64 ? (int64_t)take(out, ROLE_ORDER)
+							: (int32_t)take(out, ROLE_ORDER);
+	int want = effect_order(a);
+
+	if ((given > 0) - (given < 0) != want)
+		attempt_fail(
+		    "%lld is returned, and the sign of the first difference, byte %zu, is %d",
+		    (long long)given, a->differ, want);
+}
+
+static void check_found(const struct attempt *a, const struct cpu_state *out)
+{
+	bool found = a->match != ATTEMPT_NOWHERE;
+	size_t length = found ? a->match : a->count;
+
+	if (job->out[ROLE_LENGTH].bits && take(out, ROLE_LENGTH) != length)
+		attempt_fail("length %lld is returned, not %zu", (long long)take(out, ROLE_LENGTH),
+			     length);
+	if (job->out[ROLE_FOUND].bits &&
+	    take(out, ROLE_FOUND) != (found ? (uintptr_t)a->at[SIDE_SRC] + a->match : 0))
+		attempt_fail("%#llx is returned, and the value is %s %zu",
+			     (unsigned long long)take(out, ROLE_FOUND),
+			     found ? "at byte" : "nowhere in", length);
+}
+
 /* Check the result; returns the bytes that must be at the destination now. */
 static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 {
 	uint32_t want;
 
+	if (job->out[ROLE_DST].bits && take(out, ROLE_DST) != (uintptr_t)a->at[SIDE_DST])
+		attempt_fail("%#llx is returned, not dst", (unsigned long long)take(out, ROLE_DST));
 	switch (job->effect) {
+	case EFFECT_COMPARE:
+		check_order(a, out);
+		return 0;
+	case EFFECT_SCAN:
+		check_found(a, out);
+		return 0;
 	case EFFECT_CHECKSUM:
 		want = a->known ? a->known : effect_sum(a->at[SIDE_SRC], a->count, a->sum);
 		if (checksum_fold(take(out, ROLE_SUM)) != want)
@@ -210,12 +257,57 @@ static size_t check_result(const struct attempt *a, const struct cpu_state *out)
 	}
 }
 
-void attempt_run(const struct attempt *attempt)
+/* Bytes that a call is to find arranged, and to leave so. */
+struct arranged {
+	enum side side;
+	uint8_t *from;
+	size_t size;
+};
+
+static struct arranged arrange(struct attempt *a)
 {
+	enum side side = job->effect == EFFECT_COMPARE ? SIDE_DST : SIDE_SRC;
+	const struct arena *arena = &buffers->side[side];
+	uint8_t *at = a->at[side];
+	size_t before = at - arena->start, behind = arena->size - before - a->bytes[side];
+
+	if (side == SIDE_DST || before > EFFECT_AROUND)
+		before = side == SIDE_DST ? 0 : EFFECT_AROUND;
+	if (side == SIDE_DST || behind > EFFECT_AROUND)
+		behind = side == SIDE_DST ? 0 : EFFECT_AROUND;
+	effect_arrange(job, a, before, behind);
+	memcpy(kept, at - before, before + a->bytes[side] + behind);
+	return (struct arranged){side, at - before, before + a->bytes[side] + behind};
+}
+
+/* Hold what was arranged to be as it was, and undo it. */
+static void check_arranged(const struct attempt *a, const struct arranged *arranged)
+{
+	const struct arena *arena = &buffers->side[arranged->side];
+
+	for (size_t i = 0; memcmp(arranged->from, kept, arranged->size); i++)
+		if (arranged->from[i] != kept[i])
+			attempt_fail("%s byte %td is written",
+				     arranged->side == SIDE_DST ? "dst" : "src",
+				     arranged->from + i - a->at[arranged->side]);
+	memcpy(arranged->from, buffers->held[arranged->side] + (arranged->from - arena->start),
+	       arranged->size);
+}
+
+void attempt_run(struct attempt *attempt)
+{
+	bool arranges = job->effect == EFFECT_COMPARE || job->effect == EFFECT_SCAN;
+	struct arranged arranged;
 	struct cpu_state in, out;
 	size_t done;
 
 	current = attempt;
+	attempt->source = attempt->at[SIDE_SRC];
+	if (attempt->overlapped)
+		attempt->source = buffers->held[SIDE_DST] +
+				  (attempt->at[SIDE_SRC] - buffers->side[SIDE_DST].start);
+	if (arranges)
+		arranged = arrange(attempt);
 	prepare(attempt, &in);
 	fault_expect(attempt);
 	machine_call(&in, &out, (uintptr_t)code + job->entry);
@@ -223,7 +315,7 @@ void attempt_run(const struct attempt *attempt)
 	if (fault_left_open())
 		attempt_fail("user access is left open: a stac without a clac");
 	check_registers(&in, &out);
-	if (attempt->at[SIDE_SRC]) {
+	if (attempt->at[SIDE_SRC] && !attempt->overlapped && job->effect != EFFECT_SCAN) {
 		const uint8_t *at = attempt->at[SIDE_SRC];
 
 		if (memcmp(at, buffers->held[SIDE_SRC] + (at - buffers->side[SIDE_SRC].start),
@@ -232,10 +324,14 @@ void attempt_run(const struct attempt *attempt)
 	}
 	done = check_result(attempt, &out);
 	verdict->cases++;
+	if (arranges)
+		check_arranged(attempt, &arranged);
 	if (!attempt->at[SIDE_DST] || attempt->stray)
 		return;
 	if (attempt->at[SIDE_DST] < buffers->side[SIDE_DST].start)
 		buffers_check_front(buffers, job, attempt);
+	else if (job->effect == EFFECT_COMPARE)
+		buffers_check_around(buffers, attempt);
 	else
 		buffers_check(buffers, job, attempt, done);
 	if (!(verdict->cases % ALL_EVERY))

@@ -5,6 +5,8 @@
 
 #include "job.h"
 
+#define ATTEMPT_NOWHERE SIZE_MAX /* no place of a buffer */
+
 /*
  * count is what the routine is told (bytes, or records). Of the bytes[side] at at[side] only the
  * first limit[side] can be accessed. sum is the seed of a checksum.
@@ -15,7 +17,13 @@ struct attempt {
 	size_t bytes[SIDES];
 	size_t limit[SIDES];
 	uint64_t sum;
-	bool stray; /* the destination is no address of a user's */
+	uint8_t value;	 /* that is stored, or looked for */
+	uint64_t twist;	 /* chooses between contents, see effect_arrange */
+	size_t differ;	 /* where two sides that are compared differ first, or ATTEMPT_NOWHERE */
+	size_t match;	 /* where the value is found, or ATTEMPT_NOWHERE */
+	bool overlapped; /* the source lies in the destination's memory */
+	const uint8_t *source; /* what the source held before the call */
+	bool stray;	       /* the destination is no address of a user's */
 	uint32_t
 	    known; /* what the sum folds to, where that is not to be found out from the bytes */
 };
@@ -44,7 +52,8 @@ void attempt_init(const struct job *job, struct verdict *verdict);
 /* Place both sides of attempts here from now on. */
 void attempt_use(const struct buffers *buffers);
 const struct arena *attempt_side(enum side side);
+uint8_t attempt_value(void); /* that this memory is made for a search of */
 
-void attempt_run(const struct attempt *attempt);
+void attempt_run(struct attempt *attempt);
 
 #endif

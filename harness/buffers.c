@@ -63,6 +63,34 @@ static uint8_t sum_byte(int fill, size_t at)
 	}
 }
 
+/* The value that is looked for in memory of a pattern. */
+static uint8_t value_of(const struct job *job, int fill)
+{
+	static const uint8_t values[] = {0x41, 0, 0xff, 0x80, 1, 0x7f};
+
+	return job->in[ROLE_VALUE].bits ? values[fill] : 0;
+}
+
+/* What does not have the value: any bytes, and those that tricks with carries take for it. */
+static uint8_t searched_byte(const struct job *job, int fill, size_t at)
+{
+	static const uint8_t tricky[] = {1, 0x80, 0x81, 0xff, 0x7f, 2, 0xfe, 1};
+	uint8_t random = mix(at);
+
+	switch (fill) {
+	case 0:
+	case 4:
+		random = random && mix(at / 16) % 2 ? random : tricky[mix(at ^ 77) % 8];
+		break;
+	case 5:
+		random = tricky[at % 2];
+		break;
+	default:
+		random = tricky[(fill - 1) * 3 % 8];
+	}
+	return value_of(job, fill) ^ random;
+}
+
 int buffers_patterns(const struct job *job)
 {
 	return job->effect == EFFECT_CHECKSUM ? 8 : 6;
@@ -109,6 +137,8 @@ static uint8_t left_byte(const struct job *job, int fill, size_t at)
 
 uint8_t buffers_byte(const struct job *job, enum side side, int fill, size_t at)
 {
+	if (job->effect == EFFECT_SCAN)
+		return searched_byte(job, fill, at);
 	if (side == SIDE_DST)
 		return left_byte(job, job->effect == EFFECT_CHECKSUM ? 0 : fill, at);
 	return job->effect == EFFECT_CHECKSUM ? sum_byte(fill, at) : moved_byte(fill, at);
@@ -121,8 +151,10 @@ void buffers_fill(struct buffers *buffers, const struct job *job, int fill)
 			buffers->held[s][i] = buffers_byte(job, s, fill, i);
 		memcpy(buffers->side[s].start, buffers->held[s], buffers->side[s].size);
 	}
+	buffers->value = value_of(job, fill);
 	/* A store to the source faults, also one of what is there already. */
-	if (mprotect(buffers->side[SIDE_SRC].start, buffers->side[SIDE_SRC].size, PROT_READ)) {
+	if (job->effect != EFFECT_SCAN &&
+	    mprotect(buffers->side[SIDE_SRC].start, buffers->side[SIDE_SRC].size, PROT_READ)) {
 		perror("mprotect");
 		exit(2);
 	}
@@ -140,16 +172,34 @@ static void check_outside(const struct buffers *g, const uint8_t *from, const ui
 			attempt_fail("dst byte %td is written, outside the destination", ahead + i);
 }
 
+/* Bytes around a destination that are looked at: a source that overlaps it is among them. */
+static size_t zone_of(const struct attempt *a)
+{
+	return ZONE + (a->overlapped ? a->bytes[SIDE_DST] : 0);
+}
+
+void buffers_check_around(const struct buffers *g, const struct attempt *a)
+{
+	const struct arena *arena = &g->side[SIDE_DST];
+	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
+	uint8_t *last = arena->start + arena->size;
+	uint8_t *low = at - arena->start > ZONE ? at - ZONE : arena->start;
+
+	check_outside(g, low, at, low - at);
+	check_outside(g, end, last - end > ZONE ? end + ZONE : last, end - at);
+}
+
 void buffers_check(const struct buffers *g, const struct job *job, const struct attempt *a,
 		   size_t done)
 {
 	const struct arena *arena = &g->side[SIDE_DST];
 	uint8_t *at = a->at[SIDE_DST], *end = at + a->bytes[SIDE_DST];
 	uint8_t *old = g->held[SIDE_DST] + (at - arena->start);
-	uint8_t *low = at - arena->start > ZONE ? at - ZONE : arena->start;
+	ptrdiff_t zone = zone_of(a);
+	uint8_t *low = at - arena->start > zone ? at - zone : arena->start;
 	uint8_t *limit = at + a->limit[SIDE_DST];
 	uint8_t *last = arena->start + arena->size;
-	uint8_t *high = last - end > ZONE ? end + ZONE : last;
+	uint8_t *high = last - end > zone ? end + zone : last;
 	struct image image = effect_image(job, a);
 
 	check_outside(g, low, at, low - at);

@@ -9,6 +9,7 @@
 struct buffers {
 	struct arena side[SIDES];
 	uint8_t *held[SIDES]; /* a copy of each: what calls leave there is undone */
+	uint8_t value;	      /* of a search: no byte of the source has it */
 };
 
 /* Make room of size bytes a side, before inaccessible ones. */
@@ -41,6 +42,9 @@ void buffers_check(const struct buffers *buffers, const struct job *job,
  */
 void buffers_check_front(const struct buffers *buffers, const struct job *job,
 			 const struct attempt *attempt);
+
+/* Check the bytes around a destination alone. */
+void buffers_check_around(const struct buffers *buffers, const struct attempt *attempt);
 
 /* Check that nothing but what was looked at case by case has changed either. */
 void buffers_check_all(const struct buffers *buffers);

@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "attempt.h"
 #include "buffers.h"
+#include "effect.h"
 #include "large.h"
 #include "next_case.h"
 #include "strays.h"
@@ -20,7 +21,10 @@
 #define BOTH_FAULT 8  /* pairs of fault positions a size */
 #define MOST_FRONT 64 /* bytes of a destination before the memory that can be accessed */
 #define NAMED 65536   /* most bytes of a size that the code names */
-#define STRIDE 61     /* bytes between the fault positions of large sizes */
+#define NEAR 36	      /* distances below which, and next to a size, all are tried */
+#define DISTANCES 13  /* between the others, of sizes above the following */
+#define ALL_OVERLAPS 160
+#define STRIDE 61 /* bytes between the fault positions of large sizes */
 
 /* Offsets from a 64-byte line, and bytes before a page end, beside the alignments 0 to 15. */
 static const uint8_t line_offsets[] = {16, 24, 31, 32, 33, 40, 47, 48, 55, 56, 57, 60, 61, 62, 63};
@@ -104,7 +108,9 @@ static void edges(enum side side)
 /* Flush with the guard before, and with the guard behind, so that no byte beyond can be read. */
 static void flush(enum side side)
 {
-	for (size_t other = 0; other <= (next_case_uses(!side) ? ALIGNMENTS : 0); other++) {
+	size_t last = next_case_uses(!side) ? ALIGNMENTS : job->effect == EFFECT_SCAN ? 2 : 0;
+
+	for (size_t other = 0; other <= last; other++) {
 		align(!side, other);
 		next_case_put(side, first(side), next_case.attempt.bytes[side]);
 		next_case_run();
@@ -132,6 +138,47 @@ static void behind_guard(void)
 	}
 }
 
+/* Both sides flush with a guard, with the first difference at each byte. */
+static void differences(void)
+{
+	size_t size = next_case.attempt.bytes[SIDE_DST];
+
+	for (size_t at = 0; at < size; at++)
+		for (int side = 0; side < SIDES; side++) {
+			next_case.differ = at;
+			next_case_put(side, next_case_before_guard(side, size), size);
+			go_beside(side);
+		}
+	next_case.differ = ATTEMPT_NOWHERE;
+}
+
+/* Both sides in the same memory, flush with a guard by turns, at a distance. */
+static void overlap(ptrdiff_t distance)
+{
+	size_t size = next_case.attempt.bytes[SIDE_DST];
+	size_t behind = distance > 0 ? distance : 0, before = behind - distance;
+	uint8_t *lowest = first(SIDE_DST) + MIDDLE / 2 + next_case.turn % 64;
+
+	if (next_case.turn % 4 == 1)
+		lowest = first(SIDE_DST);
+	if (next_case.turn % 4 == 2)
+		lowest = next_case_before_guard(SIDE_DST, size + before + behind);
+	next_case_put(SIDE_DST, lowest + before, size);
+	next_case_overlap(distance);
+	next_case_run();
+}
+
+static void overlaps(size_t stride)
+{
+	ptrdiff_t most = next_case.attempt.bytes[SIDE_DST] + 1;
+
+	for (ptrdiff_t distance = -most; distance <= most; distance++)
+		if (distance % stride == 0 || (distance > -NEAR && distance < NEAR) ||
+		    most - distance < NEAR || most + distance < NEAR)
+			overlap(distance);
+	next_case.attempt.overlapped = false;
+}
+
 static void both_fault(void)
 {
 	for (size_t i = 0; i < BOTH_FAULT; i++) {
@@ -156,6 +203,8 @@ static void large(size_t count)
 		if (job->faulting[side])
 			faults(side, STRIDE);
 	}
+	if (job->effect == EFFECT_MOVE)
+		overlaps(STRIDE);
 }
 
 static void every_placement(size_t count)
@@ -176,6 +225,10 @@ static void every_placement(size_t count)
 	}
 	if (job->faulting[SIDE_DST])
 		behind_guard();
+	if (job->effect == EFFECT_COMPARE)
+		differences();
+	if (job->effect == EFFECT_MOVE)
+		overlaps(count <= ALL_OVERLAPS ? 1 : DISTANCES);
 	faulting = job->faulting[SIDE_DST] && job->faulting[SIDE_SRC];
 	if (faulting && next_case.attempt.bytes[SIDE_DST] && next_case.attempt.bytes[SIDE_SRC])
 		both_fault();
@@ -185,7 +238,7 @@ static size_t most_records(void)
 {
 	size_t bytes = job->record[SIDE_DST], most;
 
-	if (!job->in[ROLE_COUNT].bits)
+	if (!effect_is_counted(job))
 		return 1;
 	if (job->record[SIDE_SRC] > bytes)
 		bytes = job->record[SIDE_SRC];
@@ -204,7 +257,7 @@ static void small(int fill)
 
 	buffers_fill(&buffers, job, fill);
 	attempt_use(&buffers);
-	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++)
+	for (size_t count = effect_is_counted(job) ? 0 : 1; count <= most; count++)
 		every_placement(count);
 	for (size_t i = 0; i < LARGE_SIZES && !records && !job->gated; i++)
 		large(large_sizes[i]);
@@ -220,7 +273,7 @@ static void other_values(int fill)
 
 	buffers_fill(&buffers, job, fill);
 	attempt_use(&buffers);
-	for (size_t count = job->in[ROLE_COUNT].bits ? 0 : 1; count <= most; count++) {
+	for (size_t count = effect_is_counted(job) ? 0 : 1; count <= most; count++) {
 		next_case_count(count);
 		for (size_t i = 0; i < ALIGNMENTS; i += 1 + count % 3) {
 			for (int side = 0; side < SIDES; side++)
@@ -247,7 +300,7 @@ static void named(void)
 
 			if (count > most)
 				continue;
-			next_case_count(job->in[ROLE_COUNT].bits ? count : 1);
+			next_case_count(effect_is_counted(job) ? count : 1);
 			for (int side = 0; side < SIDES; side++) {
 				size_t at =
 				    job->values[i / (side ? n * n : n) % n] + beside[b][side];
@@ -256,6 +309,12 @@ static void named(void)
 					      next_case.attempt.bytes[side]);
 			}
 			next_case_run();
+			if (job->effect == EFFECT_MOVE &&
+			    next_case.attempt.bytes[SIDE_DST] <= PAGE) {
+				overlap(1 + next_case.turn % 40);
+				overlap(-1 - (ptrdiff_t)(next_case.turn % 40));
+				next_case.attempt.overlapped = false;
+			}
 		}
 	buffers_check_all(&buffers);
 	buffers_close(&buffers);
@@ -272,7 +331,7 @@ void cases_run(const struct job *of_job)
 			small(fill);
 		else
 			other_values(fill);
-		if (!job->gated && job->in[ROLE_COUNT].bits && (sum || !fill))
+		if (!job->gated && effect_is_counted(job) && (sum || !fill))
 			large_run(job, fill);
 	}
 	if (!job->gated)

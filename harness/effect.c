@@ -2,12 +2,14 @@
 #include "effect.h"
 
 #include "common/checksum.h"
+#include "mix.h"
 
 #include <string.h>
 
 #define MOST ((1 << 20) + (1 << 17)) /* bytes of a side that can be accessed */
 
 static const uint8_t zeros[MOST];
+static _Thread_local uint8_t values[MOST];
 static _Thread_local uint8_t records[MOST];
 static _Thread_local bool written[MOST];
 
@@ -36,13 +38,104 @@ static struct image records_image(const struct job *job, const struct attempt *a
 	return (struct image){records, written, known};
 }
 
+bool effect_has_dst(const struct job *job)
+{
+	return job->effect != EFFECT_CHECKSUM && job->effect != EFFECT_SCAN;
+}
+
+bool effect_is_counted(const struct job *job)
+{
+	return job->in[ROLE_COUNT].bits || job->effect == EFFECT_SCAN;
+}
+
+void effect_size(const struct job *job, struct attempt *a)
+{
+	static const enum role roles[] = {ROLE_DST, ROLE_SRC};
+	bool terminated = job->effect == EFFECT_SCAN && !job->in[ROLE_COUNT].bits;
+
+	for (int side = 0; side < SIDES; side++)
+		a->bytes[side] = job->effect == EFFECT_STORE_FIELDS ? a->count * job->record[side]
+				 : job->in[roles[side]].bits	    ? a->count + terminated
+								    : 0;
+}
+
+static void arrange_search(const struct job *job, struct attempt *a, size_t before, size_t behind)
+{
+	size_t size = a->bytes[SIDE_SRC];
+	uint8_t *at = a->at[SIDE_SRC];
+	bool counted = job->in[ROLE_COUNT].bits;
+	bool found = size && (!counted || a->twist % 3);
+
+	a->match = found ? size - 1 : ATTEMPT_NOWHERE;
+	if (counted)
+		a->count = size + (found && a->twist % 3 == 2 ? a->twist / 3 % 300 : 0);
+	if (found)
+		at[a->match] = a->value;
+	if (behind)
+		at[size + (found ? a->twist / 5 % behind : 0)] = a->value;
+	if (before)
+		at[-1 - (ptrdiff_t)(a->twist / 7 % before)] = a->value;
+}
+
+size_t effect_differ(uint64_t twist, size_t size)
+{
+	uint64_t n = twist / 4;
+
+	if (!size || n % 5 == 0)
+		return size;
+	if (n % 5 == 1)
+		return size - 1 - n / 5 % (size < 16 ? size : 16);
+	return (n % 5 == 2 ? n / 5 : mix(n)) % size;
+}
+
+/* Behind the first byte that differs others differ the other way, but for calls with that alone. */
+static void arrange_comparison(struct attempt *a)
+{
+	uint8_t *dst = a->at[SIDE_DST];
+	size_t size = a->bytes[SIDE_DST];
+	uint8_t by = a->twist & 1 ? 1 : 0xff;
+
+	memcpy(dst, a->at[SIDE_SRC], size);
+	if (a->differ >= size)
+		return;
+	dst[a->differ] += a->twist & 2 ? 0x80 : by;
+	for (size_t i = a->differ + 1; i < size && i < a->differ + 24 && a->twist % 3; i++)
+		dst[i] += a->twist % 3 == 1 ? (uint8_t)-by : (uint8_t)mix(i + a->twist);
+}
+
+void effect_arrange(const struct job *job, struct attempt *a, size_t before, size_t behind)
+{
+	if (job->effect == EFFECT_SCAN)
+		arrange_search(job, a, before, behind);
+	if (job->effect == EFFECT_COMPARE)
+		arrange_comparison(a);
+}
+
+int effect_order(const struct attempt *a)
+{
+	const uint8_t *dst = a->at[SIDE_DST], *src = a->at[SIDE_SRC];
+
+	for (size_t i = 0; i < a->bytes[SIDE_DST]; i++)
+		if (dst[i] != src[i])
+			return dst[i] < src[i] ? -1 : 1;
+	return 0;
+}
+
 struct image effect_image(const struct job *job, const struct attempt *attempt)
 {
-	if (job->effect == EFFECT_STORE_FIELDS)
+	switch (job->effect) {
+	case EFFECT_STORE_FIELDS:
 		return records_image(job, attempt);
-	if (job->effect == EFFECT_COPY)
-		return (struct image){attempt->at[SIDE_SRC], NULL, attempt->limit[SIDE_SRC]};
-	return (struct image){zeros, NULL, attempt->bytes[SIDE_DST]};
+	case EFFECT_COPY:
+	case EFFECT_MOVE:
+		return (struct image){attempt->source, NULL, attempt->limit[SIDE_SRC]};
+	case EFFECT_SET:
+		memset(values, attempt->value,
+		       attempt->limit[SIDE_DST] < MOST ? attempt->limit[SIDE_DST] : MOST);
+		return (struct image){values, NULL, attempt->bytes[SIDE_DST]};
+	default:
+		return (struct image){zeros, NULL, attempt->bytes[SIDE_DST]};
+	}
 }
 
 static bool record_possible(const struct job *job, const struct attempt *a, size_t r)

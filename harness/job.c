@@ -14,9 +14,11 @@
 
 static const char *const kinds[] = {"check", "measure",	  "block", "clock",
 				    "facts", "self_test", "judge"};
-static const char *const effects[] = {"copy", "clear", "checksum", "store_fields"};
+static const char *const effects[] = {"copy", "clear", "checksum", "store_fields",
+				      "set",  "move",  "compare",  "scan"};
 static const char *const sides[] = {"dst", "src"};
-static const char *const roles[] = {"dst", "src", "count", "sum", "uncopied", "stored"};
+static const char *const roles[] = {"dst",	"src",	  "count", "sum",    "value",
+				    "uncopied", "stored", "order", "length", "found"};
 
 static const char *const flag_names[] = {"gated", "guards", "wide", "x87", "series"};
 

@@ -2,6 +2,7 @@
 /* What a job must have. */
 #include "common/gauge.h"
 #include "common/replay.h"
+#include "effect.h"
 #include "job.h"
 
 #define MOST_BLOCK 2048	      /* bytes */
@@ -27,13 +28,32 @@ static const char *block_lacks(const struct job *job)
 	return NULL;
 }
 
+static const char *result_lacks(const struct job *job, bool fails)
+{
+	switch (job->effect) {
+	case EFFECT_STORE_FIELDS:
+		return fails && !job->out[ROLE_STORED].bits ? "the contract names no result stored"
+							    : NULL;
+	case EFFECT_CHECKSUM:
+		return job->out[ROLE_SUM].bits ? NULL : "the contract names no result sum";
+	case EFFECT_COMPARE:
+		return job->out[ROLE_ORDER].bits ? NULL : "the contract names no result order";
+	case EFFECT_SCAN:
+		return !job->out[ROLE_LENGTH].bits == !job->out[ROLE_FOUND].bits
+			   ? "the contract names neither a result length nor found, or both"
+			   : NULL;
+	default:
+		return fails && !job->out[ROLE_UNCOPIED].bits
+			   ? "the contract names no result uncopied"
+			   : NULL;
+	}
+}
+
 const char *job_lacks(const struct job *job)
 {
-	bool fails = job->faulting[SIDE_DST] || job->faulting[SIDE_SRC];
-	bool writes = job->effect != EFFECT_CHECKSUM;
-	bool reads = job->effect == EFFECT_COPY || job->effect == EFFECT_CHECKSUM;
+	const char *lacking;
 	bool records = job->effect == EFFECT_STORE_FIELDS;
-	enum role result = records ? ROLE_STORED : writes ? ROLE_UNCOPIED : ROLE_SUM;
+	bool reads = !records && job->effect != EFFECT_CLEAR && job->effect != EFFECT_SET;
 
 	if ((int)job->kind < 0)
 		return "a job is check, measure, block, clock, facts, self_test or judge";
@@ -49,18 +69,19 @@ const char *job_lacks(const struct job *job)
 		return "a job needs an id and code";
 	if (job->entry >= job->code_size)
 		return "the entry lies outside the code";
-	if (writes && !job->in[ROLE_DST].bits)
+	if (effect_has_dst(job) && !job->in[ROLE_DST].bits)
 		return "the contract names no input dst";
 	if (reads && !job->in[ROLE_SRC].bits)
 		return "the contract names no input src";
-	if (!records && !job->in[ROLE_COUNT].bits)
+	if (!records && job->effect != EFFECT_SCAN && !job->in[ROLE_COUNT].bits)
 		return "the contract names no input count";
+	if (job->effect == EFFECT_SET && !job->in[ROLE_VALUE].bits)
+		return "the contract names no input value";
 	if (records && (!job->nfields || !job->record[SIDE_DST]))
 		return "the contract names no fields, or no dst_record";
-	if ((fails || !writes) && !job->out[result].bits)
-		return records	? "the contract names no result stored"
-		       : writes ? "the contract names no result uncopied"
-				: "the contract names no result sum";
+	lacking = result_lacks(job, job->faulting[SIDE_DST] || job->faulting[SIDE_SRC]);
+	if (lacking)
+		return lacking;
 	if (job->max_size > MOST_CHECKED || job->record[SIDE_DST] > MOST_CHECKED ||
 	    job->record[SIDE_SRC] > MOST_CHECKED)
 		return "more than 4096 bytes a call, or a record, are not checked";

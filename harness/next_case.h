@@ -7,6 +7,7 @@
 
 extern struct next_case {
 	struct attempt attempt;
+	size_t differ; /* where both sides differ, ATTEMPT_NOWHERE: at any place */
 	uint64_t turn; /* rotates what is not tried in every combination */
 } next_case;
 
@@ -23,6 +24,9 @@ void next_case_put(enum side side, uint8_t *at, size_t limit);
 
 /* Where a buffer starts whose first limit bytes are the last that can be accessed. */
 uint8_t *next_case_before_guard(enum side side, size_t limit);
+
+/* Place the source so many bytes behind the destination, in its memory. */
+void next_case_overlap(ptrdiff_t distance);
 
 /* Attempt it, unless the contract does not allow such addresses; false where it does not. */
 bool next_case_run(void);

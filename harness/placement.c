@@ -3,6 +3,7 @@
 #include "placement.h"
 
 #include "arena.h"
+#include "effect.h"
 #include "machine.h"
 
 #include <stdlib.h>
@@ -13,21 +14,31 @@
 #define MOST_CALLS 1024	      /* of a cold burst */
 #define MOST_BYTES (64 << 20) /* of a side's buffers */
 
-static size_t side_bytes(const struct job *job, enum side side, size_t count)
+#define SEARCHED 0x5a /* a value that is looked for, and found at the end */
+#define HELD 0xaa     /* by sources */
+
+static void set_sizes(struct placement *p, const struct job *job, size_t count)
 {
-	return job->effect == EFFECT_STORE_FIELDS ? count * job->record[side] : count;
+	struct attempt attempt = {.count = count};
+
+	effect_size(job, &attempt);
+	memcpy(p->bytes, attempt.bytes, sizeof(p->bytes));
 }
 
 /* A buffer for each call, at the same place of a page: whole pages lie between them. */
-static uint8_t *open_side(const struct placement *p, enum side side, size_t at, uint64_t calls)
+static uint8_t *open_side(const struct job *job, const struct placement *p, enum side side,
+			  size_t at, uint64_t calls)
 {
+	bool compared = job->effect == EFFECT_COMPARE;
 	size_t stride = (p->bytes[side] + 2 * PAGE) / PAGE * PAGE;
 	struct arena arena = arena_open(calls * stride + PAGE);
 
 	/* Fewer pages, so that calls find their translations; no matter where there are none. */
 	if (p->tables[side])
 		madvise(arena.start, arena.size, MADV_HUGEPAGE);
-	memset(arena.start, side == SIDE_DST ? 0x55 : 0xaa, arena.size);
+	memset(arena.start, side == SIDE_DST && !compared ? 0x55 : HELD, arena.size);
+	for (uint64_t i = 0; job->effect == EFFECT_SCAN && p->bytes[side] && i < calls; i++)
+		arena.start[i * stride + at + p->bytes[side] - 1] = p->values[ROLE_VALUE];
 	for (uint64_t i = 0; p->tables[side] && i < calls; i++)
 		p->tables[side][i + 1] = (uintptr_t)arena.start + i * stride + at;
 	return arena.start + at;
@@ -58,8 +69,9 @@ struct placement placement_open(const struct job *job, const struct point *point
 	struct placement p = {.values[ROLE_COUNT] = point->count};
 	size_t longest;
 
-	for (int side = 0; side < SIDES; side++)
-		p.bytes[side] = side_bytes(job, side, point->count);
+	if (job->effect == EFFECT_SCAN && job->in[ROLE_VALUE].bits)
+		p.values[ROLE_VALUE] = SEARCHED;
+	set_sizes(&p, job, point->count);
 	longest = p.bytes[SIDE_DST] > p.bytes[SIDE_SRC] ? p.bytes[SIDE_DST] : p.bytes[SIDE_SRC];
 	if (point->cold) {
 		p.most = MOST_BYTES / (longest + 2 * PAGE);
@@ -68,7 +80,7 @@ struct placement placement_open(const struct job *job, const struct point *point
 			p.tables[side] = malloc((p.most + 1) * sizeof(*p.tables[side]));
 	}
 	for (int side = 0; side < SIDES; side++) {
-		uint8_t *first = open_side(&p, side, at[side], p.most ? p.most : 1);
+		uint8_t *first = open_side(job, &p, side, at[side], p.most ? p.most : 1);
 
 		p.values[side == SIDE_DST ? ROLE_DST : ROLE_SRC] =
 		    (uintptr_t)(p.tables[side] ? (void *)p.tables[side] : first);

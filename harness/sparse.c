@@ -55,6 +55,8 @@ static bool is_new(const struct attempt *a, const uint8_t *at)
 
 	if (job->effect == EFFECT_CLEAR)
 		return !*at;
+	if (job->effect == EFFECT_SET)
+		return *at == a->value;
 	return job->effect == EFFECT_COPY && from >= window[SIDE_SRC] &&
 	       from < window[SIDE_SRC] + WINDOW && *from == *at;
 }

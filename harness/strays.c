@@ -2,6 +2,7 @@
 #include "strays.h"
 
 #include "buffers.h"
+#include "effect.h"
 #include "next_case.h"
 
 static const uint64_t strays[] = {
@@ -29,7 +30,7 @@ void strays_run(const struct job *job)
 	attempt_use(&buffers);
 	for (size_t i = 0; i < sizeof(strays) / sizeof(*strays); i++)
 		for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
-			if (!job->in[ROLE_COUNT].bits && counts[c] > 1)
+			if (!effect_is_counted(job) && counts[c] > 1)
 				continue;
 			next_case_count(counts[c]);
 			for (int side = 0; side < SIDES; side++)

@@ -38,6 +38,7 @@ struct watch {
 	const struct watch_case *c;
 	struct attempt attempt;
 	struct image image;
+	uint8_t *source; /* a copy of one that overlaps the destination */
 	uint64_t bytes[SIDES];
 	uint64_t entry_sp, lowest, steps, cases;
 	uint64_t pc;		       /* offset of the instruction under way, or NOWHERE */
@@ -85,6 +86,9 @@ static void fail(struct watch *w, const char *format, ...)
 					 ", %s faults at byte %llu", names[side],
 					 (unsigned long long)c->limit[side]);
 	}
+	if (c->overlapped && used < (int)sizeof(w->failure))
+		used += snprintf(w->failure + used, sizeof(w->failure) - used, ", src - dst = %lld",
+				 (long long)c->distance);
 	if (used < (int)sizeof(w->failure))
 		snprintf(w->failure + used, sizeof(w->failure) - used, ", emulated)");
 	uc_emu_stop(w->uc);
@@ -360,10 +364,23 @@ static void on_store(struct watch *w, const struct watch_fact *f, uint64_t from,
 	memset(w->stored + from, 1, size);
 }
 
-static void on_load(struct watch *w, const struct watch_fact *f, uint64_t from, uint32_t size)
+/* Whether an access lies in pages of the bytes that a search needs. */
+static bool is_in_pages(const struct watch *w, uint64_t from, uint32_t size)
 {
-	uint64_t room = w->bytes[SIDE_SRC] + (f->entry ? w->s.overread : 0);
+	uint64_t at = w->c->at[SIDE_SRC], needed = w->bytes[SIDE_SRC];
+	uint64_t first = at & ~(PAGE - 1ull), last = (at + needed - 1) | (PAGE - 1);
+
+	return needed && at + from >= first && at + from + size - 1 <= last;
+}
+
+static void on_load(struct watch *w, const struct watch_fact *f, enum side side, uint64_t from,
+		    uint32_t size)
+{
+	uint64_t room = w->bytes[side] + (f->entry && side == SIDE_SRC ? w->s.overread : 0);
 	uint64_t last = from + size - 1;
+
+	if (w->job.effect == EFFECT_SCAN && is_in_pages(w, from, size))
+		return;
 
 	/* What a fixup makes of an overread: the aligned word that holds the last bytes. */
 	if (w->faulted && w->s.overread && size <= w->s.overread + 1 &&
@@ -371,10 +388,10 @@ static void on_load(struct watch *w, const struct watch_fact *f, uint64_t from, 
 	    (from < w->bytes[SIDE_SRC] || last < w->bytes[SIDE_SRC]))
 		return;
 	if (from >= room || from + size > room)
-		fail(w, "+%#llx reads %u bytes at src byte %lld of %llu: outside of it", where(w),
-		     size, (long long)from, (unsigned long long)w->bytes[SIDE_SRC]);
+		fail(w, "+%#llx reads %u bytes at %s byte %lld of %llu: outside of it", where(w),
+		     size, names[side], (long long)from, (unsigned long long)w->bytes[side]);
 	else
-		is_a_user_access(w, f, SIDE_SRC);
+		is_a_user_access(w, f, side);
 }
 
 static bool is_near(const struct watch *w, enum side side, uint64_t address)
@@ -447,8 +464,15 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 			fail(w, "+%#llx accesses %s, which is no user's", where(w), shown(address));
 		else
 			is_a_user_access(w, f, SIDE_DST);
+	} else if (w->c->overlapped && !store && is_near(w, SIDE_SRC, address)) {
+		on_load(w, f, SIDE_SRC, address - w->c->at[SIDE_SRC], size);
 	} else if (is_near(w, SIDE_DST, address)) {
-		if (store)
+		if (store && w->job.effect == EFFECT_COMPARE)
+			fail(w, "+%#llx stores to dst, byte %lld", where(w),
+			     (long long)(address - w->c->at[SIDE_DST]));
+		else if (w->job.effect == EFFECT_COMPARE)
+			on_load(w, f, SIDE_DST, address - w->c->at[SIDE_DST], size);
+		else if (store)
 			on_store(w, f, address - w->c->at[SIDE_DST], size, value);
 		else
 			fail(w, "+%#llx reads the destination, byte %lld", where(w),
@@ -458,7 +482,7 @@ static void on_access(uc_engine *uc, uc_mem_type type, uint64_t address, int siz
 			fail(w, "+%#llx stores to the source, byte %lld", where(w),
 			     (long long)(address - w->c->at[SIDE_SRC]));
 		else
-			on_load(w, f, address - w->c->at[SIDE_SRC], size);
+			on_load(w, f, SIDE_SRC, address - w->c->at[SIDE_SRC], size);
 	} else {
 		fail(w, "+%#llx accesses %s, in neither buffer", where(w), shown(address));
 	}
@@ -501,6 +525,7 @@ SHOWN struct watch *watch_open(const struct watch_setup *setup)
 	w->seen = calloc(setup->text, 1);
 	w->stored = calloc(setup->pattern_size, 1);
 	w->stack_stored = calloc(setup->stack_size, 1);
+	w->source = calloc(setup->pattern_size, 1);
 	job->effect = setup->effect;
 	job->exact = setup->exact;
 	job->fields = setup->fields;
@@ -525,6 +550,7 @@ SHOWN void watch_close(struct watch *w)
 	free(w->seen);
 	free(w->stored);
 	free(w->stack_stored);
+	free(w->source);
 	free(w);
 }
 
@@ -577,29 +603,57 @@ static void put_words(const struct watch *w, uint8_t *into, uint64_t size)
 	}
 }
 
+/* Let no byte of a search have the value, up to where it is to be found, and arrange that. */
+static void place_search(struct watch *w, uint64_t size)
+{
+	const struct watch_case *c = w->c;
+	const struct watch_area *area = &w->s.area[SIDE_SRC][c->area[SIDE_SRC]];
+	uint64_t before = c->at[SIDE_SRC] - area->address;
+	uint64_t behind = area->size - before - w->bytes[SIDE_SRC];
+	uint8_t *at = w->attempt.at[SIDE_SRC];
+
+	for (uint64_t i = 0; i < size; i++)
+		if (at[i] == w->attempt.value)
+			at[i] ^= i % 3 ? 0x80 : 1;
+	before = before < EFFECT_AROUND ? before : EFFECT_AROUND;
+	behind = behind < EFFECT_AROUND ? behind : EFFECT_AROUND;
+	memset(at - before, w->attempt.value ^ 1, before);
+	memset(at + w->bytes[SIDE_SRC], w->attempt.value ^ 0x80, behind);
+	effect_arrange(&w->job, &w->attempt, before, behind);
+}
+
 /* Put both sides' bytes into memory, as far as they can be accessed. */
 static void place(struct watch *w)
 {
 	const struct watch_case *c = w->c;
-	bool records = w->job.effect == EFFECT_STORE_FIELDS;
 	uint64_t there[SIDES];
 
+	w->attempt.count = c->count;
+	w->attempt.sum = c->sum;
+	w->attempt.value = c->value;
+	w->attempt.twist = c->twist;
+	effect_size(&w->job, &w->attempt);
+	w->attempt.differ = c->differ == NOWHERE
+				? effect_differ(mix(c->twist), w->attempt.bytes[SIDE_DST])
+				: c->differ;
 	for (int side = 0; side < SIDES; side++) {
 		const struct watch_area *area = &w->s.area[side][c->area[side]];
 		bool used = w->job.in[side == SIDE_DST ? ROLE_DST : ROLE_SRC].bits;
 
-		w->bytes[side] = records ? c->count * w->job.record[side] : used ? c->count : 0;
-		w->attempt.bytes[side] = w->bytes[side];
+		if (c->overlapped)
+			area = &w->s.area[SIDE_DST][c->area[SIDE_DST]];
+		w->bytes[side] = w->attempt.bytes[side];
 		w->attempt.limit[side] = used ? c->limit[side] : 0;
 		w->attempt.at[side] = used ? area->host + (c->at[side] - area->address) : NULL;
 		there[side] = w->bytes[side] < c->limit[side] ? w->bytes[side] : c->limit[side];
 	}
-	w->attempt.count = c->count;
-	w->attempt.sum = c->sum;
+	w->attempt.source = w->attempt.at[SIDE_SRC];
 	if (w->attempt.at[SIDE_SRC]) {
 		uint64_t more = there[SIDE_SRC] + w->s.overread, at = c->at[SIDE_SRC];
 		const struct watch_area *area = &w->s.area[SIDE_SRC][c->area[SIDE_SRC]];
 
+		if (c->overlapped)
+			area = &w->s.area[SIDE_DST][c->area[SIDE_DST]];
 		if (at + more > area->address + area->size)
 			more = there[SIDE_SRC];
 		if (c->pattern >= WATCH_WORD)
@@ -608,12 +662,22 @@ static void place(struct watch *w)
 			memcpy(w->attempt.at[SIDE_SRC],
 			       w->s.patterns + c->pattern * w->s.pattern_size + c->shift, more);
 	}
+	if (w->job.effect == EFFECT_SCAN)
+		place_search(w, there[SIDE_SRC]);
+	if (w->job.effect == EFFECT_COMPARE) {
+		effect_arrange(&w->job, &w->attempt, 0, 0);
+		return;
+	}
+	if (c->overlapped) {
+		memcpy(w->source, w->attempt.at[SIDE_SRC], there[SIDE_SRC]);
+		w->attempt.source = w->source;
+	}
 	if (c->stray)
 		w->attempt.limit[SIDE_DST] = 0;
 	w->image = effect_image(&w->job, &w->attempt);
 	if (w->attempt.at[SIDE_DST] && !c->stray) {
 		memset(w->stored, 0, there[SIDE_DST]);
-		for (uint64_t i = 0; i < there[SIDE_DST]; i++)
+		for (uint64_t i = 0; i < there[SIDE_DST] && !c->overlapped; i++)
 			w->attempt.at[SIDE_DST][i] =
 			    i < w->image.known ? w->image.bytes[i] ^ (c->alike ? 0 : 0xff) : 0x5a;
 	}
@@ -635,7 +699,8 @@ static void prepare(struct watch *w, uint64_t *gpr, uint64_t *flags)
 	gpr[w->s.stack_pointer] = w->entry_sp;
 	give(w, gpr, ROLE_DST, w->c->at[SIDE_DST]);
 	give(w, gpr, ROLE_SRC, w->c->at[SIDE_SRC]);
-	give(w, gpr, ROLE_COUNT, w->c->count);
+	give(w, gpr, ROLE_COUNT, w->attempt.count);
+	give(w, gpr, ROLE_VALUE, w->attempt.value | anything(w, ROLE_VALUE) << 8);
 	give(w, gpr, ROLE_SUM, w->c->sum);
 	if (w->s.link < w->s.gprs)
 		gpr[w->s.link] = w->s.returns_to;
@@ -769,10 +834,47 @@ static uint64_t check_count(struct watch *w, const uint64_t *out)
 	return done * size;
 }
 
+static void check_order(struct watch *w, const uint64_t *out)
+{
+	int64_t given = w->job.out[ROLE_ORDER].bits == 64 ? (int64_t)take(w, out, ROLE_ORDER)
+							  : (int32_t)take(w, out, ROLE_ORDER);
+	int want = effect_order(&w->attempt);
+
+	if ((given > 0) - (given < 0) != want)
+		fail(w, "%lld is returned, and the sign of the first difference, byte %zu, is %d",
+		     (long long)given, w->attempt.differ, want);
+}
+
+static void check_found(struct watch *w, const uint64_t *out)
+{
+	bool found = w->attempt.match != ATTEMPT_NOWHERE;
+	uint64_t length = found ? w->attempt.match : w->attempt.count;
+	uint64_t place = found ? w->c->at[SIDE_SRC] + length : 0;
+
+	if (w->job.out[ROLE_LENGTH].bits && take(w, out, ROLE_LENGTH) != length)
+		fail(w, "length %lld is returned, not %llu", (long long)take(w, out, ROLE_LENGTH),
+		     (unsigned long long)length);
+	if (w->job.out[ROLE_FOUND].bits && take(w, out, ROLE_FOUND) != place)
+		fail(w, "%#llx is returned, and the value is %s %llu",
+		     (unsigned long long)take(w, out, ROLE_FOUND), found ? "at byte" : "nowhere in",
+		     (unsigned long long)length);
+}
+
 static void check_result(struct watch *w, const uint64_t *out)
 {
 	uint64_t done;
 
+	if (w->job.out[ROLE_DST].bits && take(w, out, ROLE_DST) != w->c->at[SIDE_DST])
+		fail(w, "%#llx is returned, not dst", (unsigned long long)take(w, out, ROLE_DST));
+	if (w->job.effect == EFFECT_COMPARE)
+		check_order(w, out);
+	if (w->job.effect == EFFECT_SCAN)
+		check_found(w, out);
+	if (w->job.effect == EFFECT_COMPARE || w->job.effect == EFFECT_SCAN)
+		return;
+	/* Bytes that are moved to where they are need not be stored. */
+	if (w->c->overlapped && !w->c->distance)
+		return;
 	if (w->job.effect == EFFECT_CHECKSUM) {
 		uint32_t want = effect_sum(w->attempt.at[SIDE_SRC], w->c->count, w->c->sum);
 		uint32_t given = checksum_fold(take(w, out, ROLE_SUM));

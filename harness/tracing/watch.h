@@ -93,6 +93,8 @@ struct watch_case {
 	uint64_t at[SIDES];
 	uint64_t limit[SIDES];
 	uint64_t sum, word;
+	uint64_t value, twist, differ; /* as an attempt has them */
+	uint64_t overlapped, distance; /* the source lies so far behind dst, in its memory */
 	uint32_t area[SIDES];
 	uint32_t pattern, shift; /* what the source holds: a pattern, from this byte on */
 	uint32_t alike;		 /* the destination begins with what it is to become */

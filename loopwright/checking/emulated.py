@@ -36,6 +36,8 @@ _POWERS = range(16, 35)
 _CROSSED = 8  # of the code's constants, each as count with each as both alignments
 _NOBODY = (0, 1, 8, 63, 4095)  # addresses in the first page, which no program has
 _TRIED_BY_THREE = 12
+_TWISTED = ("set", "compare", "scan")  # effects whose calls need contents of their own
+_VALUES = (0x5A, 0, 0xFF, 0x80, 1, 0x7F)
 _SUMS = (0, 1, 0xFFFF, 0xFFFFFFFE, 0xFFFFFFFF, 0x8000ABCD)
 _STRAYS = {
     "x86_64": (
@@ -63,6 +65,10 @@ class Call:
     word: int = 0  # of the pattern watch.WORD
     nobody: tuple[int, int] = (-1, -1)  # by side, an address of a user's at which nothing is
     inject: tuple[int, int] = (-1, 0)  # the instruction that fails, and the time when it does
+    value: int = 0  # that is stored, or looked for
+    twist: int = 0  # chooses between contents, as harness/effect.c has them
+    differ: int = watch.ANYWHERE  # where two sides that are compared differ first
+    distance: int | None = None  # the source lies so far behind dst, in its memory
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ class _Trial:
         self._patterns, self._periods = constants.contents(reached, AREA + watch.SHIFTS)
         self._watch = watch.Watch(code, contract, _facts(code, reached), self._patterns, access)
         self._seeds: list[Call] = []
+        self._turn = 0
         self._units = {
             "dst": contract.dst_record or int("dst" in contract.inputs),
             "src": contract.src_record or int("src" in contract.inputs),
@@ -164,7 +171,7 @@ class _Trial:
         """Try calls by rule, then look for what they left out."""
         for calls in (
             self._by_rule(), self._by_contents(), self._by_constants(), self._at_random(),
-            self._by_registers(),
+            self._by_registers(), self._by_effect(),
         ):  # fmt: skip
             if not self._try(calls):
                 return
@@ -182,7 +189,8 @@ class _Trial:
         """Run calls; False where one was wrong."""
         waiting = iter(calls)
         while given := list(itertools.islice(waiting, _BATCH)):
-            rows = [(call, row) for call in given if (row := self._row(call)) is not None]
+            turned = map(self._twisted, given)
+            rows = [(call, row) for call in turned if (row := self._row(call)) is not None]
             cases = np.zeros(len(rows), dtype=watch.CASE)
             for n, (_, row) in enumerate(rows):
                 cases[n] = row
@@ -192,6 +200,13 @@ class _Trial:
                 return False
             self._seeds += [rows[n][0] for n in np.flatnonzero(cases["news"])]
         return True
+
+    def _twisted(self, call: Call) -> Call:
+        """Return a call with contents that no call before it had, where its effect reads them."""
+        if self._contract.effect not in _TWISTED or call.twist:
+            return call
+        self._turn += 1
+        return replace(call, twist=self._turn, value=_VALUES[self._turn % len(_VALUES)])
 
     def _row(self, call: Call) -> tuple[object, ...] | None:
         """Return a call as the library takes it, None where the contract does not allow it."""
@@ -203,6 +218,15 @@ class _Trial:
             if side not in self._contract.inputs:
                 continue
             size, user = call.count * unit, side in self._contract.faulting
+            size += self._contract.terminated
+            if call.distance is not None:
+                lowest = self._lowest(call, size)
+                at[n] = lowest + max(0, (-1, 1)[n] * call.distance)
+                limit[n] = size
+                room = AREA - 2 * PAGE - abs(call.distance)
+                if at[n] % self._contract.align or size > room:
+                    return None
+                continue
             if isinstance(given, int) and size > AREA - 2 * PAGE:
                 given = _Place(PAGE + given % PAGE) if user else _Place(AREA - PAGE)
             cut = isinstance(given, _Place) and given.reach < size
@@ -232,9 +256,22 @@ class _Trial:
         if pattern not in (watch.ADDRESSES, watch.WORD):
             pattern %= len(self._patterns)
         return (
-            call.count, at, limit, call.sum, call.word, areas, pattern, call.shift % watch.SHIFTS,
-            call.alike, bool(call.stray), call.inject[0] + 1, call.inject[1], 0, 0,
+            call.count, at, limit, call.sum, call.word, self._value(call), call.twist, call.differ,
+            call.distance is not None, call.distance or 0, areas, pattern,
+            call.shift % watch.SHIFTS, call.alike, bool(call.stray),
+            call.inject[0] + 1, call.inject[1], 0, 0,
         )  # fmt: skip
+
+    def _value(self, call: Call) -> int:
+        """Return the value that is stored or looked for: zero where no input says which."""
+        return call.value if "value" in self._contract.inputs else 0
+
+    def _lowest(self, call: Call, size: int) -> int:
+        """Return where the first byte of two sides that overlap lies."""
+        start = int(self._watch.areas["dst"][call.areas[0]])
+        if isinstance(call.dst, _Place):
+            return start + AREA - size - abs(call.distance or 0)
+        return start + PAGE + call.dst % PAGE
 
     def _faults_before(self, call: Call, n: int) -> bool:
         """Say whether a call faults on the other side long before this one's memory ends."""
@@ -352,6 +389,33 @@ class _Trial:
         found = self._watch.probed()
         return found[0] if found else None
 
+    def _by_effect(self) -> Iterator[Call]:
+        """Yield calls with what this effect alone depends on: values, overlap, differences."""
+        turn = itertools.count(1)
+        near = {v + d for v in self._values for d in (-1, 0, 1) if 0 < v + d <= _LARGE[-1]}
+        for count in sorted({*range(_SMALL), *near, *_LARGE}):
+            match self._contract.effect:
+                case "set":
+                    for value in _VALUES:
+                        yield Call(count, next(turn) % 64, value=value, twist=next(turn))
+                case "move":
+                    for distance in {d for p in _within(count) for d in (p, -p)}:
+                        flush = next(turn) % 3 == 0
+                        place: int | _Place = _Place(AREA) if flush else next(turn) % 64
+                        yield Call(count, place, distance=distance, pattern=next(turn))
+                case "compare":
+                    for at, kind in itertools.product(_within(count), range(3)):
+                        n = next(turn)
+                        dst: int | _Place = n % 16 if kind else _Place(AREA)
+                        src: int | _Place = n // 16 % 16 if kind else _Place(AREA)
+                        yield Call(count, dst, src, pattern=n, twist=n * 7, differ=at)
+                case "scan":
+                    places: tuple[int | _Place, ...] = (_Place(AREA), 0, next(turn) % 64)
+                    for kind, place in itertools.product(range(3), places):
+                        n = 3 * next(turn) + kind
+                        value = _VALUES[n // 3 % len(_VALUES)]
+                        yield Call(count, 0, place, n, n, twist=n, value=value)
+
     def _by_constants(self) -> Iterator[Call]:
         """Yield the code's own constants and their neighbours as sizes and as alignments."""
         near = [v + d for v in self._values for d in (-1, 0, 1) if v + d >= 0]
@@ -448,6 +512,14 @@ class _Trial:
             if len(out) > _MOST_TRIED // 20:
                 break
         return list(out)
+
+
+def _within(count: int) -> Iterable[int]:
+    """Return places in so many bytes: all of a few, else those at the ends and around powers."""
+    if count <= _FULL_FAULTS:
+        return range(count + 2)
+    few = {1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, count // 2, count - 1, count}
+    return sorted(few)
 
 
 def _changed(call: Call, lacking: int, contract: Contract) -> Iterator[Call]:

@@ -9,7 +9,7 @@ from loopwright.code import binding
 from loopwright.code.elf import Section
 from loopwright.code.instructions import ZEROED_BYTES, Code, Flow, Instruction, Loop
 from loopwright.errors import InputError
-from loopwright.kernels.contracts import Contract
+from loopwright.kernels.contracts import EFFECTS, Contract
 
 STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
@@ -193,7 +193,8 @@ def moved_bytes(loop: Loop, contract: Contract) -> int:
 
 
 def _data(loop: Loop, contract: Contract) -> int:
-    return loop.read_bytes if contract.effect == "checksum" else loop.written_bytes
+    by, sides = EFFECTS[contract.effect].moves
+    return (loop.read_bytes if by == "loads" else loop.written_bytes) // sides
 
 
 @dataclass(frozen=True)

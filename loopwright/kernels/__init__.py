@@ -100,7 +100,8 @@ class Upstream:
 
     replaces lists the functions whose ABI the routine shares, the preferred one first. prefix
     begins a patch's subject. callers lists the files whose inline assembly calls the routine.
-    unused_with lists CPU features with which Linux does not call it.
+    unused_with lists CPU features with which Linux does not call it. prototype is the declaration
+    in C by which it is called: with one its ABI cannot be another in another tree.
     """
 
     file: str
@@ -110,6 +111,7 @@ class Upstream:
     prefix: str
     callers: tuple[str, ...]
     unused_with: tuple[str, ...]
+    prototype: str = ""
 
 
 def function_edit(file: str, name: str) -> Edit:
@@ -127,6 +129,7 @@ def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
         prefix=str(table.get("prefix", "")),
         callers=tuple(_inside(file, path) for file in table.get("callers", ())),
         unused_with=tuple(table.get("unused_with", ())),
+        prototype=str(table.get("prototype", "")),
     )
 
 

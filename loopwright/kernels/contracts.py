@@ -7,7 +7,91 @@ from typing import Any
 
 from loopwright.errors import InputError
 
-EFFECTS = ("copy", "clear", "checksum", "store_fields")
+
+@dataclass(frozen=True)
+class Effect:
+    """Reference semantics of calls, and what of them the tools depend on.
+
+    inputs are roles that a contract must name, optional those that it may; returns the results that
+    it may name, of which a call without faults needs those of needed. faulting are the sides of
+    which an access may fault unless the contract says otherwise, None where none ever may. moves
+    says by which accesses a loop moves a call's bytes, loads or stores, and of how many sides.
+    interfaces are functions through which the rest of Linux calls such routines. in_module says
+    whether the kernel module knows the effect.
+    """
+
+    inputs: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    faulting: tuple[str, ...] | None = None
+    moves: tuple[str, int] = ("stores", 1)
+    interfaces: tuple[str, ...] = ()
+    in_module: bool = False
+
+
+# In the order of harness/job.h, enum effect.
+EFFECTS = {
+    "copy": Effect(
+        inputs=("dst", "src"),
+        optional=("count",),
+        returns=("uncopied", "stored", "dst"),
+        faulting=("dst", "src"),
+        interfaces=("copy_to_user", "copy_from_user"),
+        in_module=True,
+    ),
+    "clear": Effect(
+        inputs=("dst",),
+        optional=("count",),
+        returns=("uncopied", "stored", "dst"),
+        faulting=("dst",),
+        interfaces=("clear_user",),
+        in_module=True,
+    ),
+    "checksum": Effect(
+        inputs=("src",),
+        optional=("count", "sum"),
+        returns=("sum",),
+        needed=("sum",),
+        faulting=(),
+        moves=("loads", 1),
+        interfaces=("csum_partial", "ip_compute_csum", "csum_and_copy_from_user"),
+        in_module=True,
+    ),
+    "store_fields": Effect(
+        inputs=("dst",),
+        optional=("src", "count"),
+        returns=("stored", "uncopied"),
+        faulting=("dst",),
+        interfaces=("put_user", "unsafe_put_user", "copy_to_user"),
+        in_module=True,
+    ),
+    "set": Effect(
+        inputs=("dst", "value", "count"),
+        returns=("dst", "uncopied"),
+        faulting=(),
+        interfaces=("memset",),
+    ),
+    "move": Effect(
+        inputs=("dst", "src", "count"),
+        returns=("dst",),
+        interfaces=("memmove",),
+    ),
+    "compare": Effect(
+        inputs=("dst", "src", "count"),
+        returns=("order",),
+        needed=("order",),
+        moves=("loads", 2),
+        interfaces=("memcmp", "bcmp"),
+    ),
+    "scan": Effect(
+        inputs=("src",),
+        optional=("value", "count"),
+        returns=("length", "found"),
+        moves=("loads", 1),
+        interfaces=("strlen", "strnlen", "memchr"),
+    ),
+}
 MOST_BYTES = 4096  # of a call of fixed size: what the memory that is checked has room for
 LINE = 64  # bytes, that figures of loops are put in relation to
 
@@ -25,7 +109,7 @@ class Field:
 class Contract:
     """The obligations of every variant of a routine.
 
-    inputs and returns map roles (dst, src, count; uncopied, sum, stored) to registers. may_change
+    inputs and returns map roles (as EFFECTS has them) to registers. may_change
     holds registers and "flags" beside those of inputs and returns. faulting names the sides
     ("dst", "src") on which an access may fault. overread is how many bytes behind src may be read
     by instructions that have an exception-table entry. uncopied is "exact" or "at_least": whether
@@ -61,8 +145,13 @@ class Contract:
 
     @property
     def counted(self) -> bool:
-        """Say whether a call is told how many bytes or records it is about."""
-        return "count" in self.inputs
+        """Say whether calls differ in their bytes or records: by a count, or by what they find."""
+        return "count" in self.inputs or self.effect == "scan"
+
+    @property
+    def terminated(self) -> bool:
+        """Say whether the byte that is looked for is all that ends a call, as in strlen."""
+        return self.effect == "scan" and "count" not in self.inputs
 
     @property
     def count_bytes(self) -> int:
@@ -109,7 +198,13 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         raise InputError(f"{path}: uncopied {uncopied!r} must be exact or at_least")
     inputs = dict(_get(table, "inputs", dict, path))
     size = _size(table, effect, inputs, path)
-    sides = {"copy": ("dst", "src"), "checksum": ()}.get(effect, ("dst",))
+    _check_roles(table, effect, inputs, path)
+    sides = EFFECTS[effect].faulting
+    faulting = tuple(table.get("faulting", () if size else sides or ()))
+    if faulting and sides is None:
+        raise InputError(
+            f"{path}: an access by effect {effect!r} may not fault; leave 'faulting' out"
+        )
     src = size if effect == "copy" else 0
     fields = tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ()))
     return Contract(
@@ -118,7 +213,7 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         inputs=inputs,
         returns=dict(table.get("returns", {})),
         may_change=tuple(_get(table, "may_change", list, path)),
-        faulting=tuple(table.get("faulting", () if size else sides)),
+        faulting=faulting,
         overread=int(table.get("overread", 0)),
         uncopied=uncopied,
         unit=unit,
@@ -132,6 +227,28 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         guards=guarded(table, path),
         over_report=_over_report(table, uncopied, path),
     )
+
+
+def _check_roles(
+    table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path: Path
+) -> None:
+    """Refuse roles that an effect does not have, and one that lacks what it needs."""
+    rules, returns = EFFECTS[effect], table.get("returns", {})
+    for kind, given, known in (
+        ("input", inputs, (*rules.inputs, *rules.optional)),
+        ("result", returns, rules.returns),
+    ):
+        if wrong := sorted(set(given) - set(known)):
+            raise InputError(
+                f"{path}: effect {effect!r} has no {kind} {wrong[0]!r}; it has {', '.join(known)}"
+            )
+    lacking = [role for role in rules.inputs if role not in inputs]
+    if lacking:
+        raise InputError(f"{path}: effect {effect!r} needs an input {lacking[0]}")
+    lacking = [role for role in rules.needed if role not in returns]
+    if lacking or (effect == "scan" and len(returns) != 1):
+        wanted = lacking[0] if lacking else " or ".join(rules.returns)
+        raise InputError(f"{path}: effect {effect!r} needs a result {wanted}")
 
 
 def _over_report(table: Mapping[str, Any], uncopied: str, path: Path) -> int | None:
@@ -164,8 +281,10 @@ def _size(table: Mapping[str, Any], effect: str, inputs: Mapping[str, str], path
         if size:
             raise InputError(f"{path}: 'bytes' and an input count exclude each other")
         return 0
-    if effect == "checksum":
-        raise InputError(f"{path}: effect 'checksum' needs an input count")
+    if effect == "scan":
+        return 0
+    if effect not in ("copy", "clear"):
+        raise InputError(f"{path}: effect {effect!r} needs an input count")
     if type(size) is not int or not 0 < size <= MOST_BYTES:
         raise InputError(
             f"{path}: effect {effect!r} has no input count: say how much a call moves by 'bytes', "

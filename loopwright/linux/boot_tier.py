@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from loopwright import kernels, toolchain
+from loopwright.kernels.contracts import EFFECTS
 from loopwright.linux import build, qemu, routines, trees
 from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
 from loopwright.linux.qemu import Machine
@@ -22,14 +23,6 @@ from loopwright.linux.verification import (
     PatchedVariant,
     Tier,
 )
-
-# By the effect of a routine: the functions through which the rest of the kernel uses it.
-_INTERFACES = {
-    "copy": ("copy_to_user", "copy_from_user"),
-    "clear": ("clear_user",),
-    "store_fields": ("put_user", "unsafe_put_user", "copy_to_user"),
-    "checksum": ("csum_partial", "ip_compute_csum", "csum_and_copy_from_user"),
-}
 
 _ALWAYS = ("KUNIT", "RUNTIME_TESTING_MENU")  # of a kernel that runs them
 
@@ -47,7 +40,7 @@ def suites_touching(subject: PatchedVariant) -> list[Suite]:
     """Return the suites whose sources call what the subject's routines are used by, or them."""
     names = set()
     for variant in subject.variants:
-        names |= {*_INTERFACES[kernels.contract_of(variant).effect]}
+        names |= {*EFFECTS[kernels.contract_of(variant).effect].interfaces}
         names.add(routines.find(variant, subject.tree).name)
     return suites_calling(subject.tree, subject.isa, names)
 

@@ -51,7 +51,7 @@ def find(variant: Variant, tree: Tree) -> Target:
     """Find the variant's routine in a tree.
 
     InputError with what was looked for and where, and where the function that has its name is
-    like none of the routine's variants: its ABI may be another.
+    like none of the routine's variants, unless C calls it by a prototype: its ABI may be another.
     """
     upstream = place(variant)
     content = tree.read(upstream.file, upstream.since)
@@ -59,7 +59,8 @@ def find(variant: Variant, tree: Tree) -> Target:
         span = function(upstream.file, content, name)
         if span:
             aim = Target(upstream.file, name)
-            _recognise(variant, aim, span.of(content), tree)
+            if not upstream.prototype:
+                _recognise(variant, aim, span.of(content), tree)
             return aim
     names = " or ".join(upstream.replaces)
     since = f"; it is there since Linux {upstream.since}" if upstream.since else ""

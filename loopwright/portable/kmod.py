@@ -13,17 +13,12 @@ from loopwright import files, kernels, paths, toolchain
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
+from loopwright.kernels.contracts import EFFECTS
 from loopwright.machine import harness
 from loopwright.measuring import sweeps
 from loopwright.version import VERSION
 
 _HEAD = "/* SPDX-License-Identifier: GPL-2.0-or-later */\n/* Written by loopwright kmod. */\n"
-_EFFECTS = {
-    "copy": "EFFECT_COPY",
-    "clear": "EFFECT_CLEAR",
-    "checksum": "EFFECT_CHECKSUM",
-    "store_fields": "EFFECT_STORE_FIELDS",
-}
 _CORE = (
     "module", "run", "check", "effect", "measure", "meter", "readings", "judge", "chain_calls",
     "records", "select", "arch", "chains", "list",
@@ -191,7 +186,7 @@ def _variant(isa: str, e: ListedVariant) -> str:
         f'\t.id = "{e.id}",\n\t.object = "kernel:{e.object}",\n\t.needs = "{_needs(e)}",\n'
         f"\t.runs = runs_{n},\n\t.once = once_{n},\n\t.loop = loop_{n},\n"
         f"\t.entry = loopwright_v{n},\n\t.offset = {e.offset},\n"
-        f"\t.effect = {_EFFECTS[contract.effect]},\n\t.gate = {e.gate},\n"
+        f"\t.effect = EFFECT_{contract.effect.upper()},\n\t.gate = {e.gate},\n"
         f"\t.counted = {str('count' in contract.inputs).lower()},\n"
         f"\t.faulting = {sides},\n\t.exact = {str(contract.uncopied == 'exact').lower()},\n"
         f"\t.guards = {str(bool(contract.guards)).lower()},\n"
@@ -297,6 +292,11 @@ def _parts(isa: str, specs: Sequence[str], offsets: Sequence[int]) -> list[Place
         kernel, found = kernels.select(spec)
         if kernel.isa != isa:
             raise InputError(f"{spec} is of {kernel.isa}, and the module is for {isa}")
+        known = [v for v in found if EFFECTS[kernels.contract_of(v).effect].in_module]
+        if specs and (strange := [v for v in found if v not in known]):
+            effect = kernels.contract_of(strange[0]).effect
+            raise InputError(f"{spec}: the module does not know effect {effect!r}; leave it out")
+        found = known
         # A verdict on a variant needs its baseline, measured in the same run.
         bases = {kernel.routines[v.routine].baseline for v in found}
         found = [v for v in kernel.variants.values() if v in found or v.name in bases]

@@ -19,10 +19,11 @@ from loopwright.tracing.emulator import (
     Call,
     Machine,
     Steps,
+    contents,
     place_buffers,
 )
 
-_ROLES = ("dst", "src", "count", "sum")  # in the order in which they are loaded
+_ROLES = ("dst", "src", "count", "sum", "value")  # in the order in which they are loaded
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
         *(f"r{n}" for n in range(8, 16)))  # fmt: skip
 _ARM64 = tuple(f"x{n}" for n in range(31))
@@ -209,6 +210,8 @@ class Tracer:
     def _packed(self, one: _Place) -> Packed:
         machine, code, contract = self._machine, self._code, self._contract
         values = emulator.inputs(contract, one.buffers, one.count)
+        for buffer in one.buffers.values():
+            machine.write(buffer.start, contents(contract, buffer))
         machine.prepare(values)
         if emulator.follow(machine, code, contract):
             raise InputError(f"{contract.symbol} accesses memory that its call does not give it")

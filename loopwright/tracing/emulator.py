@@ -58,6 +58,8 @@ PAGE = 4096
 MOST_BYTES = 1 << 20
 # Where user space has its mappings, and beyond what a constant of 32 bits says.
 BASES = {"dst": 0x7F10_1000_0000, "src": 0x7F20_2000_0000}
+# As measurements have them (harness/placement.c): bytes that are searched, and for what.
+HELD, SEARCHED = 0xAA, 0x5A
 _APART = PAGE // 2  # so that loads and stores of equal alignment do not alias, as in measurements
 
 
@@ -92,6 +94,18 @@ class Buffer:
         return first, -(-(self.start + self.accessible) // PAGE) * PAGE - first
 
 
+def value_of(contract: Contract) -> int:
+    """Return the value that a call stores or looks for."""
+    return SEARCHED if contract.effect == "scan" and "value" in contract.inputs else 0
+
+
+def contents(contract: Contract, buffer: Buffer) -> bytes:
+    """Return what a buffer is to hold: what is looked for at its end; nothing if zeros will do."""
+    if contract.effect != "scan" or not buffer.size:
+        return b""
+    return bytes([HELD]) * (buffer.size - 1) + bytes([value_of(contract)])
+
+
 def place_buffers(contract: Contract, call: Call) -> dict[str, Buffer]:
     """Return the buffers of a call by side; InputError for a call that the contract has not."""
     if not contract.counted and call.count != 1:
@@ -115,7 +129,7 @@ def _place(contract: Contract, call: Call, side: str, align: int, reach: int | N
     if not 0 <= align < PAGE:
         raise InputError(f"alignment {align} is not from 0 to {PAGE - 1}")
     record = {"dst": contract.dst_record, "src": contract.src_record}[side]
-    size = call.count * (record or 1)
+    size = call.count * (record or 1) + contract.terminated
     if size > MOST_BYTES:
         raise InputError(f"size {call.count} is more than a trace takes: {MOST_BYTES >> 20} MiB")
     start = BASES[side] + align + (_APART if side == "src" else 0)
@@ -232,6 +246,11 @@ class Machine:
     def map(self, address: int, size: int) -> None:
         """Let pages be accessed."""
         self.core.mem_map(address, size)
+
+    def write(self, address: int, content: bytes) -> None:
+        """Put bytes into memory."""
+        if content:
+            self.core.mem_write(address, content)
 
     def prepare(self, inputs: Mapping[str, int]) -> None:
         """Begin anew, before a call with these registers."""
@@ -351,6 +370,7 @@ def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> T
         address, size = buffer.pages
         if size:
             machine.map(address, size)
+        machine.write(buffer.start, contents(contract, buffer))
     machine.prepare(inputs(contract, buffers, call.count))
     faults = follow(machine, code, contract)
     returned = {role: machine.read(name) for role, name in contract.returns.items()}
@@ -361,7 +381,7 @@ def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> T
 def inputs(contract: Contract, buffers: dict[str, Buffer], count: int) -> dict[str, int]:
     """Return what the registers of a contract hold before a call."""
     values = {side: buffer.start for side, buffer in buffers.items()}
-    values |= {"count": count, "sum": 0}
+    values |= {"count": count, "sum": 0, "value": value_of(contract)}
     return {name: values[role] for role, name in contract.inputs.items()}
 
 

@@ -38,7 +38,10 @@ _STACK_BYTES = 16 * PAGE
 _TAGS = {"x86_64": (0, 0), "arm64": (0x2A << 56, 0xD5 << 56)}
 _WINDOW = 1 << 30  # bytes that one page of the largest size maps
 _MOST_WINDOWS = 32
-_ROLES = ("dst", "src", "count", "sum", "uncopied", "stored")
+_ROLES = (
+    "dst", "src", "count", "sum", "value", "uncopied", "stored", "order", "length", "found",
+)  # fmt: skip
+ANYWHERE = (1 << 64) - 1  # of both sides of a comparison: the twist says where they differ
 _MOST_GPRS, _MOST_FIXED = 32, 96
 _X86 = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{n}" for n in range(8, 16)))
 _ARM64 = (*(f"x{n}" for n in range(31)), "sp")
@@ -65,6 +68,8 @@ FACT = np.dtype(
 CASE = np.dtype(
     [
         ("count", "<u8"), ("at", "<u8", 2), ("limit", "<u8", 2), ("sum", "<u8"), ("word", "<u8"),
+        ("value", "<u8"), ("twist", "<u8"), ("differ", "<u8"), ("overlapped", "<u8"),
+        ("distance", "<i8"),
         ("area", "<u4", 2), ("pattern", "<u4"), ("shift", "<u4"), ("alike", "<u4"),
         ("stray", "<u4"), ("inject", "<u4"), ("nth", "<u4"), ("probe", "<u4"), ("news", "<u4"),
     ]
@@ -285,7 +290,7 @@ class Watch:
 
 def _take_contract(setup: _Setup, contract: Contract, names: tuple[str, ...]) -> None:
     may_change = 0
-    setup.effect = EFFECTS.index(contract.effect)
+    setup.effect = [*EFFECTS].index(contract.effect)
     setup.exact = contract.uncopied == "exact"
     setup.flags_may_change = "flags" in contract.may_change
     setup.faulting[:] = [side in contract.faulting for side in SIDES]

@@ -47,6 +47,26 @@ MAIN_LOOPS = {
         "masked": ("branch", 12, 12),
         "masked_outside": ("branch", 12, 12),
     },
+    "x86_64/memset": {
+        "words64": ("branch", 0, 64),
+        "overlapped32": ("branch", 0, 32),
+        "rep_stosq": ("string", 0, 8),
+    },
+    "x86_64/memmove": {
+        "movsq680": ("branch", 32, 32),
+        "loop32": ("branch", 32, 32),
+        "kept_end": ("branch", 16, 16),
+    },
+    "x86_64/memcmp": {
+        "words_then_bytes": ("branch", 16, 0),
+        "swapped_word": ("branch", 16, 0),
+        "overlapped_word": ("branch", 16, 0),
+    },
+    "arm64/strlen": {
+        "pairs": ("branch", 16, 0),
+        "aligned_pairs": ("branch", 16, 0),
+        "aligned_words": ("branch", 8, 0),
+    },
     "arm64/copy_user": {
         f"{direction}_user_{kind}": ("branch", 64, 64)
         for direction in ("to", "from")

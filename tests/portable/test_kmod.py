@@ -12,6 +12,7 @@ import test_kmod_run
 from loopwright import kernels, paths
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
+from loopwright.kernels.contracts import EFFECTS
 from loopwright.portable import kmod
 
 DEBIAN = sorted(Path("/usr/src").glob("linux-headers-6.1.*-amd64"))
@@ -24,7 +25,13 @@ def text_of(folder: Path, variant: Variant) -> Path:
 @pytest.mark.parametrize("isa", ["x86_64", "arm64"])
 def test_the_sources_hold_the_text_of_every_variant_and_a_caller_for_each(isa, tmp_path):
     parts = kmod.write(tmp_path / "kmod", isa)
-    every = {v.id for k in kernels.every() if k.isa == isa for v in k.variants.values()}
+    every = {
+        v.id
+        for k in kernels.every()
+        if k.isa == isa
+        for v in k.variants.values()
+        if EFFECTS[kernels.contract_of(v).effect].in_module
+    }
     assert {p.variant.id for p in parts} == every
     for part in parts:
         copied = text_of(tmp_path / "kmod", part.variant)
@@ -33,6 +40,11 @@ def test_the_sources_hold_the_text_of_every_variant_and_a_caller_for_each(isa, t
         assert f'#include "kernels/{part.variant.kernel}/' in wrapper.read_text()
         caller = (tmp_path / "kmod" / f"c{part.number}.S").read_text()
         assert f"#define TARGET loopwright_v{part.number}\n" in caller
+
+
+def test_an_effect_that_the_module_does_not_know_is_refused(tmp_path):
+    with pytest.raises(InputError, match="the module does not know effect 'set'; leave it out"):
+        kmod.write(tmp_path / "kmod", "x86_64", ["x86_64/memset"])
 
 
 def test_no_stand_in_for_the_kernel_is_among_the_sources(tmp_path):

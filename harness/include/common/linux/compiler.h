@@ -12,4 +12,6 @@
 #define __user
 #define __force
 
+#define __visible __attribute__((externally_visible))
+
 #endif

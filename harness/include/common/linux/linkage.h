@@ -14,6 +14,11 @@
 	__ALIGN;                                                                                   \
 	name:
 
+#define SYM_FUNC_START_LOCAL(name)                                                                 \
+	.type name, %function;                                                                     \
+	__ALIGN;                                                                                   \
+	name:
+
 #define SYM_FUNC_END(name) .size name, . - name
 /* clang-format on */
 

@@ -1,0 +1,117 @@
+"""The effects set, move, compare and scan: wrong variants fail, odd contracts are refused."""
+
+import importlib.util
+import re
+import shutil
+import sys
+
+import pytest
+from checkout import DATA, ROOT
+
+from loopwright import kernels, toolchain
+from loopwright.checking import check
+from loopwright.errors import InputError
+
+FOLDER = ROOT / "validation" / "mutants"
+FIXTURES = DATA / "kernels"
+EFFECTS = ("set", "move", "compare", "scan")
+# Of each effect: what must be said of one of its mutants.
+SAID = {
+    "set": "dst byte 1 is 0, not 0x1",
+    "move": "src - dst = -32",
+    "compare": "the sign of the first difference, byte 0, is 1",
+    "scan": "at src byte 1 of 1",
+}
+X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 code natively")
+
+
+def _variants_script():
+    spec = importlib.util.spec_from_file_location("wrong_variants", FOLDER / "variants.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["wrong_variants"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+SCRIPT = _variants_script()
+MUTANTS = {effect: [m for m in SCRIPT.wrong() if m.group == effect] for effect in EFFECTS}
+
+
+def _said(mutant):
+    """Return what check says of a wrong variant."""
+    with SCRIPT.changed(mutant) as variant:
+        return SCRIPT.checked(variant)
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_wrong_variant_fails_with_the_first_call_that_is_wrong(effect):
+    assert any(SAID[effect] in _said(mutant) for mutant in MUTANTS[effect][:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_every_wrong_variant_fails(effect):
+    assert len(MUTANTS[effect]) >= 5
+    said = {mutant.kind: _said(mutant) for mutant in MUTANTS[effect]}
+    assert not [kind for kind, why in said.items() if not why or why.startswith("not proven")]
+
+
+@pytest.fixture
+def changed(tmp_path, monkeypatch):
+    """Return a function that names a variant of a copy of the small routines, changed."""
+
+    def make(variant, file, old, new):
+        folder = tmp_path / "x86_64" / "effects"
+        shutil.copytree(FIXTURES / "x86_64" / "effects", folder)
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new))
+        monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(tmp_path))
+        return kernels.select(f"x86_64/effects/{variant}")[1]
+
+    return make
+
+
+@X86_ONLY
+def test_other_forms_of_the_effects_hold(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))
+    rows = check.run(kernels.select("x86_64/effects")[1])
+    assert rows["passed"].all(), rows["failure"].tolist()
+    assert (rows["coverage"] == "100 %").all()
+    assert rows["entries_hit"].tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("variant", "old", "new", "why"),
+    [
+        ("fill_string", "EXTABLE 1b, .Ldone", "", "no exception-table entry"),
+        ("fill_string", ".Ldone:\n", ".Ldone:\n\tmovl\t$0, %ecx\n", "0 bytes said to be left"),
+        ("find_bytes", "cmpb\t%cl", "cmpb\t$0", "is returned, and the value is"),
+        ("find_bytes", "\tdecq\t%rdx\n\tjnz", "\tdecq\t%rdx\n\tjns", "is returned, and the value"),
+        ("find_bytes", "\tmovq\t%rdi, %rax\n", "\tleaq\t1(%rdi), %rax\n", "at byte 0"),
+        ("length_bytes", "\tjae", "\tja", "at src byte 0 of 0"),
+        ("length_bytes", "(%rdi,%rax)", "1(%rdi,%rax)", "length"),
+    ],
+)
+@X86_ONLY
+def test_what_is_wrong_in_them_is_found(changed, variant, old, new, why):
+    [row] = check.run(changed(variant, f"{variant}.S", old, new)).to_dict("records")
+    assert why in row["failure"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('returns = { found = "rax" }', "returns = {}", "needs a result length or found"),
+        ('found = "rax"', 'order = "rax"', "'scan' has no result 'order'; it has length, found"),
+        ('value = "eax", count', "count", "effect 'set' needs an input value"),
+        ('value = "eax"', 'byte = "eax"', "effect 'set' has no input 'byte'; it has dst, value"),
+        ('returns = { length = "rax" }', 'returns = { length = "rax" }\nfaulting = ["src"]',
+         "an access by effect 'scan' may not fault; leave 'faulting' out"),
+        ('value = "eax", count = "rcx" }', 'value = "eax" }', "'set' needs an input count"),
+    ],
+)  # fmt: skip
+def test_a_contract_that_an_effect_has_not_is_refused_at_the_door(changed, old, new, why):
+    with pytest.raises(InputError, match=re.escape(why)) as caught:
+        changed("find_bytes", "kernel.toml", old, new)
+    assert "kernel.toml" in str(caught.value)
