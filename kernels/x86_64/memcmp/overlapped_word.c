@@ -26,7 +26,7 @@ __visible int memcmp(const void *cs, const void *ct, size_t count)
 		su1 = last;
 		if (get_unaligned((const u64 *)su1) == get_unaligned((const u64 *)(su1 + apart)))
 			return 0;
-differ:
+	differ:
 		return get_unaligned_be64(su1) < get_unaligned_be64(su1 + apart) ? -1 : 1;
 	}
 #endif

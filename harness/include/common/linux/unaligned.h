@@ -8,10 +8,7 @@
 #define CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS 1
 
 #define get_unaligned(ptr)                                                                         \
-	(((const struct {                                                                          \
-		 __typeof__(*(ptr)) value;                                                         \
-	 } __attribute__((packed)) *)(ptr))                                                        \
-	     ->value)
+	(((const struct { __typeof__(*(ptr)) value; } __attribute__((packed)) *)(ptr))->value)
 
 static inline u32 get_unaligned_be32(const void *p)
 {
