@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwright.calibrating.calibrate import calibrate
-    from loopwright.calibrating.fleet import calibrate_fleet
     from loopwright.calibrating.import_answers import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from loopwright.judging.study import compare
     from loopwright.linux.baseline import baseline
     from loopwright.linux.patch import patch
-    from loopwright.measuring.measure import measure, measure_fleet
+    from loopwright.measuring.measure import measure
     from loopwright.measuring.measure_blocks import compare_loops, measure_blocks
     from loopwright.measuring.results import import_results, results, withdraw
     from loopwright.portable.kit import kit
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 _VERBS = {
     "baseline": "linux.baseline",
     "calibrate": "calibrating.calibrate",
-    "calibrate_fleet": "calibrating.fleet",
     "check": "checking.check",
     "compare": "judging.study",
     "compare_builds": "scanning.builds",
@@ -56,7 +54,6 @@ _VERBS = {
     "kit": "portable.kit",
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",
-    "measure_fleet": "measuring.measure",
     "patch": "linux.patch",
     "ports": "predicting.explain",
     "predict": "predicting.predict",
@@ -74,7 +71,6 @@ _VERBS = {
 __all__ = [
     "baseline",
     "calibrate",
-    "calibrate_fleet",
     "check",
     "compare",
     "compare_builds",
@@ -87,7 +83,6 @@ __all__ = [
     "kit",
     "measure",
     "measure_blocks",
-    "measure_fleet",
     "patch",
     "ports",
     "predict",

@@ -5,7 +5,7 @@ import logging
 import re
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +18,6 @@ from loopwright.errors import InputError
 from loopwright.version import VERSION
 
 if TYPE_CHECKING:
-    import pandas as pd
     from distributed import Client, Future
 
 
@@ -166,42 +165,6 @@ def each(
                 ) from None
 
 
-def pinned(
-    client: "Client", parts: Sequence[tuple[str, Callable[[], R]]]
-) -> Iterator[tuple[int, R | str]]:
-    """Yield what functions return, each on the worker at its address and nowhere else.
-
-    Each comes with its number, as it ends; text says why one has nothing: what is bad input there,
-    or that its worker was lost.
-    """
-    running: dict[Future[Any], int] = {
-        client.submit(function, workers=[where], allow_other_workers=False, pure=False): number
-        for number, (where, function) in enumerate(parts)
-    }
-    while running:
-        ended = _ended(running)
-        there = _workers(client)
-        for future, number in list(running.items()):
-            if future in ended:
-                yield number, _outcome(future)
-            elif parts[number][0] not in there:
-                yield number, "its worker was lost"
-            else:
-                continue
-            del running[future]
-
-
-def _outcome(future: "Future[Any]") -> Any:
-    try:
-        return future.result(timeout=_FETCH)
-    except InputError as error:
-        return str(error)
-    except TimeoutError:
-        return "its worker was lost"
-    except CancelledError:
-        return "the Dask scheduler was lost"
-
-
 def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
     """Return those that have ended as soon as one has; none where none does for a while."""
     from distributed import wait
@@ -229,40 +192,3 @@ def _checked(expected: str, function: Callable[[T], R], item: T) -> R:
     if (here := identity()) != expected:
         raise InputError(f"a worker has {here}, and {expected} is asked for; install the same")
     return function(item)
-
-
-def gather(
-    client: "Client",
-    work: Mapping[str, Callable[[], R]],
-    keep: "Callable[[R], pd.DataFrame]",
-    left_out: Sequence[str],
-    *,
-    called: Mapping[str, str],
-    nothing: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> "pd.DataFrame":
-    """Return what workers did, as rows with the worker behind them.
-
-    work is what each has to do, by its address; keep makes rows of a result. attrs["left_out"] has
-    what was left out before, and what kept a worker from its part, which says how it is called.
-    progress is called with workers done and all. InputError, nothing and why, where none did its
-    part.
-    """
-    left = list(left_out)
-    addresses = list(work)
-    tables = []
-    for ended, (number, done) in enumerate(pinned(client, list(work.items())), 1):
-        address = addresses[number]
-        if isinstance(done, str):
-            left.append(f"{called[address]}: {done}")
-        else:
-            tables.append(keep(done).assign(worker=address))
-        if progress:
-            progress(ended, len(addresses))
-    if not tables:
-        raise InputError(f"{nothing}: {'; '.join(left)}")
-    import pandas as pd
-
-    found = pd.concat(tables, ignore_index=True)
-    found.attrs["left_out"] = left
-    return found

@@ -7,13 +7,10 @@ import subprocess
 import sys
 from operator import neg
 
-import pandas as pd
 import pytest
 from distributed import LocalCluster
 
-import loopwright as lw
 from loopwright import cluster as workers
-from loopwright.cli import run
 from loopwright.errors import InputError
 
 
@@ -129,52 +126,3 @@ def test_a_scheduler_without_workers_is_one_line(cluster, monkeypatch):
         workers.connected(cluster.scheduler_address),
     ):
         pass
-
-
-@pytest.mark.measures
-def test_a_fleet_measures_once_on_each_core_and_keeps_it_here(tmp_path, monkeypatch):
-    from loopwright.machine import hosts
-
-    if hosts.microarch() is None:
-        pytest.skip("no core.toml describes this machine")
-    monkeypatch.setenv("LOOPWRIGHT_RESULTS", str(tmp_path / "here.db"))
-    kernel = f"{'x86_64' if hosts.here().isa == 'x86_64' else 'arm64'}/clear_user"
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two:
-        rows = lw.measure_fleet(two.scheduler_address, kernel, sizes=[256])
-    assert rows["worker"].nunique() == 1
-    assert len(rows.attrs["left_out"]) == 1
-    assert hosts.microarch() in rows.attrs["left_out"][0]
-    kept = lw.results(kernel)
-    assert set(kept["variant"]) == set(rows["variant"])
-    assert set(kept["microarch"]) == {hosts.microarch()}
-
-
-def test_a_fleet_calibrates_once_on_each_machine_and_brings_the_core_here(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "there"))
-    core, few = "neoverse-n1", ["add", "madd", "fadd"]  # learned in seconds
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two:
-        rows = lw.calibrate_fleet(
-            two.scheduler_address,
-            tmp_path / "cores",
-            machine=f"simulated:{core}",
-            mnemonics=few,
-        )
-    assert rows["worker"].nunique() == 1
-    assert "is, too" in rows.attrs["left_out"][0]
-    alone = lw.calibrate(tmp_path / "alone", machine=f"simulated:{core}", mnemonics=few)
-    pd.testing.assert_frame_equal(rows[alone.columns], alone)
-    for name in ("core.toml", "instructions.csv", "answers.jsonl"):
-        brought = tmp_path / "cores" / f"simulated-{core}" / name
-        own = tmp_path / "alone" / f"simulated-{core}" / name
-        assert brought.read_bytes() == own.read_bytes()
-    monkeypatch.setenv("LOOPWRIGHT_MODELS", str(tmp_path / "cores"))
-    chain = "007c019b"  # mul x0, x0, x1
-    [one] = lw.predict(hex=chain, notion="unrolled", microarch=f"simulated-{core}")["cycles"]
-    assert one == 4.0
-
-
-def test_a_file_of_answers_is_nothing_for_a_fleet(tmp_path, capsys):
-    file = tmp_path / "answers.jsonl"
-    asked = ["calibrate", "-o", str(tmp_path), "--machine", str(file), "--fleet", "local"]
-    assert run(asked) == 2
-    assert "--fleet has workers measure" in capsys.readouterr().err

@@ -34,7 +34,6 @@ _QUICK = (
     shell_complete=options.complete_microarchs,
     help="List where measurements differ from what a core of models/ answers.",
 )
-@options.dask("Calibrate one worker of each distinct machine of a Dask cluster.", "--fleet")
 @options.settings
 @output.formats
 def calibrate(
@@ -42,7 +41,6 @@ def calibrate(
     machine: str,
     quick: bool,
     compare: str | None,
-    fleet: str | None,
     settings: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
@@ -58,7 +56,6 @@ def calibrate(
     loopwright calibrate -o cores --machine simulated:skylake
     loopwright calibrate -o cores --machine simulated:skylake --set rename.width=6
     loopwright calibrate -o again --machine cores/host/answers.jsonl
-    loopwright calibrate -o cores --fleet 10.0.0.7:8786
     """
     asked: dict[str, Any] = {
         "machine": machine,
@@ -66,7 +63,7 @@ def calibrate(
         "compare": compare,
         "settings": options.parameters(settings),
     }
-    rows = _of_one(out, asked) if fleet is None else _of_fleet(fleet, out, asked)
+    rows = _of_one(out, asked)
     output.emit(rows, as_json=as_json, as_csv=as_csv)
     return 0
 
@@ -81,17 +78,6 @@ def _of_one(out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
             click.echo(f"learning: {what}", err=True)
 
         return learn(out, **asked, step=learning, progress=step)
-
-
-def _of_fleet(where: str, out: Path, asked: Mapping[str, Any]) -> "pd.DataFrame":
-    """Calibrate workers; say which did not."""
-    from loopwright.calibrating.fleet import calibrate_fleet
-
-    with output.progress("workers") as step:
-        rows = calibrate_fleet(where, out, progress=step, **asked)
-    for why in rows.attrs["left_out"]:
-        click.echo(f"not calibrated: {why}", err=True)
-    return rows
 
 
 VERBS = (calibrate,)

@@ -1,9 +1,7 @@
 """The verb measure, and tables of what it and compare measured."""
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,9 +194,6 @@ _HIDDEN = ("samples", "dropped", "dropped_from", "dropped_to", "machine", "code"
     type=int,
     help="Of blocks: how many have to agree on a figure, 3 if not said; 1 is the quickest.",
 )
-@options.dask(
-    "Measure on one worker of each distinct core of a Dask cluster, and keep it here.", "--fleet"
-)
 @output.formats
 def measure(
     spec: str | None,
@@ -219,7 +214,6 @@ def measure(
     notion: str | None,
     isa: str | None,
     processes: int | None,
-    fleet: str | None,
     as_json: bool,
     as_csv: bool,
 ) -> int:
@@ -240,7 +234,6 @@ def measure(
     loopwright measure --asm loop.s
     loopwright measure --obj lib/string.o:memcpy --offset 0,32
     loopwright measure --blocks blocks.csv --notion all --csv
-    loopwright measure x86_64/copy_user --sizes 64,4096 --fleet 10.0.0.7:8786
     """
     from loopwright.measuring import measure_blocks
     from loopwright.measuring.sweeps import CACHES
@@ -250,7 +243,7 @@ def measure(
     if blocks is not None or any(x is not None for x in own.values()):
         if spec is not None:
             raise InputError("KERNEL, --blocks, --hex, --asm and --obj exclude each other")
-        others = (sizes, align, skew, cache, against, fleet, estimate)
+        others = (sizes, align, skew, cache, against, estimate)
         if resume or raw or stored or any(x is not None for x in others):
             raise InputError(
                 "loops and blocks of your own take --notion, --offset, --isa and --processes only"
@@ -276,22 +269,17 @@ def measure(
         )
     if notion is not None or isa is not None or processes is not None:
         raise InputError("--notion, --isa and --processes are for --asm, --obj, --hex and --blocks")
-    if fleet is not None and resume:
-        raise InputError("--resume goes on with a run of this machine; leave it or --fleet out")
     if stored and estimate is None:
         raise InputError("--stored goes with --estimate NAME")
-    if estimate is not None and (fleet, offset, skew, cache) != (None,) * 4:
+    if estimate is not None and (offset, skew, cache) != (None,) * 3:
         raise InputError("--estimate takes --sizes, --align and --against only")
     if estimate is not None and stored:
         output.emit(lw.estimate(spec, estimate), as_json=as_json, as_csv=as_csv)
         return 0
-    how = (
-        partial(lw.measure, spec, resume=resume)
-        if fleet is None
-        else partial(lw.measure_fleet, fleet, spec)
-    )
     with _kept(), output.progress("measuring") as step:
-        rows = how(
+        rows = lw.measure(
+            spec,
+            resume=resume,
             sizes=None if sizes is None else _numbers("--sizes", sizes, "64,256,4096"),
             offset=at,
             alignments=_alignments(align, estimate),
@@ -300,8 +288,6 @@ def measure(
             against=against,
             progress=step,
         )
-    for line in rows.attrs.get("left_out", ()):
-        print(f"loopwright: {line}", file=sys.stderr)
     if estimate is not None and rows["cycles"].notna().any():
         output.emit(lw.estimate(spec, estimate, rows), as_json=as_json, as_csv=as_csv)
     elif as_json or as_csv:

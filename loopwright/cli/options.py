@@ -85,9 +85,9 @@ def microarch(text: str, *, metavar: str = "ID[,ID]|all") -> Callable[[F], F]:
     )
 
 
-def dask(text: str, name: str = "--dask") -> Callable[[F], F]:
+def dask(text: str) -> Callable[[F], F]:
     """Return the option that names a Dask cluster."""
-    return click.option(name, metavar="HOST:PORT|local", help=text)
+    return click.option("--dask", metavar="HOST:PORT|local", help=text)
 
 
 def tree(
