@@ -68,7 +68,7 @@ def connected(where: str) -> Iterator["Client"]:
 
 
 def identity() -> str:
-    """Return what has to be alike for two machines to give the same figures."""
+    """Return the version and a digest of the cores: equal ones give equal figures."""
     return _identity(str(paths.models_root()))
 
 
@@ -124,7 +124,7 @@ class Done(Generic[R]):
 def each(
     client: "Client", function: Callable[[T], R], items: Iterable[T], *, alone: float = _ALONE
 ) -> Iterator[Done[R]]:
-    """Yield what function makes of each item, as it comes; each item once.
+    """Yield the function's result for each item once, in the order of completion.
 
     What a worker had when it was lost goes to another one. An item that takes four workers with it
     is lost; an error that the function raises is raised here. InputError where no worker is left

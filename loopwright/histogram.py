@@ -44,7 +44,7 @@ class Histogram:
 
     @property
     def open_from(self) -> int | None:
-        """Return where the bucket without a high end begins, None where none has calls."""
+        """Return the start of the bucket without a high end, None where none has calls."""
         return next((b.low for b in self.buckets if b.high is None and b.count), None)
 
     @property

@@ -129,7 +129,7 @@ SETTINGS = (
 
 
 def setting_value(path: Path) -> str | None:
-    """Return what a setting's file holds, None where it cannot be read."""
+    """Return the value in a setting's file, None where it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -154,7 +154,7 @@ _TOLD = (  # of hosts.describe, beside what has a row of its own
 
 
 def readiness_rows() -> Iterator[dict[str, str]]:
-    """Yield what bears on measurements here: the machine, its clock, its settings."""
+    """Yield a row for the machine, its clock and each setting."""
     found, facts = hosts.describe(), hosts.here()
     yield _readiness_row("host microarch", str(found["microarch"] or _UNKNOWN))
     if found["microarch_doubt"]:
@@ -194,7 +194,7 @@ def clock_row(found: dict[str, Any], facts: Facts) -> dict[str, str]:
 
 
 def _fix(why: str, facts: Facts) -> str:
-    """Return what brings a PMU within reach, by what the harness said of it."""
+    """Return the remedy for the harness's reason to use no PMU."""
     if "no PMU" in why:
         if facts.guest:
             return (
@@ -282,7 +282,7 @@ def doctor() -> pd.DataFrame:
 
 
 def model_state(model: Model) -> dict[str, str]:
-    """Return whether a model is here (its version), or how to get it."""
+    """Return a model's version, or the way to install it."""
     row = _row(model.id, model.version)
     return {key: row[key] for key in ("state", "detail", "fix")}
 

@@ -26,7 +26,7 @@ def below_bounds(rows: "pd.DataFrame") -> "pd.Series":
 
 
 def why_below_bounds(least_cycles: float) -> str:
-    """Return why such a figure counts for nothing."""
+    """Return the reason to reject a figure below the bounds."""
     return f"below the {least_cycles:g} cycles that the core's loads and stores take"
 
 
@@ -171,21 +171,21 @@ class Microarch:
     ranges: tuple[Range, ...] = ()
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Return what core.toml says of each parameter: its dotted name and its entry."""
+        """Return each parameter's dotted name and its entry in core.toml."""
         return _entries(self.parameters)
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return what core.toml says of a parameter, by dotted name; nothing where it has none."""
+        """Return a parameter's entry in core.toml, by dotted name; nothing if it has none."""
         table, _, key = name.partition(".")
         entry = self.parameters.get(table, {}).get(key)
         return entry if isinstance(entry, dict) else {}
 
     def value(self, name: str) -> Any:
-        """Return what core.toml gives a parameter of the simulator, by dotted name, or None."""
+        """Return a simulator parameter's value in core.toml, by dotted name, or None."""
         return self.entry(name).get("value")
 
     def bound(self, kind: str) -> float | None:
-        """Return how many "loads" or "stores" it does a cycle at most, None where unknown."""
+        """Return the most "loads" or "stores" in a cycle, None if unknown."""
         entry = self.parameters.get("bounds", {}).get(kind)
         return float(entry["value"]) if entry else None
 
@@ -264,7 +264,7 @@ def select(spec: str | None, isa: str | None = None) -> list[Microarch]:
 
 
 def alternatives_left(variant: Variant, core: Microarch) -> frozenset[str]:
-    """Return which alternatives of a variant a core does not take, for want of the feature."""
+    """Return the alternatives of a variant whose feature a core lacks."""
     optional = [a for a in variant.alternatives if feature(a) not in variant.needs]
     return frozenset(a for a in optional if feature(a) not in core.features)
 

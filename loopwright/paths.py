@@ -43,7 +43,7 @@ def build_dir() -> Path:
 
 
 def sysroot() -> Path:
-    """Return where /proc and /sys lie: $LOOPWRIGHT_SYSROOT, or /."""
+    """Return the parent of /proc and /sys: $LOOPWRIGHT_SYSROOT, or /."""
     return Path(os.environ.get("LOOPWRIGHT_SYSROOT") or "/")
 
 

@@ -37,7 +37,7 @@ def host_isa() -> str:
 
 
 def cpus() -> int:
-    """Return how many CPUs this process may use."""
+    """Return the count of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 

@@ -147,7 +147,7 @@ _KNOWN: dict[tuple[str, Path, Path, str, tuple[str, ...]], _Assembled] = {}
 
 
 def _contents(paths: Iterable[Path]) -> dict[Path, bytes]:
-    """Return what files hold; a file that is not there is left out."""
+    """Return the contents of files; a missing one is left out."""
     return {path: path.read_bytes() for path in paths if path.is_file()}
 
 
@@ -195,7 +195,7 @@ def _included(rule: str) -> list[Path]:
 
 
 def flags(isa: str, folder: Path) -> list[str]:
-    """Return what a source of a kernel in folder is compiled with, alternatives apart."""
+    """Return the compiler's flags for a kernel's source in folder, without alternatives."""
     include = paths.HARNESS / "include"
     found = [f"-I{path}" for path in (include / isa, include / "common", folder)]
     return [*_C_FLAGS, *_ISA_FLAGS[isa], "-D__KERNEL__", "-nostdinc", *found]

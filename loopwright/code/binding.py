@@ -66,7 +66,7 @@ def arm64_forms(allocated: Callable[[int], bool]) -> tuple[list[Arm64Form], list
 
 
 def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
-    """Return what the simulator sees of each code: see loopwright.code.outline."""
+    """Return the outline of each code as loopwright.code.outline reads it."""
     _require()
     import loopwright_pipeline
 

@@ -43,7 +43,7 @@ class Places:
                 self._relocations.setdefault(section["sh_info"], []).append(section)
 
     def of_section(self, index: int) -> int:
-        """Return where a section begins."""
+        """Return the start of a section."""
         if index not in self._sections:
             size = self.image.get_section(index)["sh_size"]
             self._sections[index] = self._next

@@ -121,7 +121,7 @@ class Code:
 
     @cached_property
     def sha256(self) -> str:
-        """Return what tells this code from any other: text, entry and exception table, in hex."""
+        """Return the digest of text, entry and exception table, in hex."""
         return hashlib.sha256(self.text + repr((self.entry, self.exceptions)).encode()).hexdigest()
 
 
@@ -226,7 +226,7 @@ def repeats(ins: iced.Instruction) -> bool:
 
 
 def near_target(ins: iced.Instruction) -> int | None:
-    """Return where a direct branch goes, None of other instructions."""
+    """Return the target of a direct branch, None of other instructions."""
     near = ins.is_jcc_short_or_near or ins.is_jmp_short_or_near or ins.is_call_near
     near = near or ins.is_loop or ins.is_loopcc or ins.is_jcx_short
     return ins.near_branch_target if near else None
@@ -238,7 +238,7 @@ def _plain(text: str) -> str:
 
 
 def _string_sizes(ins: iced.Instruction) -> list[tuple[iced.OpAccess_, int]]:
-    """Return what one element of a repeated string instruction reads and writes."""
+    """Return the bytes that one element of a repeated string instruction reads and writes."""
     size = iced.MemorySizeExt.size(ins.memory_size)
     kinds = [iced.OpKind.MEMORY_SEG_RSI, iced.OpKind.MEMORY_ESRDI]
     operands = [ins.op_kind(n) for n in range(ins.op_count)]

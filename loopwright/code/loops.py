@@ -159,7 +159,7 @@ def reached(code: Code) -> set[int]:
 def _reached(
     instructions: Sequence[Instruction], index: dict[int, int], start: int, within: range
 ) -> set[int]:
-    """Return which instructions control gets to from one of them, staying within a stretch."""
+    """Return the instructions reached from one of them without leaving a stretch."""
     seen: set[int] = set()
     todo = [start]
     while todo:
@@ -206,7 +206,7 @@ class Choice:
     among: int
 
     def __str__(self) -> str:
-        """Return where it is and why, e.g. "0x20 to 0x3c, of 3 loops: moves most, 64 bytes"."""
+        """Return addresses and rule: "0x20 to 0x3c, of 3 loops: moves most, 64 bytes"."""
         of = f", of {self.among} loops" if self.among > 1 else ""
         return f"{self.loop.start:#x} to {self.loop.end:#x}{of}: {self.rule}"
 
@@ -242,7 +242,7 @@ def choose(
 
 
 def _rank(loop: Loop, contract: Contract) -> tuple[int, int]:
-    """Return what the main loop has most of: its kind first, then bytes an iteration."""
+    """Return the rank as a main loop: by kind, then by bytes an iteration."""
     moved = _data(loop, contract)
     if loop.kind == "string":
         return 1, moved

@@ -94,7 +94,7 @@ def moved(body: Sequence[Instruction]) -> int:
 
 
 def _stretches(section: Section, within: range) -> Iterator[tuple[int, int]]:
-    """Yield where routines, and what lies between them, begin and end, without data."""
+    """Yield the bounds of routines and of the code between them, without data."""
     edges = {within.start, within.stop}
     for routine in section.routines:
         edges |= {routine.address, routine.address + routine.size}

@@ -56,7 +56,7 @@ def _of_image(image: ELFFile) -> Iterator[tuple[tuple[str, int], int]]:
 
 
 def _rows(image: ELFFile) -> Iterator[tuple[tuple[str, int], "LineProgram", int, int]]:
-    """Yield where and what the lines are.
+    """Yield the lines with their addresses.
 
     Each sequence of the line table is of one section, in an order.
     """
@@ -160,7 +160,7 @@ class Pasted:
 
 
 def read_pasted(text: str) -> Pasted:
-    """Return what an assembler takes of a pasted text."""
+    """Return a pasted text as an assembler takes it."""
     plain = text.replace("\r\n", "\n").replace("\u00a0", " ")
     lines = _without_prose([_QUOTE.sub("", line) for line in plain.split("\n")])
     lines = ["" if line.strip().startswith(_FENCE) else line for line in lines]
@@ -330,7 +330,7 @@ def _as_text(lines: Sequence[_Line]) -> list[str]:
 
 
 def _gap(end: int | None, at: int) -> str:
-    """Return what brings an address to its place: of the first instruction its code offset."""
+    """Return the directives that bring the first instruction to its code offset."""
     if end is None:
         return f".p2align 6; .skip {at % 64}, 0xcc" if at % 64 else ".p2align 6"
     return f".skip {at - end}, 0xcc" if 0 < at - end < 1 << 16 else ""
@@ -429,7 +429,7 @@ def read_assembly(text: str, isa: str | None = None) -> "pd.DataFrame":
 
 
 def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Piece]:
-    """Return what is to be predicted of a text; name is what an error calls it.
+    """Return the loops of a text, or its code without one; an error calls the text by name.
 
     Each innermost loop of any of its routines; without one each routine as one call, of which no
     conditional branch is taken; all of the text where no routine begins in it.

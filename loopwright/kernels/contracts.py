@@ -177,7 +177,7 @@ class Contract:
 
     @property
     def unit_name(self) -> str:
-        """Return what unit_bytes are, in words."""
+        """Return the name of the unit that unit_bytes are of."""
         if self.unit == "call":
             return f"a call ({self.unit_bytes} bytes)"
         if self.fields and not self.bytes:

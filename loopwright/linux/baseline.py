@@ -22,7 +22,7 @@ from loopwright.linux.trees import Tree
 
 
 def own_name(kernel: Kernel, routine: Routine, tree: Tree) -> str:
-    """Return what the tree's own function is called as a variant, e.g. tree:6.12.117."""
+    """Return the variant name of the tree's own function, e.g. tree:6.12.117."""
     alone = len(kernel.routines) == 1
     named = f"{kernels.OWN_CODE}{tree.version}"
     return named if alone else f"{named}:{routine.name}"

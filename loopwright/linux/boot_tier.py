@@ -137,7 +137,7 @@ class Kernel:
 
     @property
     def folder(self) -> Path:
-        """Return where it was built."""
+        """Return the folder of the build."""
         return self._built[0].folder
 
     @property
@@ -222,7 +222,7 @@ def _counts(kernel: Kernel) -> list[str]:
 
 
 def _as_meant(machine: Machine, said: str, command: list[str]) -> None:
-    """Hold what a console says of the CPU to what the machine is meant to be."""
+    """Check the CPU features on a console against those of the machine."""
     lacking = re.search(r"TCG doesn't support requested feature: \S+", said)
     have = set((re.search(r"loopwright: (?:flags|Features)\s*:(.*)", said) or [""] * 2)[1].split())
     odd = [f"no {x}" for x in machine.flags if x not in have]
@@ -242,7 +242,7 @@ class _Sweep:
         self.name, self.command, self.console = name, command, console
 
     def judge(self) -> str:
-        """Return how many cases held; CheckError with the first that did not."""
+        """Return the count of cases that held; CheckError with the first that did not."""
         found = re.search(rf"loopwright: {self.name} cases (\d+) failed (\d+) ?(.*)", self.console)
         if "loopwright: setup failed" in self.console or found is None:
             raise CheckError("the guest could not set it up", self.command, self.console)

@@ -298,7 +298,7 @@ def vector_registers(isa: str, code: bytes, address: int = 0) -> set[str]:
 
 
 def direction_flag(code: bytes) -> int:
-    """Return how many instructions set the direction flag beyond those that clear it (x86)."""
+    """Count instructions that set the direction flag, less those that clear it (x86)."""
     names = [i.mnemonic for i in iced.Decoder(64, code)]
     return names.count(iced.Mnemonic.STD) - names.count(iced.Mnemonic.CLD)
 

@@ -82,7 +82,7 @@ def entries_outside(text: str, span: Span) -> list[str]:
 
 
 def _defined(code: str, label: str, used: int) -> list[int]:
-    """Return where a label that is used at an offset is defined: no or one place."""
+    """Return the definitions of a label that is used at an offset: none or one."""
     number, direction = label[:-1], label[-1]
     local = number.isdigit() and direction in "bf"
     name = number if local else label
@@ -173,7 +173,7 @@ def squeeze(line: str) -> str:
 
 
 def comment_above(text: str, start: int) -> int:
-    """Return where the comment right above the line at start begins; start where there is none."""
+    """Return the start of the comment right above the line at start; start if there is none."""
     above = text[:start].rstrip()
     if not above.endswith("*/") or text[len(above) : start].count("\n") > 1:
         return start
@@ -197,7 +197,7 @@ def normalised(text: str) -> list[str]:
 
 
 def likeness(one: str, other: str) -> float:
-    """Return how alike two pieces are, 0 to 1: by the order of their words and signs."""
+    """Return the likeness of two pieces, 0 to 1, by the order of their words and signs."""
     words = [re.findall(r"[\w.%$]+|[^\s\w]", "\n".join(normalised(t))) for t in (one, other)]
     return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
 
@@ -216,7 +216,7 @@ _INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]+(<[^>\n]+>|"[^"\n]+")[^\n
 
 
 def includes(text: str) -> list[str]:
-    """Return what a text includes, each with its brackets, in order."""
+    """Return the includes of a text in order, each with its brackets."""
     return _INCLUDE.findall(text)
 
 

@@ -250,7 +250,7 @@ class _Editor:
                 )
 
     def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
-        """Return where a macro goes: in its namesake's place, else behind the one named after."""
+        """Return the place of a macro: its namesake's, else behind the macro named by `after`."""
         span = c_source.macro(content, edit.name)
         if span is None and edit.after:
             behind = c_source.macro(content, edit.after)
@@ -443,7 +443,7 @@ def _by_number(register: str) -> tuple[int, str]:
 
 
 def _statements(content: str, name: str) -> list[tuple[int, int]]:
-    """Return where the operands of the asm statements that call name begin and end."""
+    """Return the bounds of the operands of asm statements that call name."""
     return list(dict.fromkeys(_calls(content, name)))
 
 

@@ -19,7 +19,7 @@ class WorkTree:
 
 
 def worktree_of(tree: Tree, files: Sequence[str]) -> WorkTree | None:
-    """Return what git knows of a tree and of some of its files, None where git knows nothing."""
+    """Return the state of a tree and of some of its files, None outside of git."""
     head = git_output(tree.root, "rev-parse", "--short=12", "HEAD")
     if not head:
         return None
@@ -51,7 +51,7 @@ def refuse_inside(tree: Tree, out: Path) -> None:
 
 
 def git_output(folder: Path, *arguments: str) -> str:
-    """Return what git says in a folder, "" where it has nothing to say.
+    """Return the output of git in a folder, "" if it fails.
 
     Only the folder itself is taken for a repository, none that it happens to lie in.
     """

@@ -53,7 +53,7 @@ def allowances() -> tuple[Allowance, ...]:
 
 
 def checkpatch(tree: Tree, patch: Path, *, signed: bool) -> tuple[Complaint, ...]:
-    """Return what the tree's checkpatch.pl finds in a patch file; InputError where it cannot run.
+    """Return the findings of the tree's checkpatch.pl on a patch; InputError if it cannot run.
 
     signed says whether the patch has a Signed-off-by: some findings are allowed only without.
     """

@@ -102,7 +102,7 @@ def _both(was: Row, now: Row, *, doubt: bool = False) -> list[str]:
 
 
 def _startup(row: Row) -> str:
-    """Return what comes once before a string instruction's first, in cycles; ? where not known."""
+    """Return the startup of a string instruction in cycles, ? where not known."""
     startup = row["startup_cycles"]
     return "" if startup == 0 else " +?" if pd.isna(startup) else f" +{startup:.0f}"
 
@@ -235,7 +235,7 @@ def _unhit(one: Variant, row: "pd.Series[Any]") -> tuple[int, int]:
 
 
 def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
-    """Return what running the variant against its contract left open."""
+    """Return the points that the contract check of the variant left open."""
     if ours.empty:
         return [f"that {name} holds its contract"]
     elsewhere, here = _unhit(one, ours.iloc[0])
@@ -245,7 +245,7 @@ def unproven(one: Variant, name: str, ours: pd.DataFrame) -> list[str]:
 
 
 def left_out(base: pd.DataFrame, ours: pd.DataFrame) -> str:
-    """Return what user space leaves out of what was measured, or nothing; rows of measure.run."""
+    """Return the parts that user space leaves out of measurements; rows of measure.run."""
     notes = [str(note) for rows in (base, ours) if len(rows) for note in rows["note"].dropna()]
     parts = [part for note in notes for part in note.split("; ") if part.startswith("without ")]
     if not parts:
@@ -384,7 +384,7 @@ class Writer:
         return "\n\n".join([*parts, *self._of_each("proof")])
 
     def below(self, *lines: str) -> str:
-        """Return what stands below the line at which git cuts: lines, and what is not proven."""
+        """Return the text below the line at which git cuts, with unproven points."""
         open_ = [] if self._was_measured() else ["its speed on hardware"]
         if silent := self._silent():
             of = (f"{' and '.join(models)} ({', '.join(c)})" for c, models in silent.items())
@@ -443,7 +443,7 @@ class Writer:
         return self.evidence.baselines.get(one.routine, own)
 
     def _words(self, name: str) -> str:
-        """Return what a variant does, in words: its name means nothing to a list."""
+        """Return the summary of a variant: its name means nothing to a mailing list."""
         own = self.kernel.variants.get(name)
         return self.evidence.words.get(name, own.summary if own else name)
 

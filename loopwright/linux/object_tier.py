@@ -132,7 +132,7 @@ class CompiledAs:
 
 
 def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
-    """Return where a routine is compiled: in its own file, or through a unit if it is inline."""
+    """Return the objects of a routine: of its own file, or of an added unit if it is inline."""
     aim = routines.find(variant, subject.tree)
     if not aim.file.endswith(".h"):
         return CompiledAs(aim.name, (object_of(aim.file),), {})
@@ -235,7 +235,7 @@ _KERNEL = {"x86_64": ("EX_TYPE_DEFAULT",), "arm64": ("EX_TYPE_KACCESS_ERR_ZERO",
 def judge_entry(
     found: Image, variant: Variant, place: CompiledAs, instructions: Mapping[int, Instruction]
 ) -> str:
-    """Say what the table was held to; CheckError with the first entry that is wrong.
+    """Check the exception table and describe it; CheckError with the first wrong entry.
 
     instructions are those of the image, by address.
     """

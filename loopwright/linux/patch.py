@@ -147,7 +147,7 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
 
 
 def conclusions_of(found: Study, concluded: Judgement) -> dict[str, Judged]:
-    """Return what is concluded of every variant that is not its known's baseline."""
+    """Return the conclusion on every variant that is not its routine's baseline."""
     judged = concluded.rows.set_index("known")
     off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
     out = {}
@@ -334,7 +334,7 @@ def _records(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def evidence(study: Study, concluded: Judgement) -> Evidence:
-    """Return what a patch's message says: of every routine, since a patch may touch several."""
+    """Return the evidence of every routine, since a patch may touch several."""
     kernel = study.kernel
     return Evidence(
         table=comparison(study),

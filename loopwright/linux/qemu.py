@@ -68,7 +68,7 @@ def qemu_program(isa: str) -> str:
 
 
 def qemu_version(isa: str) -> str:
-    """Return what QEMU for an ISA calls itself, e.g. "QEMU 7.2.22"."""
+    """Return the version of QEMU for an ISA, e.g. "QEMU 7.2.22"."""
     done = subprocess.run(
         [qemu_program(isa), "--version"], capture_output=True, text=True, check=False
     )
@@ -185,7 +185,7 @@ def log_options(log: Path, addresses: Iterable[int]) -> list[str]:
 
 
 def entered_counts(log: Path) -> Counter[int]:
-    """Return how often each address was jumped to, by such a log; all 0 where there is none."""
+    """Return the jumps to each address in such a log; all 0 without one."""
     counts: Counter[int] = Counter()
     if log.exists():
         with log.open(encoding="utf-8", errors="replace") as lines:

@@ -31,7 +31,7 @@ class Target:
 
 
 def place(variant: Variant) -> Upstream:
-    """Return where Linux keeps the variant's routine; InputError where no patch can be made."""
+    """Return the place of the variant's routine in Linux; InputError if it has no patch."""
     routine = kernels.load(variant.kernel).routines[variant.routine]
     if variant.unpatchable:
         raise InputError(f"{variant.id} makes no patch: {variant.unpatchable}")

@@ -212,7 +212,7 @@ class Tree:
         return self.path(file).is_file()
 
     def path(self, file: str) -> Path:
-        """Return where a file of the tree lies; InputError where that is outside the tree."""
+        """Return the path of a file of the tree; InputError if it is outside."""
         inside = PurePosixPath(file)
         path = (self.root / inside).resolve()
         if inside.is_absolute() or ".." in inside.parts or not path.is_relative_to(self.root):

@@ -126,7 +126,7 @@ def run(
 
 
 def open_points(rows: pd.DataFrame) -> tuple[str, ...]:
-    """Return what the rows of run leave unproven, each with its tier and why."""
+    """Return the unproven checks among the rows of run, each with its tier and reason."""
     left = rows[rows["status"] == NOT_PROVEN].to_dict("records")
     return tuple(f"{row['check']} (tier {row['tier']}): {row['what']}" for row in left)
 

@@ -206,7 +206,7 @@ class Recognition:
 
 
 def recognise(facts: Facts) -> Recognition:
-    """Return which core a machine is.
+    """Return the core of a machine.
 
     Features decide before family and model where a core.toml names them: guests report models that
     are not theirs. A machine that by its model is a core, and has a feature which that core lacks,
@@ -351,7 +351,7 @@ def machine(facts: Facts | None = None) -> str:
 
 
 def slug(machine: str) -> str:
-    """Return what a machine is called as the name of a folder."""
+    """Return a machine's name as that of a folder."""
     return re.sub(r"[^a-z0-9]+", "-", machine.lower()).strip("-")
 
 
@@ -386,7 +386,7 @@ def describe() -> dict[str, Any]:
 
 
 def describe_facts(facts: Facts) -> dict[str, Any]:
-    """Return what facts alone say of a machine, None where they say nothing."""
+    """Return the description of a machine by its facts alone, None without facts."""
     found = recognise(facts)
     release = facts.read("/proc/sys/kernel/osrelease")
     return {
@@ -427,7 +427,7 @@ def _caches(facts: Facts) -> dict[str, str]:
 
 
 def _hypervisor() -> str | None:
-    """Return what virtualizes this machine, as far as it says so."""
+    """Return the name of this machine's hypervisor, if it gives one."""
     named = here().read("/sys/hypervisor/type")
     if "hypervisor" not in features():
         return named

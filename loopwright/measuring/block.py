@@ -118,11 +118,11 @@ class Block:
 
     @property
     def note(self) -> str:
-        """Return what a reader of its figure must know of it."""
+        """Return the caveats of its figure."""
         return self.settled.said if self.settled else ""
 
     def why(self, refused: str, stopped: int) -> str:
-        """Return why the harness refused it; it was stopped so many bytes from its entry."""
+        """Return the reason for a refusal; the block stopped so many bytes from its entry."""
         if self.settled is None or refused != _TRAPPED:
             return refused
         step = self.settled.image.leaves.get(stopped - 1)

@@ -96,7 +96,7 @@ class Memory:
         return int.from_bytes(several, "little")
 
     def lines(self) -> Iterator[str]:
-        """Yield what a job says of it."""
+        """Yield its lines of a job."""
         yield f"memory {self.word}"
         page = self.page()
         for index in sorted({at // 8 for at in self.changed}):
@@ -152,7 +152,7 @@ def _accesses(code: bytes) -> Iterator[tuple[iced.UsedMemory, int, frozenset[str
 
 
 def _address(memory: iced.UsedMemory, written: frozenset[str], step: int) -> int | None:
-    """Return where an access goes, None where that is not known."""
+    """Return the address of an access, None if unknown."""
     address = memory.displacement
     for register, scale in ((memory.base, 1), (memory.index, memory.scale)):
         name = full_name(register)
@@ -202,12 +202,12 @@ class Step:
 
     @property
     def at(self) -> int:
-        """Return where it begins in the code."""
+        """Return its start in the code."""
         return int(self.ins.ip)
 
     @property
     def end(self) -> int:
-        """Return where it ends."""
+        """Return its end in the code."""
         return int(self.ins.next_ip)
 
     @property
@@ -217,7 +217,7 @@ class Step:
 
     @property
     def other(self) -> int:
-        """Return where a conditional branch goes off the path."""
+        """Return the target of a conditional branch off the path."""
         return self.end if self.taken else _signed(self.ins.near_branch_target)
 
     @property
@@ -254,7 +254,7 @@ class Path:
         return frozenset().union(*(s.read | s.written for s in self.steps))
 
     def index_of(self, at: int) -> int:
-        """Return which step begins there, -1 for none."""
+        """Return the number of the step that begins there, -1 for none."""
         return next((n for n, step in enumerate(self.steps) if step.at == at), -1)
 
 

@@ -37,7 +37,7 @@ class End:
     said: str = ""
 
     def start(self, values: Mapping[str, int], word: int) -> int:
-        """Return what the counter starts with before no iteration at all."""
+        """Return the counter's start for a run without an iteration."""
         held = word & (1 << self.memory_bits) - 1
         return (values.get(self.base, 0) + self.constant + held) % (1 << 64)
 
@@ -102,7 +102,7 @@ class _Side:
 
 
 def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
-    """Yield how a loop's own comparison of what changes evenly can be met after n iterations."""
+    """Yield the starts with which a loop's own comparison ends it after n iterations."""
     ins = setter.ins
     sides = _sides(setter)
     if sides is None:
@@ -132,7 +132,7 @@ def _own(path: Path, branch: int, setter: Step) -> Iterator[End]:
 
 
 def _sides(setter: Step) -> tuple[_Side, _Side] | None:
-    """Return what a step compares, None where it is something else."""
+    """Return the operands of a comparison, None of another step."""
     ins = setter.ins
     if ins.mnemonic == iced.Mnemonic.TEST:
         if ins.op0_kind != iced.OpKind.REGISTER or ins.op0_register != ins.op1_register:
@@ -309,7 +309,7 @@ class Guess:
                     yield by.ins.immediate(n)
 
     def _sources(self, at: int) -> tuple[frozenset[str], frozenset[int]]:
-        """Return which registers at the start a step goes by, and which steps that read memory."""
+        """Return the start registers and the memory reads that a step depends on."""
         steps = self._path.steps
         names = steps[at].read
         loads = set()
@@ -340,7 +340,7 @@ class Settled:
     said: str
 
     def lines(self) -> list[str]:
-        """Return what a job says of registers and memory."""
+        """Return the lines of a job for registers and memory."""
         values = {
             n: v for n, v in self.start.values.items() if n not in ("rsp", self.start.counter)
         }
@@ -351,12 +351,12 @@ class Settled:
         ]
 
     def left(self, step: int) -> str:
-        """Say which exit was taken."""
+        """Name the exit taken."""
         return f"exit at +{self.path.steps[step].at:#x} taken"
 
 
 def find_start(path: Path) -> Settled:
-    """Return how to run a loop; InputError with the reason where no way was found.
+    """Return the start of a loop's run; InputError with the reason if none was found.
 
     Every try is made in an emulated core; which of them are made is the same each time.
     """
@@ -421,7 +421,7 @@ class _Search:
         return Emulated(self._path, self._made, self._end.step_of_path, start.memory)
 
     def _outcome(self, start: Start) -> Outcome | None:
-        """Return how a start fails, None where it holds."""
+        """Return the failure of a start, None if it holds."""
         core = self._core(start)
         begun = []
         for iterations in (_FEW, 2 * _FEW, MOST_ITERATIONS, _FEW):
@@ -434,7 +434,7 @@ class _Search:
         return None
 
     def _look(self, start: Start, found: Outcome) -> Seen:
-        """Return what the first of the tries read, where it is that which failed."""
+        """Return the reads of the first try, if it is the one that failed."""
         if found.iterations > 2 * _FEW:
             return Seen({}, {})
         return self._core(start).look(start, _FEW)

@@ -172,7 +172,7 @@ def _speeds(near: Sequence[BlockReading], accepted: Sequence[BlockReading]) -> s
 
 
 def _notes(readings: Sequence[BlockReading]) -> list[str]:
-    """Return what a reader of the figure must know."""
+    """Return the caveats of the figure."""
     notes = ["one process alone"] if len(readings) == 1 else []
     notes += ["a misaligned access may cross cache lines"] if readings[0].misaligned else []
     if any(r.shared for r in readings):
@@ -264,7 +264,7 @@ def _figures(one: Block, got: Sequence[BlockReading], processes: int) -> dict[st
 def readings_in_turns(
     isa: str, blocks: Sequence[Block], processes: int, progress: Progress | None = None
 ) -> list[list[BlockReading]]:
-    """Return what processes read of each block, of which each has its own order: a turn."""
+    """Return the readings of each block by processes, each in an order of its own: a turn."""
     found: list[list[BlockReading]] = [[] for _ in blocks]
     todo = [n for n, block in enumerate(blocks) if not block.refused]
     total = processes * len(todo)
@@ -444,7 +444,7 @@ def compare_loops(
 
 
 def _why(error: object, measured: float, reason: object) -> str:
-    """Return why a prediction or a measurement is missing, or what the latter is worth."""
+    """Return the reason for a missing prediction or measurement, or the latter's caveat."""
     told = str(error) if isinstance(error, str) else ""
     if not isinstance(reason, str) or not reason:
         return told

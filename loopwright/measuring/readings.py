@@ -198,7 +198,7 @@ class Result:
 
     @property
     def note(self) -> str:
-        """Return what a reader of the figure must know."""
+        """Return the caveats of the figure."""
         notes = [_COLD] if self.goal.cache == "cold" else []
         notes += [_LOOP_EXIT] if self.goal.unit == "cycles/iteration" else []
         notes += [_DROPPED] if self.dropped > _MANY else []
@@ -328,7 +328,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def _key(row: Mapping[Any, Any], placed: bool) -> tuple[object, ...]:
-    """Return what two rows must have in common, with None for what neither has."""
+    """Return the values that two comparable rows share, None for one that neither has."""
     loop = row["quantity"] == "loop"
     of_quantity = None if loop else row["size_bytes"]
     key = (*(row[name] for name in _LIKE), of_quantity, row["offset"] if placed else None)

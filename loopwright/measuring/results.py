@@ -44,7 +44,7 @@ _UNREADABLE = "not to be read from the store"
 
 
 def results(kernel: str | None = None) -> pd.DataFrame:
-    """Return what the results store holds (of one KERNEL[/VARIANT]): a row a run and variant.
+    """Return the contents of the results store (of KERNEL[/VARIANT]): a row a run and variant.
 
     Newest first. code is "today's" where the variant still has the code that was measured, else
     "other", or says that it cannot be assembled here, and says where the kernel module measured it.
@@ -137,7 +137,7 @@ _MARGIN = 8
 
 
 def process(line: Mapping[str, Any]) -> None:
-    """Hold what a process says of its clock to itself."""
+    """Check a process's statements on its clock against each other."""
     name, refused = line["clock"], line["refused"]
     if not isinstance(name, str) or not isinstance(refused, str):
         raise ValueError
@@ -197,7 +197,7 @@ def left_out(line: Mapping[str, Any], samples: int) -> None:
 
 
 def content(line: Mapping[str, Any]) -> str:
-    """Return what two readings share only where one is a copy of the other.
+    """Return the values that two readings share only if one is a copy.
 
     These are the samples in the order in which they were taken; all that is said, where they are
     too few or too alike to tell readings apart.
@@ -274,7 +274,7 @@ class Results:
 
     @property
     def missing(self) -> int:
-        """Return how many readings the run lacks: of those declared, or else of those planned."""
+        """Return the count of missing readings: of those declared, else of those planned."""
         wanted = self.planned if self.declared is None else self.declared
         return max(0, wanted - len(self.records))
 
@@ -437,7 +437,7 @@ def _record(results: Results, line: Mapping[str, Any]) -> Record:
 
 
 def record_place(record: Record) -> tuple[object, ...]:
-    """Return what a run measures once: a point of a variant in a process."""
+    """Return the key of a reading: a point of a variant in a process of a run."""
     return (record.process, *(record.answer[key] for key in _PLACED))
 
 
@@ -458,7 +458,7 @@ def is_current(results: Results) -> bool:
 
 
 def run_notes(results: Results, core: str | None, doubt: str) -> Iterator[str]:
-    """Yield what is to be known of a run besides its numbers."""
+    """Yield the notes on a run beside its numbers."""
     if results.number > 1:
         yield f"the file holds several runs; this is number {results.number}"
     if results.declared is None:

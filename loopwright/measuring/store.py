@@ -334,7 +334,7 @@ class Store:
             )
 
     def withdrawn(self) -> dict[str, str]:
-        """Return why runs were withdrawn, by their uids."""
+        """Return the reasons of withdrawn runs, by uid."""
         with database_faults(self.path):
             if self._database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
                 return {}  # an earlier loopwright's, which cannot be written
@@ -369,7 +369,7 @@ class Store:
                     yield of, json.loads(answer)
 
     def processes(self, run: Run) -> dict[int, Mapping[str, Any]]:
-        """Return what each process of a run said of its clock, by number."""
+        """Return the clock facts of each process of a run, by number."""
         with database_faults(self.path):
             rows = self._database.execute(
                 "SELECT number, answer FROM process "
@@ -441,13 +441,13 @@ class Store:
 
 
 def default_path() -> Path:
-    """Return where the store is: $LOOPWRIGHT_RESULTS, or results.sqlite in the data folder."""
+    """Return the store's path: $LOOPWRIGHT_RESULTS, or results.sqlite in the data folder."""
     named = os.environ.get("LOOPWRIGHT_RESULTS")
     return Path(named) if named else paths.data_dir() / "results.sqlite"
 
 
 def _banner(text: str) -> Mapping[str, Any]:
-    """Return what a machine said of itself; nothing where the store does not hold it whole."""
+    """Return a machine's description of itself; nothing if the store lacks part of it."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -470,7 +470,7 @@ class Recorder:
         self._process = 0
 
     def known(self, variant: Variant, code: Code, shift: int) -> Iterator[Mapping[str, Any]]:
-        """Yield what the harness said of this code, shift bytes off a line, before an interrupt."""
+        """Yield the harness's answers for code, shift bytes off a line, before an interrupt."""
         if not self._resume:
             return
         for record in self._store.records(self._run, variant.kernel):
@@ -486,7 +486,7 @@ class Recorder:
         return [answer["self_test"] for answer in self._store.processes(self._run).values()]
 
     def begin_process(self, clock: Mapping[str, Any]) -> None:
-        """Say that another process of the harness began, and which clock it has."""
+        """Record the start of another harness process, and its clock."""
         self._process = max(self._store.processes(self._run), default=0) + 1
         self._store.add(self._run, [], {self._process: clock})
 

@@ -106,12 +106,12 @@ class Goal:
 
     @property
     def cache(self) -> str:
-        """Return where the buffers are: "hot" or "cold"."""
+        """Return the state of the buffers: "hot" or "cold"."""
         return "cold" if self.points[0].cold else "hot"
 
 
 def goals(variant: Variant, code: Code, contract: Contract, sweep: Sweep) -> tuple[Goal, ...]:
-    """Return what is to be measured of a variant.
+    """Return the points to measure of a variant.
 
     Loops are measured hot, at the first alignment of each skew. InputError where its contract
     counts iterations and it has no loop.

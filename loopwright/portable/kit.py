@@ -111,7 +111,7 @@ def kit(
 
 
 def _files() -> dict[str, bytes]:
-    """Return what the kit is made of by name: programs, jobs, licence and sources."""
+    """Return the files of the kit by name: programs, jobs, licence and sources."""
     files = {"LICENSE": (paths.HOME / "LICENSE").read_bytes()}
     for isa in kernels.ISAS:
         files[f"bin/harness-{isa}"] = _program(isa)

@@ -103,7 +103,7 @@ class Routine:
 
     @property
     def key(self) -> str:
-        """Return what tells it from any other."""
+        """Return its key among others."""
         return repr((self.code.sha256, self.contract, self.shift))
 
     def effective(self, place: Place) -> Place:
@@ -162,7 +162,7 @@ class Work:
 
 
 def _run_batches(routine: Routine, works: Sequence[Work], tick: Tick) -> list[list[Found]]:
-    """Return what each place of each work costs; tick is told how many places are done.
+    """Return the cycles at each place of each work; tick is told the count of places done.
 
     What is found is kept on disk, also where this is interrupted.
     """
@@ -255,7 +255,7 @@ class CallQuestion(NamedTuple):
 
 
 def refusal(core: Microarch, overrides: Mapping[str, str]) -> str:
-    """Return why the simulator takes no such values of a core's parameters, or nothing."""
+    """Return the simulator's objection to values of a core's parameters, or nothing."""
     try:
         Pipeline(overrides).check(core)
     except InputError as error:
@@ -270,7 +270,7 @@ def of_variant(
     overrides: Mapping[str, str],
     offset: int | None = None,
 ) -> list[CallCost]:
-    """Return what calls of a variant cost on a core.
+    """Return the cycles of calls of a variant on a core.
 
     InputError for what cannot be predicted, with the reason.
     """
@@ -323,7 +323,7 @@ def _cost(place: Place, found: Found) -> CallCost | InputError:
 
 
 def _routine(question: CallQuestion) -> Routine | str:
-    """Return what is called, or why no call of it can be predicted."""
+    """Return the routine to call, or the reason for no prediction."""
     variant, core = question.variant, question.core
     if lacks := Pipeline(question.overrides).lacks(core):
         return lacks
@@ -491,6 +491,6 @@ def _rows(
 
 
 def _between(ends: Sequence[CallCost | InputError]) -> tuple[float | None, float | None]:
-    """Return what the cycles are between, where that is known and a range."""
+    """Return the bounds of the cycles, if they are known and a range."""
     known = sorted(one.cycles for one in ends if isinstance(one, CallCost))
     return (known[0], known[1]) if len(known) == 2 and known[0] < known[1] else (None, None)

@@ -66,7 +66,7 @@ def port_names(core: Microarch) -> str:
 
 
 def port_uses(core: Microarch) -> list[Use]:
-    """Return where each kind of uops runs; a kind that the core has no figures of is left out."""
+    """Return the ports of each kind of uops; a kind without figures is left out."""
     known = forms(core.id)
     found = []
     for kind, where in _KINDS.items():
@@ -79,7 +79,7 @@ def port_uses(core: Microarch) -> list[Use]:
 
 
 def vendor_port_names(core: Microarch) -> dict[str, str]:
-    """Return what the vendor calls each port, by its letter; p and the letter where unnamed."""
+    """Return the vendor's name of each port by its letter; p and the letter if unnamed."""
     given = core.parameters.get("port_names", {})
     return {letter: str(given.get(letter, f"p{letter}")) for letter in port_names(core)}
 
@@ -175,7 +175,7 @@ def _cost(name: str) -> bool:
 def at_range_ends(
     core: Microarch, given: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what is given with every range at its cheap end, and the same at the dear one."""
+    """Return the figures with every range at its cheap end, and with every one at its dear end."""
     known = cost_ranges(core, given)
     cheap, dear = ({name: both[end] for name, both in known.items()} for end in (0, 1))
     return {**cheap, **given}, {**dear, **given}

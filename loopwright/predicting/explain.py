@@ -37,7 +37,7 @@ class TimelineQuestion(Question):
 
 
 def answer_timeline(asked: TimelineQuestion) -> Rows:
-    """Return what every uop of the first iterations does and when, by the pipeline simulator.
+    """Return the events of every uop of the first iterations, by the pipeline simulator.
 
     spec, hex, blocks, asm, isa, microarch, notion, offset and parameters are those of predict.
 
@@ -84,7 +84,7 @@ timeline = as_frame("timeline", TimelineQuestion, answer_timeline)
 
 
 def answer_ports(asked: Question) -> Rows:
-    """Return how many uops an iteration each instruction runs on each port, by the simulator.
+    """Return the uops an iteration of each instruction on each port, by the simulator.
 
     The arguments are those of predict. One row for each instruction and port of the core:
     instruction (from 0), text, form (its row in instructions.csv), port, uops_per_iteration,
@@ -172,7 +172,7 @@ _CITED = re.compile(r"\[([a-z0-9-]+)\]")
 
 
 def answer_sources(asked: Question) -> Rows:
-    """Return what a prediction of the pipeline simulator rests on; the arguments are predict's.
+    """Return the sources of the pipeline simulator's prediction; the arguments are predict's.
 
     One row for each instruction (of: its text; figure: its form in instructions.csv; source: where
     the form's figures come from), and one for each parameter of the core that has a range in
@@ -255,7 +255,7 @@ class Assumption:
 
 
 def assumed(model: Pipeline, blocks: Sequence[Block], core: Microarch) -> list[list[Assumption]]:
-    """Return what the simulator's answer for each block on a core assumes."""
+    """Return the assumptions of the simulator's answer for each block on a core."""
     now = _cycles(model.overrides, blocks, core)
     found: list[list[Assumption]] = [[] for _ in blocks]
     for one in core.ranges:

@@ -71,7 +71,7 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
 
 
 def _name(limit: str) -> str:
-    """Return what is shown for the simulator's name of a limit."""
+    """Return the shown name of a limit of the simulator."""
     return "divider" if limit.startswith("divider on") else _CALLED.get(limit, limit)
 
 
@@ -143,7 +143,7 @@ def _chain(one: Limit, block: Block) -> str:
 
 
 def _op_cache(block: Block, core: Microarch) -> str:
-    """Return what an entry of the op cache cannot hold, where that is a line's end."""
+    """Return the bytes that no entry of the op cache can span, if they end a line."""
     line = core.value("uop_cache.region_bytes")
     if block.notion != "loop" or not isinstance(line, int):
         return "op cache"

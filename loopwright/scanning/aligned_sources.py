@@ -156,7 +156,7 @@ class Built:
         return section
 
     def cycles(self, core: int, n: int) -> list[float]:
-        """Return what a loop takes at each of them."""
+        """Return the loop's cycles at each of them."""
         return [float(self.costs[core].table[n][place]) for place in self.places(n)]
 
 
@@ -190,7 +190,7 @@ class Work:
 
     @property
     def wishes(self) -> Mapping[int, int]:
-        """Return what loops are aligned to, by number."""
+        """Return the alignment of loops, by number."""
         return self.choices[self.taken]
 
     @property
@@ -353,7 +353,7 @@ class Work:
         return f"{others} other {which} no longer on any core"
 
     def _worse(self) -> str:
-        """Return which other loop is gone or slower, and where, "" where none is."""
+        """Return the other loop that is gone or slower, and its core, "" if none is."""
         mine = {n for _, n in self.numbers}
         numbers = self.matched
         for n, loop in enumerate(self.before.loops):
@@ -373,7 +373,7 @@ class Work:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Say what a loop takes over several places: e.g. 1.00 to 2.00, or 1.00 where all are alike."""
+    """Format a loop's cycles at several places, e.g. 1.00 to 2.00, or 1.00 if all are alike."""
     if max(values) - min(values) < 0.005:
         return f"{max(values):.2f}"
     return f"{min(values):.2f} to {max(values):.2f}"

@@ -75,7 +75,7 @@ def patch_body(
 
 
 def below_patch(made: str, notes: Sequence[str], left: Sequence[str]) -> str:
-    """Return what stands below the line at which git cuts; left is what is not shown."""
+    """Return the text below the line at which git cuts; left are the unproven points."""
     open_ = f"Not shown: {'; '.join(('its speed on hardware', *left))}."
     return "\n\n".join(wrap(line) for line in (made, *notes, open_))
 
@@ -168,7 +168,7 @@ class Booted:
         return {re.sub(r"^(?:__pi_)?_*", "", name) for name in {*found, work.function}}
 
     def _options(self) -> Iterator[str]:
-        """Yield what has the patched file built, and the kernel's own tests of it."""
+        """Yield the options that build the patched file and the kernel's own tests of it."""
         names = build.options_of_source(self.work.tree, self.work.isa, self.work.file)
         yield from (f"-e {name}" for name in names)
         if "CRYPTO" in names:
@@ -246,7 +246,7 @@ def boot_text(booted: Booted, rows: _Rows) -> str:
 
 
 def boots_left(booted: Booted | None, rows: _Rows) -> list[str]:
-    """Return what is not shown of the kernel."""
+    """Return the points that the booted kernel left unproven."""
     if booted is None:
         return ["a whole kernel built, booted and scanned again"]
     open_ = [row for row in rows if row["status"] == NOT_PROVEN]
@@ -266,7 +266,7 @@ def _boot_table(booted: Booted, said: Mapping[str, str]) -> str:
 
 
 def _tests(machine: Machine, said: Mapping[str, str]) -> str:
-    """Return how many of the kernel's own tests passed on a machine."""
+    """Return the count of the kernel's own tests that passed on a machine."""
     passed = [
         int(found[1])
         for check, what in said.items()
@@ -277,7 +277,7 @@ def _tests(machine: Machine, said: Mapping[str, str]) -> str:
 
 
 def _calls(machine: Machine, said: Mapping[str, str]) -> str:
-    """Return how many system calls held on a machine."""
+    """Return the count of system calls that held on a machine."""
     held = [
         int(what.split()[0])
         for check, what in said.items()
@@ -379,7 +379,7 @@ def _choices(scan: Scan, function: str) -> list[Mapping[int, Fix]]:
 
 
 def _hurt(scan: Scan, mine: Sequence[int], least: int) -> dict[int, Fix]:
-    """Return what to do about each hurt loop of some by an alignment to so much, or to more."""
+    """Return the alignment of each hurt loop of some, to so much or to more."""
     known = costs.start_alignments(scan.image)
     found = fixes.find_fixes(
         scan.found.loops, scan.costs, known, kinds=("align",), only=set(mine), least=least

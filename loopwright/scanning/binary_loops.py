@@ -122,7 +122,7 @@ class Found:
 
     @property
     def innermost(self) -> int:
-        """Return how many loops hold no other."""
+        """Return the count of loops that hold no other."""
         return len(self.loops) + self.calling + self.refused.total()
 
 
@@ -223,7 +223,7 @@ _ARM64_OPCODE = 22  # the bit from which on an instruction says what it does, no
 
 
 def shape(loop: ScannedLoop) -> tuple[object, ...]:
-    """Return what two builds of a loop have in common: instructions with registers and numbers."""
+    """Return the shape of a loop across builds: instructions with registers and numbers."""
     return shape_of_code(loop.isa, loop.executed)
 
 
@@ -233,7 +233,7 @@ def shape_of_code(isa: str, code: bytes) -> tuple[object, ...]:
 
 
 def loose_shape(loop: ScannedLoop) -> tuple[object, ...]:
-    """Return what a loop's instructions do, which stays where a compiler chose registers anew."""
+    """Return the shape of a loop without registers, for builds that chose them anew."""
     if loop.isa == "x86_64":
         return tuple(ins.mnemonic for ins in _shape_instructions(loop.executed))
     return tuple(word >> _ARM64_OPCODE for word in _arm64(loop.executed))
@@ -308,7 +308,7 @@ def listing(loop: ScannedLoop) -> list[ListingLine]:
 def timelines(
     asked: Sequence[tuple[ScannedLoop, int]], core: Microarch, iterations: int
 ) -> list[list[dict[str, Any]]]:
-    """Return what every uop of the first iterations of loops at code offsets does and when.
+    """Return the events of every uop of the first iterations of loops at code offsets.
 
     Rows are those of Core.predict's timeline (models/pipeline/README.md), their instructions those
     of listing; none where the simulator has no answer. InputError where the core has no figures.

@@ -134,14 +134,14 @@ def _row(
 
 
 def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float | None]:
-    """Return what a loop takes where it lies and at its best, None where nothing is known."""
+    """Return a loop's cycles at its own and at its best offset, None if unknown."""
     if number is None or np.isnan(costs.cycles[number]):
         return None, None
     return round(float(costs.cycles[number]), 3), round(float(costs.best[number]), 3)
 
 
 def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:
-    """Return what became of a loop on a core, one of CHANGES, and by how many percent it is slower.
+    """Return a loop's change on a core, one of CHANGES, and by how many percent it is slower.
 
     No percentage where it is not in both builds, or one of them has no figure for it.
     """

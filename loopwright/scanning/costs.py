@@ -81,7 +81,7 @@ class CoreCosts:
 def cost(
     loops: Sequence[ScannedLoop], cores: Sequence[Microarch], progress: Progress | None = None
 ) -> list[CoreCosts]:
-    """Return what loops cost on each core at every code offset.
+    """Return the cycles of loops on each core at every code offset.
 
     A loop has no figures on a core that lacks a feature which it needs, or of which an instruction
     is not known. progress is called with loops done and all of them, over all cores.
@@ -225,7 +225,7 @@ def _instructions(loop: ScannedLoop) -> Iterator[Instruction]:
 
 
 def _branch(code: Sequence[Instruction]) -> range:
-    """Return where a boundary lies in the last branch, or right behind it."""
+    """Return the place of a boundary in the last branch, or right behind it."""
     *_, before, last = [None, *code]
     assert last is not None
     fuses = before is not None and before.end == last.address and last.flow.value == "branch"
@@ -289,7 +289,7 @@ def common_alignment(starts: Collection[int]) -> int:
 
 
 def linked(section: Section) -> int:
-    """Return what a linker aligns a section of an object to, 1 to 64; 64 where it lies fixed.
+    """Return the linker's alignment of an object's section, 1 to 64; 64 where it lies fixed.
 
     A damaged file may hold an alignment that is no power of two.
     """
@@ -301,7 +301,7 @@ def _share(addresses: Collection[int], alignment: int) -> float:
 
 
 def start_alignment(loop: ScannedLoop, known: Alignments) -> int:
-    """Return what the start of a loop's routine is aligned to; an instruction's where unknown."""
+    """Return the alignment of a loop's routine; an instruction's where unknown."""
     least = _STEP[loop.isa]
     aligned = max(known.get((loop.file, loop.section), least), least)
     start = loop.address - loop.into

@@ -153,7 +153,7 @@ def _short_immediate(ins: iced.Instruction) -> bytes:
 
 
 def _opcode(old: bytes) -> int | None:
-    """Return where a REX prefix would go, None where there is one."""
+    """Return the place for a REX prefix, None if there is one."""
     at = 0
     while at < len(old) and old[at] in (0x66, 0xF2, 0xF3, 0x2E, 0x36, 0x3E, 0x26, 0x64, 0x65, 0xF0):
         at += 1
@@ -245,7 +245,7 @@ class Candidate:
 
 
 def realignments(loop: ScannedLoop, aligned: int) -> Iterator[Candidate]:
-    """Yield what moves a loop as it is; aligned is what its routine's start is a multiple of.
+    """Yield the fixes that move a loop unchanged; aligned is its routine's alignment.
 
     Of a loop that a compiler made it is what one can tell the compiler.
     """
@@ -455,7 +455,7 @@ def _hurt(effects: Mapping[str, Effect]) -> Iterator[Effect]:
 
 
 def _distance(effects: Mapping[str, Effect]) -> float:
-    """Return how many times its best place a core that is hurt takes at worst."""
+    """Return the worst offset's cycles over the best one's, on the cores that are hurt."""
     return max(effect.after / effect.best for effect in _hurt(effects))
 
 
@@ -475,7 +475,7 @@ _INCLUDED = (".h", ".hpp")  # flags are those of the file that includes it
 
 
 def fix_text(fix: Fix, loop: ScannedLoop, alike: int, before: bytes = b"") -> str:
-    """Say what is to be done about a loop, what it costs in bytes and what it brings.
+    """Describe the fix of a loop, its bytes and its gain.
 
     alike is how many loops its routine has, which a compiler aligns together; before is the code of
     the routine up to the loop, whose instructions may be made longer in the place of padding.
@@ -547,7 +547,7 @@ def _told(one: Candidate, loop: ScannedLoop, alike: int, file: str) -> str:
 
 
 def _told_rustc(one: Candidate) -> str:
-    """Say what rustc takes, which aligns all of a crate alike."""
+    """Name the option of rustc, which aligns all of a crate alike."""
     if one.kind == "routine":
         flag = f"-Zmin-function-alignment={one.alignment}"
         every = "which pads every function there"
@@ -557,7 +557,7 @@ def _told_rustc(one: Candidate) -> str:
 
 
 def _of_all(one: Candidate, loop: ScannedLoop, alike: int) -> str:
-    """Say what the other loops of a function cost that are aligned with one."""
+    """Name the cost of the function's other loops, aligned with one."""
     most = one.alignment - 1
     if not loop.function:
         return f" for this loop, and up to {most} B for each other one of that function"

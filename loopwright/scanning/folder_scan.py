@@ -23,7 +23,7 @@ Write = Callable[[Sequence[Sequence[Any]]], None]
 
 @contextmanager
 def written_table(path: Path, columns: Mapping[str, str]) -> Iterator[Write]:
-    """Yield what takes rows for a file of these columns; it appears when all of them are there.
+    """Yield a writer of rows for a file of these columns; it appears when all are there.
 
     path ends in .csv or .parquet; columns have their Arrow types, "string", "int64", "uint64" or
     "float64". InputError where it ends otherwise, cannot be written, or pyarrow is missing.
@@ -143,7 +143,7 @@ def gather(
 def _scanning(
     scan: Scan, dask: str | None
 ) -> Iterator[Callable[[Sequence[Path]], Iterator[tuple[int, Rows | str]]]]:
-    """Yield what scans files: numbers with rows, or why there are none, in any order."""
+    """Yield a scanner of files: numbers with rows, or with the reason for none, in any order."""
     one = partial(_one, scan)
     if dask is None:
         yield lambda files: enumerate(map(one, files))

@@ -42,7 +42,7 @@ def format_of(content: bytes) -> str:
 
 
 def unpack(content: bytes, name: str) -> bytes:
-    """Return what is packed in content, whatever stands behind it; name is what errors call it.
+    """Return the unpacked content, whatever stands behind it; errors call it by name.
 
     InputError where the format is not known, or the content is damaged or too large.
     """
@@ -228,7 +228,7 @@ def _unpacked_payload(content: bytes, start: int, size: int, name: str) -> bytes
 
 
 def image_text(content: bytes) -> bytes:
-    """Return what of an arm64 Image may be code: as its PE header says, or else all of it.
+    """Return the code of an arm64 Image by its PE header, else all of it.
 
     Without EFI there is no such header. The section .text of the header holds read-only data, too.
     """

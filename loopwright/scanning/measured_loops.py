@@ -145,7 +145,7 @@ def measure_suspects(
 
 
 def measured_summary(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield what measuring came to: how many are hurt, and why others have no figures."""
+    """Yield the summary of measuring: counts of hurt loops, and reasons for missing figures."""
     figures = rows[rows["measured_times"].notna()]
     confirmed = int((figures["measured_times"] >= CONFIRMED).sum())
     yield (
@@ -159,7 +159,7 @@ def measured_summary(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _costs(scan: Scan) -> CoreCosts:
-    """Return what loops cost on this host's core, which the scan may not have been asked about."""
+    """Return the cycles of loops on this host's core, which the scan may have left out."""
     host = hosts.microarch()
     if host is None:
         raise InputError("this machine's core is none of `loopwright list microarchs`")

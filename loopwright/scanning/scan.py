@@ -144,7 +144,7 @@ def _figure(value: float) -> float | None:
 def limits(
     loops: Sequence[ScannedLoop], costs: Sequence[CoreCosts], places: Sequence[Place]
 ) -> dict[tuple[int, int], str]:
-    """Return what limits loops where they lie, by the numbers of loop and core.
+    """Return the limits of loops at their own offset, by the numbers of loop and core.
 
     A dependency chain names instructions by their number in what an iteration executes.
     """
@@ -202,12 +202,12 @@ class Scan:
 
     @cached_property
     def source(self) -> SourceLines:
-        """Return what says where in the source a loop is."""
+        """Return the source lines of the file."""
         return SourceLines(self.image)
 
     @cached_property
     def found_fixes(self) -> list[Fix]:
-        """Return what is to be done about each loop, for all cores together."""
+        """Return the fix of each loop, for all cores together."""
         numbers = range(len(self.found.loops))
         made = self._mended(numbers)
         return [made[n] for n in numbers]
@@ -297,7 +297,7 @@ class Scan:
 
 
 def _refused(core: CoreCosts) -> Iterator[str]:
-    """Yield why loops have no figures on a core, the most frequent reasons first."""
+    """Yield the reasons for missing figures on a core, the most frequent first."""
     most = 4
     reasons = Counter(core.errors.values()).most_common()
     if reasons:
@@ -308,7 +308,7 @@ def _refused(core: CoreCosts) -> Iterator[str]:
 
 
 def scanned(asked: Question) -> Scan:
-    """Return what answer makes rows of."""
+    """Return the scan that answer makes rows of."""
     chosen = _features(asked.features)
     symbols = Path(asked.symbols) if asked.symbols is not None else None
     image = images.read_image(Path(asked.file), symbols, chosen)

@@ -47,7 +47,7 @@ def kallsyms_symbols(content: bytes) -> list[tuple[int, str, str]]:
 
 
 def _tokens(content: bytes, digits: int) -> tuple[int, int, list[bytes]] | None:
-    """Return where the tokens begin, where their index ends, and the tokens."""
+    """Return the start of the tokens, the end of their index, and the tokens."""
     start = digits
     for _ in range(ord("0")):
         start = content.rfind(b"\0", 0, start - 1) + 1
@@ -114,7 +114,7 @@ def _length(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _skipped(content: bytes, at: int, count: int, texts: list[bytes]) -> int:
-    """Return what is behind so many names, -1 where one of them is none."""
+    """Return the place behind so many names, -1 if one of them is none."""
     for _ in range(count):
         if at + 3 > len(content):
             return -1
@@ -374,7 +374,7 @@ class X86Layout:
         return self._names[name]
 
     def content(self, number: int) -> bytearray:
-        """Return what is in a section, and what was written there."""
+        """Return the bytes of a section, and those written there."""
         if number not in self._contents:
             section = self._image.get_section(number)
             places = self._places
@@ -516,7 +516,7 @@ def arm64_entries(content: bytes) -> list[Entry]:
 
 
 def _longest(good: np.ndarray) -> tuple[int, int]:
-    """Return where the longest run of every third place begins, and how many there are."""
+    """Return the start of the longest run of every third place, and its length."""
     best = (0, 0)
     for start in range(3):
         mine = np.concatenate(([False], good[start::3], [False])).astype(np.int8)
@@ -530,7 +530,7 @@ def _longest(good: np.ndarray) -> tuple[int, int]:
 
 
 def arm64_replacement(content: bytes, one: Entry) -> bytes:
-    """Return what is to stand in an alternative's place: nops where a function makes it."""
+    """Return the replacement of an alternative: nops if a function makes it."""
     if one.made:
         return _NOP * (one.length // 4)
     return instructions.arm64(content[one.new : one.new + one.length], one.new, one.at)
@@ -580,7 +580,7 @@ class Alternatives:
         )
 
     def edits(self, image: ELFFile) -> Edits:
-        """Return what is written over the code of an ELF file."""
+        """Return the edits of the code of an ELF file."""
         table = image.get_section_by_name(SECTION)
         if table is None or not table["sh_size"]:
             return {}
@@ -648,7 +648,7 @@ class Alternatives:
         return out
 
     def _arm64(self, content: bytes, nops: Collection[int]) -> Iterator[tuple[int, bytes]]:
-        """Yield what is written where in a kernel's memory; nops are places of that function."""
+        """Yield the edits of a kernel's memory; nops are places of that function."""
         found = arm64_entries(content)
         self.total += len(found)
         if self.features is None or not found:

@@ -100,7 +100,7 @@ def _script(lines: Iterable[str]) -> Iterator[Sample]:
 
 
 def _in_file(address: int, mapped: Iterable[tuple[int, int, int]]) -> int:
-    """Return where in a file an address lies that it was mapped to, else the address itself."""
+    """Return the place in a file of a mapped address, else the address itself."""
     for start, size, offset in mapped:
         if start <= address < start + size:
             return address - start + offset
@@ -187,14 +187,14 @@ class Weights:
     whole: frozenset[int]
 
     def of(self, number: int) -> str:
-        """Say what a loop's share is of: the "loop", its "routine", or nothing where it is 0."""
+        """Return the scope of a loop's share: "loop", "routine", or nothing where it is 0."""
         if number in self.whole:
             return "routine"
         return "loop" if self.shares[number] else ""
 
 
 def read_weights(path: Path, image: Image, loops: Sequence[ScannedLoop]) -> Weights:
-    """Return what a profile says of loops; InputError where it says nothing of this file."""
+    """Return the loops' shares of a profile; InputError if it has nothing of this file."""
     given = read_samples(path)
     total = sum(sample.weight for sample in given)
     known = [sample for sample in given if _of(sample, image)]

@@ -100,7 +100,7 @@ def value_of(contract: Contract) -> int:
 
 
 def contents(contract: Contract, buffer: Buffer) -> bytes:
-    """Return what a buffer is to hold: what is looked for at its end; nothing if zeros will do."""
+    """Return a buffer's contents, with the byte looked for at its end; nothing for zeros."""
     if contract.effect != "scan" or not buffer.size:
         return b""
     return bytes([HELD]) * (buffer.size - 1) + bytes([value_of(contract)])
@@ -273,17 +273,17 @@ class Machine:
         return None
 
     def read(self, name: str) -> int:
-        """Return what a register holds."""
+        """Return the value of a register."""
         return int(self.core.reg_read(register_of(self.isa, name)))
 
     @property
     def at(self) -> int:
-        """Return where in the code the core stands, from its start."""
+        """Return the core's place in the code, from its start."""
         return self.read(_COUNTER[self.isa]) - self.base
 
 
 def refusal(error: UcError, where: str) -> InputError:
-    """Return what to say of an error that no exception table helps in."""
+    """Return the message for a fault that no exception table handles."""
     if error.errno == unicorn.UC_ERR_INSN_INVALID:
         return InputError(f"{where}: an instruction that Unicorn does not know (it has no AVX)")
     return InputError(f"{where}: {error}")
@@ -359,7 +359,7 @@ _UNMAPPED = {unicorn.UC_ERR_READ_UNMAPPED: "src", unicorn.UC_ERR_WRITE_UNMAPPED:
 
 
 def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> Trace:
-    """Return what a call of code does, its text offset bytes behind a 64-byte boundary.
+    """Trace a call of code, its text offset bytes behind a 64-byte boundary.
 
     InputError for a call that the contract has not, for code that Unicorn does not know, that
     faults where no exception table helps, or that does not return.
@@ -379,7 +379,7 @@ def trace_call(code: Code, contract: Contract, call: Call, offset: int = 0) -> T
 
 
 def inputs(contract: Contract, buffers: dict[str, Buffer], count: int) -> dict[str, int]:
-    """Return what the registers of a contract hold before a call."""
+    """Return the values of a contract's registers before a call."""
     values = {side: buffer.start for side, buffer in buffers.items()}
     values |= {"count": count, "sum": 0, "value": value_of(contract)}
     return {name: values[role] for role, name in contract.inputs.items()}

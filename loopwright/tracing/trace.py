@@ -43,7 +43,7 @@ class LoopTrace:
 
 
 def trace_loop(piece: Piece, iterations: int, offset: int | None = None) -> LoopTrace:
-    """Return what so many iterations execute, or so many passes through code without a loop.
+    """Trace so many iterations of a loop, or passes through code without one.
 
     The first byte lies offset bytes behind a 64-byte boundary, at the piece's own code offset where
     None. InputError for code that leaves other than by a branch, that accesses what cannot be
@@ -128,7 +128,7 @@ class _Loop:
         return int(self._core.reg_read(counter)) - self.base
 
     def _inside(self, ins: Instruction, within: Container[int]) -> int:
-        """Return where a branch goes: the other way where it would leave."""
+        """Return the target of a branch: the other way if it would leave."""
         ways = [way for way in (self._at, ins.target, ins.end) if way is not None and way in within]
         if not ways:
             raise self._left(ins)
@@ -167,7 +167,7 @@ class _Loop:
 
 
 def _buffers(piece: Piece) -> dict[str, int]:
-    """Return where each register points that addresses memory, in the order of their first use."""
+    """Return the buffer of each register that addresses memory, by first use."""
     found: dict[str, None] = {}
     for ins in piece.instructions:
         for match in _ADDRESSING[piece.isa].finditer(ins.text):
@@ -334,7 +334,7 @@ trace = as_frame("trace", TraceQuestion, answer_trace)
 
 
 def of_variant(variant: Variant, call: Call, microarch: str | None, offset: int | None) -> Trace:
-    """Return what a call of a variant does, with the alternatives of a core (None: all of them)."""
+    """Trace a call of a variant, with the alternatives of a core (None: all of them)."""
     contract = kernels.contract_of(variant)
     left = alternatives_left(variant, microarchs.load(microarch)) if microarch else frozenset()
     code = assemble.variant_code(variant, left)

@@ -207,13 +207,13 @@ class Watch:
 
     @property
     def seen(self) -> NDArray[np.uint8]:
-        """Return what was seen at each offset of the code: EXECUTED, TAKEN and so on."""
+        """Return the flags of each offset of the code: EXECUTED, TAKEN and so on."""
         pointer = self._library.watch_seen(self._watch)
         return np.ctypeslib.as_array(pointer, (self._text,))
 
     @property
     def hits(self) -> list[int]:
-        """Return how often each entry of the exception table was used."""
+        """Return the uses of each entry of the exception table."""
         pointer = self._library.watch_hits(self._watch)
         return [pointer[n] for n in range(self._entries)]
 
@@ -322,7 +322,7 @@ def _fields(contract: Contract) -> ctypes.Array[_Field]:
 
 
 def _places(isa: str, contract: Contract) -> dict[str, tuple[int, ...]]:
-    """Return where the memory of each side lies.
+    """Return the address of each side's memory.
 
     They are usual places, low ones, across 4 GiB, at the top of user space, and the kernel's own
     memory where the side may lie there, else an address with a tag (arm64) or of a program.
@@ -369,7 +369,7 @@ class _Space:
         self._page()
 
     def physical(self, address: int) -> int:
-        """Return where a virtual address is mapped to."""
+        """Return the physical address of a virtual one."""
         if not self.windows:
             return address
         n = self.windows.index(address // _WINDOW * _WINDOW, 2)
