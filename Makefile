@@ -8,6 +8,7 @@
 # make sanitize    the harness with AddressSanitizer and UndefinedBehaviorSanitizer, where it holds jobs
 # make kit         what measures on machines without Python or compilers: out/loopwright-kit.tar.gz
 # make mca         llvm-mca's command line by our simulator, one static program: out/loopwright-mca
+# make explorer    the loop explorer, one page that needs no server: out/explorer/index.html
 # make golden      writes down what the simulator answers now; the tests hold it to that
 # make bench       how fast the models answer
 # make bench-record   the same, kept in benchmarks/record
@@ -30,7 +31,7 @@ WORKERS = $(shell echo $$((2 * $$(nproc))))
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 
-.PHONY: help setup kit mca recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
+.PHONY: help setup kit mca explorer recommend tests-setup test test-slow verify-boot verify-kmod validate golden cross-validate \
 	streams mutants sanitize bench bench-record lint format \
 	notebooks notebooks-executed self-test clean
 
@@ -74,6 +75,14 @@ mca:
 	RUSTFLAGS='-C target-feature=+crt-static' $(call CARGO,build) --release --locked --features mca \
 		--bin loopwright-mca --target $(shell rustc -vV | sed -n 's/^host: //p')
 	cp models/pipeline/target/*/release/loopwright-mca $(OUT)/
+
+explorer: setup
+	@command -v npm >/dev/null || { echo 'make explorer: npm is missing; install nodejs and npm'; exit 2; }
+	@if command -v rustup >/dev/null; then rustup target add wasm32-unknown-unknown; fi
+	$(call CARGO,build) --profile wasm --locked --lib --features wasm --target wasm32-unknown-unknown
+	cd explorer && npm ci --silent
+	.venv/bin/python explorer/cores.py | node explorer/build.mjs \
+		models/pipeline/target/wasm32-unknown-unknown/wasm/loopwright_pipeline.wasm $(OUT)/explorer
 
 validate: setup
 	.venv/bin/python validation/accuracy.py
@@ -119,6 +128,8 @@ lint: setup
 	$(call CARGO,fmt) --check
 	$(call CARGO,clippy) --quiet --all-targets --all-features -- -D warnings
 	.venv/bin/shellcheck $(SCRIPTS)
+	@if [ -d explorer/node_modules ]; then cd explorer && npm run --silent lint; \
+	else echo 'explorer/: not looked at; make explorer installs what does'; fi
 
 format: setup
 	@scripts/setup --lint

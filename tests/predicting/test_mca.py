@@ -162,6 +162,44 @@ def test_an_object_is_read(capfd, tmp_path, written):
     assert region["Instructions"][1] == "addl\t(%rsi), %ecx"
 
 
+HEX = "48c70700000000 4883c708\n48ffc9 # dec\n75f0\n"
+OBJDUMP = """
+0000000000401000 <clear>:
+  401000:\t48 c7 07 00 00 00 00 \tmovq   $0x0,(%rdi)
+  401007:\t48 83 c7 08          \tadd    $0x8,%rdi
+  40100b:\t48 ff c9             \tdec    %rcx
+  40100e:\t75 f0                \tjne    401000 <clear>
+"""
+GDB = """
+   0x0000000000401000 <+0>:\t48 c7 07 00 00 00 00\tmovq $0x0,(%rdi)
+   0x0000000000401007 <+7>:\t48 83 c7 08\tadd $0x8,%rdi
+   0x000000000040100b <+11>:\t48 ff c9\tdec %rcx
+   0x000000000040100e <+14>:\t75 f0\tjne 0x401000 <clear>
+"""
+
+
+@pytest.mark.parametrize("text", [HEX, OBJDUMP, GDB])
+def test_code_in_hex_is_the_code_of_its_assembly(capfd, written, text):
+    (assembled,) = regions(capfd, written(LOOP), "-mcpu=zen2")
+    (listed,) = regions(capfd, written(text), "-mcpu=zen2")
+    assert listed["SummaryView"] == assembled["SummaryView"]
+    assert listed["Instructions"] == assembled["Instructions"]
+
+
+def test_an_empty_line_ends_a_region_of_hex(capfd, written):
+    found = regions(capfd, written("48ffc8\n\n0x48 0xff,0xc9\n"), "-mcpu=zen2")
+    assert [r["Instructions"] for r in found] == [["decq\t%rax"], ["decq\t%rcx"]]
+
+
+def test_words_of_a_listing_are_instructions_of_aarch64(capfd, written):
+    text = "   0:\tf8408425 \tldr\tx5, [x1], #8\n   4:\tf1000442 \tsubs\tx2, x2, #0x1\n"
+    (found,) = regions(capfd, written(text), "-mcpu=tsv110")
+    assert found["Instructions"] == ["ldr\tx5, [x1], #8", "subs\tx2, x2, #0x1"]
+    code, _, err = mca(capfd, "-mcpu=zen2", written(text))
+    assert code == 2
+    assert "of another instruction set" in err
+
+
 def test_tables_simulate_nothing(capfd, written):
     code, out, _ = mca(capfd, "-mcpu=znver2", "-instruction-tables", written(STRAIGHT))
     assert code == 0
@@ -202,6 +240,7 @@ def test_an_instruction_without_figures_is_an_error_or_left_out(capfd, written):
         (["-mcpu=zen2", "-o", "/proc/none/x", "FILE"], "-o /proc/none/x: No such file"),
         (["-mcpu=zen2", "BOGUS"], "invalid instruction mnemonic|no such instruction"),
         (["-mcpu=zen2", "EMPTY"], "no instructions"),
+        (["-mcpu=zen2", "HALF"], "line 1: 48f: an odd number of hex digits"),
         (["-mcpu=zen2", "END"], "line 1: a region ends that did not begin"),
         (["-mcpu=zen2", "CALL"], "a call, a return"),
     ],
@@ -211,6 +250,7 @@ def test_what_is_refused_is_one_line(capfd, written, arguments, says):
         "FILE": STRAIGHT,
         "BOGUS": "bogus %rax\n",
         "EMPTY": "",
+        "HALF": "48f\n",
         "END": "# LLVM-MCA-END\n",
         "CALL": "call f\nnop\n",
     }

@@ -24,3 +24,5 @@ pub mod parallel;
 pub mod predict;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "wasm")]
+pub mod wasm;

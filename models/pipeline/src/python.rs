@@ -301,8 +301,10 @@ fn outline<'py>(py: Python<'py>, isa: &str, blocks: Vec<Bound<'py, PyBytes>>) ->
 #[pyfunction]
 #[pyo3(signature = (arguments, models, host=None))]
 fn mca(py: Python<'_>, arguments: Vec<String>, models: PathBuf, host: Option<String>) -> (i32, String, String) {
-    let cores = Cores::Folder(models);
-    let answer = py.detach(|| crate::mca::run(&arguments, &mut std::io::stdin(), &cores, host.as_deref()));
+    let answer = py.detach(|| {
+        let cores = Cores::folder(models);
+        crate::mca::run(&arguments, &mut std::io::stdin(), &cores, host.as_deref())
+    });
     (answer.code, answer.out, answer.err)
 }
 

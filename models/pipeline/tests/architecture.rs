@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Rooms and single files, each of which imports only what stands before it, and itself.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "error",
     "isa",
     "parallel",
@@ -20,6 +20,7 @@ const ORDER: [&str; 17] = [
     "loop_offsets",
     "mca",
     "python",
+    "wasm",
     "bin",
     "lib",
 ];

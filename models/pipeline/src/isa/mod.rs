@@ -20,6 +20,16 @@ pub enum Isa {
     Arm64,
 }
 
+impl Isa {
+    /// The other one.
+    pub fn other(self) -> Isa {
+        match self {
+            Isa::X86 => Isa::Arm64,
+            Isa::Arm64 => Isa::X86,
+        }
+    }
+}
+
 /// Decode a whole block.
 ///
 /// # Errors

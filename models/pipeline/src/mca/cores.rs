@@ -1,26 +1,66 @@
 //! The cores that can be named: folders of `models/`, or texts inside the program.
 
+use crate::core::Core;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use toml::{Table, Value};
 
-/// A core's id and the texts of its `core.toml` and `instructions.csv`.
-pub type Texts = (String, String, String);
+/// Texts of cores: id, `core.toml`, `instructions.csv`.
+pub type Texts = &'static [(&'static str, &'static str, &'static str)];
 
 /// Where cores are found.
 #[derive(Clone, Debug)]
-pub enum Cores {
-    /// A folder with a folder for each core.
+enum Place {
     Folder(PathBuf),
-    /// Texts: id, `core.toml`, `instructions.csv`.
-    Inside(&'static [(&'static str, &'static str, &'static str)]),
+    Inside(Texts),
+}
+
+/// The cores of a place, each read once.
+#[derive(Debug)]
+pub struct Cores {
+    place: Place,
+    known: RefCell<BTreeMap<String, Rc<Core>>>,
 }
 
 impl Cores {
-    /// The core that a name stands for: its id, or the name that LLVM has for it.
+    /// Those of a folder with a folder for each core.
+    pub fn folder(root: PathBuf) -> Cores {
+        Cores::at(Place::Folder(root))
+    }
+
+    /// Those of texts inside the program.
+    pub fn inside(texts: Texts) -> Cores {
+        Cores::at(Place::Inside(texts))
+    }
+
+    fn at(place: Place) -> Cores {
+        Cores {
+            place,
+            known: RefCell::default(),
+        }
+    }
+
+    /// A core and its id, by the id or the name that LLVM has for it, with parameters set otherwise.
     ///
     /// # Errors
-    /// No core has that name.
-    pub fn find(&self, name: &str) -> Result<Texts, String> {
+    /// No core has that name, or its texts or the parameters are not as they must be.
+    pub fn core(&self, name: &str, overrides: &[(String, String)]) -> Result<(String, Rc<Core>), String> {
+        let known = self.known.borrow().get(name).cloned().filter(|_| overrides.is_empty());
+        if let Some(core) = known {
+            return Ok((name.into(), core));
+        }
+        let (id, core_toml, instructions) = self.find(name)?;
+        let core = Core::new(&core_toml, &instructions, overrides).map_err(|e| format!("{id}: {e}"))?;
+        let core = Rc::new(core);
+        if overrides.is_empty() {
+            self.known.borrow_mut().insert(id.clone(), core.clone());
+        }
+        Ok((id, core))
+    }
+
+    fn find(&self, name: &str) -> Result<(String, String, String), String> {
         let ids = self.ids();
         let by_id = ids.iter().find(|id| *id == name);
         let called = || {
@@ -49,10 +89,11 @@ impl Cores {
         names
     }
 
-    fn ids(&self) -> Vec<String> {
-        let mut ids: Vec<String> = match self {
-            Cores::Inside(all) => all.iter().map(|(id, ..)| (*id).to_string()).collect(),
-            Cores::Folder(root) => std::fs::read_dir(root)
+    /// The ids of all cores, sorted.
+    pub fn ids(&self) -> Vec<String> {
+        let mut ids: Vec<String> = match &self.place {
+            Place::Inside(all) => all.iter().map(|(id, ..)| (*id).to_string()).collect(),
+            Place::Folder(root) => std::fs::read_dir(root)
                 .into_iter()
                 .flatten()
                 .filter_map(|entry| {
@@ -67,9 +108,9 @@ impl Cores {
     }
 
     fn text(&self, id: &str, file: &str) -> Option<String> {
-        match self {
-            Cores::Folder(root) => std::fs::read_to_string(root.join(id).join(file)).ok(),
-            Cores::Inside(all) => {
+        match &self.place {
+            Place::Folder(root) => std::fs::read_to_string(root.join(id).join(file)).ok(),
+            Place::Inside(all) => {
                 let (_, core, instructions) = all.iter().find(|(known, ..)| *known == id)?;
                 Some(if file == "core.toml" { core } else { instructions }.to_string())
             }

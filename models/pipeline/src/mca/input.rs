@@ -1,12 +1,14 @@
-//! The regions of an input: assembly text or an ELF object, with the markers of llvm-mca, OSACA and IACA.
+//! The regions of an input: assembly text or an ELF object, with the markers of llvm-mca, OSACA and
+//! IACA; machine code in hex; or a listing of objdump.
 
 use crate::isa::flow::Next;
 use crate::isa::{self, Isa};
+use crate::mca::elf::{code_of, Code};
 use crate::mca::flags::Flags;
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use crate::mca::region::Region;
+use crate::mca::{assembler, listed};
+use object::SectionIndex;
+use std::io::Read;
 
 /// What an input holds.
 #[derive(Clone, Debug)]
@@ -17,30 +19,11 @@ pub struct Input {
     pub notes: String,
 }
 
-/// Code that is analysed by itself.
-#[derive(Clone, Debug, Default)]
-pub struct Region {
-    /// Name that its marker gives it.
-    pub name: String,
-    /// Machine code.
-    pub code: Vec<u8>,
-    /// Address of its first byte in its section.
-    pub address: u64,
-    /// Names of places in it, by their distance in bytes from its first byte.
-    pub labels: BTreeMap<i64, String>,
-}
-
 /// A region's ends in a text: names of labels that are put there.
 struct Marked {
     name: String,
     begin: String,
     end: Option<String>,
-}
-
-/// The code of an object: its sections of instructions, and names of places in them.
-struct Code {
-    sections: Vec<(object::SectionIndex, Vec<u8>)>,
-    symbols: Vec<(String, object::SectionIndex, u64)>,
 }
 
 const LABEL: &str = "loopwright_mca_";
@@ -70,33 +53,51 @@ pub fn read(flags: &Flags, isa: Isa, stdin: &mut dyn Read) -> Result<Input, Stri
         bytes = std::fs::read(name).map_err(|e| format!("{name}: {}", plain(&e)))?;
     }
     let called = if name == "-" { "standard input" } else { name };
+    let regions = regions(flags, isa, bytes).map_err(|why| format!("{called}: {why}"))?;
     let mut notes = String::new();
-    let regions = if bytes.starts_with(b"\x7fELF") {
-        let code = code_of(&bytes, isa).map_err(|why| format!("{called}: {why}"))?;
-        whole(&code, isa)
-    } else {
-        let text = String::from_utf8(bytes).map_err(|_| format!("{called}: neither text nor an ELF object"))?;
-        let (text, marked) = with_labels(&text).map_err(|why| format!("{called}: {why}"))?;
-        let object = assembled(flags, isa, &text).map_err(|why| format!("{called}: {why}"))?;
-        let code = code_of(&object, isa).map_err(|why| format!("{called}: {why}"))?;
-        match marked.is_empty() {
-            true => whole(&code, isa),
-            false => between_labels(&code, &marked).map_err(|why| format!("{called}: {why}"))?,
-        }
-    };
-    let regions: Vec<Region> = regions.into_iter().filter(|region| !region.code.is_empty()).collect();
-    if regions.is_empty() {
-        return Err(format!(
-            "{called}: no instructions; the input wants assembly text or an ELF object"
-        ));
-    }
-    let regions = regions
-        .into_iter()
-        .map(|region| its_loop(without_return(region, isa, &mut notes), isa, &mut notes));
+    let regions = regions.into_iter().map(|region| trimmed(region, isa, &mut notes));
     Ok(Input {
         regions: regions.collect(),
         notes,
     })
+}
+
+/// The regions of an input's bytes.
+///
+/// # Errors
+/// The assembler refuses the text, or there is no region: one line.
+pub fn regions(flags: &Flags, isa: Isa, bytes: Vec<u8>) -> Result<Vec<Region>, String> {
+    let mut regions = if bytes.starts_with(b"\x7fELF") {
+        whole(&code_of(&bytes, isa)?, isa)
+    } else {
+        let text = String::from_utf8(bytes).map_err(|_| "neither text nor an ELF object")?;
+        match listed::regions(&text, isa)? {
+            Some(regions) => regions,
+            None if text.trim().is_empty() => Vec::new(),
+            None => of_assembly(flags, isa, &text)?,
+        }
+    };
+    regions.retain(|region| !region.code.is_empty());
+    if regions.is_empty() {
+        return Err(
+            "no instructions; the input wants assembly text, an ELF object, hex or a listing of objdump".into(),
+        );
+    }
+    Ok(regions)
+}
+
+/// A region without the return that ends it, and from its loop on; notes say what is left out.
+pub fn trimmed(region: Region, isa: Isa, notes: &mut String) -> Region {
+    its_loop(without_return(region, isa, notes), isa, notes)
+}
+
+fn of_assembly(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<Region>, String> {
+    let (text, marked) = with_labels(text)?;
+    let code = assembler::assembled(flags, isa, &text)?;
+    match marked.is_empty() {
+        true => Ok(whole(&code, isa)),
+        false => between_labels(&code, &marked),
+    }
 }
 
 /// What the system says of a file, without its number for it.
@@ -153,129 +154,20 @@ fn with_labels(text: &str) -> Result<(String, Vec<Marked>), String> {
     Ok((out, marked))
 }
 
-/// Assemble a text: by llvm-mc if it is there, else by the GNU assembler.
-fn assembled(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<u8>, String> {
-    let (triple, gnu) = match isa {
-        Isa::X86 => ("x86_64-linux-gnu", "x86_64-linux-gnu-as"),
-        Isa::Arm64 => ("aarch64-linux-gnu", "aarch64-linux-gnu-as"),
-    };
-    let text = match flags.intel_input {
-        true => format!(".intel_syntax noprefix\n{text}"),
-        false => text.to_string(),
-    };
-    for llvm_mc in ["llvm-mc-19", "llvm-mc", "llvm-mc-20", "llvm-mc-18"] {
-        let mut command = Command::new(llvm_mc);
-        command.args(["-filetype=obj", "-save-temp-labels", "-o", "-", "-triple", triple]);
-        match (&flags.mattr, isa) {
-            (Some(features), _) => drop(command.arg(format!("-mattr={features}"))),
-            (None, Isa::Arm64) => drop(command.arg("-mattr=+all")),
-            (None, Isa::X86) => {}
-        }
-        if let Some(output) = piped(&mut command, &text)? {
-            return output;
-        }
-    }
-    if flags.mattr.is_some() {
-        return Err("-mattr needs llvm-mc, which is not on the PATH".into());
-    }
-    let folder = tempfile::tempdir().map_err(|e| format!("a temporary folder: {e}"))?;
-    let object = folder.path().join("region.o");
-    for assembler in [gnu, "as"] {
-        let mut command = Command::new(assembler);
-        command.arg("--keep-locals").arg("-o").arg(&object).arg("-");
-        match isa {
-            Isa::X86 => command.arg("--64"),
-            Isa::Arm64 => command.arg("-march=armv8.6-a+crypto+sve"),
-        };
-        if let Some(output) = piped(&mut command, &text)? {
-            output?;
-            return std::fs::read(&object).map_err(|e| format!("{assembler}: {e}"));
-        }
-    }
-    Err("no assembler: install llvm-mc (package llvm) or the GNU assembler (package binutils)".into())
-}
-
-/// What a program answers to a text, or the first line of what it complains of; `None` where there is no such program.
-fn piped(command: &mut Command, text: &str) -> Result<Option<Result<Vec<u8>, String>>, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let failed = |e: std::io::Error| format!("{name}: {e}");
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(failed(e)),
-    };
-    let mut into = child.stdin.take().ok_or_else(|| format!("{name}: no standard input"))?;
-    let text = text.to_string();
-    let writer = std::thread::spawn(move || into.write_all(text.as_bytes()).ok());
-    let output = child.wait_with_output().map_err(failed)?;
-    writer.join().ok();
-    if output.status.success() {
-        return Ok(Some(Ok(output.stdout)));
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    // The first line of a compiler's message that names an error; a foreign architecture's `as` says other things.
-    let line = said
-        .lines()
-        .find(|l| l.contains("rror"))
-        .or(said.lines().next())
-        .unwrap_or("failed");
-    Ok(Some(Err(format!("{name} refuses it: {}", line.trim()))))
-}
-
-/// The instructions and names of an object.
-fn code_of(bytes: &[u8], isa: Isa) -> Result<Code, String> {
-    let file = object::File::parse(bytes).map_err(|e| format!("not a whole ELF object: {e}"))?;
-    let found = match file.architecture() {
-        object::Architecture::X86_64 => Isa::X86,
-        object::Architecture::Aarch64 => Isa::Arm64,
-        other => return Err(format!("an object of {other:?}; x86-64 and AArch64 are known")),
-    };
-    if found != isa {
-        return Err("its instruction set is not that of the core that -mcpu names".into());
-    }
-    let mut code = Code {
-        sections: Vec::new(),
-        symbols: Vec::new(),
-    };
-    for section in file
-        .sections()
-        .filter(|s| s.kind() == SectionKind::Text && s.size() > 0)
-    {
-        let data = section.data().map_err(|e| format!("a section cannot be read: {e}"))?;
-        code.sections.push((section.index(), data.to_vec()));
-    }
-    for symbol in file.symbols() {
-        if let (Some(section), Ok(name)) = (symbol.section_index(), symbol.name()) {
-            if !name.is_empty() && !name.starts_with('$') {
-                let base = file.section_by_index(section).map_or(0, |s| s.address());
-                code.symbols
-                    .push((name.to_string(), section, symbol.address().wrapping_sub(base)));
-            }
-        }
-    }
-    Ok(code)
-}
-
-impl Code {
-    fn region(&self, name: &str, section: object::SectionIndex, begin: usize, end: usize) -> Region {
-        let code = self.sections.iter().find(|(index, _)| *index == section);
-        let code = code.and_then(|(_, bytes)| bytes.get(begin..end)).unwrap_or_default();
-        let named = self
-            .symbols
-            .iter()
-            .filter(|(name, at, _)| *at == section && !name.starts_with(LABEL));
-        Region {
-            name: name.to_string(),
-            code: code.to_vec(),
-            address: begin as u64,
-            labels: named
-                .map(|(name, _, at)| (*at as i64 - begin as i64, name.clone()))
-                .collect(),
-        }
+fn stretch(code: &Code, name: &str, section: SectionIndex, begin: usize, end: usize) -> Region {
+    let bytes = code.sections.iter().find(|(index, _)| *index == section);
+    let bytes = bytes.and_then(|(_, bytes)| bytes.get(begin..end)).unwrap_or_default();
+    let named = code
+        .symbols
+        .iter()
+        .filter(|(name, at, _)| *at == section && !name.starts_with(LABEL));
+    Region {
+        name: name.to_string(),
+        code: bytes.to_vec(),
+        address: begin as u64,
+        labels: named
+            .map(|(name, _, at)| (*at as i64 - begin as i64, name.clone()))
+            .collect(),
     }
 }
 
@@ -290,13 +182,13 @@ fn whole(code: &Code, isa: Isa) -> Vec<Region> {
         let mut at = 0;
         while let Some(start) = position(&bytes[at..], &begin).map(|p| at + p + begin.len()) {
             let stop = position(&bytes[start..], &end).map_or(bytes.len(), |p| start + p);
-            found.push(code.region("", *section, start, stop));
+            found.push(stretch(code, "", *section, start, stop));
             at = stop;
         }
     }
     if found.is_empty() {
         let all = code.sections.iter();
-        found.extend(all.map(|(section, bytes)| code.region("", *section, 0, bytes.len())));
+        found.extend(all.map(|(section, bytes)| stretch(code, "", *section, 0, bytes.len())));
     }
     found
 }
@@ -329,7 +221,7 @@ fn between_labels(code: &Code, marked: &[Marked]) -> Result<Vec<Region>, String>
                 end
             }
         };
-        regions.push(code.region(&one.name, section, begin, end));
+        regions.push(stretch(code, &one.name, section, begin, end));
     }
     Ok(regions)
 }
@@ -360,11 +252,15 @@ fn its_loop(mut region: Region, isa: Isa, notes: &mut String) -> Region {
         return region;
     };
     let target = match isa::decode_at(isa, &region.code, last as usize) {
-        Ok((_, Next::Either(target) | Next::Jumps(target))) => usize::try_from(target).unwrap_or(0),
-        _ => 0,
+        Ok((_, Next::Either(target) | Next::Jumps(target))) => usize::try_from(target).ok(),
+        _ => None,
     };
     // Only where an instruction begins at the target.
-    if target > 0 && target <= last as usize && isa::decode(isa, &region.code[..target]).is_ok() {
+    let begins = |target: &usize| *target <= last as usize && isa::decode(isa, &region.code[..*target]).is_ok();
+    let Some(target) = target.filter(begins) else {
+        return region;
+    };
+    if target > 0 {
         region.code.drain(..target);
         region.address += target as u64;
         region.labels = region
@@ -376,5 +272,6 @@ fn its_loop(mut region: Region, isa: Isa, notes: &mut String) -> Region {
             "note: the loop begins {target} bytes into the region, where its last branch goes; what stands before is left out\n"
         ));
     }
+    region.labels.entry(0).or_insert_with(|| ".Lloop".into());
     region
 }

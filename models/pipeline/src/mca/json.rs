@@ -34,6 +34,7 @@ fn region(flags: &Flags, core: &Core, one: &Simulated) -> Value {
         let cycles = one.total_cycles.max(1.0);
         let view = json!({
             "BlockRThroughput": one.bound,
+            "Bottleneck": one.prediction.bottleneck,
             "CyclesPerIteration": one.prediction.cycles,
             "DispatchWidth": core.params.rename.width,
             "IPC": (iterations * per) as f64 / cycles,
@@ -56,7 +57,9 @@ fn region(flags: &Flags, core: &Core, one: &Simulated) -> Value {
     }
     if flags.info {
         let of = |(n, i): (usize, &crate::mca::simulated::Info)| {
+            let encoding: String = one.bytes[n].iter().map(|b| format!("{b:02x}")).collect();
             json!({
+                "Encoding": encoding,
                 "Instruction": n, "Latency": i.latency, "NumMicroOpcodes": i.uops, "RThroughput": i.throughput,
                 "hasUnmodeledSideEffects": i.side_effects, "mayLoad": i.loads, "mayStore": i.stores,
             })

@@ -4,15 +4,20 @@
 //! standard error, and the exit code. [`flags`] reads the arguments, [`input`] finds the regions of
 //! a text or an object, [`simulated`] simulates one, [`views`] and [`json`] print.
 
+#[cfg_attr(target_family = "wasm", path = "no_assembler.rs")]
+pub mod assembler;
 pub mod cores;
+pub mod elf;
 pub mod flags;
+pub mod innermost;
 pub mod input;
 pub mod json;
+pub mod listed;
+pub mod region;
 pub mod simulated;
 pub mod text;
 pub mod views;
 
-use crate::core::Core;
 use crate::mca::cores::Cores;
 use crate::mca::flags::{Asked, Flags};
 use crate::mca::simulated::Simulated;
@@ -60,8 +65,7 @@ fn answered(
     };
     let name = flags.cpu.as_deref().filter(|name| *name != "native").or(host);
     let name = name.ok_or_else(|| format!("-mcpu: name the core: {}", cores.names().join(", ")))?;
-    let (id, core_toml, instructions) = cores.find(name)?;
-    let core = Core::new(&core_toml, &instructions, &flags.overrides).map_err(|e| format!("{id}: {e}"))?;
+    let (id, core) = cores.core(name, &flags.overrides)?;
     flags.fits(core.params.isa)?;
     let input = input::read(&flags, core.params.isa, stdin)?;
     answer.err.push_str(&input.notes);

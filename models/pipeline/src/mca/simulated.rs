@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::isa::inst::{Branch, Decoded, Special};
 use crate::isa::{self, Isa};
 use crate::mca::flags::Flags;
-use crate::mca::input::Region;
+use crate::mca::region::Region;
 use crate::mca::text;
 use crate::observe::timeline::{Row, Timeline, ROWS};
 use crate::predict::{self, Prediction, Request};
@@ -19,6 +19,9 @@ const LINE: u32 = 64;
 
 /// Iterations recorded at most; totals of more go on at the steady state's pace.
 const RECORDED: u32 = 1000;
+
+const NOT_STRAIGHT: &str =
+    "a call, a return, an indirect jump or a repeated string instruction is in it; mark a region without";
 
 /// Figures of an instruction by itself.
 #[derive(Clone, Debug, Default)]
@@ -135,16 +138,11 @@ fn leave_out(region: &mut Region, isa: Isa, form: &str) -> bool {
 fn simulated(core: &Core, flags: &Flags, region: &Region) -> Result<Simulated, Error> {
     let isa = core.params.isa;
     let decoded = isa::decode(isa, &region.code)?;
-    let outline = isa::outline::outline(isa, &region.code).map_err(Error::Decode)?;
-    if !outline.straight && !flags.tables {
-        let why = "a call, a return, an indirect jump or a repeated string instruction is in it; mark a region without";
-        return Err(Error::Block(why.into()));
+    let (kind, straight) = kind(isa, &region.code)?;
+    if !straight && !flags.tables {
+        return Err(Error::Block(NOT_STRAIGHT.into()));
     }
     let inner = decoded.iter().rev().skip(1).any(|d| d.branch != Branch::No);
-    let kind = match outline.ends_in_branch {
-        true => Notion::Loop,
-        false => Notion::Unrolled,
-    };
     let offset = flags.offset.unwrap_or((region.address % u64::from(LINE)) as u32);
     let path = Path::whole(isa, &region.code, kind)?;
     let strings = StringUse::default();
@@ -199,7 +197,10 @@ fn simulated(core: &Core, flags: &Flags, region: &Region) -> Result<Simulated, E
         total_cycles: f64::from(last(within)) + beyond,
         uops: block.slots.len(),
         bound: bound("ports").max(block.slots.len() as f64 / f64::from(core.params.rename.width)),
-        offsets: offsets(core, flags, path, length, kind)?,
+        offsets: match flags.alignment {
+            true => offsets(core, path, length, kind)?,
+            false => vec![f64::NAN; LINE as usize],
+        },
         begins: begins(&block),
         region: region.clone(),
         iterations: flags.iterations,
@@ -235,11 +236,30 @@ fn by_itself(core: &Core, block: &Block) -> Prediction {
     }
 }
 
-fn offsets(core: &Core, flags: &Flags, path: Path, length: usize, kind: Notion) -> Result<Vec<f64>, Error> {
-    let mut found = vec![f64::NAN; LINE as usize];
-    if !flags.alignment {
-        return Ok(found);
+/// A loop where code ends in a branch, else copies that follow each other; and whether control goes through it.
+fn kind(isa: Isa, code: &[u8]) -> Result<(Notion, bool), Error> {
+    let outline = isa::outline::outline(isa, code).map_err(Error::Decode)?;
+    match outline.ends_in_branch {
+        true => Ok((Notion::Loop, outline.straight)),
+        false => Ok((Notion::Unrolled, outline.straight)),
     }
+}
+
+/// Cycles an iteration at each code offset; not a number where no code can lie.
+///
+/// # Errors
+/// It cannot be simulated, or an instruction has no figures.
+pub fn at_all(core: &Core, code: &[u8]) -> Result<Vec<f64>, Error> {
+    let isa = core.params.isa;
+    let (kind, straight) = kind(isa, code)?;
+    if !straight {
+        return Err(Error::Block(NOT_STRAIGHT.into()));
+    }
+    offsets(core, Path::whole(isa, code, kind)?, code.len(), kind)
+}
+
+fn offsets(core: &Core, path: Path, length: usize, kind: Notion) -> Result<Vec<f64>, Error> {
+    let mut found = vec![f64::NAN; LINE as usize];
     let apart = match core.params.isa {
         Isa::X86 => 1,
         Isa::Arm64 => 4,

@@ -3,7 +3,7 @@
 use crate::isa::inst::Decoded;
 use crate::isa::Isa;
 use crate::mca::flags::Flags;
-use crate::mca::input::Region;
+use crate::mca::region::Region;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, IntelFormatter};
 use iced_x86::{SymbolResolver, SymbolResult};
 use std::collections::BTreeMap;
