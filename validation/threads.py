@@ -198,7 +198,7 @@ def needed(figure: PublishedFigure) -> Needed | None:
     parameter = DECIDED_BY.get((figure.kernel, figure.variant, figure.baseline))
     if parameter is None or figure.low_percent is None:
         return None
-    entry = microarchs.load(figure.predicted_on).entry(parameter)
+    entry = microarchs.load(figure.own_core).entry(parameter)
     if "low" not in entry:
         return None
     low, high = int(entry["low"]), int(entry["high"])
@@ -209,7 +209,7 @@ def needed(figure: PublishedFigure) -> Needed | None:
 
 def _meets(figure: PublishedFigure, parameter: str, value: int) -> bool:
     variants = kernels.load(figure.kernel).variants
-    core = microarchs.load(figure.predicted_on)
+    core = microarchs.load(figure.own_core)
     given = {parameter: str(value)}
     questions = [
         CallQuestion(variants[name], core, [BATCH], given)
@@ -287,11 +287,11 @@ def _module() -> Iterator[str]:
 def _system_calls() -> Iterator[str]:
     rows = system_calls()
     first = rows[0].figure
-    yield f"## System calls, by differences ({first.machine}, a {first.microarch})\n"
+    yield f"## System calls, by differences ({first.machine}, {first.microarch})\n"
     yield (
-        f"The core is not modelled; {first.predicted_on} stands for it. What a system call takes "
-        "besides the routine is the same for both variants, and cancels in the difference. A read "
-        "of /dev/zero clears a page at a time. `clock` makes the predicted cycles the time saved; "
+        f"Predicted for {first.own_core}. What a system call takes besides the routine is the same "
+        "for both variants, and cancels in the difference. A read of /dev/zero clears a page at a "
+        "time. `clock` makes the predicted cycles the time saved; "
         "the thread does not name it. `predicted` uses the median clock of the rows of other "
         "sizes, and the published time of the faster variant.\n"
     )

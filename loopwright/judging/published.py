@@ -99,6 +99,11 @@ class PublishedFigure:
         return 0 if not self.percent else 1 if self.percent > 0 else -1
 
     @property
+    def own_core(self) -> str:
+        """Return the core of the machine where it is modelled, else the one that stands for it."""
+        return self.microarch if self.microarch in microarchs.ids() else self.predicted_on
+
+    @property
     def saved_ns_per_line(self) -> float | None:
         """Return the time saved for each 64 bytes moved, in ns; None where it was not published."""
         if self.total_bytes is None or self.before is None or self.after is None:
@@ -222,14 +227,14 @@ def routine_cycles(
 ) -> float:
     """Return the simulator's cycles of the calls by which a variant moves size_bytes of a figure.
 
-    On the core that stands for the machine, with aligned data in the L1 cache and without
-    privileged instructions. InputError where it has no answer.
+    On the core of the machine, or the one that stands for it, with aligned data in the L1 cache and
+    without privileged instructions. InputError where it has no answer.
     """
     assert figure.size_bytes is not None
     size, chunk = figure.size_bytes, figure.chunk_bytes or figure.size_bytes
     sizes = [chunk] * (size // chunk) + [size % chunk] * bool(size % chunk)
     given = tuple(sorted((overrides or {}).items()))
-    return sum(_call_cycles(figure.kernel, variant, figure.predicted_on, n, given) for n in sizes)
+    return sum(_call_cycles(figure.kernel, variant, figure.own_core, n, given) for n in sizes)
 
 
 @cache

@@ -11,7 +11,8 @@ from x86_forms import name_of
 from x86_latency import read, same_register, text
 
 CORES = {
-    "sandybridge": "SNB", "ivybridge": "IVB", "haswell": "HSW", "skylake": "SKL",
+    "sandybridge": "SNB", "ivybridge": "IVB", "haswell": "HSW", "broadwell": "BDW",
+    "skylake": "SKL",
     "redwoodcove": "MTL-P", "goldencove": "MTL-P",
 }  # fmt: skip
 # The records hold Redwood Cove alone. Golden Cove has the same ports and widths and gets its
@@ -20,7 +21,7 @@ COVES = ("redwoodcove", "goldencove")
 # uops.info measured taken branches, which Haswell and Skylake run on port 6 (ports.taken_branch).
 # On Redwood Cove a taken dec and jnz that do not fuse were measured at two a cycle: port 6 alone
 # cannot; ports 0 and 6 are those of jiegec's notes on Golden Cove.
-BRANCH_PORTS = dict.fromkeys(("haswell", "skylake", *COVES), "06")
+BRANCH_PORTS = dict.fromkeys(("haswell", "broadwell", "skylake", *COVES), "06")
 CONDITIONAL = re.compile(r"^j(?!mp|rcxz)")
 # Ports and latencies of constants that Redwood Cove adds at rename, and those of the same
 # instructions where it cannot: they run as other additions do.

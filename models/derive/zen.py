@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable
 
+import zen_halves
 import zen_wide
 from corrections import corrected
 from inputs import Record, Summary, summaries, uops_info
@@ -43,8 +44,12 @@ def title(core: str) -> str:
 def table(core: str) -> Table:
     """Return the table of one core."""
     c = CORES[core]
-    said = summaries(core)
-    pairs = said if c.pairs == core else summaries(c.pairs)
+    pairs = summaries(c.pairs)
+    if c.halves:
+        said = zen_halves.summaries(uops_info(c.records), pairs)
+        pairs = said
+    else:
+        said = summaries(core)
     kinds = [*_kinds(uops_info(c.records), said, pairs), *zen_wide.kinds(said)]
     plain = _plain(kinds)
     bare = {f"{k.mnemonic} {','.join(k.operands)}": k.summary for k in kinds if not k.mask}

@@ -65,6 +65,8 @@ class Core:
     whole_pairs: bool = False
     no_port: frozenset[str] = frozenset({"nop", "prefetchw", "vzeroupper", "clc"})
     loads_plainly: frozenset[str] = frozenset()
+    # Instructions of 256 bits are two uops of 128; summaries are those of pairs, so doubled.
+    halves: bool = False
 
     def eliminates(self, kind: Kind) -> bool:
         """Say whether rename does the move."""
@@ -101,6 +103,20 @@ ZEN2 = Core(
     vector_load="45",
     vector={"0": "a", "1": "b", "2": "c", "3": "d"},
     free_zeroing=False,
+)
+# Two address units for loads and stores together, and vector units of 128 bits.
+ZEN1 = Core(
+    called="Zen+",
+    records="ZEN+",
+    pairs="zen2",
+    source="uops-info",
+    load="45",
+    vector_load="45",
+    address="45",
+    same_address="45",
+    vector={"0": "a", "1": "b", "2": "c", "3": "d"},
+    free_zeroing=False,
+    halves=True,
 )
 LATER = {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e", "5": "e"}
 ZEN3 = Core(
@@ -140,4 +156,4 @@ ZEN4 = Core(
     eliminated_lea=True,
     to_vector=5,
 )
-CORES = {"zen2": ZEN2, "zen3": ZEN3, "zen4": ZEN4}
+CORES = {"zen1": ZEN1, "zen2": ZEN2, "zen3": ZEN3, "zen4": ZEN4}

@@ -20,7 +20,9 @@ CHAINED = {"adc", "sbb", "adcx", "adox", "cmc"}
 WIDE = 2
 # Copies of one uop that take so long have a unit to wait for.
 SLOW = 4
-MOVES_ONLY = re.compile(r"^(mov|movz|movs|movbe|movnti|push|pop|prefetch|lddqu|stos|ld|sfence)")
+MOVES_ONLY = re.compile(
+    r"^(mov|movz|movs|movbe|movnti|push|pop(?!cnt)|prefetch|lddqu|stos|ld|sfence)"
+)
 VECTOR_MOVES = re.compile(r"^v?(mov|lddqu|broadcast[sif]|pbroadcast[dq]|maskmov)")
 
 

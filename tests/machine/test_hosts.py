@@ -42,7 +42,8 @@ ROME = {
         ("GenuineIntel", 6, 0x97, "", None),  # Alder Lake: its E-cores say the same
         ("GenuineIntel", 6, 0x9E, "", "skylake"),
         ("AuthenticAMD", 6, 0x2D, "", None),
-        ("AuthenticAMD", 23, 0x01, "", None),
+        ("AuthenticAMD", 23, 0x01, "", "zen1"),
+        ("GenuineIntel", 6, 0x4F, "", "broadwell"),
         ("HygonGenuine", 24, 0, "amx_fp16", None),
     ],
 )

@@ -2,6 +2,7 @@
 
 use crate::block::uops::Case;
 use crate::core::figures::Figures;
+use crate::core::params::Params;
 use crate::error::Error;
 use crate::isa::inst::Decoded;
 
@@ -123,8 +124,8 @@ pub(crate) fn refuse_repeated(d: &Decoded) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sentences, one for each kind, that name the instructions.
-pub(crate) fn sentences<'a>(found: impl Iterator<Item = (Caveat, &'a Decoded)>) -> Vec<String> {
+/// Sentences: that the core is unvalidated, and one for each kind, that names the instructions.
+pub(crate) fn sentences<'a>(core: &Params, found: impl Iterator<Item = (Caveat, &'a Decoded)>) -> Vec<String> {
     let mut by_kind: Vec<(Caveat, Vec<&str>)> = Vec::new();
     for (kind, d) in found {
         let name = mnemonic(d);
@@ -135,8 +136,13 @@ pub(crate) fn sentences<'a>(found: impl Iterator<Item = (Caveat, &'a Decoded)>) 
         }
     }
     by_kind.sort_by_key(|k| k.0);
-    by_kind
+    let unvalidated = Some(&core.unvalidated).filter(|why| !why.is_empty());
+    let left_out = by_kind
         .iter()
-        .map(|(kind, names)| format!("{}: {}", names.join(", "), kind.text()))
+        .map(|(kind, names)| format!("{}: {}", names.join(", "), kind.text()));
+    unvalidated
+        .map(|why| format!("unvalidated: {why}"))
+        .into_iter()
+        .chain(left_out)
         .collect()
 }

@@ -59,7 +59,7 @@ impl<'a> Source<'a> {
         }
         let found = code.iter().zip(&rows).zip(&accesses.cases);
         let found = found.filter_map(|((d, row), case)| Some((caveats::of(d, row, case)?, d)));
-        let caveats = caveats::sentences(found);
+        let caveats = caveats::sentences(params, found);
         Ok(Source {
             params,
             notion,

@@ -47,12 +47,16 @@ macro_rules! params {
         pub struct Params {
             /// Instruction set.
             pub isa: crate::isa::Isa,
+            /// Why nothing measured was held against the core; empty where something was.
+            pub unvalidated: String,
             $( #[doc = concat!("Table `", stringify!($table), "`.")] pub $table: $table, )*
         }
 
         impl Params {
             pub(crate) fn read(isa: crate::isa::Isa, root: &toml::Table) -> Result<Params, crate::error::Error> {
-                Ok(Params { isa, $( $table: $table::read(root)?, )* })
+                let said = root.get("unvalidated").and_then(toml::Value::as_str);
+                let unvalidated = said.unwrap_or_default().to_string();
+                Ok(Params { isa, unvalidated, $( $table: $table::read(root)?, )* })
             }
 
             /// Names of all parameters, as overrides spell them.

@@ -8,13 +8,15 @@ use loopwright_pipeline::predict::{predict, Prediction, Request};
 use std::path::PathBuf;
 
 /// Every core with pipeline tables.
-pub const CORES: [&str; 11] = [
+pub const CORES: [&str; 13] = [
     "sandybridge",
     "ivybridge",
+    "broadwell",
     "haswell",
     "skylake",
     "redwoodcove",
     "goldencove",
+    "zen1",
     "zen2",
     "zen3",
     "zen4",

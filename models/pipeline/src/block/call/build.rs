@@ -98,7 +98,7 @@ impl Builder<'_> {
         }
         let Memory { cases, places } = analyse(steps, known, self.params);
         self.block.places = places;
-        self.block.caveats = sentences(known, &rows, &cases);
+        self.block.caveats = sentences(self.params, known, &rows, &cases);
         let moving = moving(steps);
         self.block.stacked = known.iter().map(|k| k.d.stack).collect();
         self.block.stack = known.iter().map(|k| k.d.stack).sum();
@@ -201,7 +201,7 @@ fn moving(steps: &[Step]) -> HashMap<u32, i64> {
 }
 
 /// What is not simulated, each instruction of the code being looked at once.
-fn sentences(known: &[&Known<'_>], rows: &[Cow<'_, Figures>], cases: &[Case]) -> Vec<String> {
+fn sentences(core: &Params, known: &[&Known<'_>], rows: &[Cow<'_, Figures>], cases: &[Case]) -> Vec<String> {
     let mut seen: HashMap<(u32, bool), ()> = HashMap::new();
     let first = known
         .iter()
@@ -211,5 +211,5 @@ fn sentences(known: &[&Known<'_>], rows: &[Cow<'_, Figures>], cases: &[Case]) ->
     let found: Vec<_> = first
         .filter_map(|((k, row), case)| Some((caveats::of(&k.d, row, case)?, &k.d)))
         .collect();
-    caveats::sentences(found.into_iter())
+    caveats::sentences(core, found.into_iter())
 }
