@@ -148,7 +148,7 @@ def _prove(variant: Variant, tree: Tree, changes: list[Change]) -> None:
 
 def conclusions_of(found: Study, concluded: Judgement) -> dict[str, Judged]:
     """Return the conclusion on every variant that is not its routine's baseline."""
-    judged = concluded.rows.set_index("known")
+    judged = concluded.rows.set_index("routine")
     off_by = _off_by(found.kernel, sorted(set(found.predictions["microarch"])))
     out = {}
     for name, answer in concluded.answers.items():
