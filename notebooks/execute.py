@@ -6,11 +6,10 @@ usage: python notebooks/execute.py [NAME ...]   (make notebooks-executed: all of
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import jupytext
-import nbformat
-from nbclient import NotebookClient
-from nbformat import NotebookNode
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 FOLDER = Path(__file__).resolve().parent
 NOTEBOOKS = sorted(p for p in FOLDER.glob("*.py") if p.name != Path(__file__).name)
@@ -18,8 +17,12 @@ LIMIT = 300  # s for one cell
 AUTHOR = {"NAME": "A Developer", "EMAIL": "developer@example.org"}  # of patches in kept outputs
 
 
-def execute(source: Path, folder: Path, extra: str = "") -> NotebookNode:
+def execute(source: Path, folder: Path, extra: str = "") -> "NotebookNode":
     """Run a notebook's text in a folder, and extra as one more cell; return it with outputs."""
+    import jupytext
+    import nbformat
+    from nbclient import NotebookClient
+
     book = jupytext.read(source)
     if extra:
         book.cells.append(nbformat.v4.new_code_cell(extra))
@@ -35,6 +38,8 @@ def execute(source: Path, folder: Path, extra: str = "") -> NotebookNode:
 
 def main(names: list[str]) -> None:
     """Run the named notebooks, or all, and write their .ipynb halves."""
+    import nbformat
+
     os.environ |= {
         f"GIT_{who}_{k}": v for who in ("AUTHOR", "COMMITTER") for k, v in AUTHOR.items()
     }

@@ -8,16 +8,22 @@ import sys
 from operator import neg
 
 import pytest
-from distributed import LocalCluster
 
 from loopwright import cluster as workers
 from loopwright.errors import InputError
 
 
+def local_cluster(**asked):
+    """Return a cluster of this machine; its library takes a second to import."""
+    from distributed import LocalCluster
+
+    return LocalCluster(**asked)
+
+
 @pytest.fixture
 def cluster():
     """Yield a scheduler without workers, as other machines would have it."""
-    with LocalCluster(n_workers=0, dashboard_address=None) as found:
+    with local_cluster(n_workers=0, dashboard_address=None) as found:
         yield found
 
 
@@ -56,7 +62,7 @@ def test_the_work_of_a_worker_that_is_killed_is_done_by_others_once(cluster, wor
 
 def test_an_item_that_kills_its_workers_is_lost_and_the_others_are_not():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
+        local_cluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
         workers.connected(two.scheduler_address) as client,
     ):
         (lost,) = workers.each(client, os._exit, [3])

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from quick import some
 
 from loopwright import kernels
 from loopwright.checking.check import run, verdict
@@ -11,6 +12,14 @@ from loopwright.code.instructions import Code, ExceptionEntry
 from loopwright.kernels import contract_of
 
 VARIANTS = [v for k in kernels.every() for v in k.variants.values()]
+# Of each kernel one, by all calls; of the others the calls that run natively or under QEMU.
+QUICK = {
+    "x86_64/clear_user/negative_index_fused",
+    "x86_64/copy_user/unrolled64",
+    "x86_64/csum/adc4",
+    "x86_64/put_event/write_begin",
+    "arm64/copy_user/to_user_batched",
+}
 
 
 def _call(isa, at, target):
@@ -78,16 +87,10 @@ MUTATIONS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def checked():
-    """Return the check of every variant, by id, and which table entries it hit."""
-    rows = run(VARIANTS)
-    return {v.id: row for v, (_, row) in zip(VARIANTS, rows.iterrows(), strict=True)}
-
-
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.id)
-def test_variant_honours_its_contract(checked, variant):
-    row = checked[variant.id]
+@pytest.mark.parametrize("name", some([v.id for v in VARIANTS], QUICK))
+def test_variant_honours_its_contract(name):
+    [variant] = (v for v in VARIANTS if v.id == name)
+    row = run([variant]).iloc[0]
     assert row["passed"], row["failure"]
     assert row["entries_hit"] > 0 or not contract_of(variant).faulting
     if contract_of(variant).uncopied == "exact":
@@ -119,7 +122,9 @@ def _with_entries(code: Code, entries: list[ExceptionEntry]) -> Code:
 def test_broken_exception_tables_are_caught(variant):
     """Drop an entry that is hit, and make its fixup the faulting instruction: both must fail."""
     code, contract = assemble.user_code(variant), contract_of(variant)
-    hits = verdict(code, contract, variant.id)["hits"]
+    record = verdict(code, contract, variant.id)
+    assert record["passed"], record["failure"]
+    hits = record["hits"]
     hit = [n for n, count in enumerate(hits) if count]
     for n in {hit[0], hit[len(hit) // 2], hit[-1]}:
         entries = list(code.exceptions)

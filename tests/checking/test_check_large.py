@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from quick import some
 
 from loopwright import kernels, paths, toolchain
 from loopwright.checking.check import run
@@ -41,8 +42,11 @@ TRUNCATED = {
 }  # fmt: skip
 
 
+QUICK = {"16 bits of a count", "32 bits moved", "31 bits"}
+
+
 @X86_ONLY
-@pytest.mark.parametrize("kind", TRUNCATED)
+@pytest.mark.parametrize("kind", some(TRUNCATED, QUICK))
 def test_a_count_is_taken_whole(mutant, kind):
     variant, old, new = TRUNCATED[kind]
     row = mutant(f"x86_64/copy_user/{variant}", old, new)
@@ -111,8 +115,10 @@ def test_what_guards_says_is_read(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
-@pytest.mark.parametrize("cut", ["uxth\tw2, w2", "mov\tw2, w2"])
-@pytest.mark.parametrize("variant", ["to_user_pairs", "from_user_batched"])
+@pytest.mark.parametrize("cut", some(["uxth\tw2, w2", "mov\tw2, w2"], {"uxth\tw2, w2"}))
+@pytest.mark.parametrize(
+    "variant", some(["to_user_pairs", "from_user_batched"], {"to_user_pairs"})
+)
 def test_a_count_is_taken_whole_on_arm64(mutant, variant, cut):
     row = mutant(
         f"arm64/copy_user/{variant}", "\tadd\tend, x0, x2\n", f"\t{cut}\n\tadd\tend, x0, x2\n"

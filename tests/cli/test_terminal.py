@@ -109,7 +109,7 @@ def loop(tmp_path_factory):
     return str(path)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [80, 200])
 def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
     one = shown(width, "predict", "--asm", loop, "--microarch", "zen2")
     head = next(line for line in one.splitlines() if "microarch" in line)
@@ -121,7 +121,7 @@ def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
         assert re.search(rf"^{limit} +{figure}$", one, re.M), one
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [80, 200])
 def test_a_sweep_is_a_line_and_a_strip_of_64_offsets(loop, width):
     text = shown(width, "predict", "--asm", loop, "--microarch", CORES, "--offset", "all")
     rows = lw.predict(asm=LOOP, microarch="zen2", offset="all")
@@ -148,7 +148,7 @@ def test_cores_that_say_the_same_are_one_line(capsys, monkeypatch):
     assert "zen2, zen9" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [80, 200])
 def test_this_machine_is_in_the_default_table(loop, width):
     if toolchain.host_isa() != "x86_64" or hosts.microarch() is None:
         pytest.skip("no core.toml describes this machine")
@@ -178,7 +178,10 @@ ANSWERS = {
     "core": (("core", "zen2"), ("figure", "value", "confidence")),
     "doctor": (("doctor",), ("part", "state", "detail")),
     "check": (("check", "x86_64/put_event/masked"), ("passed",)),
-    "compare": (("compare", "x86_64/put_event", "--no-measure"), ("pipeline",)),
+    "compare": (
+        ("compare", "x86_64/csum", "--no-measure", "--microarch", "sandybridge"),
+        ("pipeline",),
+    ),
     "trace of a loop": (("trace", "LOOP"), ("text", "rdi+0, 8 B", "rsi+8, 8 B")),
     "kmod": (("kmod", "source", "x86_64/put_event/masked", "-o", "kmod"), ("variant", "next")),
     "scan": (("scan", "OBJECT", "--microarch", "zen2"), ("sum", "cycles", "best")),

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import jupytext
 import pytest
 from checkout import ROOT
 from selenium import webdriver
@@ -53,6 +52,8 @@ def lab(tmp_path: Path) -> Iterator[str]:
     """Run JupyterLab on a notebook that was never run; return the address to open it at."""
     folder = tmp_path / "notebooks"
     folder.mkdir()
+    import jupytext  # takes a second, of every run that collects tests
+
     jupytext.write(jupytext.read(NOTEBOOK), folder / f"{NOTEBOOK.stem}.ipynb")
     address_file = tmp_path / "runtime"
     environment = {

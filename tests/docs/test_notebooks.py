@@ -3,8 +3,6 @@
 import re
 import sys
 
-import jupytext
-import nbformat
 import pytest
 from checkout import ROOT
 from scanned import built
@@ -57,12 +55,17 @@ def test_the_notebook_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", PAIRS)
 def test_both_halves_of_the_pair_have_the_same_cells(path):
+    import jupytext
+    import nbformat
+
     pair = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
     assert [c.source for c in pair.cells] == [c.source for c in jupytext.read(path).cells]
 
 
 @pytest.mark.parametrize("path", PAIRS)
 def test_what_is_kept_shows_everything_and_names_no_place_of_a_machine(path):
+    import nbformat
+
     pair = nbformat.read(path.with_suffix(".ipynb"), as_version=4)
     assert not [out for out in outputs(pair) if out.output_type == "error"]
     drawn = [c for c in pair.cells if "pick.show(" in c.source or "plots." in c.source]
@@ -72,6 +75,8 @@ def test_what_is_kept_shows_everything_and_names_no_place_of_a_machine(path):
 
 @pytest.mark.parametrize("path", PAIRS)
 def test_it_opens_with_its_question_and_ends_with_what_to_change(path):
+    import jupytext
+
     first, *_, last = (c for c in jupytext.read(path).cells if c.cell_type == "markdown")
     assert "**What this answers:**" in first.source
     assert "## What to change" in last.source

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from made_up import calls, held_to, predictions, simulated
 
 from loopwright.judging import call_costs, model_accuracy, published, verdicts
@@ -23,6 +21,7 @@ from loopwright.reporting.findings import Finding
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
+SEEDS = range(6)
 SIZES = [size for size in call_costs.SIZES if size]
 
 
@@ -62,8 +61,7 @@ def with_store(found, runs):
     return replace(found, measurements=rows, unmeasured="measuring was left out")
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_store_changes_no_verdict_but_of_the_cores_that_it_measured_whole(seed):
     random = np.random.default_rng(seed)
     empty = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
@@ -89,8 +87,7 @@ def test_a_store_changes_no_verdict_but_of_the_cores_that_it_measured_whole(seed
             assert (after.kind, after.said) == (before.kind, before.said)
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_winner_is_slower_on_no_core_at_no_size(seed):
     random = np.random.default_rng(seed)
     found = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
@@ -107,8 +104,7 @@ def test_a_winner_is_slower_on_no_core_at_no_size(seed):
             assert harm or not case.with_status(answer.asked, Status.FASTER) or case.lacking
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_bands_rows_and_sentences_are_of_the_same_verdicts(seed):
     random = np.random.default_rng(seed)
     found = simulated(costs(random), predictions({}), cores=("zen2", "sandybridge"))
@@ -145,8 +141,7 @@ def figures_of(text):
     return {(core, speed, rank == "measured") for core, speed, rank in _FIGURE.findall(text)}
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_two_statements_of_a_report_exclude_each_other(seed):
     random = np.random.default_rng(seed)
     asked = ("zen2", "sandybridge") if seed % 3 else ("zen2", "neoverse-n1")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_every_kernel_and_core_is_there(installed):
 
 
 def test_variants_are_checked_with_a_harness_that_is_built_in_the_cache(installed):
-    done = installed("check", "x86_64/put_event", "--json")
+    done = installed("check", "x86_64/put_event/masked", "--json")
     assert done.returncode == 0, done.stderr
     assert {row["passed"] for row in json.loads(done.stdout)} == {True}
     assert not list(installed.empty.iterdir())
@@ -135,6 +136,14 @@ def test_a_kit_and_a_module_are_packed(installed):
     assert (installed.empty / "kmod" / "harness_chains.S").is_file()
 
 
+def test_every_file_of_the_package_is_in_the_wheel(wheel):
+    tracked = subprocess.run(
+        ["git", "ls-files", "loopwright"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not set(tracked) - set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.slow
 def test_a_report_is_written(installed):
     done = installed("report", "arm64/copy_user", "-o", "out", "--no-measure")
     assert done.returncode == 0, done.stderr

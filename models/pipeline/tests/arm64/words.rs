@@ -87,7 +87,7 @@ fn words() -> impl Strategy<Value = Vec<u32>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_words_give_a_number_or_an_error(words in words(), offset in 0..64u32, on_n1: bool, looped: bool) {

@@ -5,7 +5,9 @@ use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::error::Error;
 use loopwright_pipeline::predict::{predict, Prediction, Request};
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex};
 
 /// Every core with pipeline tables.
 pub const CORES: [&str; 13] = [
@@ -73,7 +75,14 @@ pub fn run(core: &Core, hex: &str, offset: u32, notion: Notion) -> Result<Predic
 
 /// Cycles per iteration.
 pub fn cycles(name: &str, hex: &str, offset: u32, notion: Notion) -> f64 {
-    run(&core(name), hex, offset, notion).expect("a prediction").cycles
+    run(&known(name), hex, offset, notion).expect("a prediction").cycles
+}
+
+/// A core as it is, read once for all tests of a program.
+fn known(name: &str) -> Arc<Core> {
+    static READ: LazyLock<Mutex<HashMap<String, Arc<Core>>>> = LazyLock::new(Mutex::default);
+    let mut read = READ.lock().expect("no test fails while it reads a core");
+    Arc::clone(read.entry(name.to_string()).or_insert_with(|| Arc::new(core(name))))
 }
 
 /// Assert that two numbers of cycles agree within 1 %.
