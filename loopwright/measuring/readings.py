@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 from typing import Any, Self
@@ -35,14 +36,23 @@ def draws(raw: Raw, *key: object) -> NDArray[np.float64]:
     with replacement from a process give. key names what raw is of: figures of different keys are
     drawn independently, and of the same key alike in every run.
     """
-    random = np.random.default_rng([SEED, crc32(repr(key).encode())])
-    chosen = random.integers(len(raw), size=(RESAMPLES, len(raw)))
+    samples = tuple(tuple(tuple(point) for point in points) for points in raw)
+    return _drawn(samples, repr(key), RESAMPLES)
+
+
+# A variant's calls are drawn again for each other variant, and for each size alone.
+@lru_cache(maxsize=4096)
+def _drawn(raw: Raw, key: str, count: int) -> NDArray[np.float64]:
+    random = np.random.default_rng([SEED, crc32(key.encode())])
+    chosen = random.integers(len(raw), size=(count, len(raw)))
     figures = np.empty(chosen.shape)
     for number, points in enumerate(raw):
         where = chosen == number
         medians = [_medians(random, samples, int(where.sum())) for samples in points]
         figures[where] = medians[-1] - (medians[0] if len(medians) > 1 else 0)
-    return np.asarray(np.median(figures, axis=1))
+    found = np.asarray(np.median(figures, axis=1))
+    found.setflags(write=False)
+    return found
 
 
 def _medians(

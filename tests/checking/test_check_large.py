@@ -116,9 +116,7 @@ def test_what_guards_says_is_read(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not shutil.which("qemu-aarch64"), reason="qemu-aarch64 is not installed")
 @pytest.mark.parametrize("cut", some(["uxth\tw2, w2", "mov\tw2, w2"], {"uxth\tw2, w2"}))
-@pytest.mark.parametrize(
-    "variant", some(["to_user_pairs", "from_user_batched"], {"to_user_pairs"})
-)
+@pytest.mark.parametrize("variant", some(["to_user_pairs", "from_user_batched"], {"to_user_pairs"}))
 def test_a_count_is_taken_whole_on_arm64(mutant, variant, cut):
     row = mutant(
         f"arm64/copy_user/{variant}", "\tadd\tend, x0, x2\n", f"\t{cut}\n\tadd\tend, x0, x2\n"

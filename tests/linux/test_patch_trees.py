@@ -53,9 +53,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("aim", some(TARGETS, QUICK), ids="-".join)
-def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
-    aim, tmp_path
-):
+def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(aim, tmp_path):
     spec, series = aim
     root = linux(series)
     before = snapshot(root)
