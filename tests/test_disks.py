@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from few_variants import few
 
 from loopwright import files
 from loopwright.errors import InputError
@@ -16,7 +17,7 @@ DISKS = {"full": ("size=64k", "No space left"), "read-only": ("size=1m,ro", "Rea
 VERBS = {
     "scan": [LIBRARY, "--microarch", "zen2", "--html", "{disk}/loops.html"],
     "kit": ["-o", "{disk}/kit.tar.gz"],
-    "report": ["x86_64/put_event", "--microarch", "zen2", "--no-measure", "-o", "{disk}/out"],
+    "report": ["x86_64/clear_user", "--microarch", "zen2", "--no-measure", "-o", "{disk}/out"],
     "kmod": ["source", "x86_64/put_event", "-o", "{disk}/kmod"],
     "calibrate": ["--quick", "--machine", "simulated:skylake", "-o", "{disk}/cores"],
 }
@@ -54,9 +55,11 @@ def on_disk(options, place, *command):
 
 @pytest.mark.parametrize("disk", DISKS)
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_that_writes_ends_in_one_line(tmp_path, verb, disk):
+def test_a_verb_that_writes_ends_in_one_line(tmp_path, monkeypatch, verb, disk):
     if verb == "scan" and not LIBRARY.exists():
         pytest.skip(f"no {LIBRARY} here")
+    if verb == "report":
+        few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "plain", "unrolled64")
     place = tmp_path / "disk"
     place.mkdir()
     arguments = [str(a).format(disk=place) for a in VERBS[verb]]

@@ -76,7 +76,7 @@ def holds(whole, part, sizes=None):
     return SHORT in said
 
 
-@pytest.mark.parametrize(("seed", "taken"), enumerate(TAKEN))
+@pytest.mark.parametrize(("seed", "taken"), [*enumerate(TAKEN)])
 def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken):
     core = ["zen2", "zen4", "sandybridge"][seed % 3]
     random = np.random.default_rng(seed)
