@@ -43,7 +43,9 @@ FOUND = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["skylake", calibrations.SANDYBRIDGE, calibrations.ZEN2, "zen4"])
+@pytest.fixture(
+    scope="module", params=["skylake", calibrations.SANDYBRIDGE, calibrations.ZEN2, "zen4"]
+)
 def found(request, tmp_path_factory):
     """Return a core with parameters changed, its parameters as learned, and what was said."""
     core = request.param

@@ -22,6 +22,7 @@ def zen2(tmp_path_factory):
     return calibrations.learned(tmp_path_factory, "zen2")[0]
 
 
+@pytest.mark.slow
 def test_flags_that_no_chain_binds_come_as_all_kernels_of_a_form_say(zen2, monkeypatch):
     # shrd r8, r9, cl or bsr r8, r9, and cmovb r9, r8: by register and flags.
     kernels = [

@@ -80,6 +80,7 @@ def test_blockers_take_no_more_instances_than_a_busy_unit_takes():
     assert Asked(form, blocking, 11, rate=8.0).times == 1
 
 
+@pytest.mark.slow
 def test_a_port_that_no_class_has_alone_is_found(zen2, monkeypatch):
     folder, rows = zen2
     names = ["comisd x,x", "vpmovsxbw y,x", "mulps x,x", "unpckhps x,x"]
@@ -93,6 +94,7 @@ def test_a_port_that_no_class_has_alone_is_found(zen2, monkeypatch):
     assert max(errors(folder, "zen2", monkeypatch, kernels)) < 0.1
 
 
+@pytest.mark.slow
 def test_busy_units_are_found(zen2):
     true = table("zen2")
     for name in ("sqrtpd x,x", "divps x,x"):
@@ -103,11 +105,13 @@ def test_busy_units_are_found(zen2):
         assert mine == theirs * len(zen2[1][name]["ports"])
 
 
+@pytest.mark.slow
 def test_what_waits_for_nothing_of_its_operand_has_no_latency_from_it(zen2):
     assert "0>0:0" in table("zen2")["pinsrd x,r32,i8"]["latency"]
     assert "0>0:0" in zen2[1]["pinsrd x,r32,i8"]["latency"]
 
 
+@pytest.mark.slow
 def test_latencies_to_flags_are_free_of_waits_for_ports(zen2):
     assert "1>f:3" in table("zen2")["bsf r64,r64"]["latency"].split()
     assert "1>f:3" in zen2[1]["bsf r64,r64"]["latency"].split()
