@@ -26,7 +26,7 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(scope="module", params=["skylake", "zen4", calibrations.ZEN2])
+@pytest.fixture(scope="module", params=["skylake", calibrations.ZEN2])
 def learned(request, tmp_path_factory):
     """Return a core, and the folder of what was learned of it."""
     core = request.param
