@@ -17,6 +17,27 @@ sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if pa
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
 
 
+# Files that take longest, of which each CPU begins one first, so that none waits at the end.
+FIRST = [
+    "test_calibrate",
+    "test_cluster",
+    "test_calibrate_arm64",
+    "test_doubtful_forms",
+    "test_wheel",
+    "test_page",
+    "test_patching",
+    "test_disks",
+    "test_verify",
+    "test_stored",
+]
+
+
+def pytest_collection_modifyitems(items):
+    """Order files; those of equal rank stay as they are."""
+    rank = {name: n for n, name in enumerate(FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(FIRST)))
+
+
 def pytest_runtest_setup():
     if time.time() > UNTIL:
         pytest.skip("no time left for it here: `make test-slow` runs it")

@@ -16,8 +16,6 @@ from loopwright.kernels import contract_of
 from loopwright.machine import harness
 from loopwright.machine.harness import Point
 
-pytestmark = pytest.mark.measures
-
 PROGRAMS = DATA / "counters"
 FIXTURES = DATA / "kernels"
 EMULATED = pytest.mark.skipif(
@@ -97,6 +95,7 @@ def records(binary, text):
     return [harness.json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.measures
 @EMULATED
 def test_the_arm64_self_test_runs_its_code_path(ungated):
     [record] = records(ungated, harness.self_test_job("a"))
@@ -118,6 +117,7 @@ def test_the_arm64_self_test_runs_its_code_path(ungated):
     assert all(test["cycles"] > 0 for test in tests.values())
 
 
+@pytest.mark.measures
 @EMULATED
 def test_arm64_calls_are_made_hot_and_cold(ungated, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(FIXTURES))

@@ -10,7 +10,6 @@ from loopwright import toolchain
 from loopwright.cli import run as run_cli
 from loopwright.measuring.measure_blocks import TURN_COLUMNS, measure_blocks
 
-pytestmark = pytest.mark.measures
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
 LOADS = "488b06488b07498b00498b01"
 # Why a quiet block may have no figure: others had the machine.
@@ -23,6 +22,7 @@ def _file(path, rows):
     return path
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_chains_of_known_cost_hold_or_are_refused(tmp_path):
     rows = [(code, code, n * 7) for n, code in enumerate(KNOWN)]
@@ -38,6 +38,7 @@ def test_chains_of_known_cost_hold_or_are_refused(tmp_path):
             assert row.processes >= 2
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_rows_that_are_no_code_stay_with_the_reason(tmp_path):
     rows = [
@@ -64,6 +65,7 @@ def test_rows_that_are_no_code_stay_with_the_reason(tmp_path):
     assert "leaves the block" in said["syscall"]
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_loads_of_several_registers_do_not_meet_in_a_bank(tmp_path):
     table = measure_blocks(_file(tmp_path / "blocks.csv", [("loads", LOADS, 0)]), notion="all")
@@ -75,6 +77,7 @@ def test_loads_of_several_registers_do_not_meet_in_a_bank(tmp_path):
 TWO_SPEEDS = "0f31" + "0fbae0{:02x}" + "7378" + 30 * "480fafdb"  # rdtsc; bt; over 30 imuls or not
 
 
+@pytest.mark.measures
 @X86_ONLY
 @pytest.mark.parametrize("bit", [20, 22, 24])
 def test_a_block_of_two_speeds_makes_no_plain_figure(tmp_path, bit):
@@ -86,6 +89,7 @@ def test_a_block_of_two_speeds_makes_no_plain_figure(tmp_path, bit):
     assert row["reason"]
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_streams_of_known_cost_are_covered_by_their_uncertainty(tmp_path):
     known = {  # cycles of a copy: latencies, which are the same on every core

@@ -21,7 +21,6 @@ from loopwright.machine.harness import Point
 from loopwright.measuring.measure import measure, run
 from loopwright.measuring.readings import RESULT_COLUMNS, self_test
 
-pytestmark = pytest.mark.measures
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
 STEPS = 16  # dependent instructions an iteration of the chains
@@ -60,6 +59,7 @@ def _assert_known_or_refused(rows):
             assert row.cycles + row.uncertainty >= known * (row.size_bytes - 8), row
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_known_answers_hold_or_are_refused():
     rows = run(kernels.select("x86_64/chains")[1], sizes=(0, 256))
@@ -68,6 +68,7 @@ def test_known_answers_hold_or_are_refused():
     _assert_known_or_refused(rows)
 
 
+@pytest.mark.measures
 @X86_ONLY
 @pytest.mark.usefixtures("noise")
 def test_noise_is_refused_or_kept_out():
@@ -76,6 +77,7 @@ def test_noise_is_refused_or_kept_out():
     _assert_known_or_refused(run(variants, sizes=(256,)))
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_rows_say_how_they_were_measured():
     variants = kernels.select("x86_64/fixture")[1]
@@ -114,6 +116,7 @@ def test_rows_say_how_they_were_measured():
     assert found["dropped"].between(0, 2 / 3).all()
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_loops_stand_at_each_offset_asked_for():
     variants = kernels.select("x86_64/fixture/copy_words")[1]
@@ -123,6 +126,7 @@ def test_loops_stand_at_each_offset_asked_for():
     assert list(with_calls["quantity"]) == ["call", "loop"] * 2
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_buffers_stand_as_far_apart_as_asked_for():
     variants = kernels.select("x86_64/fixture/copy_words")[1]
@@ -138,6 +142,7 @@ def test_buffers_stand_as_far_apart_as_asked_for():
     assert set(found["skew_bytes"]) <= {0, 3, 4095}
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_cold_calls_wait_for_memory():
     variants = kernels.select("x86_64/fixture/copy_words")[1]
@@ -149,6 +154,7 @@ def test_cold_calls_wait_for_memory():
     assert cold > 2 * hot
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_a_skew_that_contradicts_its_alignments_is_named():
     [chain] = kernels.select("x86_64/fixture/copy_words")[1]
@@ -160,6 +166,7 @@ def test_a_skew_that_contradicts_its_alignments_is_named():
     assert "not understood: point 8 1" in str(error.value)
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_rows_carry_the_self_test_they_rest_on():
     rows = run(kernels.select("x86_64/chains/xor")[1], sizes=(0,), processes=1)
@@ -177,6 +184,7 @@ def test_rows_carry_the_self_test_they_rest_on():
         assert nearest == pytest.approx(known, rel=1e-2)
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_raw_samples_are_those_that_the_figures_are_of():
     [chain] = kernels.select("x86_64/chains/xor")[1]
