@@ -72,6 +72,10 @@ class Image:
     alternatives: tuple[Alternative, ...]
 
 
+# Functions that must not be traced, memset() among them, are in a section of their own in Linux.
+_LAYOUT = "SECTIONS { .text 0 : { *(.text .text.* .noinstr.text) } }\n"
+
+
 def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Path) -> Image:
     """Link objects with stubs for what the kernel has elsewhere, and read them.
 
@@ -79,13 +83,14 @@ def link(isa: str, objects: Sequence[Path], tree: Tree, build: Path, scratch: Pa
     come from the tree's headers, or those generated in its build folder.
     """
     tools = toolchain.find(isa)
-    stub, linked = scratch / "stub.o", scratch / "linked.elf"
+    stub, linked, script = (scratch / name for name in ("stub.o", "linked.elf", "linked.lds"))
+    script.write_text(_LAYOUT)
     subprocess.run(
         [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(stub)],
         input=f".text\n{_STUBS[isa]}.section .note.GNU-stack\n", text=True, check=True,
     )  # fmt: skip
     command = [
-        tools.ld, "-Ttext=0", "-e", "0", "--no-warn-rwx-segments", "-z", "noexecstack",
+        tools.ld, "-T", str(script), "-e", "0", "--no-warn-rwx-segments", "-z", "noexecstack",
         "-o", str(linked), *map(str, objects), str(stub),
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
