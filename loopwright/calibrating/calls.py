@@ -10,10 +10,10 @@ kit names as made of the uops of a form that was timed has that form's figures, 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from statistics import fmean
 
-from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_model import CoreModel, Doubt, Ports, Uops
+from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
@@ -25,8 +25,6 @@ _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least firs
 _PLACES = range(1, 5)
 _BUBBLES = range(4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
-_EXPLAINED = 0.08  # mean relative error of what explains the kernels
-_AS_GOOD = 0.002  # of the mean error: what noise makes of it
 _PLACE = 0x20F00F00
 STACKED = Run(load=_PLACE, store=_PLACE)  # where return addresses lie, for those that simulate
 
@@ -68,18 +66,24 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         left = {CALL: f"calls were not timed: {refused[0]}"}
         known = replace(learned.branches, left={**learned.branches.left, **left})
         return replace(learned, branches=known)
-    tried: list[tuple[float, CoreModel]] = []
-    for delivery, one, other, bubble in product(_deliveries(learned), _PLACES, _PLACES, _BUBBLES):
-        core = _with(delivery, (branch, *store), (branch, load), one, other, bubble)
-        tried.append((_error(laboratory, core, asked, figures), core))
-    least = min(error for error, _ in tried)
-    error, best = next(one for one in tried if one[0] <= least + _AS_GOOD)
-    said = f"{len(asked)} loops with calls, mean error {100 * error:.1f} %"
-    best = _told_joins(best, [core for off, core in tried if off <= least + _AS_GOOD], said)
+    codes = list(asked.values())
+    ports = (branch, *store), (branch, load)
+    tried = [
+        Hypothesis(core, {_BUBBLE: bubble, **joins})
+        for joins in _deliveries(learned)
+        for one, other in product(_PLACES, _PLACES)
+        for core in [_with(learned, *ports, one, other)]
+        for bubble in _BUBBLES
+    ]
+    found = fit.fit(laboratory, codes, lambda core: _time(core, asked), tried, figures)
+    if found is None:
+        return learned
+    best = _told_joins(found.hypothesis.learned, found)
+    said = f"{len(asked)} loops with calls, mean error {100 * found.error:.1f} %"
     doubted = f"assumption: no rule explains {said}"
-    why = core_files.fitted(said) if error <= _EXPLAINED else doubted
-    best = replace(best, rules={**best.rules, _BUBBLE: (best.rules[_BUBBLE][0], why)})
-    if error <= _EXPLAINED:
+    why = core_files.fitted(said) if found.explained else doubted
+    best = fit.with_rules(best, {_BUBBLE: found.hypothesis.rules[_BUBBLE]}, why)
+    if found.explained:
         return best
     ends = {
         name: Doubt(replace(uops, places=1), replace(uops, places=_PLACES[-1] + 1), doubted)
@@ -89,29 +93,25 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     return replace(best, doubts={**best.doubts, **ends})
 
 
-def _deliveries(learned: CoreModel) -> list[CoreModel]:
-    """Return what was learned with each way to read on behind taken branches that is left open."""
+def _deliveries(learned: CoreModel) -> list[Rules]:
+    """Return each way to read on behind taken branches that is left open, what is known else."""
     _, why = learned.front_end.parameters.get(_JOINS, ("", ""))
     if not why.startswith("assumption"):
-        return [learned]
-    return [_joining(learned, joins, why) for joins in _JOINED]
+        return [{}]
+    return [{_JOINS: joins} for joins in _JOINED]
 
 
-def _joining(learned: CoreModel, joins: object, why: str) -> CoreModel:
-    parameters = {**learned.front_end.parameters, _JOINS: (joins, why)}
-    return replace(learned, front_end=replace(learned.front_end, parameters=parameters))
-
-
-def _told_joins(best: CoreModel, alike: Sequence[CoreModel], said: str) -> CoreModel:
-    """Return the best core with what its way to read on rests on."""
-    joins, why = best.front_end.parameters.get(_JOINS, ("", ""))
-    if not why.startswith("assumption"):
+def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
+    """Return the best core with the way to read on, and what that rests on."""
+    joins = found.hypothesis.rules.get(_JOINS)
+    if joins is None:
         return best
-    same = {core.front_end.parameters[_JOINS][0] for core in alike} - {joins}
-    if not same:
-        return _joining(best, joins, core_files.fitted(said))
-    others = ", ".join(sorted(map(str, same)))
-    return _joining(best, joins, f"assumption: no kernel tells it from: {others}; {said}")
+    others = {str(found.hypotheses[n].rules[_JOINS]) for n in found.alike} - {str(joins)}
+    why = core_files.fitted(f"loops with calls, mean error {100 * found.error:.1f} %")
+    if others:
+        why = f"assumption: no kernel tells it from: {', '.join(sorted(others))}"
+    parameters = {**best.front_end.parameters, _JOINS: (joins, why)}
+    return replace(best, front_end=replace(best.front_end, parameters=parameters))
 
 
 def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
@@ -119,39 +119,19 @@ def _time(laboratory: Laboratory, asked: Mapping[str, bytes]) -> list[Figure]:
 
 
 def _with(
-    learned: CoreModel,
-    call: tuple[Ports, ...],
-    back: tuple[Ports, ...],
-    places: int,
-    places_back: int,
-    bubble: int,
+    learned: CoreModel, call: tuple[Ports, ...], back: tuple[Ports, ...], places: int, behind: int
 ) -> CoreModel:
+    """Return what was learned with the places of a call and of a return."""
     uops = {
         CALL: Uops(places, call, why="by calls"),
-        RETURN: Uops(places_back, back, why="by calls"),
+        RETURN: Uops(behind, back, why="by calls"),
     }
     return replace(
         learned,
         uops={**learned.uops, **uops},
         latencies={**learned.latencies, CALL: (), RETURN: ()},
         stores=learned.stores | {CALL},
-        rules={**learned.rules, _BUBBLE: (bubble, "tried")},
     )
-
-
-def _error(
-    laboratory: Laboratory,
-    learned: CoreModel,
-    asked: Mapping[str, bytes],
-    figures: Sequence[Figure],
-) -> float:
-    """Return the mean relative error of loops with calls whose forms what was learned has."""
-    core = candidate_core.candidate_laboratory(
-        learned, laboratory.machine, list(asked.values()), {}
-    )
-    pairs = zip(_time(core, asked), figures, strict=True)
-    known = [min(abs(said.cycles / took.cycles - 1), 1.0) for said, took in pairs if said]
-    return fmean(known) if known else 1.0
 
 
 def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
@@ -171,11 +151,13 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
         known, branch = uops.get(like), learned.branches.ports.get(like)
         if known is None and branch is not None:
             known = Uops(1, (branch,))
+        if not like:
+            known = Uops(1, ())
         timed = name in uops or name in learned.branches.ports
         if known is None or known.ports is None or timed:
             continue
         ports = (*known.ports, *(one for part in more for one in parts[part]))
-        why = f"assumption: as {like}" + "".join(f" and a {part}" for part in more)
+        why = "assumption: as " + " and a ".join([*([like] if like else []), *more])
         uops[name] = replace(known, ports=ports, why=why)
         latencies[name] = latencies.get(like, ()) if not more else ()
         dear = replace(uops[name], places=known.places + 1 + len(more))

@@ -20,10 +20,8 @@ from loopwright import files, version
 from loopwright.calibrating.core_model import Core, CoreModel, Ports, Uops
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import form_usage, memory_timing
-from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import ALL, Latency
 from loopwright.microbench.oracle import Known, Oracle
-from loopwright.microbench.simulated import CandidateCore
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
 from loopwright.predicting import core_figures
 from loopwright.predicting.core_figures import TABLE
@@ -263,7 +261,11 @@ def _ports(learned: CoreModel) -> Iterator[_Entry]:
         yield "store_data", ports, said
         said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
         yield "store_address", addresses(core), said
-    yield "alu", letters(core.wide), _UNKNOWN
+    if core.integer:
+        said = f"the classes that compute in general registers [{SOURCE}]"
+        yield "alu", letters(core.integer), said
+    else:
+        yield "alu", letters(core.wide), _UNKNOWN
 
 
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
@@ -391,11 +393,6 @@ _HEAD = "mnemonic,operands,slots,mite,ms,decoder,ports,latency,flags,indexed,sam
 def core_texts(learned: CoreModel, machine: Oracle) -> tuple[str, str]:
     """Return core.toml and instructions.csv."""
     return core_toml(learned, machine), instruction_table(learned, machine)
-
-
-def core_laboratory(learned: CoreModel, machine: Oracle) -> Laboratory:
-    """Return what times kernels on the core that would be written, in the machine's place."""
-    return Laboratory(CandidateCore(machine, *core_texts(learned, machine)))
 
 
 def write_core(
@@ -567,7 +564,8 @@ def _figures(learned: CoreModel, name: str, uops: Uops, later: int = 0) -> tuple
     named = _stored(learned.core, ports) if name in learned.stores else shown(ports)
     idiom = learned.idioms.get(name)
     same = "" if idiom is None else f"1:1:{named if idiom.port else ''}|*:0"
-    return (*issued, named, _latency(latencies), " ".join(flags), "", same)
+    slots = f"{places + 1}:{places - sent}:{named}" if name in learned.indexed else ""
+    return (*issued, named, _latency(latencies), " ".join(flags), slots, same)
 
 
 def _decoder(learned: CoreModel, name: str, places: int) -> str:

@@ -190,6 +190,16 @@ class Core:
         return known | frozenset(range(first, first + max(0, self.width - len(known))))
 
     @cached_property
+    def integer(self) -> Ports:
+        """Return the ports of what computes in general registers."""
+        some = [
+            ports
+            for one, ports in zip(self.classes, self.ports, strict=True)
+            if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands)
+        ]
+        return frozenset().union(*some)
+
+    @cached_property
     def _unseen(self) -> int:
         """Return the number of the first port that no class has."""
         return max(frozenset().union(*self.ports, self.written or ())) + 1
@@ -228,8 +238,9 @@ class CoreModel:
     idioms are forms that wait for nothing where all operands are one register; rules are of
     accesses that cross boundaries or meet, and of the stack, and figures the evidence of these;
     special is what is no matter of ports; decoders are the simple ones that forms leave in a cycle;
-    stores are the names of forms that write memory; doubts are the ranges of forms whose kernels do
-    not agree.
+    stores are the names of forms that write memory; indexed those of forms that take a dispatch
+    slot more where their address has a base and an index; doubts are the ranges of forms whose
+    kernels do not agree.
     """
 
     width: "Width"
@@ -254,6 +265,7 @@ class CoreModel:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     special: "Special | None" = None
     stores: frozenset[str] = frozenset()
+    indexed: frozenset[str] = frozenset()
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     def has_ports(self, name: str) -> bool:

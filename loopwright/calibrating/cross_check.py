@@ -27,14 +27,13 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from statistics import fmean
 
-from loopwright.calibrating import core_files, port_classes
+from loopwright.calibrating import core_files, fit, port_classes
 from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.fit import Hypothesis
 from loopwright.microbench import throughput
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import Oracle
 
 _SEED = 31
 _TIMES = 4  # instances of the form in a mixture
@@ -137,7 +136,8 @@ def core_predicts(
     laboratory: Laboratory, learned: CoreModel, asked: Sequence[Mixture]
 ) -> list[Figure]:
     """Return what the core that would be written takes for mixtures."""
-    core = core_files.core_laboratory(learned, laboratory.machine)
+    parts = (part for one in asked for part in one.kernel)
+    core = fit.candidate_laboratory(learned, laboratory.machine, parts)
     return core.time([one.kernel for one in asked])
 
 
@@ -226,12 +226,12 @@ def _why(names: Sequence[str], measured: Figure, said: Figure) -> str:
 Rule = Mapping[str, str]  # parameters of ports, without the name of their table
 
 ASSIGNMENTS: tuple[Rule, ...] = (
+    {"assign": "at_issue"},
     {"assign": "least_loaded"},
     *(
         {"assign": "dispatch_slots", "position": position, "tie": tie}
         for position, tie in product(("slots", "computing"), ("high", "low"))
     ),
-    {"assign": "at_issue"},
 )
 _RULE_MIXTURES, _RULE_SEED = 240, 77
 _LEAST_MIXTURES = 20  # mixtures that a rule is chosen by
@@ -248,16 +248,20 @@ def choose_assignment(
         return learned
     kernels = [*_rule_mixtures(computing, 0), *_rule_mixtures(known, 1)]
     figures = laboratory.time(kernels)
-    machine = laboratory.machine
-    errors = [_rule_error(learned, machine, rule, kernels, figures) for rule in ASSIGNMENTS]
     answered = sum(bool(figure) for figure in figures)
-    best = min(range(len(ASSIGNMENTS)), key=lambda n: errors[n])
-    if answered < _LEAST_MIXTURES or errors[best] != errors[best]:
+    parts = [part for kernel in kernels for part in kernel]
+    tried = [
+        Hypothesis(learned, {f"ports.{name}": value for name, value in rule.items()})
+        for rule in ASSIGNMENTS
+    ]
+    found = fit.fit(laboratory, parts, lambda core: core.time(kernels), tried, figures)
+    if answered < _LEAST_MIXTURES or found is None:
         return learned
+    errors = [found.error_of(n) for n in range(len(ASSIGNMENTS))]
     pairs = zip(ASSIGNMENTS, errors, strict=True)
     said = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
     why = f"mean error of {answered} mixtures: {said} [{core_files.SOURCE}]"
-    return replace(learned, assigned=(ASSIGNMENTS[best], why))
+    return replace(learned, assigned=(ASSIGNMENTS[found.best], why))
 
 
 def _plain_form(learned: CoreModel, form: Form) -> bool:
@@ -272,18 +276,3 @@ def _rule_mixtures(forms: Sequence[Form], series: int) -> list[list[bytes]]:
         three = [form, *partners(draw, form, forms)]
         out.append(port_classes.mixture([(one, draw.randint(1, _MOST_INSTANCES)) for one in three]))
     return out
-
-
-def _rule_error(
-    learned: CoreModel,
-    machine: Oracle,
-    rule: Rule,
-    kernels: Sequence[Sequence[bytes]],
-    figures: Sequence[Figure],
-) -> float:
-    """Return the mean error of mixtures with a rule."""
-    tried = replace(learned, assigned=(rule, "tried"))
-    said = core_files.core_laboratory(tried, machine).time(kernels)
-    pairs = zip(said, figures, strict=True)
-    errors = [abs(a.cycles - b.cycles) / b.cycles for a, b in pairs if a and b]
-    return fmean(errors) if errors else float("nan")

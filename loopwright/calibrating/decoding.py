@@ -20,17 +20,17 @@ general registers alone: of others what follows is by their uops.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from statistics import fmean
 
-from loopwright.calibrating import core_files, cross_check
+from loopwright.calibrating import cross_check, fit
 from loopwright.calibrating.core_model import CoreModel, Microcode
 from loopwright.calibrating.cross_check import Mixture
+from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form
-from loopwright.microbench.laboratory import Laboratory
+from loopwright.microbench.laboratory import Figure, Laboratory
 
 _FEWEST = range(cross_check.LARGE, 8)  # places of what may be microcode
 _DECODED = (0, 4)  # places that decoders send of it
@@ -53,16 +53,20 @@ def choose_microcode(
         return learned
     own = [one for one in some if one.form in large]
     some += cross_check.singles(learned, forms)
-    without = _error(laboratory, learned, some)
-    errors: dict[Microcode, float] = {}
-    best = Microcode(0, 0, 0)
-    for rules in (_rules, partial(_slower, errors)):
-        for rule in rules():
-            errors[rule] = _error(laboratory, replace(learned, microcode=rule), some)
-        best = min(errors, key=lambda rule: errors[rule])
-    if not errors[best] <= _BETTER * without:
+    figures = laboratory.time([one.kernel for one in some])
+    rules: list[Microcode | None] = [None, *_rules()]
+    found = _fitted(laboratory, learned, rules, some, figures)
+    best = rules[found.best] if found else None
+    if found is None or best is None:
         return learned
-    said = f"mean error of {len(some)} mixtures {100 * errors[best]:.1f} %"
+    without = found.error_of(0)
+    slower = [rule for rule in rules if rule and rule.fewest == best.fewest]
+    rules = [best, *(replace(rule, stall=stall) for rule, stall in product(slower, _STALLS))]
+    found = _fitted(laboratory, learned, rules, some, figures)
+    best = rules[found.best] if found else None
+    if found is None or best is None or found.error > _BETTER * without:
+        return learned
+    said = f"mean error of {len(some)} mixtures {100 * found.error:.1f} %"
     said += f", {100 * without:.1f} % without microcode"
     decoded = _own(laboratory, learned, best, own)
     learned = replace(learned, microcode=replace(best, own=decoded, why=said))
@@ -135,21 +139,18 @@ def _rules() -> Iterator[Microcode]:
             yield Microcode(fewest, decoded, 0)
 
 
-def _slower(errors: Mapping[Microcode, float]) -> Iterator[Microcode]:
-    """Yield the rules for as many places as the best, with switches that take time."""
-    best = min(errors, key=lambda rule: errors[rule])
-    for rule, stall in product([one for one in errors if one.fewest == best.fewest], _STALLS):
-        yield replace(rule, stall=stall)
-
-
-def _error(laboratory: Laboratory, learned: CoreModel, some: Sequence[Mixture]) -> float:
-    """Return the mean relative error of mixtures; not a number where none has figures."""
-    errors = [
-        min(abs(said.cycles - one.cycles) / one.cycles, 1.0)
-        for _, one, said in cross_check.predicted(laboratory, learned, some)
-        if one and said
-    ]
-    return fmean(errors) if errors else float("nan")
+def _fitted(
+    laboratory: Laboratory,
+    learned: CoreModel,
+    rules: Sequence[Microcode | None],
+    some: Sequence[Mixture],
+    figures: Sequence[Figure],
+) -> fit.Fit | None:
+    """Return how rules explain mixtures."""
+    kernels = [one.kernel for one in some]
+    parts = [part for kernel in kernels for part in kernel]
+    tried = [Hypothesis(replace(learned, microcode=rule)) for rule in rules]
+    return fit.fit(laboratory, parts, lambda core: core.time(kernels), tried, figures)
 
 
 _COPIES = 4  # of the form and its nops: registers and places are others in each
@@ -167,11 +168,12 @@ def choose_decoders(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
     # With a nop more the next form waits in any case.
     behind = {form.name: width + 1 - learned.uops[form.name].places for form in asked}
     codes = [_code(laboratory, form, behind[form.name]) for form in asked]
+    parts = [part for code in codes for part in code]
     took = laboratory.time(codes, "unrolled")
     most = {name: _ANY if nops >= width else str(nops) for name, nops in behind.items()}
     fewer = {name: str(nops - 1) for name, nops in behind.items()}
     said = [
-        core_files.core_laboratory(replace(learned, decoders=one), laboratory.machine).time(
+        fit.candidate_laboratory(replace(learned, decoders=one), laboratory.machine, parts).time(
             codes, "unrolled"
         )
         for one in (most, fewer)

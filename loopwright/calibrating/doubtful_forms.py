@@ -7,6 +7,7 @@ candidate that no kernel undercuts, and the cheapest that none exceeds.
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +15,11 @@ from itertools import islice
 from math import ceil, inf
 from statistics import fmean
 
-from loopwright.calibrating import cross_check
+from loopwright.calibrating import cross_check, memory_rules
 from loopwright.calibrating.core_model import Core, CoreModel, Doubt, Ports, Uops, bound_cycles
 from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.port_usage_search import MOST, Case, Listed, Numbers
+from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.latency import Latency
@@ -26,6 +28,8 @@ _SEED = 53
 _MIXTURES = 4  # of each form
 _ALIKE, _LISTED = 3, 5  # candidates of forms like it, and of what its throughput allows
 _LATER = 1  # cycles that a high byte may take longer: the merge uop that Intel cores insert
+_HALVES = {"y": "x", "m256": "m128"}  # operands of vectors, and the halves of them
+_FULL = re.compile(r"\b(?:y|m256)\b")
 _WITHIN = 0.03  # relative: by how much a figure may miss the kernel that it bounds
 
 
@@ -71,8 +75,9 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
         form for form in forms if learned.has_ports(form.name) and not cross_check.waits(form)
     ]
     if not open_ or len(trusted) <= 2:
-        return _with_high_bytes(learned)
-    candidates = {form.name: list(_candidates(learned, form, named)) for form in open_}
+        return _with_relatives(laboratory, learned)
+    listed = Listed(learned.core)
+    candidates = {form.name: list(_candidates(learned, form, named, listed)) for form in open_}
     asked = [*cross_check.alone(open_), *_mixtures(open_, trusted)]
     figures = laboratory.time([one.kernel for one in asked])
     tried: dict[str, list[_Tried]] = {form.name: [] for form in open_}
@@ -93,7 +98,7 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
             out[name], doubt = _chosen(learned.core, known, learned.uops[name].why)
             if doubt.least != doubt.most:
                 doubts[name] = doubt
-    return _with_high_bytes(replace(learned, uops=out, doubts=doubts))
+    return _with_relatives(laboratory, replace(learned, uops=out, doubts=doubts))
 
 
 def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixture]:
@@ -103,11 +108,13 @@ def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixtur
             yield cross_check.mixed(draw, form, trusted)
 
 
-def _candidates(learned: CoreModel, form: Form, named: Mapping[str, Form]) -> Iterator[Uops]:
+def _candidates(
+    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Listed
+) -> Iterator[Uops]:
     """Yield uops that a form may have, each of them once, with a unit as busy as it seems alone."""
     core, rate = learned.core, learned.throughputs[form.name]
     seen: set[tuple[int, tuple[tuple[int, ...], ...], int]] = set()
-    for places, ports in _ports(learned, form, named):
+    for places, ports in _ports(learned, form, named, listed):
         narrow = min(map(len, core.computing(ports)), default=0)
         alone = max(bound_cycles(Counter(ports)), places / core.width)
         busy = round(rate.cycles * narrow) if rate.clean and rate.cycles > alone else 0
@@ -119,7 +126,7 @@ def _candidates(learned: CoreModel, form: Form, named: Mapping[str, Form]) -> It
 
 
 def _ports(
-    learned: CoreModel, form: Form, named: Mapping[str, Form]
+    learned: CoreModel, form: Form, named: Mapping[str, Form], listed: Listed
 ) -> Iterator[tuple[int, tuple[Ports, ...]]]:
     core, rejected = learned.core, learned.uops[form.name]
     if rejected.rejected is not None:
@@ -135,7 +142,7 @@ def _ports(
     if form.memory and twin and twin.ports is not None:
         yield twin.places, (*twin.ports, *memory)
     case = Case(form, 0, 1, Numbers(1, MOST), learned.throughputs[form.name].cycles)
-    for choice in islice(Listed(core).fitting(case), _LISTED):
+    for choice in islice(listed.fitting(case), _LISTED):
         yield max(1, choice.computing), choice.uops
     yield 1, (core.wide, *memory)
 
@@ -222,21 +229,46 @@ def _shifted(latencies: Sequence[Latency], shift: int) -> list[Latency]:
     ]
 
 
-def _with_high_bytes(learned: CoreModel) -> CoreModel:
-    """Return what was learned with forms of high-byte registers: as low bytes, or slower.
+def _with_relatives(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return what was learned with forms that no microbenchmark has: as others, or slower.
 
-    No microbenchmark has them: their registers exclude those that chains and instances use.
+    They have high-byte registers, which chains and instances exclude, or widths that `quick` leaves
+    out.
     """
-    more = {}
-    for name, uops in learned.uops.items():
-        if uops.ports is None:
-            continue
-        known = learned.doubts.get(name, Doubt(uops, uops, ""))
-        dear = replace(known.most, places=known.most.places + 1)
-        for other in _high(name):
-            why = f"high byte, not measured: as {name}"
-            more[other] = Doubt(known.least, dear, why, name, _LATER)
+    more: dict[str, Doubt] = {}
+    every, _ = kits.forms(laboratory.isa, laboratory.machine.features)
+    asked = {form.name for form in every} - learned.throughputs.keys() - learned.uops.keys()
+    for name in asked:
+        for relative, doubled in _relatives(name):
+            if learned.has_ports(relative):
+                more[name] = _relative(learned, relative, doubled=doubled)
+                break
+    for name, doubt in {**dict.fromkeys(learned.uops), **more}.items():
+        if doubt or learned.has_ports(name):
+            like = doubt.like if doubt else name
+            for other in _high(name):
+                more[other] = _relative(learned, like, doubled=False)
     return replace(learned, doubts={**learned.doubts, **more})
+
+
+def _relative(learned: CoreModel, name: str, *, doubled: bool) -> Doubt:
+    """Return the range of a form that is taken for another: as that, a slot more, or all twice."""
+    uops = learned.uops[name]
+    known = learned.doubts.get(name, Doubt(uops, uops, ""))
+    most = known.most
+    ports = (most.ports or ()) * 2 if doubled else most.ports
+    dear = replace(most, places=most.places * 2 if doubled else most.places + 1, ports=ports)
+    return Doubt(known.least, dear, f"not measured: as {name}", name, _LATER)
+
+
+def _relatives(name: str) -> Iterator[tuple[str, bool]]:
+    """Yield the names that a form has with other widths, and whether it may take all uops twice."""
+    half = _FULL.sub(lambda found: _HALVES[found[0]], name)
+    if half != name:
+        yield half, True
+    for other in memory_rules.wide_forms(name):
+        if other != name:
+            yield other, False
 
 
 def _high(name: str) -> Iterator[str]:

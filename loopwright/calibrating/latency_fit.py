@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from loopwright.calibrating import core_files
+from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import chains, throughput
 from loopwright.microbench.forms import Form
@@ -139,8 +139,10 @@ def _late(
     measured: Sequence[tuple[_Link, Figure]],
 ) -> list[float]:
     """Return by how many cycles a link each chain is predicted too late."""
-    core = core_files.core_laboratory(replace(learned, latencies=tried), laboratory.machine)
-    said = _times(core, [link for link, _ in measured])
+    links = [link for link, _ in measured]
+    parts = (part for link in links for part in link.kernel)
+    core = fit.candidate_laboratory(replace(learned, latencies=tried), laboratory.machine, parts)
+    said = _times(core, links)
     return [
         (one.cycles - figure.cycles) / link.copies if one else 0.0
         for one, (link, figure) in zip(said, measured, strict=True)

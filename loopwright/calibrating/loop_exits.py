@@ -8,12 +8,12 @@ cycles beyond those of the iterations. They rise where a slower predictor knows 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating import fit
 from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
 
@@ -27,7 +27,6 @@ _SHORT = 4  # of these counts, loops whose end any predictor knows
 _LATE = 1.5  # cycles that a late end costs at least
 _SURE = 2.0  # uncertainties
 _AROUND = 1  # cycles around the step that are tried: what else an end waits for is in it
-_EXPLAINED = 0.05  # mean relative error of kernels that are explained
 _RISES = 2  # of adjacent counts that are dear, where a step and not a single count is meant
 
 
@@ -41,21 +40,19 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     forgotten = lost.first(wrong)
     late = lost.first(_LATE, below=forgotten)
     # The branch that closes the outer loop is remembered, too.
-    rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
+    rules: Rules = {HISTORY: (forgotten or 2 * _COUNTS[-1]) - 2}
     steps = lost.steps(late, forgotten) if late else ()
     tried = [rules, *({**rules, TURNS: late, EXIT: step} for step in steps if late)]
-    errors = [_error(laboratory, learned, one, lost) for one in tried]
-    error = min(errors)
-    rules = tried[errors.index(error)]
-    said = f"{len(lost.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
-    said += f"mean error {100 * error:.1f} %"
-    if error > _EXPLAINED:
+    found = _fitted(laboratory, learned, tried, lost)
+    if found is None or not found.explained:
         return learned
-    told = {name: (value, core_files.fitted(said)) for name, value in rules.items()}
-    if not forgotten:
-        why = f"assumption: at least as long as the longest loop that was timed; {said}"
-        told[HISTORY] = rules[HISTORY], why
-    return replace(learned, rules={**learned.rules, **told})
+    said = f"{len(lost.figures)} loops in a loop, of {_COUNTS[0]} to {_COUNTS[-1]} iterations, "
+    said += f"mean error {100 * found.error:.1f} %"
+    learned = fit.settled(learned, found, said)
+    if forgotten:
+        return learned
+    why = f"assumption: at least as long as the longest loop that was timed; {said}"
+    return fit.with_rules(learned, {HISTORY: rules[HISTORY]}, why)
 
 
 class _Lost:
@@ -117,14 +114,15 @@ class _Lost:
         return range(max(step - _AROUND, 1), step + _AROUND + 1)
 
 
-def _error(laboratory: Laboratory, learned: CoreModel, rules: dict[str, int], lost: _Lost) -> float:
-    """Return the mean relative error of the loops with what was learned and some rules."""
+def _fitted(
+    laboratory: Laboratory, learned: CoreModel, rules: Sequence[Rules], lost: _Lost
+) -> fit.Fit | None:
+    """Return how rules explain the loops."""
     counts = sorted(lost.figures)
     codes = [laboratory.kit.counting(count) for count in counts]
-    settings = {name: str(value) for name, value in rules.items()}
-    core = candidate_core.candidate_laboratory(learned, laboratory.machine, codes, settings)
     took = [lost.figures[count] for count in counts]
-    return candidate_core.mean_error(_timed(core, counts), took)
+    tried = [Hypothesis(learned, one) for one in rules]
+    return fit.fit(laboratory, codes, lambda core: _timed(core, counts), tried, took)
 
 
 def _timed(laboratory: Laboratory, counts: Sequence[int]) -> list[Figure]:

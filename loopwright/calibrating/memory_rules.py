@@ -14,17 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from loopwright.calibrating import candidate_core, core_files, port_usage
+from loopwright.calibrating import fit, port_usage
 from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import memory_timing
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Figure, Laboratory
-from loopwright.microbench.oracle import Oracle
 
-Rule = Mapping[str, object]
-
-_AS_GOOD = 0.002  # of the mean error: what noise makes of it
-_MOST = 0.15  # mean error of what explains kernels
 _LEFT = 0.8  # of the error without a rule that one leaves that is taken although it explains little
 _LONGER = range(1, 9)  # cycles that an access across a boundary keeps its port for
 _NARROW = range(2, 13)  # cycles after which a byte may be stored beside another
@@ -42,7 +38,7 @@ def choose_memory_rules(
         return learned
     load, store = named[kit.LOAD], named[kit.STORE]
     if learned.has_ports(kit.PUSH) and learned.has_ports(kit.POP):
-        synced: list[Rule] = [{}, {"rename.stack_sync": True}]
+        synced: list[Rules] = [{}, {"rename.stack_sync": True}]
         learned = _explained(laboratory, learned, port_usage.stack_moves(kit), synced)
     learned = _explained(
         laboratory, learned, memory_timing.split_loads(load), list(_crossing("load"))
@@ -51,7 +47,7 @@ def choose_memory_rules(
     learned = _explained(laboratory, learned, memory_timing.adjacent_stores(store), stored)
     narrow = named.get(kit.FORWARDS["8 bits"][0])
     if narrow and "memory.commit_bytes" in learned.rules:
-        rules: list[Rule] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
+        rules: list[Rules] = [{}, *({"memory.commit_narrow_cycles": n} for n in _NARROW)]
         learned = _explained(laboratory, learned, memory_timing.narrow_stores(narrow), rules)
     learned = _forwarded(laboratory, learned, memory_timing.vector_forwards(kit, named))
     some = memory_timing.partial_forwards(kit, named)
@@ -70,11 +66,11 @@ def _forwarded(
         return learned
     most = round(figures[0].cycles)
     name = "memory.forward_vector_cycles"
-    rules: list[Rule] = [{name: most - n} for n in _SOONER if most - n >= _LEAST]
+    rules: list[Rules] = [{name: most - n} for n in _SOONER if most - n >= _LEAST]
     return _explained(laboratory, learned, kernels, rules)
 
 
-def _crossing(what: str) -> Iterator[Rule]:
+def _crossing(what: str) -> Iterator[Rules]:
     """Yield what accesses across a boundary may cost, nothing first."""
     yield {}
     for boundary, cycles in product(reversed(memory_timing.BOUNDARIES), _LONGER):
@@ -84,9 +80,9 @@ def _crossing(what: str) -> Iterator[Rule]:
             yield {**rule, "ports.load_turns": True}
 
 
-def _stored() -> Iterator[Rule]:
+def _stored() -> Iterator[Rules]:
     """Yield what stores across a boundary may cost, and which are written together."""
-    written: list[Rule] = [{}]
+    written: list[Rules] = [{}]
     for boundary, middle in product(reversed(memory_timing.BOUNDARIES), (False, True)):
         one = {"memory.commit_bytes": boundary, "memory.commit_middle": middle}
         written += [one, {**one, "memory.commit_parts": True}]
@@ -95,7 +91,7 @@ def _stored() -> Iterator[Rule]:
             yield {**together, **rule}
 
 
-def _met(found: Mapping[str, Figure]) -> Iterator[Rule]:
+def _met(found: Mapping[str, Figure]) -> Iterator[Rules]:
     """Yield what loads may take of a part of a store, or of more than one has."""
     upper, more = (found[name] for name in (memory_timing.UPPER, memory_timing.MORE))
     later = [0, *(n for n in [round(upper.cycles)] if n >= _LEAST)]
@@ -112,58 +108,26 @@ def _explained(
     laboratory: Laboratory,
     learned: CoreModel,
     kernels: Mapping[str, list[bytes]],
-    rules: Sequence[Rule],
+    rules: Sequence[Rules],
 ) -> CoreModel:
     """Return what was learned with the rule that explains kernels, where one does."""
-    figures = laboratory.time(list(kernels.values()))
+    codes = list(kernels.values())
+    figures = laboratory.time(codes)
     timed = dict(learned.figures) | dict(zip(kernels, figures, strict=True))
     learned = replace(learned, figures=timed)
     if not all(figures):
         return learned
-    machine = laboratory.machine
-    small = candidate_core.within(
-        learned, machine.isa, [code for one in kernels.values() for code in one]
-    )
-    errors = [_error(small, machine, rule, list(kernels.values()), figures) for rule in rules]
-    least = min(errors)
-    best = next(n for n, error in enumerate(errors) if error <= least + _AS_GOOD)
+    parts = [part for one in codes for part in one]
+    tried = [Hypothesis(learned, rule) for rule in rules]
+    found = fit.fit(laboratory, parts, lambda core: core.time(codes), tried, figures)
+    if found is None:
+        return learned
+    without = found.error_of(0)
+    if not found.explained and found.error >= _LEFT * without:
+        return learned
     said = f"{len(kernels)} kernels of {next(iter(kernels))} and alike, mean error "
-    said += f"{100 * errors[best]:.1f} %, {100 * errors[0]:.1f} % without"
-    if not least <= _MOST:
-        said = f"assumption: no rule explains them, and this one leaves least; {said}"
-        return _with(learned, rules[best], said) if least < _LEFT * errors[0] else learned
-    alike = [
-        rule
-        for rule, off in zip(rules, errors, strict=True)
-        if off <= errors[best] + _AS_GOOD and len(rule) <= len(rules[best])
-    ]
-    told = {name: (value, _told(name, value, alike, said)) for name, value in rules[best].items()}
-    return replace(learned, rules=dict(learned.rules) | told)
-
-
-def _told(name: str, value: object, alike: Sequence[Rule], said: str) -> str:
-    """Return what a value rests on: an assumption where a rule as plain explains as much."""
-    other = next((rule for rule in alike if rule.get(name) != value), None)
-    if other is None:
-        return core_files.fitted(said)
-    rule = " and ".join(f"{key} {one}" for key, one in other.items()) or "none"
-    return f"assumption: another rule explains them as well, {rule}; {said}"
-
-
-def _with(learned: CoreModel, rule: Rule, said: str) -> CoreModel:
-    return replace(learned, rules=dict(learned.rules) | {n: (v, said) for n, v in rule.items()})
-
-
-def _error(
-    learned: CoreModel,
-    machine: Oracle,
-    rule: Rule,
-    kernels: Sequence[Sequence[bytes]],
-    figures: Sequence[Figure],
-) -> float:
-    """Return the mean relative error of kernels with a rule."""
-    said = core_files.core_laboratory(_with(learned, rule, "tried"), machine).time(kernels)
-    return candidate_core.mean_error(said, figures)
+    said += f"{100 * found.error:.1f} %, {100 * without:.1f} % without"
+    return fit.settled(learned, found, said)
 
 
 _NARROW_OPERANDS = r"(?<=[mr])(?:8|16)\b"  # of memory and registers, in the name of a form
@@ -180,7 +144,7 @@ def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     for form in forms:
         if form.memory is None or not form.memory.narrow or form.name not in known:
             continue
-        for name in _wide_forms(form.name):
+        for name in wide_forms(form.name):
             other = learned.uops.get(name)
             if other is not None and other.ports is not None:
                 known[form.name] = replace(other, why=f"as {name}; {other.why}")
@@ -188,7 +152,7 @@ def merged_store_uops(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     return replace(learned, uops=known)
 
 
-def _wide_forms(name: str) -> Iterator[str]:
+def wide_forms(name: str) -> Iterator[str]:
     """Yield the names that a form has whose memory is wider."""
     for narrow in (_NARROW_OPERANDS, _NARROW_CONSTANTS):
         for bits in _WIDE_BITS:

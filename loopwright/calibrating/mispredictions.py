@@ -13,7 +13,7 @@ Where the core lacks figures for the microbenchmark, the difference itself is an
 from dataclasses import dataclass, replace
 from itertools import product
 
-from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import SOURCE
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.microbench import forms
@@ -82,9 +82,9 @@ def _fitted(laboratory: Laboratory, learned: CoreModel, found: Mispredicted) -> 
     middle = round(found.cost.cycles)
     best = middle, float("inf")
     for cycles in range(max(middle - _AROUND, 1), middle + _AROUND + 1):
-        settings = {_CYCLES: str(cycles)}
+        settings = {_CYCLES: cycles}
         said = measure_mispredictions(
-            candidate_core.candidate_laboratory(learned, laboratory.machine, [code], settings)
+            fit.candidate_laboratory(learned, laboratory.machine, [code], settings)
         )
         if said.cost:
             best = min(

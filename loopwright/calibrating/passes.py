@@ -13,6 +13,7 @@ from loopwright.calibrating import (
     calls,
     cross_check,
     decoding,
+    dispatch_rules,
     doubtful_forms,
     front_end,
     front_end_fit,
@@ -24,7 +25,6 @@ from loopwright.calibrating import (
     port_usage,
     serialising,
     strings,
-    taken_branches,
 )
 from loopwright.calibrating.core_model import Core, CoreModel, Uops
 from loopwright.calibrating.mispredictions import Mispredicted
@@ -223,25 +223,103 @@ def learn(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreMode
     )
 
 
+Fitting = Callable[[Laboratory, CoreModel, Sequence[Form]], CoreModel]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A fit of several measurements: the parts of CoreModel that it needs, and that it provides.
+
+    Of what it needs, parts that an earlier pass provides are fitted, and others measured. step is
+    the name of the work that begins with it, where one does.
+    """
+
+    fitting: Fitting
+    needs: frozenset[str]
+    provides: frozenset[str]
+    step: str = ""
+
+
+def _of_core(fitting: Callable[[Laboratory, CoreModel], CoreModel]) -> Fitting:
+    """Return a fit that needs no forms as one that takes them."""
+    return lambda laboratory, learned, _: fitting(laboratory, learned)
+
+
+def _merged(_: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    return memory_rules.merged_store_uops(learned, forms)
+
+
+def _front_end(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    return front_end_fit.choose_front_end(laboratory.machine, learned)
+
+
+def _pass(fitting: Fitting, needs: str, provides: str, step: str = "") -> Pass:
+    return Pass(fitting, _parts(needs), _parts(provides), step)
+
+
+def _parts(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+MEASURED = _parts(
+    "width core throughputs latencies uops accesses branches fusion waits windows constants idioms "
+    "special stores probes"
+)
+"""Parts that `learn` provides; probes are those of the front end."""
+
+PASSES: Sequence[Pass] = (
+    _pass(_of_core(dispatch_rules.choose_taken_ports), "core branches", "rules"),
+    _pass(memory_rules.choose_memory_rules, "core uops accesses", "rules figures"),
+    _pass(_merged, "uops rules", "uops"),
+    _pass(cross_check.choose_assignment, "uops throughputs", "assigned"),
+    _pass(
+        dispatch_rules.choose_dispatch_rules,
+        "uops throughputs waits windows rules assigned",
+        "rules uops indexed figures",
+    ),
+    _pass(
+        _of_core(_front_end),
+        "uops branches probes rules assigned",
+        "front_end",
+        "front end that explains what was timed",
+    ),
+    _pass(
+        latency_fit.refine_latencies,
+        "latencies uops front_end assigned",
+        "latencies",
+        "mixtures",
+    ),
+    _pass(decoding.choose_microcode, "uops front_end", "microcode uops"),
+    _pass(decoding.choose_decoders, "uops front_end microcode", "decoders front_end"),
+    _pass(cross_check.hold_to_mixtures, "uops rules front_end microcode decoders", "uops"),
+    _pass(
+        doubtful_forms.choose_doubtful,
+        "uops throughputs latencies front_end",
+        "uops latencies doubts",
+        "forms whose kernels do not agree",
+    ),
+    _pass(
+        _of_core(calls.choose_calls),
+        "core branches uops front_end doubts",
+        "uops latencies stores rules figures doubts front_end branches",
+        "calls",
+    ),
+    _pass(
+        serialising.fit_serialising,
+        "special uops latencies",
+        "rules uops latencies doubts special",
+    ),
+    _pass(_of_core(mispredictions.fit_mispredictions), "special uops", "rules"),
+    _pass(_of_core(loop_exits.fit_exits), "special uops", "rules"),
+    _pass(_of_core(strings.fit_strings), "special uops", "rules special"),
+)
+
+
 def learn_core(laboratory: Laboratory, forms: Sequence[Form], step: Step) -> CoreModel:
     """Return what was learned of a machine by these forms; step hears what is being learned."""
     learned = learn(laboratory, forms, step)
-    learned = taken_branches.choose_taken_ports(laboratory, learned)
-    learned = memory_rules.choose_memory_rules(laboratory, learned, forms)
-    learned = memory_rules.merged_store_uops(learned, forms)
-    learned = cross_check.choose_assignment(laboratory, learned, forms)
-    step("front end that explains what was timed")
-    learned = front_end_fit.choose_front_end(laboratory.machine, learned)
-    step("mixtures")
-    learned = latency_fit.refine_latencies(laboratory, learned, forms)
-    learned = decoding.choose_microcode(laboratory, learned, forms)
-    learned = decoding.choose_decoders(laboratory, learned, forms)
-    learned = cross_check.hold_to_mixtures(laboratory, learned, forms)
-    step("forms whose kernels do not agree")
-    learned = doubtful_forms.choose_doubtful(laboratory, learned, forms)
-    step("calls")
-    learned = calls.choose_calls(laboratory, learned)
-    learned = serialising.fit_serialising(laboratory, learned, forms)
-    learned = mispredictions.fit_mispredictions(laboratory, learned)
-    learned = loop_exits.fit_exits(laboratory, learned)
-    return strings.fit_strings(laboratory, learned)
+    for one in PASSES:
+        if one.step:
+            step(one.step)
+        learned = one.fitting(laboratory, learned, forms)
+    return learned

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean
 
-from loopwright.calibrating import candidate_core, core_files
-from loopwright.calibrating.core_model import CoreModel, Uops
+from loopwright.calibrating import core_files, fit
+from loopwright.calibrating.core_files import Between
+from loopwright.calibrating.core_model import CoreModel, Doubt, Uops
+from loopwright.calibrating.fit import Hypothesis
 from loopwright.code import binding
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -93,12 +95,9 @@ def slopes(laboratory: Laboratory, kernels: Sequence[bytes]) -> list[Figure]:
     return out
 
 
-_MEAN, _WORST = 0.06, 0.15  # relative errors of what explains the kernels of an instruction
-_AS_GOOD = 0.005  # of the mean error: what noise makes of it
+_WORST = 0.15  # relative error of a kernel of an instruction that is explained
 _LESS, _MORE = 40, 3  # cycles around those of a copy alone that are tried
 _MOST_PLACES = 255  # that the simulator takes
-
-_Settings = Mapping[str, int]
 
 
 def fit_serialising(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
@@ -138,34 +137,45 @@ def _waiting(
     alone = ceil(figures[ALONE].cycles)
     cycles = range(max(1, alone - _LESS), alone + _MORE)
     overlap = f"{parameter}_overlap"
-    tried = [{parameter: n} for n in cycles]
-    off = [_errors(laboratory, learned, codes, figures, one) for one in tried]
+    plain = [Hypothesis(learned, {parameter: n}) for n in cycles]
+    found = _fitted(laboratory, codes, figures, plain)
+    off = found.off
     if overlap in binding.parameters():
-        near = tried[min(range(len(tried)), key=lambda n: fmean(off[n]))]
-        more = [{**near, overlap: n} for n in range(1, near[parameter])]
-        tried += more
-        off += [_errors(laboratory, learned, codes, figures, one) for one in more]
-    least = min(map(fmean, off))
-    best = next(n for n, one in enumerate(off) if fmean(one) <= least + _AS_GOOD)
-    if min(off[best]) >= 1.0:
-        return _unlike(figures, "", off[best])
-    said = f"{len(codes)} kernels, alone and beside others, mean error {100 * fmean(off[best]):.1f}"
-    source = core_files.fitted(f"{said} %")
-    value: int = tried[best][parameter]
-    if not _explains(off[best]):
-        each = [
-            min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
-            for kernel in range(len(codes))
-            if off[best][kernel] < 1.0
-        ]
-        ends = sorted({value, *(cycles[n] for n in each)})
-        why = "what each of the kernels asks for"
-        value = core_files.Between(value, ends[0], ends[-1], why)
-        doubt = "assumption: waits otherwise than the simulator has it"
-        source = _unlike(figures, doubt, off[best])
-    chosen = {**tried[best], parameter: value}
-    rules = {**learned.rules, **{name: (n, source) for name, n in chosen.items()}}
-    return replace(learned, rules=rules)
+        near = found.hypothesis.rules
+        more = [{**near, overlap: n} for n in range(1, cycles[found.best])]
+        tried = [*plain, *(Hypothesis(learned, one) for one in more)]
+        found = _fitted(laboratory, codes, figures, tried)
+    errors = found.off[found.best]
+    if min(errors) >= 1.0:
+        return _unlike(figures, "", errors)
+    rules = dict(found.hypothesis.rules)
+    if _explains(errors):
+        said = (
+            f"{len(codes)} kernels, alone and beside others, mean error {100 * found.error:.1f} %"
+        )
+        return fit.with_rules(learned, rules, core_files.fitted(said))
+    value = int(str(rules[parameter]))
+    each = [
+        min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
+        for kernel in range(len(codes))
+        if errors[kernel] < 1.0
+    ]
+    ends = sorted({value, *(cycles[n] for n in each)})
+    rules[parameter] = Between(value, ends[0], ends[-1], "what each of the kernels asks for")
+    doubt = "assumption: waits otherwise than the simulator has it"
+    return fit.with_rules(learned, rules, _unlike(figures, doubt, errors))
+
+
+def _fitted(
+    laboratory: Laboratory,
+    codes: Sequence[bytes],
+    figures: Mapping[str, Figure],
+    tried: Sequence[Hypothesis],
+) -> fit.Fit:
+    took = list(figures.values())
+    found = fit.fit(laboratory, codes, lambda core: slopes(core, codes), tried, took)
+    assert found is not None, "all of these were timed"
+    return found
 
 
 def _row(
@@ -175,23 +185,45 @@ def _row(
     codes: Sequence[bytes],
     figures: Mapping[str, Figure],
 ) -> CoreModel | str:
-    """Return what was learned with the uops of what the table has, or why without."""
+    """Return what was learned with the uops of what the table has, or why without.
+
+    Where no uops explain all kernels, the range is from the dearest that exceed none of them to the
+    cheapest that undercut none.
+    """
     (forms,) = binding.forms(laboratory.isa, [laboratory.kit.SERIAL[name].code])
     if not forms:
         return "the simulator has no form for it"
-    found = []
-    for uops in _uops(learned, figures[ALONE].cycles):
-        one = replace(
-            learned,
-            uops={**learned.uops, forms[0]: uops},
-            latencies={**learned.latencies, forms[0]: ()},
+    form = forms[0]
+    tried = [
+        Hypothesis(
+            replace(
+                learned,
+                uops={**learned.uops, form: uops},
+                latencies={**learned.latencies, form: ()},
+            )
         )
-        found.append((_errors(laboratory, one, codes, figures, {}), one))
-    least = min(fmean(errors) for errors, _ in found)
-    errors, best = next(one for one in found if fmean(one[0]) <= least + _AS_GOOD)
-    if not _explains(errors):
-        return _unlike(figures, "neither its places nor a unit explain it", errors)
-    return best
+        for uops in _uops(learned, figures[ALONE].cycles)
+    ]
+    found = _fitted(laboratory, codes, figures, tried)
+    errors, best = found.off[found.best], found.hypothesis.learned
+    if min(errors) >= 1.0:
+        return _unlike(figures, "", errors)
+    if _explains(errors):
+        return best
+    why = _unlike(figures, "assumption: neither its places nor a unit explain it", errors)
+    every = [one.learned.uops[form] for one in tried]
+    least = min(every, key=lambda one: (one.busy, one.places))
+    most = max(every, key=lambda one: (one.busy, one.places))
+    chosen = replace(best.uops[form], why=why)
+    doubt = Doubt(least, _slower(most, figures), why)
+    return replace(best, uops={**best.uops, form: chosen}, doubts={**best.doubts, form: doubt})
+
+
+def _slower(uops: Uops, figures: Mapping[str, Figure]) -> Uops:
+    """Return uops with a unit as busy as the dearest code beside a copy asks for."""
+    first = next(iter(figures.values())).cycles
+    more = max(one.cycles - first for one in figures.values())
+    return replace(uops, busy=max(uops.busy, ceil(first + more)))
 
 
 def _uops(learned: CoreModel, alone: float) -> Iterator[Uops]:
@@ -207,25 +239,8 @@ def _uops(learned: CoreModel, alone: float) -> Iterator[Uops]:
             yield Uops(places, (ports,), busy if busy > 1 else 0, why)
 
 
-def _errors(
-    laboratory: Laboratory,
-    learned: CoreModel,
-    codes: Sequence[bytes],
-    figures: Mapping[str, Figure],
-    settings: _Settings,
-) -> list[float]:
-    """Return the relative errors of what was learned, with parameters that replace its own."""
-    given = {name: str(value) for name, value in settings.items()}
-    core = candidate_core.candidate_laboratory(learned, laboratory.machine, codes, given)
-    said = slopes(core, codes)
-    return [
-        min(abs(mine.cycles - theirs.cycles) / max(theirs.cycles, 1.0), 1.0) if mine else 1.0
-        for mine, theirs in zip(said, figures.values(), strict=True)
-    ]
-
-
 def _explains(errors: Sequence[float]) -> bool:
-    return fmean(errors) <= _MEAN and max(errors) <= _WORST
+    return fmean(errors) <= fit.EXPLAINED and max(errors) <= _WORST
 
 
 def _unlike(figures: Mapping[str, Figure], why: str, errors: Sequence[float]) -> str:

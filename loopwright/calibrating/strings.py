@@ -24,7 +24,7 @@ from statistics import fmean
 import numpy as np
 
 from loopwright import paths
-from loopwright.calibrating import candidate_core, core_files
+from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import STRINGS
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.code import binding
@@ -96,8 +96,8 @@ def _run(kit: Kit, one: Repeated) -> Run:
 
 _ASIDE = (192, 384, 768, 1536, 3072)  # bytes: between points
 _SAME, _SOME = 0.06, 2  # relative: curves that differ by less at all sizes but so many are one
-_MEAN, _FAR = 0.05, 0.25  # relative errors of what explains an instruction: on average, and
-_MOST = 0.95  # of as many that are no further off
+_FAR = 0.25  # relative error of what explains an instruction:
+_MOST = 0.95  # of as many sizes, no further off than that
 _LINE = 64  # bytes
 _END = "end"
 _ENDS = "start", _END  # of the destination: what has to be aligned
@@ -240,22 +240,17 @@ def _held(
 ) -> _Held:
     """Hold rules to all that was timed of an instruction."""
     asked = [one.what for one in mine]
-    some = {name: (value, "tried") for name, value in rules.items()}
-    with_them = replace(learned, rules={**learned.rules, **some})
     codes = [code(laboratory.kit, one) for one in asked[:1]]
-    place = candidate_core.candidate_laboratory(with_them, laboratory.machine, codes, {})
+    place = fit.candidate_laboratory(learned, laboratory.machine, codes, rules)
     said = [one.figure for one in measure_strings(place, asked)]
     if refused := next((one.refused for one in said if not one), ""):
         return _Held(0.0, f"nothing holds its curve to the core: {refused}")
-    off = [
-        abs(a.cycles - b.figure.cycles) / max(b.figure.cycles, 1.0)
-        for a, b in zip(said, mine, strict=True)
-    ]
+    off = fit.errors(said, [one.figure for one in mine])
     order = sorted(range(len(off)), key=lambda n: off[n])
     worst = order[-1]
     shown = f"mean error {100 * fmean(off):.1f} %, worst {100 * off[worst]:.0f} % "
     shown += f"({_named(asked[worst])}), sizes kept aside among them"
-    if fmean(off) > _MEAN or off[order[int(_MOST * len(order))]] > _FAR:
+    if fmean(off) > fit.EXPLAINED or off[order[int(_MOST * len(order))]] > _FAR:
         why = f"no curve of the simulator explains it: {shown}; strings.csv has it"
         return _Held(fmean(off), why)
     source = core_files.fitted(f"rep {mine[0].what.name} by size and offsets, {shown}")

@@ -1,6 +1,6 @@
 """Accuracy of each model on each core, from models/accuracy.csv, and what models say by it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -16,9 +16,10 @@ from loopwright.judging import call_costs
 from loopwright.judging.call_costs import Row
 from loopwright.judging.study import MEASURED
 from loopwright.kernels import Routine
-from loopwright.predicting.models import MODELS
+from loopwright.predicting.models import MODELS, SIMULATOR
 
 FILE = "accuracy.csv"
+HELD_OUT = "held-out.csv"  # of a learned core: loops that no pass learned from
 COLUMNS = [
     "core", "model", "what", "against", "rows", "mape_percent", "tau", "held_out", "origin"
 ]  # fmt: skip
@@ -69,9 +70,26 @@ def records() -> pd.DataFrame:
     unrolled (blocks), instructions or speed-ups; against is "measurement", or the
     model whose cycles stand for it. mape_percent is the mean absolute error, tau Kendall's tau-b;
     held_out is False where rows among them set parameters of the model. origin says who measured;
-    rows is missing where it does not say of how many. Empty where there is no such file; InputError
-    where it is not as it must be.
+    rows is missing where it does not say of how many. Cores that `calibrate` learned have a row for
+    the loops of their self-check. Empty where nothing is recorded; InputError where the file is not
+    as it must be.
     """
+    return pd.concat([_recorded(), *_self_checks()], ignore_index=True)
+
+
+def _self_checks() -> Iterator[pd.DataFrame]:
+    """Yield the row of each learned core: the simulator's error on loops that it was not set by."""
+    for path in sorted(paths.models_root().glob(f"*/{HELD_OUT}")):
+        held = pd.read_csv(path).dropna(subset=["predicted"])
+        error = 100 * (held["predicted"] / held["cycles"] - 1).abs().mean()
+        origin = f"the self-check of calibrate ({path.parent.name}/{HELD_OUT})"
+        row = (path.parent.name, SIMULATOR, "loops", MEASUREMENT, len(held), error)
+        found = pd.DataFrame([(*row, float("nan"), True, origin)], columns=COLUMNS)
+        if len(held):
+            yield found.astype({"rows": "Int64"})
+
+
+def _recorded() -> pd.DataFrame:
     path = paths.models_root() / FILE
     if not path.is_file():
         return pd.DataFrame(columns=COLUMNS)

@@ -10,9 +10,10 @@ Places at dispatch that blockers do not show, as what delivers code is as slow a
 
 A kernel of what takes a place each is longer by the places of a form in it, if dispatch binds it.
 Where caches of decoded code do, forms seem to take none, no whole number, or another one. Those of
-no number are asked again by bursts (experiments.burst), which the queue in front of dispatch feeds,
-and some others; where these show that blockers are wrong, all are. No form takes more places than
-are dispatched while it takes alone.
+no number are asked again by bursts (dispatch_width.py), which the queue in front of dispatch feeds,
+and some others; where these show that blockers are wrong, all are. Where bursts are dispatched no
+faster than blockers, they cannot show more places. No form takes more places than are dispatched
+while it takes alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -275,7 +276,12 @@ def unmasked(
 
     def ask(asked: Sequence[Form]) -> dict[str, int]:
         tested = {form.name: form_instances.apart(form) for form in asked if not _busy(form, rates)}
-        return dispatch_width.burst_places(laboratory, chain, idle, steps, tested)
+        found = dispatch_width.burst_places(laboratory, chain, idle, steps, tested)
+        if steps.width > width.instructions:
+            return found
+        # Blockers that dispatch binds leave no room for more places than they show.
+        most = {name: places[name].measured + _SURE for name in found}
+        return {name: uops for name, uops in found.items() if uops <= most[name]}
 
     found = ask(some)
     known = [name for name in found if places[name].uops is not None]

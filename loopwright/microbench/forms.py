@@ -80,8 +80,8 @@ class Kit(Protocol):
     UNFUSED: Sequence[Branch]  # that fuse with nothing and are not taken; opposite may be ""
     JUMP: str  # name of the plain jump
     CALLED: bytes  # a call of a return, and a jump over that; nothing where it is not asked for
-    # Forms that no microbenchmark has, by name: the form that they are taken for, and what more of
-    # "load", "store" and "compute" they do.
+    # Forms that no microbenchmark has, by name: the form that they are taken for, "" for none, and
+    # what more of "load", "store" and "compute" they do.
     DERIVED: Mapping[str, tuple[str, Sequence[str]]]
     FUSING: Sequence[str]  # mnemonics that some core fuses with a branch
     COUNT: bytes  # counts a register down as iterations of a loop are counted
@@ -155,6 +155,7 @@ class Kit(Protocol):
 
 # Of an address, among the operands and the numbers of registers.
 BASE, INDEX, DISPLACEMENT = "a", "x", "disp"
+NO_BASE = -1  # the number of a base that there is not
 _HALF = 128  # bits of a vector that older instructions write
 _NARROW = 16  # bits of stores that some caches merge
 

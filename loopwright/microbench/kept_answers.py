@@ -66,7 +66,9 @@ class Recorded:
             if self._progress:
                 self._progress(self.asked)
         out = [self._known[t.key] for t in trials]
-        self._known = {key: one for key, one in self._known.items() if not one.passing}
+        for trial in missing:
+            if self._known[trial.key].passing:
+                del self._known[trial.key]
         return out
 
     def _keep(self, trials: Sequence[Trial], timings: Sequence[Timing]) -> None:

@@ -1,6 +1,7 @@
 """Forms and kit of each ISA."""
 
 from collections.abc import Mapping
+from functools import cache
 
 from loopwright.microbench import arm64_forms, arm64_kit, x86_forms, x86_kit
 from loopwright.microbench.forms import Form, Kit
@@ -13,6 +14,7 @@ def of(isa: str) -> Kit:
     return _KITS[isa]
 
 
+@cache
 def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     """Return the forms that a core of these features has (None: any), and why others are not."""
     return x86_forms.forms(features) if isa == "x86_64" else arm64_forms.forms(features)

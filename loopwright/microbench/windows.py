@@ -16,7 +16,7 @@ a place of the reorder buffer, too: where that is full first, the window is at l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -78,7 +78,8 @@ class Window:
     """Capacity of a window, or the number of instructions that leave it in a cycle.
 
     value is the likeliest of low to high. note says what that rests on; least that it holds no
-    fewer, as no end of it was seen.
+    fewer, as no end of it was seen. kinds has the capacity for each kind of register, where these
+    have windows of their own.
     """
 
     value: int
@@ -86,6 +87,7 @@ class Window:
     high: int
     note: str
     least: bool = False
+    kinds: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,8 @@ def _scheduler(
     said = ", ".join(f"{at} that compute in {kind}" for kind, at in seen.items())
     most = max(seen, key=lambda kind: seen[kind])
     if seen[most] > seen[name] + _UNIFIED:
-        return _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}"), None
+        one = _window(corners[most], (0, 0), f"that wait, of several schedulers: {said}")
+        return (replace(one, kinds=seen) if one else None), None
     before = [replace(kinds[name], first=first) for first in range(1, width)]
     behind = dict(enumerate([corners[name], *shaded.near(before, corners[name])]))
     return _entries(

@@ -16,7 +16,15 @@ from loopwright.code import binding
 from loopwright.code.instructions import READS, WRITES
 from loopwright.code.outline import Outline, outlines
 from loopwright.microbench import x86_kit
-from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, Form, Memory, Operand
+from loopwright.microbench.forms import (
+    BASE,
+    DISPLACEMENT,
+    INDEX,
+    NO_BASE,
+    Form,
+    Memory,
+    Operand,
+)
 
 _GPR = ("RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", *(f"R{n}" for n in range(8, 16)))
 _NAMES = {
@@ -42,7 +50,7 @@ _IMMEDIATE = {
     "IMM64": (iced.OpKind.IMMEDIATE64, 0x123456789ABCDE5),
 }
 _MEMORY = {f"R{bits}_OR_MEM" for bits in (8, 16, 32, 64)} | {"XMM_OR_MEM", "YMM_OR_MEM", "MEM"}
-NO_BASE, CODE_BASE = -1, -2  # the numbers of a base that there is not, and of the code's address
+CODE_BASE = -2  # the number of a base that is the code's address
 SCALE = "scale"  # of the index
 CONSTANT = "i"  # the value of a constant
 _ADDRESS = 14  # register where none is given

@@ -76,6 +76,7 @@ DERIVED: Mapping[str, tuple[str, Sequence[str]]] = {
     "jp rel": ("je rel", ()),
     "jrcxz rel": ("je rel", ("compute",)),
     "jnp rel": ("je rel", ()),
+    **{f"prefetch{hint} m512": ("", ("load",)) for hint in ("t0", "t1", "t2", "nta", "w")},
 }
 FUSING: Sequence[str] = ("cmp", "test", "add", "sub", "and", "or", "xor", "inc", "dec")
 FENCE = bytes.fromhex("0faee8")  # lfence

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright.calibrating import cross_check
 from loopwright.calibrating.calibrate import chosen
-from loopwright.calibrating.passes import learn
+from loopwright.calibrating.passes import MEASURED, PASSES, learn
 from loopwright.microbench import blockers, kits, latency, throughput
 from loopwright.microbench.blockers import Asked, Blocking
 from loopwright.microbench.laboratory import Laboratory
@@ -140,3 +140,10 @@ def test_quick_keeps_what_is_used_and_what_it_rests_on(core):
     needed = {"movzx r32,m8", "mov m8,r8", "add m8,r8", "mov m16,r16", "vmovaps y,m256"}
     lacking = {n for n in kept - needed if forms[n].twin and forms[n].twin not in kept}
     assert not lacking
+
+
+def test_a_pass_needs_what_was_measured_or_an_earlier_pass_provides():
+    known = set(MEASURED)
+    for one in PASSES:
+        assert one.needs <= known, one
+        known |= one.provides

@@ -7,7 +7,7 @@ import calibrations
 import pytest
 from calibrations import rows
 
-from loopwright.calibrating import core_files, mispredictions, serialising, strings
+from loopwright.calibrating import core_files, fit, mispredictions, serialising, strings
 from loopwright.calibrating.strings import Repeated
 from loopwright.microbench import kits, memory_timing, x86_kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -176,11 +176,12 @@ class Rules:
 def test_a_fence_that_no_number_of_cycles_explains_has_a_range(monkeypatch, asks, ends):
     name = "serial.mfence"
 
-    def errors(*asked):
-        *_, settings = asked
-        return [abs(settings[name] / cycles - 1) for cycles in asks]
+    def fitted(*asked):
+        *_, tried = asked
+        off = [[abs(one.rules[name] / cycles - 1) for cycles in asks] for one in tried]
+        return fit.Fit(tried, off, min(range(len(off)), key=lambda n: sum(off[n])), [])
 
-    monkeypatch.setattr(serialising, "_errors", errors)
+    monkeypatch.setattr(serialising, "_fitted", fitted)
     figures = {"alone": Figure(12.0, 0.0), "beside 12 nops": Figure(18.0, 0.0)}
     learned = serialising._waiting(None, Rules(), name, [b"", b""], figures)
     value, source = learned.rules[name]

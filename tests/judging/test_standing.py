@@ -140,3 +140,15 @@ def test_blocks_measured_as_loops_are_found_by_the_code_that_was_measured(valida
     assert loop.startswith(block)
     assert len(loop) == len(block) + 5  # dec and jnz
     assert set(blocks.codes([block.hex()])) == {blocks.digest(plain), blocks.digest(loop)}
+
+
+@pytest.mark.parametrize(("predicted", "right"), [(105.0, True), (150.0, False)])
+def test_a_learned_core_ranks_by_its_own_self_check(table, tmp_path, predicted, right):
+    rows = [f"blocks,90,0,100.0,0.1,{predicted},,,"] * 40 + ["blocks,90,0,100.0,0.1,,,,refused"]
+    (tmp_path / "host").mkdir()
+    head = "kind,hex,offset,cycles,uncertainty,predicted,low,high,error"
+    (tmp_path / "host" / model_accuracy.HELD_OUT).write_text("\n".join([head, *rows, ""]))
+    known = of(table(), core="host")
+    assert known.error_percent == pytest.approx(predicted - 100)
+    assert known.validated is right
+    assert known.wrong is not right

@@ -1,9 +1,11 @@
-"""Taken branches that use other ports than branches not taken are found again."""
+"""Dispatch rules of a core are found again: ports of taken branches, slots, addresses, turns."""
+
+import csv
 
 import calibrations
 import pytest
 
-from loopwright.calibrating import taken_branches
+from loopwright.calibrating import dispatch_rules
 from loopwright.measuring import block
 from loopwright.microbench.oracle import COUNTER, Trial
 from loopwright.microbench.simulated import Simulated
@@ -25,7 +27,7 @@ def loop(body):
 
 
 def test_a_taken_branch_has_as_many_ports_as_on_the_core(folder):
-    found = calibrations.parameters(folder / f"simulated-{ZEN4}")[taken_branches.PARAMETER]
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")[dispatch_rules.TAKEN]
     assert len(found) == 4
 
 
@@ -34,10 +36,25 @@ def test_loops_whose_branch_needs_a_busy_port_take_as_long(folder, name, monkeyp
     settings = {"front_end": "ideal"}
     trials = [loop(BODIES[name])]
     (true,) = calibrations.original(ZEN4, settings).measure(trials)
-    (apart,) = calibrations.original(ZEN4, {**settings, taken_branches.PARAMETER: "B"}).measure(
-        trials
-    )
+    (apart,) = calibrations.original(ZEN4, {**settings, dispatch_rules.TAKEN: "B"}).measure(trials)
     monkeypatch.setenv("LOOPWRIGHT_MODELS", str(folder))
     (mine,) = Simulated(f"simulated-{ZEN4}", settings, noise=0).measure(trials)
     assert mine.cycles == pytest.approx(true.cycles, rel=0.03)
     assert apart.cycles < 0.95 * true.cycles
+
+
+def test_rules_of_addresses_and_dispatch_are_those_of_the_core(folder):
+    found = calibrations.parameters(folder / f"simulated-{ZEN4}")
+    assert found["memory.complex_address_cycles"] == 2
+    assert found[dispatch_rules.ALONE] is False
+    assert found["rename.branches"] == 2
+    assert len(found["ports.rotated"]) == 4
+
+
+def test_stores_take_a_slot_more_with_an_index_and_loads_none(folder):
+    table = (folder / f"simulated-{ZEN4}/instructions.csv").read_text().splitlines()
+    rows = {(row["mnemonic"], one): row for row in csv.DictReader(table[1:])
+            for one in row["operands"].split(";")}  # fmt: skip
+    assert rows["mov", "m64,r64"]["slots"] == "1"
+    assert rows["mov", "m64,r64"]["indexed"].startswith("2:1:")
+    assert rows["mov", "r64,m64"]["indexed"] == ""

@@ -1,0 +1,381 @@
+"""Dispatch rules: slots of memory operands with an index, late addresses, and ports in turn.
+
+Slots: loops of a form with memory and of moves, which dispatch bounds, with and without an index.
+The simulator predicts them with one slot to three, and with one more where a base has an index. All
+forms that access memory alike have the slots of the most used ones.
+
+Late addresses: chains of loads with an index, with a displacement, and with both.
+
+Taken branches: loops whose count and branch meet instructions that keep a class of ports busy, as
+many as its ports take in a few cycles, and one less.
+
+Ports in turn: rename gives uops their ports in turn on some cores, before it is known when these
+can start. Two uops that read one load wait for each other then, if a multiple of the ports is
+between them. Microbenchmarks: chains of a load, two uops that read it, and independent uops
+between these; loops of computing uops and moves; the loops of taken branches.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from loopwright.calibrating import core_files, fit
+from loopwright.calibrating.core_files import Between
+from loopwright.calibrating.core_model import CoreModel, Ports
+from loopwright.calibrating.fit import Hypothesis, Rules
+from loopwright.microbench import form_instances, form_usage
+from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
+from loopwright.microbench.laboratory import Figure, Laboratory
+from loopwright.microbench.windows import SCHEDULER
+
+ALONE = "rename.index_alone"
+TAKEN = "ports.taken_branch"
+_LEAD, _LEADS = "ports.rotated_lead", (2, 3, 4)
+_FILLED = 2  # cycles of a loop that is full: delivery of one that is shorter may bind it
+_LEFT = 0.5  # at most, of the error that the ports of branches not taken leave
+_COMPLEX = "memory.complex_address_cycles"
+_SAMPLES = 3  # forms of those that access memory alike
+_SLOTS = (1, 2, 3)
+_LATER = range(4)  # cycles
+_BETWEEN = range(9)  # uops between two that read one load
+_LEAST = 3  # ports that are taken in turn, at least
+_SEED, _LOOPS, _LENGTHS = 61, 60, (2, 3, 4, 5, 6, 8, 10, 13)
+_MOVING = range(1, 5)
+_PAIRS = range(1, 5)  # of a test and a branch that is not taken
+_CHEAP = 0.6  # cycles of an instance
+_STEP = 8  # bytes
+"""A displacement with an index, where memory holds pointers."""
+
+
+def choose_dispatch_rules(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]
+) -> CoreModel:
+    """Return what was learned with these rules; the same where no form accesses memory."""
+    named = {form.name: form for form in forms if form.name in learned.uops}
+    every = list(named.values())
+    named = {name: form for name, form in named.items() if learned.has_ports(name)}
+    if laboratory.kit.LOAD not in named:
+        return learned
+    learned = _addresses(laboratory, learned, named[laboratory.kit.LOAD])
+    if not laboratory.kit.BYTES:
+        learned = _slots(laboratory, learned, every)
+    return _turns(laboratory, learned, list(named.values()), named[laboratory.kit.LOAD])
+
+
+def _timed(
+    laboratory: Laboratory, learned: CoreModel, bodies: Mapping[str, bytes]
+) -> tuple[CoreModel, list[Figure]]:
+    """Return what was learned with the cycles of loops, and these."""
+    figures = laboratory.turns(list(bodies.values()))
+    named = dict(zip(bodies, figures, strict=True))
+    return replace(learned, figures={**learned.figures, **named}), figures
+
+
+def _fitted(
+    laboratory: Laboratory,
+    bodies: Mapping[str, bytes],
+    hypotheses: Sequence[Hypothesis],
+    figures: Sequence[Figure],
+) -> fit.Fit | None:
+    codes = list(bodies.values())
+    return fit.fit(laboratory, codes, lambda core: core.turns(codes), hypotheses, figures)
+
+
+def _addresses(laboratory: Laboratory, learned: CoreModel, load: Form) -> CoreModel:
+    """Return what was learned with the cycles that an address of base, index and more takes."""
+    register = load.kit.POOLS["gpr"].back[0]
+    (result,) = (operand for operand in load.chosen if operand.written)
+    given = {result.label: register, BASE: register}
+    index = {INDEX: load.kit.POOLS["gpr"].constant[1]}
+    more = {"a base": {}, "an index": index, "a displacement": {DISPLACEMENT: _STEP}}
+    if not load.kit.BYTES:
+        more["an index and a displacement"] = {**index, DISPLACEMENT: _STEP}
+    bodies = {
+        f"a chain of loads by {said}": load.encode({**given, **m}) for said, m in more.items()
+    }
+    learned, figures = _timed(laboratory, learned, bodies)
+    tried = [Hypothesis(learned, {_COMPLEX: later} if later else {}) for later in _LATER]
+    found = _fitted(laboratory, bodies, tried, figures)
+    if found is None or not found.explained or not found.hypothesis.rules:
+        return learned
+    said = f"{len(bodies)} chains of loads by address, mean error {100 * found.error:.1f} %, "
+    return fit.settled(learned, found, f"{said}{100 * found.error_of(0):.1f} % without")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The way in which forms access memory."""
+
+    read: bool
+    written: bool
+    computing: int  # uops that neither load nor store
+    vector: bool
+    places: int
+
+
+def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return what was learned with the dispatch slots of forms with memory."""
+    usage = form_usage.per_million()
+    kinds: dict[_Kind, list[Form]] = {}
+    for form in forms:
+        if kind := _kind(learned, form):
+            kinds.setdefault(kind, []).append(form)
+    known, indexed = dict(learned.uops), set(learned.indexed)
+    for kind, some in kinds.items():
+        told = [form for form in some if _tells(learned, form)]
+        ranked = sorted(told, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+        if not ranked:
+            continue
+        bodies = dict(_beside_moves(learned, ranked))
+        learned, figures = _timed(laboratory, learned, bodies)
+        tried = [
+            Hypothesis(_with_slots(learned, ranked, places, more=more))
+            for places, more in product(_SLOTS, (False, True))
+        ]
+        # What was learned comes first: of as good ones it holds.
+        tried.sort(key=lambda one: one.learned.uops[ranked[0].name].places != kind.places)
+        found = _fitted(laboratory, bodies, tried, figures)
+        if found is None or not found.explained:
+            continue
+        best = found.hypothesis.learned
+        places = best.uops[ranked[0].name].places
+        for form in some:
+            known[form.name] = replace(known[form.name], places=places)
+            if ranked[0].name in best.indexed:
+                indexed.add(form.name)
+    learned = replace(learned, uops=known, indexed=frozenset(indexed))
+    return _index_alone(laboratory, learned, forms) if indexed else learned
+
+
+def _kind(learned: CoreModel, form: Form) -> _Kind | None:
+    """Return the way in which a form accesses memory, if dispatch can bind loops of it."""
+    uops, rate, memory = learned.uops[form.name], learned.throughputs[form.name], form.memory
+    if memory is None or uops.busy or not rate.clean or rate.cycles > 1 or uops.places > 2:
+        return None
+    if memory.reach is not None or memory.moves:
+        return None
+    vector = any(operand.kind == "vector" for operand in form.operands)
+    computing = len(learned.core.computing(uops.ports or ()))
+    changed = int(memory.read and memory.written)
+    return _Kind(memory.read, memory.written, max(computing, changed), vector, uops.places)
+
+
+def _tells(learned: CoreModel, form: Form) -> bool:
+    """Say whether the ports of a form are known, and it does not wait for itself for long."""
+    return learned.has_ports(form.name) and learned.waits.get(form.name, 0.0) <= 1
+
+
+def _with_slots(learned: CoreModel, forms: Sequence[Form], places: int, *, more: bool) -> CoreModel:
+    names = {form.name for form in forms}
+    uops = {name: replace(learned.uops[name], places=places) for name in names}
+    indexed = learned.indexed | names if more else learned.indexed - names
+    return replace(learned, uops={**learned.uops, **uops}, indexed=indexed)
+
+
+def _beside_moves(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of a form and of as many moves as one dispatch slot, or two, leave of a cycle."""
+    for form in forms:
+        index = {INDEX: form.kit.POOLS["gpr"].constant[1]}
+        for said, more in (("", {}), (" with an index", index)):
+            for slots in (1, 2):
+                # The branch that closes the loop takes a slot, too.
+                moves = learned.width.instructions - 1 - slots
+                body = _instance(form, more) + form.kit.MOVE * moves
+                yield f"{form.name}{said} beside {moves} moves", body
+
+
+def _instance(form: Form, more: Mapping[str, int]) -> bytes:
+    return form.encode({**form_instances.registers(form, {}), **more})
+
+
+def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
+    """Return what was learned with whether an index without a base counts as one."""
+    usage = form_usage.per_million()
+    some = [form for form in forms if form.name in learned.indexed]
+    some = sorted(some, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
+    bodies = {}
+    for form in some:
+        more = {INDEX: form.kit.POOLS["gpr"].constant[0], BASE: NO_BASE}
+        moves = learned.width.instructions - 1 - learned.uops[form.name].places
+        body = _instance(form, more) + form.kit.MOVE * moves
+        bodies[f"{form.name} with an index alone beside {moves} moves"] = body
+    learned, figures = _timed(laboratory, learned, bodies)
+    tried = [Hypothesis(learned, {ALONE: alone}) for alone in (True, False)]
+    found = _fitted(laboratory, bodies, tried, figures)
+    if found is None or not found.explained:
+        return learned
+    said = f"{len(bodies)} loops of memory operands with an index alone, mean error "
+    return fit.settled(learned, found, f"{said}{100 * found.error:.1f} %")
+
+
+def _turns(
+    laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form], load: Form
+) -> CoreModel:
+    """Return what was learned with ports that rename gives in turn, where it does."""
+    rule, _ = learned.assigned
+    if rule.get("assign") != "at_issue":
+        return learned
+    bodies = {**dict(_chains(load)), **dict(_computing(learned, load))}
+    bodies |= dict(_moving(load)) | dict(_drawn(learned, forms)) | dict(_pairs(load.kit))
+    branches = list(_branch_loops(learned))
+    learned, figures = _timed(laboratory, learned, bodies)
+    bodies |= {f"taken branches {n}": body for n, body in enumerate(branches)}
+    figures = [*figures, *laboratory.turns(branches)]
+    tried = [Hypothesis(learned), *(Hypothesis(learned, one) for one in _in_turn(learned))]
+    found = _fitted(laboratory, bodies, tried, figures)
+    if found is None or not found.explained or not found.hypothesis.rules:
+        return learned
+    said = f"{len(bodies)} loops of uops that wait for one load, of moves and of branches, mean "
+    said += f"error {100 * found.error:.1f} %, {100 * found.error_of(0):.1f} % without"
+    return fit.settled(learned, found, said)
+
+
+def _chains(load: Form) -> Iterator[tuple[str, bytes]]:
+    """Yield a load, two uops that read it, and independent uops between them."""
+    kit, pool = load.kit, load.kit.POOLS["gpr"]
+    register, (one, other, *_) = pool.back[0], pool.own
+    (result,) = (operand for operand in load.chosen if operand.written)
+    first = load.encode({result.label: register, BASE: register})
+    behind = b"".join([*kit.hold(one, other)[:1], *kit.hold(register, one)])
+    for number in _BETWEEN:
+        free = b"".join(_independent(load, number))
+        reads = [kit.carry("gpr", "gpr", register, to) for to in (one, other)]
+        body = first + reads[0] + free + reads[1] + behind
+        yield f"two uops that read a load, {number} between them", body
+
+
+def _independent(load: Form, number: int) -> list[bytes]:
+    """Return uops that compute on what nothing writes."""
+    pool = load.kit.POOLS["gpr"]
+    free = [one for one in pool.others if one not in pool.back]
+    return [
+        load.kit.carry("gpr", "gpr", pool.constant[0], free[n % len(free)]) for n in range(number)
+    ]
+
+
+def _computing(learned: CoreModel, load: Form) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of uops that compute, and of moves behind them."""
+    width = learned.width.instructions
+    for number in range(width - 1, 2 * width - 2):
+        moves = 2 * width - number
+        body = b"".join(_independent(load, number)) + load.kit.MOVE * moves
+        yield f"{number} uops that compute and {moves} moves", body
+
+
+def _moving(load: Form) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of registers that wait for themselves, as pointers do, with and without loads."""
+    kit, pool = load.kit, load.kit.POOLS["gpr"]
+    (result,) = (operand for operand in load.chosen if operand.written)
+    loaded = load.encode({result.label: pool.own[0], BASE: pool.constant[0]})
+    for number in _MOVING:
+        links = b"".join(kit.carry("gpr", "gpr", one, one) for one in pool.others[:number])
+        for said, more in (("", b""), (", and a load", loaded)):
+            yield f"{number} registers that wait for themselves{said}", more + links
+            add = kit.add_with_carry(pool.others[number])
+            yield f"{number} registers that wait for themselves, a carry{said}", more + add + links
+
+
+def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of cheap forms on general registers, drawn by how often libraries use them.
+
+    Their registers are random, so that many wait for each other.
+    """
+    usage = form_usage.per_million()
+    cheap = [form for form in forms if _cheap(learned, form)]
+    weights = [max(usage.get(form.name, 0.0), 1.0) for form in cheap]
+    draw = random.Random(_SEED)
+    for number in range(_LOOPS if cheap else 0):
+        some = draw.choices(cheap, weights, k=draw.choice(_LENGTHS))
+        body = b"".join(_random_instance(form, draw) for form in some)
+        yield f"a loop of {len(some)} cheap instructions, drawn {number}", body
+
+
+def _cheap(learned: CoreModel, form: Form) -> bool:
+    """Say whether a form computes on general registers that can all be chosen, in few cycles."""
+    rate = learned.throughputs[form.name]
+    gpr = all(one.kind in ("gpr", "flags", "") and one.fixed is None for one in form.operands)
+    memory = form.memory is None or (not form.memory.written and not form.memory.moves)
+    return memory and gpr and rate.clean and rate.cycles <= _CHEAP
+
+
+def _random_instance(form: Form, draw: random.Random) -> bytes:
+    pool = form.kit.POOLS["gpr"]
+    given = {
+        one.label: draw.choice(pool.others if one.written else (*pool.others, *pool.constant))
+        for one in form.chosen
+    }
+    if form.memory:
+        given[BASE] = pool.constant[0]
+    return form.encode(given)
+
+
+def _pairs(kit: Kit) -> Iterator[tuple[str, bytes]]:
+    """Yield loops of tests, each with a branch that is not taken and fuses with it."""
+    branch = next(one for one in kit.BRANCHES if one.kind == "c")
+    pair = kit.set_anew("flags", 0) + branch.code
+    for number in _PAIRS if not kit.BYTES else ():
+        yield f"{number} tests and branches not taken", pair * number
+
+
+def _in_turn(learned: CoreModel) -> Iterator[Rules]:
+    """Yield rules of ports in turn, with what dispatch and branches are limited to then."""
+    classes = sorted({ports for ports in _classes(learned) if len(ports) >= _LEAST}, key=len)
+    for ports in reversed(classes):
+        own: dict[str, object] = {"ports.rotated": core_files.letters(ports)}
+        if window := learned.windows.found.get(SCHEDULER):
+            parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
+            own["ports.rotated_entries"] = max(parts) // len(ports)
+        # Plainest: taken branches take their turns as all other uops do.
+        branch: list[Rules] = [{TAKEN: own["ports.rotated"]}, {}]
+        limit = Between(len(ports), len(ports), learned.width.instructions, "up to no limit")
+        fewer: list[Rules] = [{}, {"rename.alu_uops": limit}]
+        few: list[Rules] = [{}, *({"rename.branches": n} for n in (1, 2))]
+        leads: list[Rules] = [{_LEAD: lead} for lead in _LEADS]
+        for some in product(branch, fewer, few, leads):
+            yield {**own, **some[0], **some[1], **some[2], **some[3]}
+
+
+def _classes(learned: CoreModel) -> Iterator[Ports]:
+    for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
+        if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands):
+            yield ports
+
+
+def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
+    """Return what was learned with the ports of taken branches."""
+    if not learned.branches.ports:
+        return learned
+    bodies = list(_branch_loops(learned))
+    tried = [Hypothesis(learned, one) for one in _choices(learned)]
+    found = fit.fit(laboratory, bodies, lambda core: core.turns(bodies), tried)
+    if found is None or not found.explained or not found.hypothesis.rules:
+        return learned
+    plain = found.error_of(0)
+    if found.error > _LEFT * plain:
+        return learned
+    said = f"{len(bodies)} loops of what keeps a class of ports busy, mean error "
+    said += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
+    return fit.with_rules(learned, found.hypothesis.rules, core_files.fitted(said))
+
+
+def _branch_loops(learned: CoreModel) -> Iterator[bytes]:
+    """Yield the bodies of loops whose branch meets instructions that keep a class of ports busy."""
+    for one in learned.core.classes:
+        if one.blocker.memory or not learned.has_ports(one.blocker.name):
+            continue
+        for number in (_FILLED * one.size - 1, _FILLED * one.size):
+            instances = form_instances.Instances()
+            yield b"".join(instances.of(one.blocker) for _ in range(number))
+
+
+def _choices(learned: CoreModel) -> Iterator[Rules]:
+    """Yield the ports that taken branches may have, those of all branches first."""
+    yield {}
+    core = learned.core
+    computing = [
+        ports for one, ports in zip(core.classes, core.ports, strict=True) if not one.blocker.memory
+    ]
+    own = frozenset().union(*learned.branches.ports.values())
+    for ports in dict.fromkeys([*computing, *(frozenset({port}) for port in sorted(own))]):
+        yield {TAKEN: core_files.letters(ports)}
