@@ -11,8 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
-from loopwright.calibrating import core_files, fit
-from loopwright.calibrating.core_model import CoreModel, Doubt, Ports, Uops
+from loopwright.calibrating import fit
+from loopwright.calibrating.core_model import (
+    CoreModel,
+    Doubt,
+    Ports,
+    Uops,
+    assumed,
+    fitted,
+    measured,
+)
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
@@ -80,8 +88,8 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         return learned
     best = _told_joins(found.hypothesis.learned, found)
     said = f"{len(asked)} loops with calls, mean error {100 * found.error:.1f} %"
-    doubted = f"assumption: no rule explains {said}"
-    why = core_files.fitted(said) if found.explained else doubted
+    doubted = assumed(f"no rule explains {said}")
+    why = fitted(said) if found.explained else doubted
     best = fit.with_rules(best, {_BUBBLE: found.hypothesis.rules[_BUBBLE]}, why)
     if found.explained:
         return best
@@ -95,8 +103,8 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 
 def _deliveries(learned: CoreModel) -> list[Rules]:
     """Return each way to read on behind taken branches that is left open, what is known else."""
-    _, why = learned.front_end.parameters.get(_JOINS, ("", ""))
-    if not why.startswith("assumption"):
+    _, why = learned.front_end.parameters.get(_JOINS, ("", measured("")))
+    if not why.assumed:
         return [{}]
     return [{_JOINS: joins} for joins in _JOINED]
 
@@ -107,9 +115,9 @@ def _told_joins(best: CoreModel, found: fit.Fit) -> CoreModel:
     if joins is None:
         return best
     others = {str(found.hypotheses[n].rules[_JOINS]) for n in found.alike} - {str(joins)}
-    why = core_files.fitted(f"loops with calls, mean error {100 * found.error:.1f} %")
+    why = fitted(f"loops with calls, mean error {100 * found.error:.1f} %")
     if others:
-        why = f"assumption: no kernel tells it from: {', '.join(sorted(others))}"
+        why = assumed(f"no kernel tells it from: {', '.join(sorted(others))}")
     parameters = {**best.front_end.parameters, _JOINS: (joins, why)}
     return replace(best, front_end=replace(best.front_end, parameters=parameters))
 
@@ -157,7 +165,7 @@ def _derived(kit: Kit, learned: CoreModel) -> CoreModel:
         if known is None or known.ports is None or timed:
             continue
         ports = (*known.ports, *(one for part in more for one in parts[part]))
-        why = "assumption: as " + " and a ".join([*([like] if like else []), *more])
+        why = assumed("as " + " and a ".join([*([like] if like else []), *more]))
         uops[name] = replace(known, ports=ports, why=why)
         latencies[name] = latencies.get(like, ()) if not more else ()
         dear = replace(uops[name], places=known.places + 1 + len(more))

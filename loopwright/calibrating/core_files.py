@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopwright import files, version
-from loopwright.calibrating.core_model import Core, CoreModel, Ports, Uops
+from loopwright.calibrating.core_model import (
+    SOURCE,
+    UNKNOWN,
+    Core,
+    CoreModel,
+    Evidence,
+    Ports,
+    Uops,
+    assumed,
+    measured,
+)
 from loopwright.calibrating.front_end import AFTER, Parameters
 from loopwright.microbench import form_usage, memory_timing
 from loopwright.microbench.latency import ALL, Latency
@@ -30,15 +40,13 @@ if TYPE_CHECKING:
     from loopwright.calibrating.strings import Timed
 
 
-SOURCE = "calibrated"
 DOUBTED = "calibrated-doubtful"  # the key of figures that have a range in doubtful.csv
 _NAMES = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UNUSED = ("L", "S")  # ports of loads and of stores where none is known
 _ADDRESSES = "ABCDEFGH"  # ports of store addresses
 _ELEMENT = "ld1 s,e,[x]"  # a load of a part of a register
 _TWO = 8  # forms of two uops by which it is told whether dispatch counts these
-_HALF = "assumption: half of a round trip between registers is the way from vectors"
-_UNKNOWN = "assumption: not measured"
+_HALF = "half of a round trip between registers is the way from vectors"
 # Figures of a store and a load, in the order in which they are least likely done by rename.
 _FORWARDED = (
     "forwarded, 8 bits",
@@ -47,18 +55,16 @@ _FORWARDED = (
     "forwarded, indexed",
     "forwarded, 16 bits",
 )
-_FITTED = "fitted to kernels together with others"
-_SURE = {"assumption": "low", _FITTED: "medium"}  # by how a source starts; else high
 _MOST = {"reorder_buffer": 1024, "entries": 4096, "store_queue": 1024}  # that the simulator takes
 
 _IDEAL: Parameters = {
-    "front_end.mode": ("ideal", "assumption: not measured; it never binds here"),
-    "front_end.fetch": ("blocks", _UNKNOWN),
-    "uop_cache.rule": ("none", _UNKNOWN),
+    "front_end.mode": ("ideal", assumed("not measured; it never binds here")),
+    "front_end.fetch": ("blocks", UNKNOWN),
+    "uop_cache.rule": ("none", UNKNOWN),
 }
 
 # A parameter: its name, its value, what it rests on.
-_Entry = tuple[str, object, str]
+_Entry = tuple[str, object, Evidence]
 
 
 def letters(ports: Ports) -> str:
@@ -85,11 +91,6 @@ class Between(int):
     why: str
 
 
-def fitted(said: str) -> str:
-    """Return the source of a value that was chosen with others for what kernels take."""
-    return f"{_FITTED}: {said} [{SOURCE}]"
-
-
 def core_toml(learned: CoreModel, machine: Oracle) -> str:
     """Return core.toml; what no experiment told is an assumption, and says so."""
     # Linux has it of every x86-64 CPU whose lfence waits, and does not show it.
@@ -106,8 +107,8 @@ def core_toml(learned: CoreModel, machine: Oracle) -> str:
     for table, rows in _tables(learned).items():
         lines += ["", f"[{table}]"]
         for key, value, source in rows:
-            sure = next((s for start, s in _SURE.items() if source.startswith(start)), "high")
-            ranged = _range(key, value) if sure == "low" or isinstance(value, Between) else ""
+            sure = source.confidence.value
+            ranged = _range(key, value) if source.assumed or isinstance(value, Between) else ""
             spelled = json.dumps(value) + ranged
             lines.append(
                 f'{key} = {{ value = {spelled}, source = "{source}", confidence = "{sure}" }}'
@@ -136,9 +137,9 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
     known: Mapping[str, list[_Entry]] = {
         "rename": [
             *_width(learned),
-            ("queue", 64, _UNKNOWN),
-            ("move_slots_gpr", "unlimited", _UNKNOWN),
-            ("move_slots_vec", "unlimited", _UNKNOWN),
+            ("queue", 64, UNKNOWN),
+            ("move_slots_gpr", "unlimited", UNKNOWN),
+            ("move_slots_vec", "unlimited", UNKNOWN),
             *_groups(learned),
             *_constants(learned),
         ],
@@ -150,13 +151,13 @@ def _tables(learned: CoreModel) -> Mapping[str, list[_Entry]]:
             _held(learned, "reorder_buffer", BUFFER, 224),
         ],
         "macro_fusion": [
-            ("pairs", "table", f"nops beside pairs [{SOURCE}]")
+            ("pairs", "table", measured("nops beside pairs"))
             if learned.fusion
-            else ("pairs", "none", "no pair took less than two places at dispatch"),
-            ("nops", not width.nops, f"nops between moves, and moves alone [{SOURCE}]"),
+            else ("pairs", "none", measured("no pair took less than two places at dispatch")),
+            ("nops", not width.nops, measured("nops between moves, and moves alone")),
         ],
         "taken_branch": list(_taken(learned)),
-        "mispredict": [("cycles", 16, _UNKNOWN), ("history", 64, _UNKNOWN)],
+        "mispredict": [("cycles", 16, UNKNOWN), ("history", 64, UNKNOWN)],
     }
     chosen = {name: {key for key, *_ in rows} for name, rows in tables.items()}
     return tables | {
@@ -176,7 +177,7 @@ def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
     if one := learned.microcode:
         cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
         table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
-        why = f"assumption: no kernel shows it by itself; {one.why} [{SOURCE}]"
+        why = measured(assumed(f"no kernel shows it by itself; {one.why}"))
         tables.setdefault(table, []).append((key, one.stall, why))
     return tables
 
@@ -187,11 +188,11 @@ def _held(
     """Return the entry of a window; one whose end was not seen never binds before the buffer."""
     one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
     if one is None:
-        return name, otherwise, f"assumption: {why}"
+        return name, otherwise, assumed(f"{why}")
     if one.least:
         value = max(one.value, buffer.value) if buffer else one.value
-        return name, min(value, _MOST[name]), f"assumption: {one.note} [{SOURCE}]"
-    return name, one.value, f"{one.note} [{SOURCE}]"
+        return name, min(value, _MOST[name]), measured(assumed(f"{one.note}"))
+    return name, one.value, measured(one.note)
 
 
 def _width(learned: CoreModel) -> Iterator[_Entry]:
@@ -202,21 +203,21 @@ def _width(learned: CoreModel) -> Iterator[_Entry]:
     """
     width, burst = learned.width, learned.windows.found.get(BURST)
     counted = "nops" if width.nops else "moves"
-    said = f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle [{SOURCE}]"
+    said = measured(f"{width.measured:.3f} +- {width.uncertainty:.3f} {counted} a cycle")
     most = width.instructions
     if burst is None:
-        said = f"assumption: neither what delivers code nor retirement binds; {said}"
+        said = assumed(f"neither what delivers code nor retirement binds; {said}")
     elif burst.value > most:
-        most, said = burst.value, f"{burst.note}; {said}"
+        most, said = burst.value, Evidence(f"{burst.note}; {said}", said.confidence)
     core = learned.core
     memory = {core.of(name) for name in (core.load, core.store)}
     two = [u for u in learned.uops.values() if u.ports and len(u.ports) == 2]
     places = [u.places for u in two if memory.isdisjoint(u.ports or ())]
     if len(places) >= _TWO and 2 * places.count(1) > len(places):
         yield "instructions", most, said
-        said = f"assumption: as many uops as instructions, of which forms of two are one; {said}"
+        said = assumed(f"as many uops as instructions, of which forms of two are one; {said}")
     elif burst and (len(places) < _TWO or most > width.instructions):
-        said = f"assumption: uops count, not instructions, of which copies show nothing; {said}"
+        said = assumed(f"uops count, not instructions, of which copies show nothing; {said}")
     yield "width", most, said
 
 
@@ -227,75 +228,76 @@ def _groups(learned: CoreModel) -> Iterator[_Entry]:
         yield (
             "whole_groups",
             whole,
-            f"places before a chain that shift the scheduler's end [{SOURCE}]",
+            measured("places before a chain that shift the scheduler's end"),
         )
 
 
 def _constants(learned: CoreModel) -> Iterator[_Entry]:
     """Yield up to which constant rename adds them itself, where it does."""
     if learned.constants.limit:
-        yield "immediate_add_limit", learned.constants.limit, f"{learned.constants.said} [{SOURCE}]"
+        yield "immediate_add_limit", learned.constants.limit, measured(learned.constants.said)
 
 
 def _ports(learned: CoreModel) -> Iterator[_Entry]:
     core = learned.core
     known = (*core.ports, *learned.branches.ports.values(), core.written or frozenset())
     every = letters(frozenset().union(*known, core.data or (), core.wide))
-    explained = f"as many as explain what mixtures take [{SOURCE}]"
+    explained = measured("as many as explain what mixtures take")
     load, store = core.of(core.load), core.of(core.store)
     unused = "".join(n for n, p in zip(_UNUSED, (load, store), strict=True) if not p)
     yield "names", every + unused + addresses(core), explained
     rule, why = learned.assigned
     yield from ((name, value, why) for name, value in rule.items())
-    said = f"the class of {core.load} [{SOURCE}]" if load else "assumption: no load is known"
+    said = measured(f"the class of {core.load}") if load else assumed("no load is known")
     yield "load", letters(load) if load else _UNUSED[0], said
-    said = f"the class of {core.store} [{SOURCE}]" if store else "assumption: no store is known"
+    said = measured(f"the class of {core.store}") if store else assumed("no store is known")
     ports = letters(store) if store else _UNUSED[1]
     if core.data:
-        yield "store_address", ports + addresses(core), f"{said}, and of what changes memory"
-        said = "as many as stores have; blockers of loads show no store of what changes memory"
+        more = Evidence(f"{said}, and of what changes memory", said.confidence)
+        yield "store_address", ports + addresses(core), more
+        shared = "as many as stores have; blockers of loads show no store of what changes memory"
         if core.written:
-            said = f"what {core.store} shares with arithmetic; {said}"
-        yield "store_data", letters(core.data | (core.written or frozenset())), f"{said} [{SOURCE}]"
+            shared = f"what {core.store} shares with arithmetic; {shared}"
+        yield "store_data", letters(core.data | (core.written or frozenset())), measured(shared)
     else:
         yield "store_data", ports, said
-        said = "assumption: as many as stores have, as timing tells no two uops of a store apart"
+        said = assumed("as many as stores have, as timing tells no two uops of a store apart")
         yield "store_address", addresses(core), said
     if core.integer:
-        said = f"the classes that compute in general registers [{SOURCE}]"
+        said = measured("the classes that compute in general registers")
         yield "alu", letters(core.integer), said
     else:
-        yield "alu", letters(core.wide), _UNKNOWN
+        yield "alu", letters(core.wide), UNKNOWN
 
 
 def _memory(learned: CoreModel) -> Iterator[_Entry]:
     accesses = learned.accesses
     for name, cycles in accesses.loads.items():
-        said = f"from the address of a load alone [{SOURCE}]"
-        yield name, cycles, said if name == "load_cycles" else f"{_HALF}; with it, {said}"
+        said = measured("from the address of a load alone")
+        yield name, cycles, said if name == "load_cycles" else assumed(f"{_HALF}; with it, {said}")
     load, chase = accesses.loads.get("load_cycles"), accesses.known("pointer chase")
     if load and chase is not None and chase <= load:
-        yield "pointer_chase_gain", load - chase, f"a chain of loads [{SOURCE}]"
+        yield "pointer_chase_gain", load - chase, measured("a chain of loads")
     for one in learned.latencies.get(_ELEMENT, ()):
         if one.plain and one.source == one.target:
-            yield "element_cycles", max(one.cycles, 1), f"what {_ELEMENT} keeps [{SOURCE}]"
+            yield "element_cycles", max(one.cycles, 1), measured(f"what {_ELEMENT} keeps")
     forward = _first(learned, *_FORWARDED)
     if forward:
         name, cycles = forward
-        yield "forward_cycles", cycles, f"{name} [{SOURCE}]"
+        yield "forward_cycles", cycles, measured(name)
     update = accesses.known("updated, 8 bits")
     if forward and update is not None and update - 1 not in (forward[1], 0):
-        yield "forward_update_cycles", update - 1, f"updated, 8 bits, less an addition [{SOURCE}]"
+        yield "forward_update_cycles", update - 1, measured("updated, 8 bits, less an addition")
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
-        said = "assumption: a chain of both takes no more than that; forwarded, vector"
-        yield "forward_vector_cycles", vector, f"{said} [{SOURCE}]"
+        said = assumed("a chain of both takes no more than that; forwarded, vector")
+        yield "forward_vector_cycles", vector, measured(said)
     if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
         yield _held(learned, "store_queue", STORES, 64)
     if accesses.banks:
-        yield "bank_loads", accesses.banks.loads, f"{accesses.banks.said} [{SOURCE}]"
+        yield "bank_loads", accesses.banks.loads, measured(accesses.banks.said)
         if accesses.banks.bytes:
-            said = f"bytes so far apart are loaded as if in two lines [{SOURCE}]"
+            said = measured("bytes so far apart are loaded as if in two lines")
             yield "bank_bytes", accesses.banks.bytes, said
     if accesses.renamed("forwarded"):
         yield from _renamed(learned)
@@ -314,20 +316,20 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     """Yield what loads are known at rename to read what a store stores."""
     accesses = learned.accesses
     if accesses.by:
-        said = f"forwarded by the stack pointer, not by another base [{SOURCE}]"
+        said = measured("forwarded by the stack pointer, not by another base")
         yield "renames", "stack", said
     else:
         known = "any" if accesses.renamed("forwarded, indexed") else "base"
-        yield "renames", known, f"forwarded, with and without index [{SOURCE}]"
+        yield "renames", known, measured("forwarded, with and without index")
     if accesses.predicted:
         few, many = accesses.predicted
-        said = f"pairs of a loop by any base, not {many} [{SOURCE}]"
-        yield "renamed_in_loops", few, said if many - few == 1 else f"assumption: {said}"
+        said = measured(f"pairs of a loop by any base, not {many}")
+        yield "renamed_in_loops", few, said if many - few == 1 else assumed(f"{said}")
     if accesses.reach:
         sees, unseen = accesses.reach
-        said = f"forwarded {sees} bytes on, not {unseen} [{SOURCE}]"
+        said = measured(f"forwarded {sees} bytes on, not {unseen}")
         near = unseen - sees <= memory_timing.STEPS[-1]
-        yield "renamed_reach", sees, said if near else f"assumption: {said}"
+        yield "renamed_reach", sees, said if near else assumed(f"{said}")
     step = next(
         (
             disp
@@ -339,20 +341,20 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     yield (
         "renamed_step",
         step,
-        f"{memory_timing.forwarded_at(step)} bytes, and not at fewer [{SOURCE}]",
+        measured(f"{memory_timing.forwarded_at(step)} bytes, and not at fewer"),
     )
     for bits in (8, 16, 32):
         if accesses.renamed(f"forwarded, {bits} bits"):
             break
     else:
         bits = 64
-    yield "renamed_bytes", bits // 8, f"forwarded, 8 to 64 bits [{SOURCE}]"
+    yield "renamed_bytes", bits // 8, measured("forwarded, 8 to 64 bits")
     part = "forwarded, a part"
     if accesses.renamed(part):
-        yield "renamed_parts", True, f"{part} [{SOURCE}]"
+        yield "renamed_parts", True, measured(part)
     if accesses.renamed("updated, 64 bits") is False:
-        said = "updated, 64 bits; of additions of a constant it is assumed"
-        yield "renamed_updates", "constant", f"{said} [{SOURCE}]"
+        why = measured("updated, 64 bits; of additions of a constant it is assumed")
+        yield "renamed_updates", "constant", why
 
 
 def taken(learned: CoreModel) -> int:
@@ -366,8 +368,8 @@ def _taken(learned: CoreModel) -> Iterator[_Entry]:
     if figure:
         shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
         if taken(learned) > 1:
-            shown = f"assumption: it is not fetch that loses some; {shown}"
-        yield "cycles", taken(learned), f"{shown} [{SOURCE}]"
+            shown = assumed(f"it is not fetch that loses some; {shown}")
+        yield "cycles", taken(learned), measured(shown)
 
 
 MEASURED = "measured.csv"

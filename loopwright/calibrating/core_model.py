@@ -13,6 +13,7 @@ What is learned of a core: the record that every pass reads and adds to.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -33,6 +34,52 @@ if TYPE_CHECKING:
 
 
 Ports = frozenset[int]
+
+
+class Confidence(Enum):
+    """How sure a value is, in the words of core.toml."""
+
+    MEASURED = "high"  # microbenchmarks tell it from all others
+    FITTED = "medium"  # it explains microbenchmarks best, together with others
+    ASSUMED = "low"  # no microbenchmark tells
+
+
+class Evidence(str):
+    """What a value rests on, in words, and how sure that makes it."""
+
+    confidence: Confidence
+
+    def __new__(cls, said: str, confidence: Confidence) -> "Evidence":
+        """Take the words and the confidence."""
+        made = super().__new__(cls, said)
+        made.confidence = confidence
+        return made
+
+    @property
+    def assumed(self) -> bool:
+        """Say whether no microbenchmark tells the value."""
+        return self.confidence is Confidence.ASSUMED
+
+
+def measured(said: str) -> Evidence:
+    """Return the evidence of a value that microbenchmarks tell from all others."""
+    return Evidence(f"{said} [{SOURCE}]", Confidence.MEASURED)
+
+
+def fitted(said: str) -> Evidence:
+    """Return the evidence of a value that was chosen with others for what microbenchmarks take."""
+    return Evidence(f"{_FITTED}: {said} [{SOURCE}]", Confidence.FITTED)
+
+
+def assumed(said: str) -> Evidence:
+    """Return the evidence of a value that no microbenchmark tells."""
+    return Evidence(f"assumption: {said}", Confidence.ASSUMED)
+
+
+SOURCE = "calibrated"  # the key of a learned core in sources.toml
+_FITTED = "fitted to kernels together with others"
+TRIED = measured("tried")  # of a candidate that is never written
+UNKNOWN = assumed("not measured")
 
 
 def bound_cycles(uops: Mapping[Ports, float]) -> float:
@@ -255,9 +302,7 @@ class CoreModel:
     windows: "Windows"
     front_end: "FrontEnd"
     constants: "Constants"
-    assigned: tuple[Mapping[str, str], str] = (
-        {"assign": "least_loaded"}, "assumption: not measured",
-    )  # fmt: skip
+    assigned: tuple[Mapping[str, str], Evidence] = {"assign": "least_loaded"}, UNKNOWN
     microcode: Microcode | None = None
     decoders: Mapping[str, str] = field(default_factory=dict)
     idioms: Mapping[str, "Idiom"] = field(default_factory=dict)

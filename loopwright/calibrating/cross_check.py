@@ -28,8 +28,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from loopwright.calibrating import core_files, fit, port_classes
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating import fit, port_classes
+from loopwright.calibrating.core_model import CoreModel, measured
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.microbench import throughput
 from loopwright.microbench.forms import Form
@@ -260,7 +260,7 @@ def choose_assignment(
     errors = [found.error_of(n) for n in range(len(ASSIGNMENTS))]
     pairs = zip(ASSIGNMENTS, errors, strict=True)
     said = ", ".join(f"{' '.join(rule.values())} {100 * error:.2f} %" for rule, error in pairs)
-    why = f"mean error of {answered} mixtures: {said} [{core_files.SOURCE}]"
+    why = measured(f"mean error of {answered} mixtures: {said}")
     return replace(learned, assigned=(ASSIGNMENTS[found.best], why))
 
 

@@ -24,7 +24,7 @@ from itertools import product
 from statistics import fmean
 
 from loopwright.calibrating import cross_check, fit
-from loopwright.calibrating.core_model import CoreModel, Microcode
+from loopwright.calibrating.core_model import CoreModel, Microcode, measured
 from loopwright.calibrating.cross_check import Mixture
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.calibrating.front_end import AFTER, Parameters
@@ -197,7 +197,7 @@ def _usual_decoders(learned: CoreModel, found: Mapping[str, str]) -> Parameters:
         counts[learned.uops[name].places][left] += 1
     usual = {places: some.most_common(1)[0] for places, some in counts.items() if places > 1}
     return {
-        f"{AFTER}.{places}": (left, f"{number} of {counts[places].total()} forms")
+        f"{AFTER}.{places}": (left, measured(f"{number} of {counts[places].total()} forms"))
         for places, (left, number) in usual.items()
     }
 

@@ -22,7 +22,7 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Ports
+from loopwright.calibrating.core_model import CoreModel, Ports, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import form_instances, form_usage
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
@@ -356,7 +356,7 @@ def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         return learned
     said = f"{len(bodies)} loops of what keeps a class of ports busy, mean error "
     said += f"{100 * found.error:.1f} %, {100 * plain:.1f} % on the ports of branches not taken"
-    return fit.with_rules(learned, found.hypothesis.rules, core_files.fitted(said))
+    return fit.with_rules(learned, found.hypothesis.rules, fitted(said))
 
 
 def _branch_loops(learned: CoreModel) -> Iterator[bytes]:

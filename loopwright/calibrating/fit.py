@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from loopwright.calibrating import core_files
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.core_model import TRIED, CoreModel, Evidence, assumed, fitted
 from loopwright.code import binding
 from loopwright.measuring import block
 from loopwright.microbench import kits
@@ -34,7 +34,7 @@ class Hypothesis:
     learned: CoreModel
     rules: Rules = field(default_factory=dict)
 
-    def chosen(self, why: str) -> CoreModel:
+    def chosen(self, why: Evidence) -> CoreModel:
         """Return what was learned with these parameters; why is what they rest on."""
         return with_rules(self.learned, self.rules, why)
 
@@ -108,7 +108,7 @@ def _candidates(
             small = within(one.learned, machine.isa, codes)
             known[id(one.learned)] = small, core_files.instruction_table(small, machine)
         small, table = known[id(one.learned)]
-        toml = core_files.core_toml(with_rules(small, one.rules, "tried"), machine)
+        toml = core_files.core_toml(with_rules(small, one.rules, TRIED), machine)
         yield Laboratory(CandidateCore(machine, toml, table))
 
 
@@ -139,7 +139,7 @@ def candidate_laboratory(
 
     The core holds no other forms, as it is made for each hypothesis that is tried.
     """
-    small = with_rules(within(learned, machine.isa, codes), rules or {}, "tried")
+    small = with_rules(within(learned, machine.isa, codes), rules or {}, TRIED)
     return Laboratory(CandidateCore(machine, *core_files.core_texts(small, machine)))
 
 
@@ -164,7 +164,7 @@ def within(learned: CoreModel, isa: str, codes: Iterable[bytes]) -> CoreModel:
     )
 
 
-def with_rules(learned: CoreModel, rules: Rules, why: str) -> CoreModel:
+def with_rules(learned: CoreModel, rules: Rules, why: Evidence) -> CoreModel:
     """Return what was learned with parameters; why is what they rest on."""
     more = {name: (value, why) for name, value in rules.items()}
     return replace(learned, rules={**learned.rules, **more})
@@ -183,11 +183,11 @@ def settled(learned: CoreModel, found: Fit, said: str) -> CoreModel:
     for name, value in rules.items():
         other = next((one for one in rivals if one.get(name) != value), None)
         if not found.explained:
-            why = f"assumption: no rule explains them, and this one leaves least; {said}"
+            why = assumed(f"no rule explains them, and this one leaves least; {said}")
         elif other is not None:
             rule = " and ".join(f"{key} {one}" for key, one in other.items()) or "none"
-            why = f"assumption: another rule explains them as well, {rule}; {said}"
+            why = assumed(f"another rule explains them as well, {rule}; {said}")
         else:
-            why = core_files.fitted(said)
+            why = fitted(said)
         out[name] = value, why
     return replace(learned, rules=out)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from loopwright.calibrating.core_model import Uops
+from loopwright.calibrating.core_model import Evidence, Uops
 from loopwright.measuring import block
 from loopwright.microbench import form_instances
 from loopwright.microbench.forms import Form, Kit
@@ -255,7 +255,7 @@ _SLOWER = 1.2  # times that nops with an operand take where they need a decoder 
 AFTER = "decoders after"
 
 # A parameter of the simulator by its dotted name: its value, and what it rests on.
-Parameters = Mapping[str, tuple[object, str]]
+Parameters = Mapping[str, tuple[object, Evidence]]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from loopwright.calibrating import core_files, front_end_search
-from loopwright.calibrating.core_model import CoreModel, Uops
+from loopwright.calibrating.core_model import (
+    TRIED,
+    UNKNOWN,
+    Confidence,
+    CoreModel,
+    Evidence,
+    Uops,
+    assumed,
+    fitted,
+)
 from loopwright.calibrating.front_end import AFTER, LOOPS, STRAIGHT, Probe
 from loopwright.calibrating.front_end_search import (
     OF_BUFFER,
@@ -86,7 +95,7 @@ class Kernels:
         return core_files.instruction_table(self._with(after), self._machine)
 
     def _with(self, values: Key) -> CoreModel:
-        tried = {name: (value, "tried") for name, value in values}
+        tried = {name: (value, TRIED) for name, value in values}
         front = replace(self._learned.front_end, parameters=tried)
         return replace(self._learned, front_end=front)
 
@@ -189,7 +198,7 @@ class _Chosen:
     values where kernels are explained.
     """
 
-    values: Mapping[str, tuple[Value, str]]
+    values: Mapping[str, tuple[Value, Evidence]]
     said: str
     explained: bool
     least: Values | None = None
@@ -211,7 +220,7 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
     values = {**straight.values, **loops.values}
     said = {part: one.said for part, one in chosen.items()}
     left = {f"front end of {part}": one.said for part, one in chosen.items() if not one.explained}
-    ends: list[Mapping[str, tuple[object, str]]] = []
+    ends: list[Mapping[str, tuple[object, Evidence]]] = []
     if left:
         for end in ("least", "most"):
             own: list[Values] = [
@@ -221,7 +230,9 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
             # What loops only take over from straight code is as the end of that has it.
             more = {n: v for n, v in own[1].items() if straight.plain.get(n) != v}
             some: dict[str, Value] = {**own[0], **more}
-            ends.append(_without_buffer({n: (v, f"the {end} of a range") for n, v in some.items()}))
+            ends.append(
+                _without_buffer({n: (v, fitted(f"the {end} of a range")) for n, v in some.items()})
+            )
     found = replace(
         learned.front_end,
         parameters=_without_buffer(values),
@@ -233,10 +244,10 @@ def choose_front_end(machine: Oracle, learned: CoreModel) -> CoreModel:
 
 
 def _without_buffer(
-    values: Mapping[str, tuple[Value, str]],
-) -> dict[str, tuple[object, str]]:
+    values: Mapping[str, tuple[Value, Evidence]],
+) -> dict[str, tuple[object, Evidence]]:
     """Return values without those of a loop buffer that is off."""
-    off = not values.get("loop_buffer.enabled", (True, ""))[0]
+    off = not values.get("loop_buffer.enabled", (True, UNKNOWN))[0]
     return {name: pair for name, pair in values.items() if not (off and name in OF_BUFFER)}
 
 
@@ -263,7 +274,7 @@ def _straight(kernels: Kernels) -> _Chosen:
 
 def _unbound(said: str, *, explained: bool) -> _Chosen:
     """Return what delivers straight code as fast as it is dispatched, but for the longest."""
-    why = f"assumption: as wide as can be; {said}"
+    why = assumed(f"as wide as can be; {said}")
     values = {name: (value, why) for name, value in _UNBOUND.items()}
     return _Chosen(values, said, explained, most=None if explained else _SLOW_FETCH)
 
@@ -271,7 +282,7 @@ def _unbound(said: str, *, explained: bool) -> _Chosen:
 def _doubted(chosen: _Chosen, said: str, least: Values) -> _Chosen:
     """Return a choice that explains kernels better than none, and not well."""
     values = {
-        name: (value, why if why.startswith("assumption") else f"assumption: {why}")
+        name: (value, why if why.assumed else assumed(why))
         for name, (value, why) in chosen.values.items()
     }
     return replace(chosen, values=values, said=said, explained=False, least=least)
@@ -296,13 +307,13 @@ def _free(straight: _Chosen, said: str) -> _Chosen:
     if straight.plain["uop_cache.rule"] == "entry":
         said = f"{said}; that of straight code is taken"
         return _Chosen({}, said, explained=False, most=most)
-    why = f"assumption: it never binds loops; {said}"
+    why = assumed(f"it never binds loops; {said}")
     values = {name: (value, why) for name, value in _FREE.items()}
     return _Chosen(values, said, explained=False, most=most)
 
 
 def _best(
-    kernels: Kernels, structures: Sequence[Structure], before: Mapping[str, tuple[Value, str]]
+    kernels: Kernels, structures: Sequence[Structure], before: Mapping[str, tuple[Value, Evidence]]
 ) -> _Chosen:
     """Return the structure that explains kernels best, with what each of its values rests on."""
     search, fits = kernels.best(structures)
@@ -318,15 +329,14 @@ def _best(
         if name in fit.structure.free:
             why = evidence_for(search, fit, name, kernels.fitted)
             others = [one.structure.name for one in rivals if one.values.get(name) != value]
-            if others and not why.startswith("assumption"):
-                why = f"assumption: not of {' and '.join(others)}, which explains as much; {why}"
+            if others and not why.assumed:
+                why = assumed(f"not of {' and '.join(others)}, which explains as much; {why}")
         elif name in before and before[name][0] == value:
             continue
         elif alike and name in _KINDS:
-            why = f"assumption: kernels do not tell it from {' and '.join(alike)}; {said}"
+            why = assumed(f"kernels do not tell it from {' and '.join(alike)}; {said}")
         else:
-            why = said if name in _KINDS else "assumption: not measured"
-        assumed = why.startswith("assumption")
-        values[name] = value, why if assumed else core_files.fitted(why)
+            why = Evidence(said, Confidence.FITTED) if name in _KINDS else UNKNOWN
+        values[name] = value, why if why.assumed else fitted(why)
     most = max(fits, key=lambda one: sum(p for p in one.predicted if p == p)).values
     return _Chosen(values, said, max(fit.error, kept) <= _EXPLAINED, most=most)

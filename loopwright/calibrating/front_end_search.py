@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
+from loopwright.calibrating.core_model import Confidence, Evidence, assumed
 from loopwright.calibrating.front_end import AFTER, UOPS, Probe
 
 Value = str | int | bool | tuple[tuple[int, int, int], ...]
@@ -405,8 +406,8 @@ _AS_SAID, _ERRORS = 0.015, 3.0
 Timed = Sequence[tuple[Probe, float, float]]  # kernels, their cycles and uncertainties
 
 
-def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> str:
-    """Return the sentence; it begins with "assumption" where other values explain as much."""
+def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> Evidence:
+    """Return what tells a value; an assumption where other values explain as much."""
     same: list[Value] = []
     best: tuple[float, str] | None = None
     for value, error, predicted in search.others(fit, name):
@@ -417,9 +418,9 @@ def evidence_for(search: Search, fit: Fit, name: str, timed: Timed) -> str:
             best = error, shown
     told = best[1] if best else ""
     if not same:
-        return told
+        return Evidence(told, Confidence.FITTED)
     others = f"no kernel tells it from: {_list(same)}"
-    return f"assumption: {others}" + (f"; {told}" if told else "")
+    return assumed(others + (f"; {told}" if told else ""))
 
 
 def _shown(fit: Fit, value: Value, predicted: Sequence[float], timed: Timed) -> str | None:

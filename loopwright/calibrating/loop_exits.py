@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from loopwright.calibrating import fit
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.core_model import CoreModel, assumed
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
@@ -51,7 +51,7 @@ def fit_exits(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     learned = fit.settled(learned, found, said)
     if forgotten:
         return learned
-    why = f"assumption: at least as long as the longest loop that was timed; {said}"
+    why = assumed(f"at least as long as the longest loop that was timed; {said}")
     return fit.with_rules(learned, {HISTORY: rules[HISTORY]}, why)
 
 

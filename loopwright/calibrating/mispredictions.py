@@ -13,9 +13,8 @@ Where the core lacks figures for the microbenchmark, the difference itself is an
 from dataclasses import dataclass, replace
 from itertools import product
 
-from loopwright.calibrating import core_files, fit
-from loopwright.calibrating.core_files import SOURCE
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating import fit
+from loopwright.calibrating.core_model import SOURCE, CoreModel, assumed, fitted
 from loopwright.microbench import forms
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.oracle import Run
@@ -69,10 +68,10 @@ def fit_mispredictions(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     measured = f"{found.cost.cycles:.1f} +- {found.cost.uncertainty:.1f} cycles more for each of "
     measured += "half of the branches that go by random bits"
     cycles, off = _fitted(laboratory, learned, found)
-    said = core_files.fitted(f"{measured}, with what stands between them")
+    said = fitted(f"{measured}, with what stands between them")
     if off > _NEAR_CYCLES:
         cycles = round(found.cost.cycles)
-        said = f"assumption: nothing stands between them; {measured} [{SOURCE}]"
+        said = assumed(f"nothing stands between them; {measured} [{SOURCE}]")
     return replace(learned, rules={**learned.rules, _CYCLES: (cycles, said)})
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean
 
-from loopwright.calibrating import core_files, fit
+from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Doubt, Uops
+from loopwright.calibrating.core_model import CoreModel, Doubt, Uops, assumed, fitted
 from loopwright.calibrating.fit import Hypothesis
 from loopwright.code import binding
 from loopwright.microbench.forms import Form, Kit
@@ -153,7 +153,7 @@ def _waiting(
         said = (
             f"{len(codes)} kernels, alone and beside others, mean error {100 * found.error:.1f} %"
         )
-        return fit.with_rules(learned, rules, core_files.fitted(said))
+        return fit.with_rules(learned, rules, fitted(said))
     value = int(str(rules[parameter]))
     each = [
         min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
@@ -162,8 +162,8 @@ def _waiting(
     ]
     ends = sorted({value, *(cycles[n] for n in each)})
     rules[parameter] = Between(value, ends[0], ends[-1], "what each of the kernels asks for")
-    doubt = "assumption: waits otherwise than the simulator has it"
-    return fit.with_rules(learned, rules, _unlike(figures, doubt, errors))
+    doubt = _unlike(figures, "waits otherwise than the simulator has it", errors)
+    return fit.with_rules(learned, rules, assumed(doubt))
 
 
 def _fitted(
@@ -210,7 +210,7 @@ def _row(
         return _unlike(figures, "", errors)
     if _explains(errors):
         return best
-    why = _unlike(figures, "assumption: neither its places nor a unit explain it", errors)
+    why = assumed(_unlike(figures, "neither its places nor a unit explain it", errors))
     every = [one.learned.uops[form] for one in tried]
     least = min(every, key=lambda one: (one.busy, one.places))
     most = max(every, key=lambda one: (one.busy, one.places))

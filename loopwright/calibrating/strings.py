@@ -24,9 +24,9 @@ from statistics import fmean
 import numpy as np
 
 from loopwright import paths
-from loopwright.calibrating import core_files, fit
+from loopwright.calibrating import fit
 from loopwright.calibrating.core_files import STRINGS
-from loopwright.calibrating.core_model import CoreModel
+from loopwright.calibrating.core_model import UNKNOWN, CoreModel, Evidence, fitted
 from loopwright.code import binding
 from loopwright.microarchs import Microarch
 from loopwright.microbench import kits
@@ -136,7 +136,7 @@ def fit_strings(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
 class _Explained:
     """Rules that explain string instructions, their summed mean error, and why others are left."""
 
-    rules: Mapping[str, tuple[object, str]]
+    rules: Mapping[str, tuple[object, Evidence]]
     error: float
     left: dict[str, str]
 
@@ -146,7 +146,7 @@ def _explained(
 ) -> _Explained:
     """Return what explains string instructions if one end of the destination has to be aligned."""
     alignment: int | None = None
-    rules: dict[str, tuple[object, str]] = {}
+    rules: dict[str, tuple[object, Evidence]] = {}
     left: dict[str, str] = {}
     error = 0.0
     for name, mine in known.items():
@@ -232,7 +232,7 @@ class _Held:
 
     error: float
     why: str = ""
-    source: str = ""
+    source: Evidence = UNKNOWN
 
 
 def _held(
@@ -253,7 +253,7 @@ def _held(
     if fmean(off) > fit.EXPLAINED or off[order[int(_MOST * len(order))]] > _FAR:
         why = f"no curve of the simulator explains it: {shown}; strings.csv has it"
         return _Held(fmean(off), why)
-    source = core_files.fitted(f"rep {mine[0].what.name} by size and offsets, {shown}")
+    source = fitted(f"rep {mine[0].what.name} by size and offsets, {shown}")
     return _Held(fmean(off), source=source)
 
 

@@ -6,7 +6,7 @@ import calibrations
 import pytest
 
 from loopwright.calibrating import cross_check, decoding, front_end_fit, latency_fit, port_usage
-from loopwright.calibrating.core_model import Core, Microcode, Uops
+from loopwright.calibrating.core_model import UNKNOWN, Core, Microcode, Uops
 from loopwright.calibrating.passes import learn
 from loopwright.calibrating.port_classes import Class
 from loopwright.microbench import chains, latency, throughput, x86_forms
@@ -91,7 +91,7 @@ def skylake():
     laboratory = Laboratory(Simulated("skylake"))
     forms = [form for form in FORMS.values() if form.mnemonic in names]
     learned = learn(laboratory, forms, lambda _: None)
-    ideal = {name: (value, "assumption") for name, value in front_end_fit.IDEAL.items()}
+    ideal = {name: (value, UNKNOWN) for name, value in front_end_fit.IDEAL.items()}
     front_end = replace(learned.front_end, parameters=ideal)
     return laboratory, forms, replace(learned, front_end=front_end)
 
