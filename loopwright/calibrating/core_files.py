@@ -177,7 +177,7 @@ def _chosen(learned: CoreModel) -> dict[str, list[_Entry]]:
     if one := learned.microcode:
         cached = learned.front_end.parameters["uop_cache.rule"][0] != "none"
         table, key = ("uop_cache", "microcode_stall") if cached else ("decode", "microcode_cycles")
-        why = measured(assumed(f"no kernel shows it by itself; {one.why}"))
+        why = assumed(f"no kernel shows it by itself; {one.why} [{SOURCE}]")
         tables.setdefault(table, []).append((key, one.stall, why))
     return tables
 
@@ -188,10 +188,10 @@ def _held(
     """Return the entry of a window; one whose end was not seen never binds before the buffer."""
     one, buffer = (learned.windows.found.get(of) for of in (window, BUFFER))
     if one is None:
-        return name, otherwise, assumed(f"{why}")
+        return name, otherwise, assumed(why)
     if one.least:
         value = max(one.value, buffer.value) if buffer else one.value
-        return name, min(value, _MOST[name]), measured(assumed(f"{one.note}"))
+        return name, min(value, _MOST[name]), assumed(f"{one.note} [{SOURCE}]")
     return name, one.value, measured(one.note)
 
 
@@ -324,12 +324,12 @@ def _renamed(learned: CoreModel) -> Iterator[_Entry]:
     if accesses.predicted:
         few, many = accesses.predicted
         said = measured(f"pairs of a loop by any base, not {many}")
-        yield "renamed_in_loops", few, said if many - few == 1 else assumed(f"{said}")
+        yield "renamed_in_loops", few, said if many - few == 1 else assumed(said)
     if accesses.reach:
         sees, unseen = accesses.reach
         said = measured(f"forwarded {sees} bytes on, not {unseen}")
         near = unseen - sees <= memory_timing.STEPS[-1]
-        yield "renamed_reach", sees, said if near else assumed(f"{said}")
+        yield "renamed_reach", sees, said if near else assumed(said)
     step = next(
         (
             disp
@@ -366,10 +366,10 @@ def taken(learned: CoreModel) -> int:
 def _taken(learned: CoreModel) -> Iterator[_Entry]:
     figure = learned.branches.taken
     if figure:
-        shown = f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch"
+        said = measured(f"{figure.cycles:.3f} +- {figure.uncertainty:.3f}, a loop of one branch")
         if taken(learned) > 1:
-            shown = assumed(f"it is not fetch that loses some; {shown}")
-        yield "cycles", taken(learned), measured(shown)
+            said = assumed(f"it is not fetch that loses some; {said}")
+        yield "cycles", taken(learned), said
 
 
 MEASURED = "measured.csv"

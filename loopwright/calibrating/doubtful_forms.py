@@ -98,7 +98,8 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
             out[name], doubt = _chosen(learned.core, known, learned.uops[name].why)
             if doubt.least != doubt.most:
                 doubts[name] = doubt
-    return _with_relatives(laboratory, replace(learned, uops=out, doubts=doubts))
+    learned = _with_twins(replace(learned, uops=out, doubts=doubts), forms)
+    return _with_relatives(laboratory, learned)
 
 
 def _mixtures(forms: Sequence[Form], trusted: Sequence[Form]) -> Iterator[Mixture]:
@@ -194,12 +195,14 @@ def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
             continue
         for twin, shift in _vex(name):
             known = uops.get(twin)
-            if known is None or known.ports is None or twin in doubts:
+            if known is None or known.ports is None:
                 continue
+            most = doubts[twin].most if twin in doubts else known
             why = f"assumption: as {twin}; {learned.throughputs[name].refused}"
             uops[name] = replace(known, why=why)
             latencies[name] = _shifted(learned.latencies[twin], shift)
-            doubts[name] = Doubt(known, replace(known, places=known.places + 1), why)
+            least = doubts[twin].least if twin in doubts else known
+            doubts[name] = Doubt(least, replace(most, places=most.places + 1), why)
             break
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts)
 
@@ -238,7 +241,7 @@ def _with_relatives(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     more: dict[str, Doubt] = {}
     every, _ = kits.forms(laboratory.isa, laboratory.machine.features)
     asked = {form.name for form in every} - learned.throughputs.keys() - learned.uops.keys()
-    for name in asked:
+    for name in sorted(asked):
         for relative, doubled in _relatives(name):
             if learned.has_ports(relative):
                 more[name] = _relative(learned, relative, doubled=doubled)
