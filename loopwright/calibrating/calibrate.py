@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright import files
-from loopwright.calibrating import core_files, passes, port_classes, self_check
+from loopwright.calibrating import core_files, doubtful_forms, passes, port_classes, self_check
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
 from loopwright.microbench import form_usage, kits, latency, throughput
@@ -200,7 +200,7 @@ def chosen(
         often = [form for form in forms if _often(form)]
         usual = {form.name for form in forms if _usual(form)}
         usual |= {name for form in often for name in (form.name, form.twin)}
-        forms = [form for form in forms if _quick(form, usual)]
+        forms = _without_twins([form for form in forms if _quick(form, usual)])
     if not forms:
         raise InputError("no form is left to learn; give mnemonics that the machine has")
     return forms
@@ -210,6 +210,28 @@ def _quick(form: Form, usual: Container[str]) -> bool:
     """Say whether quick keeps a form: what is known of one with memory rests on its twin, too."""
     twin = form.twin in usual or not form.twin
     return form.name in _needed(form.kit) or (form.name in usual and twin)
+
+
+def _without_twins(forms: Sequence[Form]) -> Sequence[Form]:
+    """Return forms without those whose twin with or without a VEX prefix is used more often.
+
+    Those without the prefix go where neither is used. What is often used stays, and what a form
+    with memory rests on.
+    """
+    names = {form.name: form for form in forms}
+    usage = form_usage.per_million()
+    for form in sorted(forms, key=lambda one: one.memory is None):
+        stored = form.memory is not None and form.memory.written
+        twins = [name for name, _ in doubtful_forms.vex_twins(form.name) if name in names]
+        rested = any(one.twin == form.name for one in names.values())
+        kept = stored or rested or _often(form) or form.name in _needed(form.kit)
+        if twins and not kept and _rank(usage, form.name) < _rank(usage, twins[0]):
+            del names[form.name]
+    return list(names.values())
+
+
+def _rank(usage: Mapping[str, float], name: str) -> tuple[float, bool]:
+    return usage.get(name, 0.0), name.startswith("v")
 
 
 def _needed(kit: Kit) -> set[str]:

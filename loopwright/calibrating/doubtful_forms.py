@@ -64,7 +64,8 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
 
     Forms without a throughput have the figures of their twin with or without a VEX prefix, if any.
     """
-    learned = _with_twins(learned, forms)
+    known, _ = kits.forms(laboratory.isa, laboratory.machine.features)
+    learned = _with_twins(learned, known)
     named = {form.name: form for form in forms}
     open_ = [
         named[name]
@@ -94,11 +95,11 @@ def choose_doubtful(laboratory: Laboratory, learned: CoreModel, forms: Sequence[
             tried[name].append(_Tried(uops, pairs[name]))
     out, doubts = dict(learned.uops), dict(learned.doubts)
     for name, every in tried.items():
-        if known := [one for one in every if one.pairs]:
-            out[name], doubt = _chosen(learned.core, known, learned.uops[name].why)
+        if told := [one for one in every if one.pairs]:
+            out[name], doubt = _chosen(learned.core, told, learned.uops[name].why)
             if doubt.least != doubt.most:
                 doubts[name] = doubt
-    learned = _with_twins(replace(learned, uops=out, doubts=doubts), forms)
+    learned = _with_twins(replace(learned, uops=out, doubts=doubts), known)
     return _with_relatives(laboratory, learned)
 
 
@@ -183,22 +184,24 @@ def _dearer(core: Core, best: _Tried) -> Uops:
 
 
 def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
-    """Return what was learned with forms that have no one speed: as their twins, or a place more.
+    """Return what was learned with forms that have no figures: as their twins, or a place more.
 
-    A twin computes the same with or without a VEX prefix, on vectors.
+    They have no one speed, or were not asked for. A twin computes the same with or without a VEX
+    prefix, on vectors.
     """
     uops, latencies, doubts = dict(learned.uops), dict(learned.latencies), dict(learned.doubts)
     for form in forms:
         name = form.name
         stored = form.memory is not None and form.memory.written
-        if name in uops or stored or not learned.throughputs[name].refused:
+        rate = learned.throughputs.get(name)
+        if name in uops or stored or (rate and not rate.refused):
             continue
-        for twin, shift in _vex(name):
+        for twin, shift in vex_twins(name):
             known = uops.get(twin)
             if known is None or known.ports is None:
                 continue
             most = doubts[twin].most if twin in doubts else known
-            why = f"assumption: as {twin}; {learned.throughputs[name].refused}"
+            why = f"assumption: as {twin}; {rate.refused if rate else 'not measured'}"
             uops[name] = replace(known, why=why)
             latencies[name] = _shifted(learned.latencies[twin], shift)
             least = doubts[twin].least if twin in doubts else known
@@ -207,7 +210,7 @@ def _with_twins(learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     return replace(learned, uops=uops, latencies=latencies, doubts=doubts)
 
 
-def _vex(name: str) -> Iterator[tuple[str, int]]:
+def vex_twins(name: str) -> Iterator[tuple[str, int]]:
     """Yield the names that a form has with or without a VEX prefix.
 
     Beside each is by how much its operands stand behind: with a prefix the first source is another

@@ -184,7 +184,7 @@ def test_the_answers_expected_are_known_once_places_at_issue_are():
     ],
 )
 def test_a_vector_form_has_a_twin_with_or_without_a_prefix(name, twins):
-    assert [twin for twin, _ in doubtful_forms._vex(name)] == twins
+    assert [twin for twin, _ in doubtful_forms.vex_twins(name)] == twins
 
 
 def test_latencies_of_a_twin_are_of_the_same_operands():
