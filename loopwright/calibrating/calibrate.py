@@ -52,10 +52,26 @@ def differences(learned: CoreModel, forms: Sequence[Form], core: str) -> pd.Data
 
 COLUMNS = ["figure", "value", "uncertainty", "note"]
 ANSWERS = "answers.jsonl"
-# Answers that a form needs: of all passes, and of those behind places at dispatch, for which a
-# machine with loud neighbours is asked up to four times as much.
-_ANSWERS, _BEHIND_PLACES = 14, 6.5
-_PLACED = "classes"  # how the step behind places at dispatch begins
+# Steps by how their names begin: answers a form, answers besides, and seconds a form for fits, as
+# a run of 1,787 forms on a Zen 4 guest took.
+_STEPS: Sequence[tuple[str, float, int, float]] = (
+    ("throughput", 1.0, 0, 0.0),
+    ("latencies", 2.7, 0, 0.0),
+    ("places", 1.4, 0, 0.0),
+    ("classes", 0.0, 1480, 0.0),
+    ("ports", 0.0, 120, 0.0),
+    ("uops of each", 2.1, 0, 0.0016),
+    ("uops of forms", 3.7, 0, 0.0047),
+    ("front end", 0.0, 490, 0.0),
+    ("loads", 0.0, 950, 0.0),
+    ("serialising", 0.0, 610, 0.0),
+    ("windows", 0.0, 1070, 0.0022),
+    ("front end that", 0.0, 0, 0.0094),
+    ("mixtures", 1.2, 0, 0.0029),
+    ("forms whose", 1.0, 0, 0.0057),
+    ("calls", 0.0, 30, 0.0023),
+    ("held-out", 0.0, 330, 0.0),
+)
 _TELLING = 400  # answers by which their rate is known
 HOST = "host"
 SIMULATED = "simulated:"
@@ -133,15 +149,20 @@ def calibrate(
 
 
 class TimeLeft:
-    """The time that a run still takes, from the answers it still needs and how fast they come."""
+    """The time that a run still takes, by the answers and the fits that its steps need."""
 
     def __init__(self, forms: int, progress: Callable[[int, int, str], None] | None = None) -> None:
         """Take the number of forms to learn; progress is called as calibrate has it."""
-        self._forms, self._expected = forms, forms * _ANSWERS
-        self._progress = progress
+        self._forms, self._progress = forms, progress
         self._kept = self._asked = 0
         self._start = time.monotonic()
         self._doing = ""
+        self._expected, self._fits = self._needed(_STEPS)
+
+    def _needed(self, steps: Sequence[tuple[str, float, int, float]]) -> tuple[int, float]:
+        """Return the answers of steps, and the seconds of their fits."""
+        answers = sum(each * self._forms + more for _, each, more, _ in steps)
+        return round(answers), sum(fit for *_, fit in steps) * self._forms
 
     def kept(self, answers: int) -> None:
         """Take how many answers an earlier run left."""
@@ -150,8 +171,12 @@ class TimeLeft:
     def step(self, what: str) -> None:
         """Take what is learned next."""
         self._doing = what
-        if what.startswith(_PLACED) and not self._kept:
-            self._expected = self._asked + round(self._forms * _BEHIND_PLACES)
+        names = [n for n, (name, *_) in enumerate(_STEPS) if what.startswith(name)]
+        if not names:
+            return
+        expected, self._fits = self._needed(_STEPS[names[-1] :])
+        if not self._kept:
+            self._expected = self._asked + expected
 
     def answered(self, asked: int) -> None:
         """Take how many trials this run has had answered."""
@@ -163,10 +188,8 @@ class TimeLeft:
     def __str__(self) -> str:
         if self._asked < _TELLING:
             return ""
-        left = self._expected - self._kept - self._asked
-        if left <= 0:
-            return ", longer than expected: few trials are answered at once"
-        seconds = left * (time.monotonic() - self._start) / self._asked
+        left = max(self._expected - self._kept - self._asked, 0)
+        seconds = left * (time.monotonic() - self._start) / self._asked + self._fits
         if seconds < 60:
             return ", less than a minute left"
         return f", about {round(seconds / 60)} min left"

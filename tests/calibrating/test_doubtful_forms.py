@@ -157,22 +157,22 @@ def test_the_time_left_goes_by_answers_that_are_still_needed(monkeypatch):
     seen = []
     left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
     assert str(left) == ""
-    left.step("latencies")
-    left.kept(500)
+    left.step("mixtures")  # 120 answers for 100 forms, 100 of those in doubt, and 360 besides
     left.answered(500)
-    assert seen == [(1000, 1400, "latencies, about 1 min left")]
-    left.answered(1600)
-    assert seen[-1][:2] == (2100, 2100)
-    assert "longer than expected" in seen[-1][2]
+    assert seen == [(500, 580, "mixtures, less than a minute left")]
+    left.step("latencies")  # 1210 answers for 100 forms, and 5080 besides
+    left.answered(500)
+    assert seen[-1] == (500, 500 + 6290, "latencies, about 21 min left")
 
 
-def test_the_answers_expected_are_known_once_places_at_issue_are():
+def test_answers_that_an_earlier_run_left_are_not_needed():
     seen = []
     left = calibrate.TimeLeft(100, lambda *said: seen.append(said))
-    left.answered(3000)
-    left.step("classes of forms that share ports")
-    left.answered(3200)
-    assert [said[:2] for said in seen] == [(3000, 3000), (3200, 3650)]
+    left.kept(5000)
+    left.answered(10)
+    left.step("latencies")
+    left.answered(20)
+    assert [said[:2] for said in seen] == [(5010, 6390), (5020, 6390)]
 
 
 @pytest.mark.parametrize(
