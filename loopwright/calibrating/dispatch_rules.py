@@ -307,14 +307,17 @@ def _random_instance(form: Form, draw: random.Random) -> bytes:
     }
     if form.memory:
         given[BASE] = pool.constant[0]
+        given |= {INDEX: pool.constant[1]} if INDEX in given else {}
     return form.encode(given)
 
 
 def _pairs(kit: Kit) -> Iterator[tuple[str, bytes]]:
     """Yield loops of tests, each with a branch that is not taken and fuses with it."""
-    branch = next(one for one in kit.BRANCHES if one.kind == "c")
+    branch = next((one for one in kit.BRANCHES if one.kind == "c"), None)
+    if branch is None or kit.BYTES:
+        return
     pair = kit.set_anew("flags", 0) + branch.code
-    for number in _PAIRS if not kit.BYTES else ():
+    for number in _PAIRS:
         yield f"{number} tests and branches not taken", pair * number
 
 
