@@ -237,14 +237,18 @@ class Core:
         return known | frozenset(range(first, first + max(0, self.width - len(known))))
 
     @cached_property
-    def integer(self) -> Ports:
-        """Return the ports of what computes in general registers."""
-        some = [
+    def integer_classes(self) -> list[Ports]:
+        """Return the ports of each class that computes in general registers."""
+        return [
             ports
             for one, ports in zip(self.classes, self.ports, strict=True)
             if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands)
         ]
-        return frozenset().union(*some)
+
+    @property
+    def integer(self) -> Ports:
+        """Return the ports of what computes in general registers."""
+        return frozenset().union(*self.integer_classes)
 
     @cached_property
     def _unseen(self) -> int:

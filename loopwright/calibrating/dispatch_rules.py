@@ -22,7 +22,7 @@ from itertools import product
 
 from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
-from loopwright.calibrating.core_model import CoreModel, Ports, fitted
+from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
 from loopwright.microbench import form_instances, form_usage
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
@@ -323,8 +323,8 @@ def _pairs(kit: Kit) -> Iterator[tuple[str, bytes]]:
 
 def _in_turn(learned: CoreModel) -> Iterator[Rules]:
     """Yield rules of ports in turn, with what dispatch and branches are limited to then."""
-    classes = sorted({ports for ports in _classes(learned) if len(ports) >= _LEAST}, key=len)
-    for ports in reversed(classes):
+    classes = {ports for ports in learned.core.integer_classes if len(ports) >= _LEAST}
+    for ports in sorted(classes, key=lambda one: (-len(one), sorted(one))):
         own: dict[str, object] = {"ports.rotated": core_files.letters(ports)}
         if window := learned.windows.found.get(SCHEDULER):
             parts = [n for n in window.kinds.values() if n < window.value] or [window.value]
@@ -337,12 +337,6 @@ def _in_turn(learned: CoreModel) -> Iterator[Rules]:
         leads: list[Rules] = [{_LEAD: lead} for lead in _LEADS]
         for some in product(branch, fewer, few, leads):
             yield {**own, **some[0], **some[1], **some[2], **some[3]}
-
-
-def _classes(learned: CoreModel) -> Iterator[Ports]:
-    for one, ports in zip(learned.core.classes, learned.core.ports, strict=True):
-        if not one.blocker.memory and all(o.kind != "vector" for o in one.blocker.operands):
-            yield ports
 
 
 def choose_taken_ports(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
