@@ -81,16 +81,16 @@ def fit(
     """Return how hypotheses, the plainest first, explain microbenchmarks made of these codes.
 
     figures are those of the machine, where it was asked before. None where it refused them all.
+    Microbenchmarks that no hypothesis answers tell nothing.
     """
     took = time(laboratory) if figures is None else figures
     known = [n for n, one in enumerate(took) if one]
     if not known or not hypotheses:
         return None
-    measured = [took[n] for n in known]
-    off = []
-    for core in _candidates(laboratory.machine, codes, hypotheses):
-        said = time(core)
-        off.append(errors([said[n] for n in known], measured))
+    said = [time(core) for core in _candidates(laboratory.machine, codes, hypotheses)]
+    told = [n for n in known if any(some[n] for some in said)] or known
+    measured = [took[n] for n in told]
+    off = [errors([some[n] for n in told], measured) for some in said]
     means = [fmean(one) for one in off]
     most = min(means) + noise(measured)
     best = next(n for n, error in enumerate(means) if error <= most)

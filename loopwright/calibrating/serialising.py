@@ -157,8 +157,8 @@ def _waiting(
     value = int(str(rules[parameter]))
     each = [
         min(range(len(cycles)), key=lambda n: (off[n][kernel], abs(cycles[n] - value)))
-        for kernel in range(len(codes))
-        if errors[kernel] < 1.0
+        for kernel, error in enumerate(errors)
+        if error < 1.0
     ]
     ends = sorted({value, *(cycles[n] for n in each)})
     rules[parameter] = Between(value, ends[0], ends[-1], "what each of the kernels asks for")

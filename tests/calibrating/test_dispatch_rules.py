@@ -51,7 +51,8 @@ def test_rules_of_addresses_and_dispatch_are_those_of_the_core(folder):
     found = calibrations.parameters(folder / f"simulated-{ZEN4}")
     assert found["memory.complex_address_cycles"] == 2
     assert found[dispatch_rules.ALONE] is False
-    assert len(found["ports.rotated"]) == 4
+    assert len(found["ports.rotated"]) == found["rename.alu_uops"] == 4
+    assert found["rename.branches"] == 2
 
 
 def test_stores_take_a_slot_more_with_an_index_and_loads_none(folder):
