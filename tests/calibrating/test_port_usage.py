@@ -205,6 +205,20 @@ def test_places_that_an_op_cache_hides_are_told_by_bursts(core, settings):
     assert all(found[name] in (None, places) for name, places in true.items())
 
 
+@pytest.mark.parametrize(("width", "found"), [(4, 1), (6, 3)])
+def test_bursts_show_no_more_places_than_blockers_that_dispatch_binds(monkeypatch, width, found):
+    forms = [one for one in FORMS.values() if one.mnemonic == "add" and one.memory is None]
+    rates = {one.name: Throughput(0.25, 0.0, clean=True) for one in forms}
+    blocked = {one.name: Surplus(1, 1.02, 0.01) for one in forms}
+    steps = dispatch_width.Steps(width, 0, 0.0, 0.0)
+    monkeypatch.setattr(blockers.window_size, "chain", lambda _: "a chain")
+    monkeypatch.setattr(dispatch_width, "measure_burst", lambda *_: steps)
+    monkeypatch.setattr(dispatch_width, "burst_places", lambda *asked: dict.fromkeys(asked[-1], 3))
+    wide = dispatch_width.Width(4, 4.0, 0.01, b"", nops=True)
+    places = blockers.unmasked(Laboratory(Simulated("skylake")), forms, rates, blocked, wide)
+    assert {one.uops for one in places.values()} == {found}
+
+
 @pytest.mark.parametrize(
     ("blocked", "sure"),
     [
