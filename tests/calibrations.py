@@ -25,7 +25,7 @@ ARM64 = [
     "fadd", "fmul", "fmadd", "fcmp", "fcsel", "fdiv", "fmov", "scvtf", "aese", "addv", "tbl", "mla",
     "mul", "sshl", "zip1", "dup", "umov", "movi", "orr", "smull", "sadalp", "faddp", "pmull",
     "mov", "movz", "movk", "sub", "ldr", "str", "ldp", "stp", "ldtr", "sttr", "ldrb", "strb",
-    "ldrh", "strh", "ldur", "stur", "ld1", "st1",
+    "ldrh", "strh", "ldur", "stur", "ld1", "st1", "ands", "bic", "bics",
 ]  # fmt: skip
 # What tells of a front end; then of memory, strings and serialising instructions, too.
 DELIVERED = [
