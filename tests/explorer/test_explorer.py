@@ -20,6 +20,8 @@ WASM = "loopwright.wasm"
 SHARED = Path(os.environ.get("LOOPWRIGHT_SHARED", ROOT.parent / "shared"))
 LOOP = "4801d0 4883c201 4881fa00100000 75f0"
 ARM64_LOOP = "258440f8 058400f8 420400f1 a1ffff54"
+CLEAR = "48c7070000000048ffc975f4"
+ARM64_LOAD = "258440f8420400f1c1ffff54"
 CORES = ["zen2", "zen4", "skylake", "sandybridge"]
 
 # The build takes minutes of its own: `make explorer`.
@@ -109,6 +111,50 @@ def test_bad_input_is_an_error_and_the_next_call_is_answered(answers):
     assert "an odd number of hex digits" in said[0]["error"]
     assert "no instructions" in said[1]["error"]
     assert said[2]["loops"][0]["code"] == LOOP.replace(" ", "")
+
+
+def test_assembled_instructions_have_their_meaning_and_length(answers, tmp_path):
+    public = SHARED / "data" / "bhive_public.csv"
+    if not public.is_file():
+        pytest.skip(f"no {public}")
+    blocks = pd.read_csv(public)["hex"].drop_duplicates().tolist()[:60]
+    flags = ["-json", "-mcpu=skylake", "-instruction-tables", "-skip-unsupported-instructions=any"]
+
+    def lengths(text):
+        code, out, err = native(tmp_path, flags, text)
+        assert code == 0, err
+        return [
+            (text, len(info["Encoding"]))
+            for region in json.loads(out)["CodeRegions"]
+            for text, info in zip(
+                region["Instructions"],
+                region["InstructionInfoView"]["InstructionList"],
+                strict=True,
+            )
+        ]
+
+    wanted = [one for one in lengths("\n\n".join(blocks)) if not one[0].startswith("nop")]
+    text = "\n".join(instruction for instruction, _ in wanted)
+    (said,) = answers([[["loops", "x86"], text]])
+    assert lengths(said["loops"][0]["code"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "isa", "code"),
+    [
+        ("f:\n.L3:\tmovq\t$0, (%rdi)\n\tdecq\t%rcx # x\n\tjne\t.L3\n\tret\n", "x86_64", CLEAR),
+        (".L3: mov QWORD PTR [rdi], 0\n dec rcx\n jne .L3\n", "x86_64", CLEAR),
+        (".Ll:\n ldr x5, [x1], #8\n subs x2, x2, #1\n b.ne .Ll\n", "arm64", ARM64_LOAD),
+    ],
+)
+def test_assembly_is_read(answers, text, isa, code):
+    (said,) = answers([[["loops", "any"], text]])
+    assert (said["isa"], [loop["code"] for loop in said["loops"]]) == (isa, [code])
+
+
+def test_a_wrong_line_of_assembly_is_named(answers):
+    said = answers([[["loops", "any"], "decq %rcx\nbogus %rax\n"]])
+    assert said[0]["error"] == "line 2: bogus: no such instruction"
 
 
 def test_the_simulator_is_small(built):

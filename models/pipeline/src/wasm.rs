@@ -16,7 +16,7 @@ use crate::isa::Isa;
 use crate::mca::cores::Cores;
 use crate::mca::flags::Flags;
 use crate::mca::region::Region;
-use crate::mca::{self, elf, innermost, input, listed, simulated};
+use crate::mca::{self, built_in, elf, innermost, input, listed, simulated};
 use serde_json::{json, Value};
 use std::cell::RefCell;
 
@@ -100,6 +100,7 @@ fn loops(set: &str, bytes: &[u8]) -> Result<Value, String> {
         "arm64" => Isa::Arm64,
         _ => elf::set(bytes)
             .or_else(|| text.and_then(listed::set_of_listing))
+            .or_else(|| text.and_then(set_of_assembly))
             .unwrap_or(Isa::X86),
     };
     let (mut regions, mut left_out, mut notes) = (Vec::new(), 0, String::new());
@@ -113,6 +114,12 @@ fn loops(set: &str, bytes: &[u8]) -> Result<Value, String> {
     }
     let listed: Vec<Value> = regions.iter().map(described).collect();
     Ok(json!({ "isa": name(isa), "loops": listed, "left_out": left_out, "notes": notes.lines().collect::<Vec<_>>() }))
+}
+
+/// The instruction set that a text assembles for, where it is not x86.
+fn set_of_assembly(text: &str) -> Option<Isa> {
+    let assembles = |isa| built_in::assembled(&Flags::default(), isa, text).is_ok();
+    (!assembles(Isa::X86) && assembles(Isa::Arm64)).then_some(Isa::Arm64)
 }
 
 fn name(isa: Isa) -> &'static str {

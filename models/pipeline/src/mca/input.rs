@@ -5,8 +5,8 @@ use crate::isa::flow::Next;
 use crate::isa::{self, Isa};
 use crate::mca::elf::{code_of, Code};
 use crate::mca::flags::Flags;
+use crate::mca::listed;
 use crate::mca::region::Region;
-use crate::mca::{assembler, listed};
 use object::SectionIndex;
 use std::io::Read;
 
@@ -93,7 +93,10 @@ pub fn trimmed(region: Region, isa: Isa, notes: &mut String) -> Region {
 
 fn of_assembly(flags: &Flags, isa: Isa, text: &str) -> Result<Vec<Region>, String> {
     let (text, marked) = with_labels(text)?;
-    let code = assembler::assembled(flags, isa, &text)?;
+    #[cfg(not(target_family = "wasm"))]
+    let code = crate::mca::assembler::assembled(flags, isa, &text)?;
+    #[cfg(target_family = "wasm")]
+    let code = crate::mca::built_in::assembled(flags, isa, &text)?;
     match marked.is_empty() {
         true => Ok(whole(&code, isa)),
         false => between_labels(&code, &marked),

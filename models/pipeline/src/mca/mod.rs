@@ -4,8 +4,12 @@
 //! standard error, and the exit code. [`flags`] reads the arguments, [`input`] finds the regions of
 //! a text or an object, [`simulated`] simulates one, [`views`] and [`json`] print.
 
-#[cfg_attr(target_family = "wasm", path = "no_assembler.rs")]
+#[cfg(not(target_family = "wasm"))]
 pub mod assembler;
+#[cfg(feature = "wasm")]
+mod att;
+#[cfg(feature = "wasm")]
+pub mod built_in;
 pub mod cores;
 pub mod elf;
 pub mod flags;
