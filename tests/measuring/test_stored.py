@@ -129,7 +129,8 @@ def test_a_run_at_other_code_offsets_alone_counts_for_nothing():
 
 
 def test_a_machine_that_no_core_describes_is_listed_and_not_used():
-    leaves = {**ROME["identity"], "cpuid_00000001_0": "00800f12 00800800 7ed8320b 178bfbff"}
+    # AMD family 26, model 68.
+    leaves = {**ROME["identity"], "cpuid_00000001_0": "00b40f40 00800800 7ed8320b 178bfbff"}
     add(banner={**ROME, "identity": leaves, "fingerprint": "00000000000050fa"})
     assert measured().empty
     assert set(results()["microarch"]) == {""}
