@@ -28,6 +28,21 @@ SET = {
     "s2n_bignum_mul_p521_02df8e4d": "scheduler.pool_entries",
     "s2n_p256_montjdouble_02df8e4d": "scheduler.pool_entries",
     "sm4_cbc_inner": "tbl of four registers",
+    **dict.fromkeys(
+        (
+            "gmp_sbr_atom_mul_2",
+            "gmp_sbr_bd1_mul_2",
+            "gmp_sbr_bt1_aorsmul_1_addmul_1",
+            "gmp_sbr_coreinhm_aorsmul_1_addmul_1",
+            "gmp_sbr_coreisbr_addmul_2",
+            "gmp_sbr_coreisbr_mul_1",
+            "gmp_sbr_div_qr_1n_pi1",
+            "gmp_sbr_k8_aorrlsh_n_addlsh_n",
+            "gmp_sbr_mod_1_1",
+            "gmp_sbr_mul_1",
+        ),
+        "ports.result_cycles",
+    ),
 }
 
 

@@ -92,6 +92,7 @@ const ACTS: &[Case] = &[
     ("ports.rotated", "01", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
     ("ports.rotated_lead", "1000", "zen4", Unrolled, 0, "4885c00f9544242883fa40", &[]),
     ("ports.rotated_entries", "1", "zen4", Loop, 0, "4883c001488d4801488d50014c8d400149ffcf75eb", &[]),
+    ("ports.result_cycles", "3", "sandybridge", Loop, 0, "486bc1054883c2014883c3014883c6014883c7014983c00149ffcf75e3", &[("ports.result_cycles", "0")]),
     ("ports.store_address", "2", "skylake", Unrolled, 0, "48890f488b0f", &[]),
     ("ports.store_data", "0", "skylake", Unrolled, 0, "48890f488b0f", &[]),
     ("ports.alu", "1", "skylake", Unrolled, 0, "5058488b0424480fafc3", &[]),
@@ -179,11 +180,12 @@ const ACTS: &[Case] = &[
 fn every_parameter_acts() {
     for name in Params::names() {
         // Names of ports are letters alone; what acts on calls alone is in tests/calls.
-        const ELSEWHERE: [&str; 8] = [
+        const ELSEWHERE: [&str; 9] = [
             "ports.names",
             "string.holds_rename",
             "taken_branch.exit_turns",
             "taken_branch.return_bubble",
+            "taken_branch.return_lead",
             "mispredict.cycles",
             "mispredict.history",
             "taken_branch.exit_bubble",

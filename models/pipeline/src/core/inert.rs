@@ -165,6 +165,7 @@ impl Params {
                 "all target buffers are as fast (taken_branch.second_bubble, third_bubble and dense_bubble are 0)"
             }
             "exit_turns" if p.exit_bubble == 0 => "taken_branch.exit_bubble is 0",
+            "return_lead" if p.return_bubble == 0 => "taken_branch.return_bubble is 0",
             "second_bubble" if p.level != 1 => "taken_branch.level is not 1",
             "third_bubble" if p.level != 2 => "taken_branch.level is not 2",
             "dense_bytes" | "dense_level" if p.dense_bubble == 0 => "taken_branch.dense_bubble is 0",

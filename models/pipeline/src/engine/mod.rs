@@ -23,3 +23,4 @@ pub mod schedule;
 pub mod steady;
 pub mod store_entry;
 pub mod uop_set_hash;
+pub mod write_back;

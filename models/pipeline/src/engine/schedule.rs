@@ -15,6 +15,7 @@ use crate::engine::ports::{order, PortChoice, NO_PORT};
 use crate::engine::ready::Ready;
 use crate::engine::results::Results;
 use crate::engine::retire::Retire;
+use crate::engine::write_back::WriteBack;
 
 /// Schedulers and ports.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub struct Schedule<'a> {
     lines: Lines,
     /// What loads of a cycle share, where that limits them.
     banks: Option<Banks<'a>>,
+    /// What results of a port share, where that limits them.
+    write_back: Option<WriteBack>,
     /// Ports that start any number of uops a cycle.
     unlimited: u32,
 }
@@ -103,6 +106,7 @@ impl<'a> Schedule<'a> {
             memory_mask: params.memory_ports(),
             lines: Lines::new(&params.memory),
             banks: Banks::new(block, params),
+            write_back: (ablation.ports == 0).then(|| WriteBack::new(block, params)).flatten(),
             unlimited: ablation.ports,
         }
     }
@@ -216,6 +220,9 @@ impl<'a> Schedule<'a> {
     /// Start uops for a cycle.
     pub fn cycle<O: Observer>(&mut self, now: i32, results: &mut Results, retire: &mut Retire, observer: &mut O) {
         self.ready.arrive(now);
+        if let Some(write_back) = &mut self.write_back {
+            write_back.begin(now);
+        }
         if self.at_issue {
             self.issue_any(now, results, retire, observer);
         } else {
@@ -223,6 +230,9 @@ impl<'a> Schedule<'a> {
         }
         if let Some(banks) = &mut self.banks {
             banks.release(&mut self.ready);
+        }
+        if let Some(write_back) = &mut self.write_back {
+            write_back.release(&mut self.ready);
         }
     }
 
@@ -236,6 +246,10 @@ impl<'a> Schedule<'a> {
             while let Some(queue) = self.next_queue(now, port) {
                 let id = self.ready.queues[queue].oldest();
                 self.ready.queues[queue].pop();
+                if self.without_result(id, 1 << port) == 0 {
+                    self.hold(queue, id);
+                    continue;
+                }
                 self.start(now, id, port, results, retire, observer);
             }
         }
@@ -246,6 +260,19 @@ impl<'a> Schedule<'a> {
     fn next_queue(&self, now: i32, port: usize) -> Option<usize> {
         let free = self.port_free[port] <= now;
         free.then(|| self.ready.of_port(port, self.unit_free[port] <= now))?
+    }
+
+    /// The ports of some that have no result due in the cycle in which a uop that starts now has its own.
+    fn without_result(&self, id: u32, ports: u32) -> u32 {
+        let write_back = self.write_back.as_ref();
+        write_back.map_or(ports, |w| w.free(self.flights.get(id).uop, ports))
+    }
+
+    /// Hold a uop, taken from a queue, for this cycle.
+    fn hold(&mut self, queue: usize, id: u32) {
+        if let Some(write_back) = &mut self.write_back {
+            write_back.hold(queue, id);
+        }
     }
 
     /// Oldest first, each on the first free port that can take it.
@@ -260,8 +287,13 @@ impl<'a> Schedule<'a> {
             let Some((id, n)) = self.ready.oldest_for(can) else {
                 break;
             };
-            let queue = &mut self.ready.queues[n];
-            queue.pop();
+            let queue = &self.ready.queues[n];
+            let possible = self.without_result(id, queue.ports & can[usize::from(queue.slow)]);
+            self.ready.queues[n].pop();
+            if possible == 0 {
+                self.hold(n, id);
+                continue;
+            }
             if self
                 .banks
                 .as_mut()
@@ -269,7 +301,6 @@ impl<'a> Schedule<'a> {
             {
                 continue;
             }
-            let possible = queue.ports & can[usize::from(queue.slow)];
             let mut port = possible.trailing_zeros() as usize;
             if possible & (possible - 1) != 0 {
                 let wanted = self.order.iter().find(|p| possible & 1 << **p != 0);
@@ -303,6 +334,9 @@ impl<'a> Schedule<'a> {
             self.choice.start(port);
         }
         self.waiting -= 1;
+        if let Some(write_back) = &mut self.write_back {
+            write_back.start(at, port);
+        }
         let split = uop.split.map_or(0, |s| s.extra(flight.iteration));
         let until = now + i32::from(uop.port_cycles.max(1)) + i32::from(split);
         if self.unlimited & 1 << port == 0 {
@@ -348,6 +382,9 @@ impl<'a> Schedule<'a> {
         }
         self.choice.fingerprint(self.ports, into);
         self.lines.fingerprint(into);
+        if let Some(write_back) = &self.write_back {
+            write_back.fingerprint(self.ports, into);
+        }
     }
 
     /// Give the memory back.

@@ -86,6 +86,21 @@ fn a_return_costs_a_bubble_behind_its_call_and_one_unless_it_goes_to_a_jump() {
 }
 
 #[test]
+fn targets_found_ahead_hide_the_bubble_of_a_return() {
+    // call +2; jmp back; then 10 moves, which two lines of the op cache deliver, and the return.
+    let cycles = |lead: &str| {
+        let core = core_with("zen4", &[("taken_branch.return_lead", lead)]).expect("a core");
+        let code = bytes(&format!("e802000000ebf9{}c3", "89d8".repeat(10)));
+        let places = [0].into_iter().chain((7..=27).step_by(2)).chain([5]);
+        ask(&core, &code, 0, places.flat_map(|at| step(at, 1, -1, -1)).collect())
+            .expect("a prediction")
+            .cycles
+    };
+    close(cycles("1"), 5.0);
+    close(cycles("2"), 4.0);
+}
+
+#[test]
 fn delivery_goes_on_behind_other_branches_than_a_loops_own() {
     // Eight lines of 9 nops and a jump to the next: measured 13.5 with a counter, at 81 uops.
     let jump = |line: u32| if line < 7 { "e932000000" } else { "e932feffff" };

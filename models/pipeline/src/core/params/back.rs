@@ -72,6 +72,8 @@ tables! {
         rotated_lead: int[1..=1000] = Some(2),
         /// Uops that wait for each of them at most.
         rotated_entries: limit[1..=4096] = Some(UNLIMITED),
+        /// Latency from which on a uop's result in a general register or flags keeps that of another uop of its port out of its cycle; 0: none does.
+        result_cycles: int[0..=63] = Some(0),
         /// Ports of a stack-pointer update.
         alu: text = None,
         /// Ports of a branch that is taken; empty: those of one that is not.

@@ -26,6 +26,8 @@ tables! {
         exit_turns: int[3..=100_000] = Some(3),
         /// Cycles lost behind a return that goes to no jump, and behind one whose call was the branch taken last; notion `call` alone.
         return_bubble: int[0..=100] = Some(0),
+        /// Cycles by which targets are found ahead of delivery at most, which hide those of a return; 1: none are hidden.
+        return_lead: int[1..=100] = Some(2),
         /// Aligned bytes of code within which branches are dense.
         dense_bytes: int[4..=64] = Some(32),
         /// Target buffer from which on a second branch in those bytes costs cycles.

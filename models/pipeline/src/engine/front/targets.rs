@@ -18,13 +18,12 @@ pub struct Targets<'a> {
     jumps: &'a [Taken],
     /// One at most; below zero where delivery waits for one.
     found: i32,
-    /// Cycles that a return loses, and those by which targets are found ahead of delivery.
+    /// Cycles that a return loses.
     bubble: u32,
+    /// Cycles by which targets are found ahead of delivery, and the most of them.
     lead: i32,
+    most: i32,
 }
-
-/// Cycles by which targets are found ahead at most: more change nothing, as a call has one return.
-const LEAD: i32 = 2;
 
 impl<'a> Targets<'a> {
     /// None found yet.
@@ -40,6 +39,7 @@ impl<'a> Targets<'a> {
                 params.taken_branch.return_bubble
             },
             lead: 0,
+            most: params.taken_branch.return_lead as i32,
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Targets<'a> {
     pub fn cycle(&mut self) -> bool {
         self.found = (self.found + 1).min(1);
         if self.bubble > 0 {
-            self.lead = (self.lead + 1).min(LEAD);
+            self.lead = (self.lead + 1).min(self.most);
         }
         self.found >= 0
     }

@@ -1,0 +1,100 @@
+//! Results of long uops, which keep those of other uops out of their cycles, port by port.
+
+use crate::block::uops::{From, Role, Uop};
+use crate::block::Block;
+use crate::core::params::Params;
+use crate::core::value::PORTS;
+use crate::engine::fingerprint::Fingerprint;
+use crate::engine::ready::Ready;
+use crate::isa::inst::{Reg, CARRY, HIGH, OTHER, VECTOR};
+
+/// Cycles that are looked ahead; results of uops that take longer (dividers) are not followed.
+const HORIZON: u32 = u64::BITS;
+
+/// The results that are due.
+#[derive(Debug)]
+pub struct WriteBack {
+    /// Latency from which on a result keeps others out.
+    least: u32,
+    /// By uop of the block: cycles to its result; 0 where it delivers none to general registers.
+    latency: Vec<u32>,
+    /// By port, a bit for each cycle from `at` on in which a result is due.
+    due: [u64; PORTS],
+    at: i32,
+    /// Uops that wait for the next cycle, and the queues that they came from.
+    held: Vec<(usize, u32)>,
+}
+
+impl WriteBack {
+    /// None due; `None` if results keep no others out on a core.
+    pub fn new(block: &Block, params: &Params) -> Option<WriteBack> {
+        let least = params.ports.result_cycles;
+        (least > 0).then(|| WriteBack {
+            least,
+            latency: block.uops.iter().map(latency).collect(),
+            due: [0; PORTS],
+            at: 0,
+            held: Vec::new(),
+        })
+    }
+
+    /// A cycle begins.
+    pub fn begin(&mut self, now: i32) {
+        let passed = now.abs_diff(self.at);
+        self.at = now;
+        for due in &mut self.due {
+            *due = due.checked_shr(passed).unwrap_or(0);
+        }
+    }
+
+    /// The ports of some on which a uop that starts now delivers a result in a cycle that has none.
+    pub fn free(&self, uop: u32, ports: u32) -> u32 {
+        let latency = self.latency[uop as usize];
+        if latency == 0 {
+            return ports;
+        }
+        let taken = (0..PORTS).filter(|port| self.due[*port] >> latency & 1 != 0);
+        ports & !taken.fold(0, |all, port| all | 1 << port)
+    }
+
+    /// A uop starts on a port.
+    pub fn start(&mut self, uop: u32, port: usize) {
+        let latency = self.latency[uop as usize];
+        if latency >= self.least {
+            self.due[port] |= 1 << latency;
+        }
+    }
+
+    /// Hold a uop from a queue for this cycle.
+    pub fn hold(&mut self, queue: usize, id: u32) {
+        self.held.push((queue, id));
+    }
+
+    /// The cycle is over: what was held is in its queue again.
+    pub fn release(&mut self, ready: &mut Ready) {
+        for (queue, id) in self.held.drain(..) {
+            ready.queues[queue].put(id);
+        }
+    }
+
+    /// Tell what the future depends on, of so many ports.
+    pub fn fingerprint(&self, ports: usize, into: &mut Fingerprint) {
+        for due in &self.due[..ports] {
+            into.add(*due);
+        }
+    }
+}
+
+/// Cycles to the last result of a uop between general registers and flags; 0 for all other uops.
+fn latency(uop: &Uop) -> u32 {
+    let others = |reg: Reg| (VECTOR..CARRY).contains(&reg) || (OTHER..HIGH).contains(&reg);
+    let reads = |from: &From| matches!(from, From::Reg(reg) if others(*reg));
+    let foreign = uop.outputs.iter().flat_map(|o| &o.regs).any(|reg| others(*reg))
+        || uop.sources.iter().any(|source| reads(&source.from));
+    let last = uop.outputs.iter().map(|o| o.latency).max().unwrap_or(0);
+    if uop.role != Role::Compute || foreign || last >= HORIZON {
+        0
+    } else {
+        last
+    }
+}
