@@ -80,3 +80,15 @@ def as_frame(
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun, "1 loop" or "1,234 loops"; many is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def statements(value: str) -> list[str]:
+    """Split a value behind semicolons that stand in no parentheses."""
+    parts = [""]
+    for part in value.split("; "):
+        inside = parts[-1].count("(") > parts[-1].count(")")
+        if parts[-1] and not inside:
+            parts.append(part)
+        else:
+            parts[-1] = f"{parts[-1]}; {part}" if parts[-1] else part
+    return parts

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from loopwright.machine import hosts
-from loopwright.rows import Rows
+from loopwright.rows import Rows, statements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,21 +108,9 @@ def paragraph(row: Mapping[str, Any]) -> None:
     width = max(map(len, shown), default=0)
     columns = max(console().width, width + 2 + _LEAST_TEXTS[0]) if on_terminal() else _UNBROKEN
     for key, value in shown.items():
-        statements = _statements(value) if on_terminal() else [value]
-        for n, line in enumerate(_wrapped(statements, columns - width - 2)):
+        parts = statements(value) if on_terminal() else [value]
+        for n, line in enumerate(_wrapped(parts, columns - width - 2)):
             print(f"{'' if n else key:<{width}}  {line}".rstrip())
-
-
-def _statements(value: str) -> list[str]:
-    """Split a value behind semicolons that stand in no parentheses."""
-    parts = [""]
-    for part in value.split("; "):
-        inside = parts[-1].count("(") > parts[-1].count(")")
-        if parts[-1] and not inside:
-            parts.append(part)
-        else:
-            parts[-1] = f"{parts[-1]}; {part}" if parts[-1] else part
-    return parts
 
 
 def _wrapped(statements: Sequence[str], columns: int) -> Iterator[str]:

@@ -239,18 +239,13 @@ def published_speedups(found: Study, core: str, variant: str, against: str) -> s
     for where, percents in spans.items():
         ends = dict.fromkeys(f"{end:+.1f}" for end in (min(percents), max(percents)))
         said.append(f"{' to '.join(ends)} % ({where})")
-    return f"published of {variant} against {against}: {', '.join(said)}" if said else ""
+    return f"{variant} against {against}: {', '.join(said)}" if said else ""
 
 
-def in_words(found: Study, known: Sequence[BreakEven]) -> str:
-    """Return break-evens in words, each with what was published of the pair."""
-    out = []
-    for one in known:
-        pair = one.simulated
-        said = published_speedups(found, pair.margins.core.id, pair.variant, pair.against)
-        parts = (described(one), said, pair.alignment)
-        out.append("; ".join(part for part in parts if part))
-    return ". ".join(out)
+def in_words(known: Sequence[BreakEven]) -> str:
+    """Return break-evens in words."""
+    parts = (part for one in known for part in (described(one), one.simulated.alignment))
+    return "; ".join(filter(None, parts))
 
 
 def decided(found: Study, calls: Simulations) -> str:
@@ -261,12 +256,11 @@ def decided(found: Study, calls: Simulations) -> str:
             of_pair = calls.pair(core, variant, against)
             if of_pair and not margins.between(variant, against):
                 ends = (percent(of_pair.speed.low), percent(of_pair.speed.high))
-                said = published_speedups(found, core, variant, against)
                 out.append(
                     f"{variant} is {' to '.join(dict.fromkeys(ends))} against {against} on {core}, "
-                    f"where {of_pair.assumptions}; {said}"
+                    f"where {of_pair.assumptions}"
                 )
-    return ". ".join(out)
+    return "; ".join(out)
 
 
 def measure_first(found: Study, cases: Sequence[Case], known: Sequence[BreakEven]) -> str:

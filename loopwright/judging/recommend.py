@@ -345,7 +345,7 @@ def _row(answer: Answer, calls: Simulations, sizes: Histogram | None) -> dict[st
     found, routine, known = answer.found, answer.routine, answer.cases
     numbers = break_even.deciding_break_evens(found, known, calls)
     case, asked = answer.candidate, answer.asked
-    decided = filter(None, (break_even.in_words(found, numbers), break_even.decided(found, calls)))
+    decided = filter(None, (break_even.in_words(numbers), break_even.decided(found, calls)))
     silent = [
         (core, next(iter(margins.silent.values()), "")) for core, margins in calls.of_core.items()
     ]

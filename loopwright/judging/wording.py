@@ -147,12 +147,12 @@ def _merged(gaps: Sequence[Gap]) -> str:
 
 
 def fastest_measured(cases: Sequence[Case], found: Study) -> str:
-    """Name the fastest variant on each measured core, or say why nothing was measured."""
+    """Name the fastest variant on each measured core; basis says why nothing was measured."""
     cores = judged([], cases) + [c for case in cases for c in case.aside]
     said = [_fastest_on(name, cases, found) for name in dict.fromkeys(cores)]
     if any(said):
         return "; ".join(filter(None, said))
-    return found.unmeasured or "nothing was measured"
+    return "" if found.unmeasured else "nothing was measured"
 
 
 def _fastest_on(name: str, cases: Sequence[Case], found: Study) -> str:

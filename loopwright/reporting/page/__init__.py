@@ -13,10 +13,11 @@ from loopwright.reporting.findings import Finding
 from loopwright.reporting.page import band_tables, figures, kernel_tables, moments, pairs
 from loopwright.reporting.page.asked import Asked
 from loopwright.reporting.page.figures import Drawing
-from loopwright.reporting.page.grid import Column, Grid, GridRow, number, text
+from loopwright.reporting.page.grid import Column, Grid, GridRow, marked, number, text
 from loopwright.reporting.page.made import made
 from loopwright.reporting.page.verdicts import RoutineVerdict, kernel_name, verdicts
 from loopwright.reporting.threads import ThreadAnswer, threads
+from loopwright.rows import statements
 from loopwright.version import VERSION
 
 # What a recommendation says beside its winner: heads, and columns of recommend.
@@ -81,6 +82,7 @@ def render(
         pairs=pairs.pairs(findings, published(), answers),
         ticks=[(tick, pairs.at(tick)) for tick in pairs.TICKS],
         said_of=_SAID_OF,
+        statements=statements,
         parts=[_part(f, every, asked, histogram) for f in findings],
         scatters=list(figures.scatters(findings)),
         accuracy=_accuracy(findings),
@@ -139,7 +141,7 @@ def _accuracy(findings: list[Finding]) -> Grid | None:
     for row in cross_validation.summary(pairs).to_dict("records"):
         of = where.loc[row["microarch"]]
         cells = [
-            text(row["microarch"]), text(row["source"]), number(row["loops"], 0),
+            marked(row["microarch"]), text(row["source"]), number(row["loops"], 0),
             number(row["mape_percent"], 1), number(row["kendall_tau"]),
             number(row["worst_percent"], 1, sign=True),
             text(f"{origin.of(row['source'], '', '')} against {of['machine']}, {of['clock']}"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from loopwright.reporting import plots
 from loopwright.reporting.findings import Finding
 from loopwright.reporting.page.figures import Drawing, drawing
-from loopwright.reporting.page.grid import Column, Grid, GridRow, filled, number, text
+from loopwright.reporting.page.grid import Column, Grid, GridRow, filled, marked, number, text
 
 
 def strips(found: Finding, name: str) -> Iterator[Drawing]:
@@ -29,13 +29,13 @@ def bands(found: Finding, name: str) -> Grid | None:
         return None
     columns = (
         Column("routine"), Column("core"), Column("where", wide=True), Column("from, B", True),
-        Column("to, B", True), Column("best"), Column("is sure"),
+        Column("to, B", True), Column("best"), Column("verdict"),
         Column("against baseline at least, %", True), Column("at most, %", True),
         Column("evidence", wide=True),
     )  # fmt: skip
     rows = [
         GridRow(
-            [text(row["routine"]), text(row["microarch"]), text(row["condition"]),
+            [text(row["routine"]), marked(row["microarch"]), text(row["condition"]),
              number(row["from_bytes"], 0), number(row["to_bytes"], 0), text(row["variant"]),
              text(row["status"]), number(100 * (row["speed_low"] - 1), 1, sign=True),
              number(100 * (row["speed_high"] - 1), 1, sign=True), text(row["evidence"])],

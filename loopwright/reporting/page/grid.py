@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from loopwright.machine import hosts
+
 NONE = "\N{EM DASH}"
 
 
@@ -62,6 +64,11 @@ def filled(
 def text(value: Any) -> Cell:
     """Return a cell of text, empty where the value is missing."""
     return Cell("" if value is None or value is pd.NA or value != value else str(value))
+
+
+def marked(name: Any) -> Cell:
+    """Return a cell of a core's id, marked where it is this machine's."""
+    return text(hosts.marked(str(name)))
 
 
 def number(

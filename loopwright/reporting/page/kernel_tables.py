@@ -19,6 +19,7 @@ from loopwright.reporting.page.grid import (
     GridRow,
     command,
     filled,
+    marked,
     number,
     text,
     variant_facet,
@@ -48,8 +49,9 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
         doubt = row["uncertainty"] * row["cycles_per_unit"] / row["cycles"] if measured else None
         mark = "!" * bool(row["excluded"]) + "*" * bool(row["note"])
         cells = [
-            text(row["variant"]), text(row["microarch"]), text(row["source"]), text(row["notion"]),
-            number(row["offset"], 0), number(row["cycles_per_unit"], doubt=doubt, mark=mark),
+            text(row["variant"]), marked(row["microarch"]), text(row["source"]),
+            text(row["notion"]), number(row["offset"], 0),
+            number(row["cycles_per_unit"], doubt=doubt, mark=mark),
             text(row["unit"]), number(100 * (row["vs_baseline"] - 1), 1, sign=True),
             number(row["error_percent"], 1, sign=True), number(row["bytes_per_iteration"], 0),
             text(limit_of.get(key, "")), text(_remark(row)),
@@ -104,8 +106,9 @@ def assumed(found: Finding, name: str) -> Grid | None:
     rows = [
         GridRow(
             [
-                text(row["variant"]), text(row["microarch"]), text(row["of"]), text(row["figure"]),
-                number(row["least_cycles"]), number(row["most_cycles"]), text(row["source"]),
+                text(row["variant"]), marked(row["microarch"]), text(row["of"]),
+                text(row["figure"]), number(row["least_cycles"]), number(row["most_cycles"]),
+                text(row["source"]),
                 command(f"loopwright predict {found.kernel.id}/{row['variant']} "
                         f"--microarch {row['microarch']} --sources"),
             ],
@@ -140,7 +143,7 @@ def boundaries(found: Finding, asked: Asked, name: str) -> Grid:
     rows = [
         GridRow(
             [
-                text(row["variant"]), text(row["microarch"]), number(row["best_cycles"]),
+                text(row["variant"]), marked(row["microarch"]), number(row["best_cycles"]),
                 number(row["worst_cycles"]), number(row["boundary_bytes"], 0), text(row["words"]),
                 text(origin.of(SIMULATOR, "", "")),
                 command(asked.figure(found.kernel.id, row["variant"], row["microarch"],
@@ -172,7 +175,7 @@ def calls(found: Finding, asked: Asked, name: str) -> Grid | None:
             again += f" --sizes {row['size_bytes']:.0f}"
         core = row["microarch"] or "this host"
         cells = [
-            text(row["variant"]), text(core), number(row["size_bytes"], 0),
+            text(row["variant"]), marked(core), number(row["size_bytes"], 0),
             text(f"{row['dst_align']:.0f}, {row['src_align']:.0f}"), number(row["offset"], 0),
             number(row["cycles"], doubt=row["uncertainty"]), number(row["p10"]),
             number(row["p90"]), number(row["samples"], 0),
@@ -193,7 +196,7 @@ def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
     )  # fmt: skip
     rows = [
         GridRow(
-            [text(routine), text(core), text(source), number(row["from_bytes"], 0),
+            [text(routine), marked(core), text(source), number(row["from_bytes"], 0),
              number(row["to_bytes"], 0), text(row["cheapest"]), text(row["lacking"]),
              text("; ".join(note for note in mine["note"].unique() if note))],
             {"core": str(core), "model": str(source)},

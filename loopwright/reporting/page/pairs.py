@@ -62,9 +62,10 @@ def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
     predicted = [float(value) for value in rows["predicted"].dropna()]
     core = first["predicted_on"]
     said = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
-    if not predicted and answer and answer.verdict and answer.verdict.core == core:
+    if answer and answer.verdict and answer.verdict.core == core and first["kind"] != "loop":
+        # The range over what nobody has measured of the core.
         speed = answer.verdict.speed
-        predicted = [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
+        predicted += [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
         said = f"{span(predicted)} (call, {core})"
     ends = (min(predicted), max(predicted)) if predicted else None
     return Pair(

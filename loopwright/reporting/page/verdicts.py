@@ -1,6 +1,6 @@
 """The verdict on each routine in a few words, for the page's first screen."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -83,7 +83,7 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     said: dict[tuple[str, str], str] = {}
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
         every = mine.to_dict("records")
-        parts = [_band(band) for band in every if band["status"] in (WINS, CONTESTED)]
+        parts = _bands([band for band in every if band["status"] in (WINS, CONTESTED)])
         is_open = OPEN in set(mine["status"]) and not condition
         said[str(core), str(condition)] = ", ".join(parts) or ("open" if is_open else "")
     of_text: dict[str, list[str]] = {}
@@ -96,8 +96,13 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     return [(", ".join(of_text[text]), text) for text in order]
 
 
-def _band(band: dict[object, object]) -> str:
-    low, high = band["from_bytes"], band["to_bytes"]
-    sizes = f"{low}" if low == high else f"{low} to {high}"
-    mark = " contested" if band["status"] == CONTESTED else ""
-    return f"{band['variant']}{mark} {sizes} B"
+def _bands(won: Sequence[Mapping[Hashable, object]]) -> list[str]:
+    """Return variants with the sizes that each wins, or is contested at."""
+    sizes: dict[str, list[str]] = {}
+    for band in won:
+        low, high = band["from_bytes"], band["to_bytes"]
+        mark = " contested" if band["status"] == CONTESTED else ""
+        sizes.setdefault(f"{band['variant']}{mark}", []).append(
+            f"{low}" if low == high else f"{low} to {high}"
+        )
+    return [f"{variant} {' and '.join(some)} B" for variant, some in sizes.items()]

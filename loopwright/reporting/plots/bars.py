@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from loopwright.judging.study import MEASURED
+from loopwright.machine import hosts
 from loopwright.predicting.models import MODELS
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
@@ -32,7 +33,7 @@ def cycles(table: pd.DataFrame, microarch: str) -> Figure:
     for axes, unit in zip(every, units, strict=True):
         _panel(axes, rows[rows["unit"] == unit], sources)
         axes.set_xlabel(f"cycles for {unit} (less is faster)")
-    every[0].set_title(microarch)
+    every[0].set_title(hosts.marked(microarch))
     drawn = {
         label: handle
         for axes in every

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
+from loopwright.machine import hosts
 from loopwright.reporting.alignment import SLOW
 from loopwright.reporting.plots import canvas
 
@@ -55,7 +56,7 @@ def heat_map(rows: pd.DataFrame, microarch: str) -> Figure:
         side.spines[:].set_visible(False)
     axes.set_xticks(range(0, 65, 8))
     axes.set_xlabel("code offset, bytes mod 64")
-    axes.set_title(f"{microarch}: cycles an iteration over code offsets")
+    axes.set_title(f"{hosts.marked(microarch)}: cycles an iteration over code offsets")
     bar = figure.colorbar(image, ax=axes, pad=0.01, fraction=0.04)
     bar.set_label("% above the best")
     bar.outline.set_visible(False)

@@ -3,6 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from loopwright.machine import hosts
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 
@@ -42,6 +43,6 @@ def ports(rows: pd.DataFrame) -> Figure:
     axes.set_ylabel("port")
     axes.set_xlabel("uops an iteration (the fullest port sets the least cycles)")
     first = rows.iloc[0]
-    axes.set_title(f"{first['microarch']}, code offset {first['offset']}")
+    axes.set_title(f"{hosts.marked(first['microarch'])}, code offset {first['offset']}")
     canvas.beside(axes)
     return figure

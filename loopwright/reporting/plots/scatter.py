@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from loopwright.machine import hosts
 from loopwright.predicting.models import MODELS
 from loopwright.reporting import palette
 from loopwright.reporting.cross_validation import summary, worst
@@ -67,6 +68,6 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     axes.set_aspect("equal")
     axes.set_xlabel(f"measured {_OF[of]}")
     axes.set_ylabel(f"predicted {_OF[of]}")
-    axes.set_title(", ".join(pairs["microarch"].unique()))
+    axes.set_title(", ".join(map(hosts.marked, pairs["microarch"].unique())))
     axes.legend(loc="upper left")
     return figure

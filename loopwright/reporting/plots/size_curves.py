@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from loopwright.histogram import Histogram
+from loopwright.machine import hosts
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 from loopwright.reporting.sizes import between, crossovers
@@ -38,7 +39,7 @@ def size_curves(
     figure, tops, feet = canvas.panels(len(groups), _ABREAST, feet=histogram is not None)
     for axes, ((core, source), mine) in zip(tops, groups, strict=True):
         _curves(axes, mine, kernel)
-        axes.set_title(f"{core}, {source}")
+        axes.set_title(f"{hosts.marked(str(core))}, {source}")
         axes.set_ylabel("cycles a call")
         axes.set_yscale("symlog", base=2, linthresh=16)
         axes.yaxis.set_major_formatter("{x:.0f}")

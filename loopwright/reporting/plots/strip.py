@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
+from loopwright.machine import hosts
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 
@@ -43,7 +44,8 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
             )
             label = f"{row['variant']}{' may win' if open_ else ' (baseline)' if keeps else ''}"
             drawn.setdefault(label, box.patches[0])
-    names = [f"{core}, {condition}" if condition else str(core) for (core, condition), _ in places]
+    cores = [(hosts.marked(str(core)), condition) for (core, condition), _ in places]
+    names = [f"{core}, {condition}" if condition else core for core, condition in cores]
     axes.set_yticks(range(len(places)), names)
     axes.invert_yaxis()
     axes.set_xscale("log", base=2)

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from loopwright.machine import hosts
 from loopwright.reporting import palette
 from loopwright.reporting.plots import canvas
 
@@ -56,7 +57,7 @@ def timeline(rows: pd.DataFrame) -> Figure:
     axes.set_xlabel("cycle")
     first = shown.iloc[0]
     cut = f", the first {_MOST} of {len(rows)} uops" if len(rows) > _MOST else ""
-    axes.set_title(f"{first['microarch']}, code offset {first['offset']}{cut}")
+    axes.set_title(f"{hosts.marked(first['microarch'])}, code offset {first['offset']}{cut}")
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 
