@@ -23,14 +23,20 @@ _UNWRITABLE = (
 def content(path: Path, *, regular: bool = False) -> bytes:
     """Return the bytes of a file that a user names; InputError where they cannot be read.
 
-    regular refuses pipes and devices, which may have no end.
+    Devices, which may have no end, are refused; regular refuses pipes, too.
     """
     try:
-        if regular and path.exists() and not (path.is_file() or path.is_dir()):
-            raise InputError(f"{path} is a pipe or a device: name a regular file")
-        return path.read_bytes()
+        return finite(path, regular=regular).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
+
+
+def finite(path: Path, *, regular: bool = False) -> Path:
+    """Return a path that a user names; InputError where it is a device, or a pipe if regular."""
+    device = path.is_char_device() or path.is_block_device()
+    if device or (regular and path.is_fifo()):
+        raise InputError(f"{path} is a pipe or a device: name a regular file")
+    return path
 
 
 def refusal(error: OSError, place: object = None, fix: str = _FIX) -> InputError:

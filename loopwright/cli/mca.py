@@ -1,6 +1,7 @@
 """The verb mca: llvm-mca's command line, read by the simulator (models/pipeline/src/mca)."""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -20,10 +21,12 @@ def mca(arguments: tuple[str, ...]) -> int:
     loopwright mca -mcpu=neoverse-n1 -timeline -bottleneck-analysis < loop.s
     loopwright mca --help
     """
-    from loopwright import paths
+    from loopwright import files, paths
     from loopwright.code import binding
     from loopwright.machine import hosts
 
+    for argument in arguments:
+        files.finite(Path(argument))
     named = any(argument.lstrip("-").startswith("mcpu") for argument in arguments)
     host = None if named else hosts.microarch()
     code, out, err = binding.mca(arguments, paths.models_root(), host)

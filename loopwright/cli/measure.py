@@ -276,6 +276,10 @@ def measure(
     if estimate is not None and stored:
         output.emit(lw.estimate(spec, estimate), as_json=as_json, as_csv=as_csv)
         return 0
+    if estimate is not None:
+        from loopwright.judging.estimate import unmeasured_here
+
+        unmeasured_here(estimate)
     with _kept(), output.progress("measuring") as step:
         rows = lw.measure(
             spec,

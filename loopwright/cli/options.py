@@ -1,5 +1,6 @@
 """Options and arguments that verbs share, and what a shell completes for them."""
 
+import io
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -12,6 +13,7 @@ from loopwright.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 STDIN = "-"  # in the place of a kernel
+_MOST_TEXT = 50_000_000  # characters
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 blocks = click.option(
@@ -45,11 +47,13 @@ def loops(function: F) -> F:
 
     @wraps(function)
     def read(*given: Any, asm: TextIO | None, spec: str | None, **more: Any) -> Any:
-        text = asm.read() if asm else None
+        text = _whole(asm, asm.name) if asm else None
         if spec == STDIN:
             if text is not None:
                 raise InputError("give - or --asm FILE, not both")
-            spec, text = None, sys.stdin.buffer.read().decode(errors="replace")
+            piped = io.TextIOWrapper(sys.stdin.buffer, errors="replace")
+            spec, text = None, _whole(piped, "standard input")
+            piped.detach()
         return function(*given, asm=text, spec=spec, **more)
 
     options: tuple[Callable[[Any], Any], ...] = (
@@ -71,6 +75,14 @@ def loops(function: F) -> F:
     for option in options:
         verb = option(verb)
     return cast(F, verb)
+
+
+def _whole(file: TextIO, name: str) -> str:
+    """Return a text; InputError where it is endless, or far too long for a loop."""
+    text = file.read(_MOST_TEXT + 1)
+    if len(text) > _MOST_TEXT:
+        raise InputError(f"{name} has more than {_MOST_TEXT:,} characters; give the loops alone")
+    return text
 
 
 def spec(metavar: str, *, name: str = "spec", **more: Any) -> Callable[[F], F]:

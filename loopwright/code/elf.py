@@ -192,7 +192,7 @@ class Section:
 
 def read(path: Path) -> list[Section]:
     """Return all sections of code; InputError where the file is none for our ISAs."""
-    return sections(files.content(path), str(path))
+    return sections(files.content(path, regular=True), str(path))
 
 
 def sections(

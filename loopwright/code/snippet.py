@@ -492,7 +492,7 @@ def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assem
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)
     given = read_pasted(text)
-    isa = isa or given.isa
+    isa = isa or given.isa or ("x86_64" if given.intel else None)
     if isa is not None:
         return _assemble(given, isa, name)
     refused: list[_RefusedError] = []

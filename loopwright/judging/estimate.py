@@ -66,19 +66,25 @@ def estimate(spec: str, parameter: str, rows: pd.DataFrame | None = None) -> pd.
     an error of the simulator in both then cancels. InputError where no call tells the parameter.
     """
     _, variants = kernels.select(spec)
-    measured = _measured(variants, rows) if rows is not None else _stored(variants)
+    measured = _stored(variants) if rows is None else _measured(variants, parameter, rows)
     if not measured:
         raise InputError(f"{spec}: no measured calls are known; measure them first")
     out = [_row(spec, parameter, *where, calls) for where, calls in measured.items()]
     return pd.DataFrame(out, columns=COLUMNS)
 
 
-def _measured(
-    variants: Sequence[Variant], rows: pd.DataFrame
-) -> Mapping[tuple[str, str], list[_Call]]:
+def unmeasured_here(parameter: str) -> tuple[str, Range]:
+    """Return this machine's core and the range of a parameter of it; InputError without either."""
     core = hosts.microarch()
     if core is None:
         raise InputError("no core.toml describes this machine; `loopwright calibrate` makes one")
+    return core, _range(microarchs.load(core), parameter)
+
+
+def _measured(
+    variants: Sequence[Variant], parameter: str, rows: pd.DataFrame
+) -> Mapping[tuple[str, str], list[_Call]]:
+    core, _ = unmeasured_here(parameter)
     by_name = {v.name: v for v in variants}
     mine = rows[(rows["quantity"] == "call") & (rows["cache"] == "hot") & (rows["cycles"] > 0)]
     calls = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from loopwright import kernels
+from loopwright import files, kernels
 from loopwright.code.assemble import code_hash
 from loopwright.errors import InputError
 from loopwright.machine import harness, hosts
@@ -285,7 +285,7 @@ def read_results(path: Path) -> list[Results]:
     So is a file in which a run ends before it says what machine it is from, or says two.
     """
     try:
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = files.finite(path).read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     lines = text.split("\n")

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from loopwright import histogram, kernels, microarchs
+from loopwright import files, histogram, kernels, microarchs
 from loopwright.code import instructions, loops
 from loopwright.code.instructions import Code, Flow, Instruction
 from loopwright.code.outline import Outline, lacking, outline, outlines
@@ -226,7 +226,7 @@ def read_blocks(given: "Path | str | pd.DataFrame | None") -> Iterator[BlockRow]
 def read_csv(path: Path) -> Iterator[BlockRow]:
     """Yield the rows of a CSV with the columns id, hex and optionally offset and path."""
     try:
-        file = path.open(newline="", encoding="utf-8-sig")
+        file = files.finite(path).open(newline="", encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     with file:

@@ -13,6 +13,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from loopwright import files
 from loopwright.code import elf, instructions
 from loopwright.code.altinstructions import (
     PLAIN_BYTES,
@@ -192,7 +193,7 @@ class Names:
     def read(cls, path: Path) -> Self:
         """Read a System.map, or what /proc/kallsyms shows; InputError where it is neither."""
         try:
-            text = path.read_text(errors="replace")
+            text = files.finite(path).read_text(errors="replace")
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
         symbols = []

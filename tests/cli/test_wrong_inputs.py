@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import loopwright as lw
-from loopwright.cli import run
+from loopwright.cli import options, run
 from loopwright.errors import InputError
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
@@ -102,6 +102,12 @@ WRONG = [
     "scan MISSING",
     "scan EMPTY",
     "predikt",
+    "predict --obj /dev/zero",
+    "predict --blocks /dev/zero",
+    "import /dev/zero",
+    "mca /dev/zero",
+    "scan /dev/zero",
+    f"measure {KERNEL} --estimate nothing",
 ]
 
 
@@ -129,6 +135,24 @@ def test_a_wrong_input_is_one_line(command, files, capsys, monkeypatch):
     assert "Traceback" not in told.out + told.err
     assert code == 1 or told.out == ""
     assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize("option", ["--profile", "--symbols"])
+def test_a_device_is_no_file_of_names_or_samples(option, capsys):
+    assert run(["scan", sys.executable, option, "/dev/zero"]) == 2
+    assert "/dev/zero is a pipe or a device" in capsys.readouterr().err
+
+
+def test_a_text_without_end_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(options, "_MOST_TEXT", 1000)
+    assert run(["predict", "--asm", "/dev/zero"]) == 2
+    assert "more than 1,000 characters" in capsys.readouterr().err
+
+
+def test_a_mistake_in_intel_syntax_is_read_as_x86(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"mov eax, [rax\n")))
+    assert run(["predict", "-"]) == 2
+    assert "read as arm64" not in capsys.readouterr().err
 
 
 def test_there_are_sixty_of_them_and_each_is_another():
