@@ -195,7 +195,7 @@ def _others(root: Path, folder: Path, names: list[str]) -> list[str]:
 @pytest.mark.slow
 def test_two_at_once_fetch_one_package_once(tmp_path):
     linux("6.12")
-    code = "from loopwright.linux import sources; print(sources.find('debian:6.12').path)"
+    code = "from loopwright.linux import trees; print(trees.find('debian:6.12').path)"
     environment = os.environ | {"LOOPWRIGHT_CACHE": str(tmp_path)}
     both = [
         subprocess.Popen(
