@@ -98,7 +98,14 @@ def test_blocks_are_predicted_better_than_with_an_ideal_front_end(found):
     core, folder, _ = found
     machine = calibrations.original(core)
     texts = [(folder / name).read_text() for name in ("core.toml", "instructions.csv")]
-    codes = list(blocks(60))
+    # A constant of 64 bits says nothing of the front end where its own uops are in doubt.
+    sure = "calibrated-doubtful" not in next(
+        row["source"]
+        for row in csv.DictReader(texts[1].splitlines()[1:])
+        if row["mnemonic"] == "mov" and "r64,i64" in row["operands"].split(";")
+    )
+    codes = [code for code in blocks(90) if sure or b"\x48\xbb" not in code[0]]
+    assert len(codes) > 20
     true = machine._core.predict(codes, notion="unrolled", bottleneck=False)
     errors = []
     for settings in ({}, {"front_end": "ideal"}):
