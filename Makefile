@@ -80,7 +80,7 @@ explorer: setup
 	@command -v npm >/dev/null || { echo 'make explorer: npm is missing; install nodejs and npm'; exit 2; }
 	@if command -v rustup >/dev/null; then rustup target add wasm32-unknown-unknown; fi
 	$(call CARGO,build) --profile wasm --locked --lib --features wasm --target wasm32-unknown-unknown
-	cd explorer && npm ci --silent
+	cd explorer && npm ci --silent && npm run --silent lint
 	.venv/bin/python explorer/cores.py | node explorer/build.mjs \
 		models/pipeline/target/wasm32-unknown-unknown/wasm/loopwright_pipeline.wasm $(OUT)/explorer
 
@@ -128,8 +128,6 @@ lint: setup
 	$(call CARGO,fmt) --check
 	$(call CARGO,clippy) --quiet --all-targets --all-features -- -D warnings
 	.venv/bin/shellcheck $(SCRIPTS)
-	@if [ -d explorer/node_modules ]; then cd explorer && npm run --silent lint; \
-	else echo 'explorer/: not looked at; make explorer installs what does'; fi
 
 format: setup
 	@scripts/setup --lint

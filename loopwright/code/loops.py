@@ -3,13 +3,15 @@
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from loopwright.code import binding
-from loopwright.code.elf import Section
 from loopwright.code.instructions import ZEROED_BYTES, Code, Flow, Instruction, Loop
 from loopwright.errors import InputError
 from loopwright.kernels.contracts import EFFECTS, Contract
+
+if TYPE_CHECKING:
+    from loopwright.code.elf import Section
 
 STRING_BYTES = 64  # of a repeated string instruction, that a figure is for
 _BIG = 16  # bytes an iteration from which a branch loop, not a string tail, is the main loop
@@ -52,7 +54,7 @@ class SectionLoops(NamedTuple):
     lost: int
 
 
-def in_section(section: Section) -> SectionLoops:
+def in_section(section: "Section") -> SectionLoops:
     """Return the natural loops of a section, each in one routine, by address."""
     rows, outer, lost = binding.loops(
         section.isa,
@@ -66,7 +68,7 @@ def in_section(section: Section) -> SectionLoops:
     return SectionLoops([SectionLoop(*row) for row in rows], outer, lost)
 
 
-def _starts(section: Section) -> Iterator[int]:
+def _starts(section: "Section") -> Iterator[int]:
     """Yield the offsets where routines begin, or parts of them."""
     named = (symbol.address for symbol in section.routines)
     for address in (*named, *section.starts, *section.entries):
@@ -74,7 +76,7 @@ def _starts(section: Section) -> Iterator[int]:
             yield address - section.address
 
 
-def _ends(section: Section) -> Iterator[int]:
+def _ends(section: "Section") -> Iterator[int]:
     """Yield the offsets where routines end that have a size."""
     for symbol in section.routines:
         end = symbol.address + symbol.size
@@ -82,7 +84,7 @@ def _ends(section: Section) -> Iterator[int]:
             yield end - section.address
 
 
-def _entries(section: Section) -> Iterator[int]:
+def _entries(section: "Section") -> Iterator[int]:
     """Yield the offsets where control comes in from outside.
 
     What a compiler moved out of a routine, since it is seldom run, is a part of that one.
@@ -93,7 +95,7 @@ def _entries(section: Section) -> Iterator[int]:
             yield address - section.address
 
 
-def _gaps(section: Section) -> Iterator[tuple[int, int]]:
+def _gaps(section: "Section") -> Iterator[tuple[int, int]]:
     """Yield the stretches that hold no code; those of a damaged file may lie anywhere."""
     reached = 0
     for gap in section.data:

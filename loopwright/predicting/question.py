@@ -17,7 +17,6 @@ from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 from loopwright.rows import Rows
-from loopwright.tracing.emulator import MOST_BYTES, PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -291,6 +290,8 @@ class Calls:
             found = histogram.read(str(sizes))
             weights = shares(found)
             return cls(tuple(sorted(weights)), pairs, weights, found.open_from)
+        from loopwright.tracing.emulator import MOST_BYTES
+
         for size in listed:
             if not 0 <= size <= MOST_BYTES:
                 raise InputError(f"size {size} is not from 0 to {MOST_BYTES}")
@@ -355,6 +356,8 @@ def _alignments(align: Alignments | None) -> list[tuple[int, int]]:
     """Return pairs of destination and source."""
     if align is None:
         return [(0, 0)]
+    from loopwright.tracing.emulator import PAGE
+
     pairs = list(align) if not isinstance(align, str) else _pairs(align)
     if not pairs:
         raise InputError("no alignment given; give destination:source, as 0:0,1:0")

@@ -405,7 +405,7 @@ def test_completion_prints_a_script_that_the_shell_takes(shell, tmp_path):
     [
         (["rec"], ["recommend"]),
         (["predict", "x86_64/clear_user/pl"], ["x86_64/clear_user/plain"]),
-        (["compare", "arm64/"], ["arm64/copy_user"]),
+        (["compare", "arm64/co"], ["arm64/copy_user"]),
         (["predict", "--microarch", "zen2,sky"], ["zen2,skylake"]),
         (["predict", "--model", "os"], ["osaca"]),
         (["completion", "z"], ["zsh"]),

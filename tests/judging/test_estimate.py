@@ -75,7 +75,7 @@ def test_rows_of_another_cache_or_without_a_number_tell_nothing(monkeypatch):
     )
     assert kernel.id == "x86_64/clear_user"
     monkeypatch.setattr(estimate.hosts, "microarch", lambda: "zen2")
-    assert not estimate._measured([variant], rows)
+    assert not estimate._measured([variant], "uop_cache.reads", rows)
 
 
 def test_a_module_and_a_kit_measure_all_points_of_a_verdict():

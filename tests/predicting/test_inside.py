@@ -83,7 +83,7 @@ def test_the_chart_shows_steps_and_says_what_it_cuts(capsys, monkeypatch):
     what = ["predict", "--hex", COPY8, "--microarch", "sandybridge", "--timeline"]
     assert run([*what, "3"]) == 0
     shown = capsys.readouterr().out
-    assert "movq %rax, (%rdi)            p4  store data    QD..........IR" in shown
+    assert "movq %rax, (%rdi)            p4 store data    QD..........IR" in shown
     # A window, which rich takes standard output for if told to.
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
