@@ -18,7 +18,7 @@ from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.predicting.models import MODELS
 from loopwright.predicting.pipeline import Pipeline
-from loopwright.reporting import origin
+from loopwright.reporting import findings
 
 MODEL_IDS = [m.id for m in MODELS]
 
@@ -82,7 +82,7 @@ def _asked(path: Path, core: str, notion: str | None, model: str) -> pd.DataFram
 def _asking() -> str:
     """Return a hash of what puts code to outside models, and of these."""
     package = Path(lw.__file__).parent
-    digest = hashlib.sha256(repr(origin.versions()).encode())
+    digest = hashlib.sha256(repr(findings.model_versions()).encode())
     for part in ("predicting", "code"):
         for file in sorted((package / part).glob("*.py")):
             digest.update(file.read_bytes())

@@ -63,7 +63,7 @@ def compare(
     loopwright compare --asm loop.s --microarch host,zen2
     """
     from loopwright.cli import measure
-    from loopwright.reporting.sides import by_core
+    from loopwright.reporting.text import by_core
 
     if any(x is not None for x in (hex, asm, obj)):
         if spec is not None or no_measure or stored:
@@ -133,7 +133,7 @@ def recommend(
     """
     from loopwright.judging import call_costs
     from loopwright.judging.recommend import concluded
-    from loopwright.reporting import strips
+    from loopwright.reporting import text
 
     with output.progress("simulating" if no_measure else "measuring") as step:
         found = concluded(
@@ -155,7 +155,7 @@ def recommend(
     shown = found.rows.assign(reason=[why.removeprefix(said).lstrip("; ") for said, why in both])
     output.describe(shown)
     if len(found.bands):
-        print("", *strips.lines(found.bands), sep="\n")
+        print("", *text.band_lines(found.bands), sep="\n")
 
 
 @click.command("self-test")

@@ -156,7 +156,7 @@ def core(
 
     if html is not None:
         from loopwright.reporting import core_page
-        from loopwright.reporting.page.made import check, write
+        from loopwright.reporting.html import check, write
 
         check(html)
     rows = core_sheet.core(microarch, beside=beside)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def check_page(html: Path, other: object) -> None:
     """Refuse a page that cannot be written, or beside what else is asked, before a long scan."""
-    from loopwright.reporting.page.made import check as fits
+    from loopwright.reporting.html import check as fits
 
     if other:
         raise InputError("--html is for a scan or two builds: leave --patch and --measure out")
@@ -31,7 +31,7 @@ def write_page(
 ) -> None:
     """Write the page of a scan, or of two builds, of which other is the second file."""
     from loopwright.reporting import scan_page
-    from loopwright.reporting.page.made import write as write_whole
+    from loopwright.reporting.html import write as write_whole
     from loopwright.scanning.scan import Scan
 
     again = scan_page.command(asked, html, other)

@@ -98,7 +98,7 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
     """
     from loopwright.kernels import is_own_code
     from loopwright.linux.baseline import run
-    from loopwright.reporting.sides import by_core
+    from loopwright.reporting.text import by_core
 
     found = run(kernel, tree, quick=no_measure)
     if as_json or as_csv:

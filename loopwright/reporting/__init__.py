@@ -13,10 +13,16 @@ from loopwright.kernels import Kernel
 from loopwright.linux import trees
 from loopwright.linux.baseline import against
 from loopwright.machine import hosts
-from loopwright.reporting import page, patches, plain
-from loopwright.reporting.examine import examine
-from loopwright.reporting.findings import Finding
-from loopwright.reporting.page.asked import Asked, cores_of
+from loopwright.reporting import report_page, text
+from loopwright.reporting.findings import (
+    Asked,
+    Finding,
+    PatchedTree,
+    cores_of,
+    examine,
+    find_tree,
+    with_patches,
+)
 
 
 def report(
@@ -43,7 +49,7 @@ def report(
     """
     histogram = read(sizes) if sizes else None
     every = _selected(kernel_ids, microarch)
-    linux = patches.find_tree(tree, said) if patch else None
+    linux = find_tree(tree, said) if patch else None
     findings = []
     with files.staged(out) as folder:
         for number, kernel in enumerate(every, 1):
@@ -51,15 +57,15 @@ def report(
             cores = cores_of(kernel, microarch)
             finding = _examine(kernel, histogram, quick, cores, linux, progress)
             if linux is not None:
-                finding = patches.add(finding, linux, folder, said)
+                finding = with_patches(finding, linux, folder, said)
             findings.append(finding)
         _tables(findings, folder)
         host = hosts.describe()
         (folder / "host.json").write_text(json.dumps(host, indent=1) + "\n")
-        (folder / "report.txt").write_text(plain.render(findings, host, linux))
+        (folder / "report.txt").write_text(text.plain_report(findings, host, linux))
         said("drawing the page")
         asked = Asked(tuple(kernel_ids), sizes, quick, microarch, linux.name if linux else "", tree)
-        (folder / "index.html").write_text(page.render(findings, host, asked, histogram))
+        (folder / "index.html").write_text(report_page.render(findings, host, asked, histogram))
     said(f"written: {out / 'report.txt'}, {out / 'index.html'}")
     return findings
 
@@ -87,7 +93,7 @@ def _examine(
     sizes: Histogram | None,
     quick: bool,
     microarch: str | None,
-    linux: patches.PatchedTree | None,
+    linux: PatchedTree | None,
     progress: Callable[[int, int], None] | None,
 ) -> Finding:
     if linux is None or linux.root is None:

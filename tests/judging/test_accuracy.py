@@ -8,7 +8,7 @@ import pytest
 from loopwright import microarchs, paths
 from loopwright.judging.model_accuracy import Accuracy
 from loopwright.judging.study import COLUMNS, MEASURED
-from loopwright.reporting.sides import by_core
+from loopwright.reporting.text import by_core
 
 NAN = float("nan")
 

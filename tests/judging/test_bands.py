@@ -7,7 +7,7 @@ from loopwright.judging import model_accuracy
 from loopwright.judging.recommend import conclude
 from loopwright.linux import message, patch
 from loopwright.linux.message import Evidence
-from loopwright.reporting import plots, strips
+from loopwright.reporting import plots, text
 
 RATE = "string.movs_rate_unaligned"
 COSTS = {
@@ -30,7 +30,7 @@ def concluded(cores=("zen2",)):
 
 def test_a_strip_has_a_letter_for_who_wins_a_question_mark_for_who_may_and_a_dot_for_none():
     _, judgement = concluded()
-    drawn = "\n".join(strips.lines(judgement.bands)).splitlines()
+    drawn = "\n".join(text.band_lines(judgement.bands)).splitlines()
     heads, row = (line.split() for line in drawn if line.startswith(("core", "zen2")))
     assert heads == ["core", *["8", "16", "32", "64", "128", "256", "512", "1K", "2K", "4K"]]
     assert row[0] == "zen2"

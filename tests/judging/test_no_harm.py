@@ -16,8 +16,8 @@ from loopwright.judging.verdicts import Status
 from loopwright.linux import patch
 from loopwright.linux.message import Evidence
 from loopwright.measuring import readings
-from loopwright.reporting import plain
 from loopwright.reporting.findings import Finding
+from loopwright.reporting.text import plain_report
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
@@ -153,7 +153,7 @@ def test_no_two_statements_of_a_report_exclude_each_other(seed):
     nothing = pd.DataFrame(columns=["slow_offsets", "microarch", "variant"])
     finding = Finding(found, comparison(found), judgement.rows, pd.DataFrame(), nothing, (),
                       Evidence(), bands=judgement.bands)  # fmt: skip
-    text = " ".join(plain.render([finding], {"cpu": "a CPU"}, None).split())
+    text = " ".join(plain_report([finding], {"cpu": "a CPU"}, None).split())
     verdict = text[text.index("copy_user against movsq_aligned:") : text.index("Contract:")]
 
     evidence = dict(part.split(": ", 1) for part in str(row["evidence"]).split("; "))

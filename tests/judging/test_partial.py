@@ -17,11 +17,8 @@ from loopwright.linux import message
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
-from loopwright.reporting import cross_validation, plain, sizes, tables
-from loopwright.reporting.findings import Finding
-from loopwright.reporting.page import figures
-from loopwright.reporting.page import kernel_tables as grids
-from loopwright.reporting.page.asked import Asked
+from loopwright.reporting import cross_validation, kernel_section, sizes, tables, text
+from loopwright.reporting.findings import Asked, Finding
 
 KERNEL = "x86_64/put_event"
 WORDS = "without stac/clac"
@@ -121,7 +118,7 @@ def finding(study):
 
 
 def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
-    said = plain.render([finding(study)], {"cpu": "a CPU"}, None)
+    said = text.plain_report([finding(study)], {"cpu": "a CPU"}, None)
     assert "* measured without stac/clac" in " ".join(said.split())
     lines = [line for line in said.splitlines() if line.startswith("masked_outside ")]
     assert any("2.00*" in line for line in lines)
@@ -134,15 +131,15 @@ def test_the_text_says_it_at_the_figures_and_no_table_is_empty(study):
 def test_the_page_says_it_at_every_figure_and_curve(study):
     found, asked = finding(study), Asked((KERNEL,), None, False, None, "", None)
     for grid in (
-        grids.throughput(found, asked, "x"),
-        grids.calls(found, asked, "x"),
-        grids.cheapest(found, figures.costs(found), "x"),
+        kernel_section.throughput_table(found, asked, "x"),
+        kernel_section.calls(found, asked, "x"),
+        kernel_section.cheapest(found, kernel_section.costs(found), "x"),
     ):
         where = [column.head for column in grid.columns].index("remark")
         mine = [row for row in grid.rows if any("measured" in cell.text for cell in row.cells)]
         assert mine
         assert all(WORDS in row.cells[where].text for row in mine)
-    curves = list(figures.curves(found, figures.costs(found), None, "x"))
+    curves = list(kernel_section.curves(found, kernel_section.costs(found), None, "x"))
     measured_ones = [c.caption for c in curves if "measured" in c.caption]
     assert measured_ones
     assert all(WORDS in caption for caption in measured_ones)

@@ -14,7 +14,7 @@ from loopwright.measuring import sweeps
 from loopwright.measuring.results import results
 from loopwright.measuring.store import Record, Run, Store
 from loopwright.measuring.sweeps import Sweep
-from loopwright.reporting.sides import by_core
+from loopwright.reporting.text import by_core
 
 KERNEL = "x86_64/copy_user"
 PROTOCOL = harness.protocol()

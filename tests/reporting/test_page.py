@@ -9,7 +9,7 @@ from browsing import SIZES
 
 import loopwright as lw
 from loopwright import kernels
-from loopwright.reporting import report, threads
+from loopwright.reporting import findings, report
 
 # Both architectures, a question of a thread, a routine that sums and published pairs.
 THREE = ("x86_64/clear_user", "x86_64/csum", "arm64/copy_user")
@@ -83,7 +83,7 @@ def test_the_first_screen_answers_and_the_rest_is_folded(opened):
 
 def test_the_questions_come_first_then_a_verdict_for_each_routine(opened, drawn):
     texts = [e.text for e in opened.find_elements("css selector", ".answer p:first-child")]
-    asked = [thread for thread in threads.threads() if thread.kernel in drawn]
+    asked = [thread for thread in findings.threads() if thread.kernel in drawn]
     words = {"yes", "no", "open", "contested", "unknown"}
     for text, thread in zip(texts, asked, strict=False):
         word, _, question = text.partition(" ")

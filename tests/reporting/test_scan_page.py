@@ -10,8 +10,7 @@ from scanned import built
 import loopwright as lw
 from loopwright.cli import run
 from loopwright.reporting import scan_page
-from loopwright.reporting.page.made import write
-from loopwright.reporting.scan_page import details
+from loopwright.reporting.html import write
 from loopwright.scanning.scan import Question, scanned
 
 CORES = ("zen2", "sandybridge")
@@ -109,7 +108,7 @@ def test_a_timeline_is_that_of_the_same_code(scan):
     # Where it is hurt there is that of its best place, too.
     assert cycles(side, zen2, loop)[offsets[1]] == 1.0
     code = side["code"][loop][0]["code"]
-    wanted = lw.timeline(hex=code, microarch="zen2", offset=own, iterations=details.ITERATIONS)
+    wanted = lw.timeline(hex=code, microarch="zen2", offset=own, iterations=scan_page.ITERATIONS)
     assert len(by_core[zen2][0][1]) == len(wanted)
     for row, there in zip(by_core[zen2][0][1], wanted.to_dict("records"), strict=True):
         assert row[:2] == [there["iteration"], there["instruction"]]
@@ -128,13 +127,13 @@ def test_places_of_an_arm64_loop_are_its_instructions(tmp_path):
 
 def test_what_has_no_room_is_left_out_and_said(tmp_path, monkeypatch):
     question = Question(loops(tmp_path), microarch="zen2")
-    monkeypatch.setattr(details, "TOGETHER", 1)
+    monkeypatch.setattr(scan_page, "TOGETHER", 1)
     one = scanned(question)
     ranked = [place.loop for place in one.places]
-    whole = sum(map(len, details.code(one, ranked)[0]))
-    monkeypatch.setattr(details, "MOST_CODE", whole - 1)
-    monkeypatch.setattr(details, "MOST_TIMELINES", 1)
-    _, held = details.code(one, ranked)
+    whole = sum(map(len, scan_page.code(one, ranked)[0]))
+    monkeypatch.setattr(scan_page, "MOST_CODE", whole - 1)
+    monkeypatch.setattr(scan_page, "MOST_TIMELINES", 1)
+    _, held = scan_page.code(one, ranked)
     assert held == ranked[:3]
     page = tmp_path / "page.html"
     write(scan_page.of_scan(one, "again"), page)

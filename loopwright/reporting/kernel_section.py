@@ -1,19 +1,20 @@
-"""The tables of one kernel on the page."""
+"""The section of one kernel on the page: its figures and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from loopwright import microarchs
+from loopwright.histogram import Histogram
 from loopwright.judging.study import MEASURED
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
-from loopwright.reporting import origin, sizes
-from loopwright.reporting.findings import Finding
-from loopwright.reporting.page.asked import Asked
-from loopwright.reporting.page.figures import CURVE
-from loopwright.reporting.page.grid import (
+from loopwright.reporting import cross_validation, findings, html, plots, sizes
+from loopwright.reporting.findings import Asked, Finding
+from loopwright.reporting.html import (
     Column,
     Grid,
     GridRow,
@@ -25,13 +26,166 @@ from loopwright.reporting.page.grid import (
     variant_facet,
 )
 
+CURVE = ["routine", "microarch", "source"]  # what one curve chart is of
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as an svg element, its caption, and what filters know it by."""
+
+    svg: str
+    caption: str
+    facets: dict[str, str] = field(default_factory=dict)
+
+
+def throughput_bars(found: Finding, name: str) -> Iterator[Drawing]:
+    """Yield the cycles of each variant, for each core with figures."""
+    answered = set(found.table.loc[found.table["cycles"].notna(), "microarch"])
+    for core in (c for c in found.cores() if c in answered):
+        yield drawing(
+            plots.cycles(found.table, core),
+            f"{name}-{core}-throughput",
+            f"{core}: cycles by variant and source, for as many bytes of each variant",
+            "the table below has the same numbers",
+            {"core": core},
+        )
+
+
+def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
+    """Yield a heat map for each core on which some offset slows a variant down."""
+    for core, words in found.boundaries.groupby("microarch", sort=False):
+        slow = ", ".join(words.loc[words["slow_offsets"] != "", "variant"])
+        if not slow:
+            continue
+        yield drawing(
+            plots.heat_map(found.sweep, str(core)),
+            f"{name}-{core}-heat",
+            f"{core}: slowdown over code offsets. A dot marks more than 2 % above the variant's "
+            "best; dashed lines are 32-byte boundaries, dotted ones 16-byte",
+            f"variants that some offset slows down: {slow}; the table below says which",
+            {"core": str(core), "model": SIMULATOR},
+        )
+
+
+def costs(found: Finding) -> pd.DataFrame:
+    """Return costs of calls by size and routine: what was measured, then what is simulated."""
+    measured = sizes.measured(found.study.measurements)
+    said = sizes.of_calls(found.calls) if len(found.calls) else measured
+    parts = [part for part in (measured, said) if len(part)]
+    rows = pd.concat(parts or [measured], ignore_index=True)
+    return rows.assign(routine=[found.kernel.variants[name].routine for name in rows["variant"]])
+
+
+def curves(
+    found: Finding, known: pd.DataFrame, histogram: Histogram | None, name: str
+) -> Iterator[Drawing]:
+    """Yield the cost of a call over its size, for each routine, core and source.
+
+    Those of a routine have the same axis of cycles.
+    """
+    most = sizes.between(known).groupby(known["routine"])["high_cycles"].max().to_dict()
+    for key, mine in known.groupby(CURVE, sort=False):
+        routine, core, source = map(str, key)
+        what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
+        notes = "; ".join(note for note in mine["note"].unique() if note)
+        what += f" ({notes})" if notes else ""
+        bands = bool(mine["low_cycles"].notna().any())
+        parts = [
+            f"{routine} on {core}: cycles a call over its size, {what}",
+            *(["Bands: as far as what nobody has measured of the core can move it"] * bands),
+            f"Vertical lines: the cheapest variant changes{_silent(found, routine, core, source)}",
+        ]
+        weights = f"; bars: calls in {histogram.name}" if histogram else ""
+        yield drawing(
+            plots.size_curves(
+                mine, kernel=found.kernel.id, histogram=histogram, most=float(most[routine])
+            ),
+            f"{name}-{routine}-{core}-{source}-sizes",
+            f"{'. '.join(parts)}{weights}",
+            "the table below names the cheapest variant by size",
+            {"core": str(core), "model": str(source)},
+        )
+
+
+def _silent(found: Finding, routine: str, core: str, source: str) -> str:
+    """Return which variants of a routine have no cost at all on a core, and why."""
+    rows = found.calls
+    if source == MEASURED or rows.empty:
+        return ""
+    mine = rows[(rows["routine"] == routine) & (rows["microarch"] == core)]
+    mine = mine[mine["cycles"].isna() & mine["low"].isna()].drop_duplicates("variant")
+    why = [f"{row['variant']} ({row['error']})" for row in mine.to_dict("records")]
+    return f". Not predicted: {', '.join(why)}" if why else ""
+
+
+def scatters(findings: list[Finding]) -> Iterator[Drawing]:
+    """Yield predicted over measured cycles for each core that something was measured on."""
+    pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
+    for core, mine in pairs.groupby("microarch", sort=False):
+        yield drawing(
+            plots.scatter(mine),
+            f"scatter-{core}",
+            f"{core}: predicted over measured cycles; the band is 10 % to either side",
+            "the table below has MAPE and Kendall's tau",
+            {"core": str(core)},
+        )
+
+
+def drawing(figure: Figure, name: str, caption: str, aside: str, facets: dict[str, str]) -> Drawing:
+    """Return a figure as the page has it; aside is for who cannot see it."""
+    return Drawing(html.inline(figure, name, f"{caption}; {aside}"), caption, facets)
+
+
+def strips(found: Finding, name: str) -> Iterator[Drawing]:
+    """Yield the strips of each routine, a row of each for a core."""
+    if found.bands.empty:
+        return
+    for routine, mine in found.bands.groupby("routine", sort=False):
+        yield drawing(
+            plots.strip(mine, found.kernel.id),
+            f"{name}-{routine}-strip",
+            f"{routine}: the best variant by size of a call. Filled: it beats the baseline "
+            "whatever is not known; hatched: it may; empty: the baseline as it is",
+            "the table below has the same bands",
+            {},
+        )
+
+
+def bands(found: Finding, name: str) -> Grid | None:
+    """Return the bands with their speeds, None where there are none."""
+    if found.bands.empty:
+        return None
+    columns = (
+        Column("routine"), Column("core"), Column("where", wide=True), Column("from, B", True),
+        Column("to, B", True), Column("best"), Column("verdict"),
+        Column("against baseline at least, %", True), Column("at most, %", True),
+        Column("evidence", wide=True),
+    )  # fmt: skip
+    rows = [
+        GridRow(
+            [text(row["routine"]), marked(row["microarch"]), text(row["condition"]),
+             number(row["from_bytes"], 0), number(row["to_bytes"], 0), text(row["variant"]),
+             text(row["status"]), number(100 * (row["speed_low"] - 1), 1, sign=True),
+             number(100 * (row["speed_high"] - 1), 1, sign=True), text(row["evidence"])],
+            {"core": str(row["microarch"])},
+        )
+        for row in found.bands.to_dict("records")
+    ]  # fmt: skip
+    caption = (
+        f"{found.kernel.id}: which variant is best from which size to which. wins: whatever is not "
+        "known; open: what is not known, or the error of the evidence, decides; keeps: none beats "
+        "the baseline"
+    )
+    return Grid(f"{name}-bands", caption, *filled(columns, rows))
+
+
 _ASKED = {"source": "model", "microarch": "core", "variant": "variants"}
 _ORIGIN = Column("origin", wide=True)
 _HOW = Column("again by")
 _SHARED = (Column("variant"), Column("core"))
 
 
-def throughput(found: Finding, asked: Asked, name: str) -> Grid:
+def throughput_table(found: Finding, asked: Asked, name: str) -> Grid:
     """Return the comparison: a row for each variant, core and source that has a number."""
     columns = (
         *_SHARED, Column("source"), Column("notion"), Column("offset, B", True),
@@ -55,7 +209,7 @@ def throughput(found: Finding, asked: Asked, name: str) -> Grid:
             text(row["unit"]), number(100 * (row["vs_baseline"] - 1), 1, sign=True),
             number(row["error_percent"], 1, sign=True), number(row["bytes_per_iteration"], 0),
             text(limit_of.get(key, "")), text(_remark(row)),
-            text(origin.of(str(row["source"]), str(row["machine"]), str(row["clock"]))),
+            text(findings.origin_of(str(row["source"]), str(row["machine"]), str(row["clock"]))),
             command(asked.figure(found.kernel.id, *key, place=place)),
         ]  # fmt: skip
         rows.append(GridRow(cells, _facets(found, row, str(row["source"]))))
@@ -145,7 +299,7 @@ def boundaries(found: Finding, asked: Asked, name: str) -> Grid:
             [
                 text(row["variant"]), marked(row["microarch"]), number(row["best_cycles"]),
                 number(row["worst_cycles"]), number(row["boundary_bytes"], 0), text(row["words"]),
-                text(origin.of(SIMULATOR, "", "")),
+                text(findings.origin_of(SIMULATOR, "", "")),
                 command(asked.figure(found.kernel.id, row["variant"], row["microarch"],
                                      SIMULATOR, "all")),
             ],
@@ -180,7 +334,8 @@ def calls(found: Finding, asked: Asked, name: str) -> Grid | None:
             number(row["cycles"], doubt=row["uncertainty"]), number(row["p10"]),
             number(row["p90"]), number(row["samples"], 0),
             text("; ".join(part for part in (row["reason"], row["note"]) if part)),
-            text(origin.of(MEASURED, str(row["machine"]), str(row["clock"]))), command(again),
+            text(findings.origin_of(MEASURED, str(row["machine"]), str(row["clock"]))),
+            command(again),
         ]  # fmt: skip
         rows.append(GridRow(cells, _facets(found, {**row, "microarch": core}, MEASURED)))
     caption = f"{found.kernel.id}: measured cycles a call"

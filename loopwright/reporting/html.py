@@ -1,0 +1,189 @@
+"""Pages that need no network: their template, tables with cells that sort, figures as SVG."""
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from loopwright import files
+from loopwright.errors import InputError
+from loopwright.machine import hosts
+from loopwright.reporting import palette
+from loopwright.reporting.palette import ON_DARK
+
+_TEMPLATES = resources.files("loopwright.reporting") / "templates"
+
+
+def made(template: str, *, scripts: Sequence[str], style: str = "", **values: Any) -> str:
+    """Return a page by the name of its template, with the names of its scripts in their order.
+
+    style names a further style sheet. values are the template's.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("loopwright.reporting", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+    return environment.get_template(template).render(
+        css="\n".join((_TEMPLATES / name).read_text() for name in ("page.css", style) if name),
+        js=[(_TEMPLATES / name).read_text() for name in scripts],
+        on_dark=palette.ON_DARK,
+        **values,
+    )
+
+
+def check(out: Path) -> None:
+    """Refuse a page's name before there is a page; InputError where it cannot be written there."""
+    if out.suffix not in (".html", ".htm"):
+        raise InputError(f"{out} does not end in .html; name the page so")
+    if out.is_dir():
+        raise InputError(f"{out} is a folder; name a file for the page")
+    there = next(folder for folder in out.absolute().parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        raise InputError(f"{out} cannot be written: {there} is no folder to write to")
+
+
+def write(page: str, out: Path) -> None:
+    """Write a page, whole or not at all; InputError where it cannot be written."""
+    check(out)
+    files.written(out, page)
+
+
+NONE = "\N{EM DASH}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: what it shows, what it sorts by, and whether it is a command to be copied."""
+
+    text: str
+    order: float | None = None
+    command: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head (with the unit), and whether it holds numbers, or sentences."""
+
+    head: str
+    number: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A row; facets are what filters know it by: core, model, variant, notion."""
+
+    cells: Sequence[Cell]
+    facets: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table with a caption; name is an id within the page."""
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[GridRow]
+
+
+def filled(
+    columns: Sequence[Column], rows: Sequence[GridRow]
+) -> tuple[list[Column], list[GridRow]]:
+    """Return columns and rows without the columns that are empty in every row."""
+    kept = [
+        n
+        for n in range(len(columns))
+        if not rows or any(row.cells[n].text not in ("", NONE) for row in rows)
+    ]
+    return [columns[n] for n in kept], [
+        GridRow([row.cells[n] for n in kept], row.facets) for row in rows
+    ]
+
+
+def text(value: Any) -> Cell:
+    """Return a cell of text, empty where the value is missing."""
+    return Cell("" if value is None or value is pd.NA or value != value else str(value))
+
+
+def marked(name: Any) -> Cell:
+    """Return a cell of a core's id, marked where it is this machine's."""
+    return text(hosts.marked(str(name)))
+
+
+def number(
+    value: Any, digits: int = 2, *, sign: bool = False, doubt: Any = None, mark: str = ""
+) -> Cell:
+    """Return a cell of a number, a dash where it is missing.
+
+    doubt is its uncertainty; mark is put behind a figure of which a remark says more.
+    """
+    if value is None or pd.isna(value):
+        return Cell(NONE)
+    known = doubt is not None and pd.notna(doubt)
+    if known and 0 < doubt < 0.5 * 10**-digits:
+        digits += 1
+    shown = f"{value:{'+' if sign else ''},.{digits}f}"
+    if known:
+        shown += f" \N{PLUS-MINUS SIGN} {doubt:,.{digits}f}"
+    return Cell(shown + mark, float(value))
+
+
+def command(line: str) -> Cell:
+    """Return a cell of a command."""
+    return Cell(line, command=True)
+
+
+def variant_facet(kernel: str, variant: Any) -> str:
+    """Return what a filter knows a variant by: variants of two kernels may share a name."""
+    return f"{kernel}/{variant}"
+
+
+_THEMED = (*ON_DARK, "#ffffff")  # white is the page, behind bars and between cells
+
+
+def inline(figure: Figure, name: str, label: str) -> str:
+    """Return a figure as an svg element.
+
+    name keeps its ids apart from those of other figures of the page; label is its text for who
+    cannot see it. Its fixed colours become CSS variables, --p- and their six digits.
+    """
+    out = io.StringIO()
+    settings = {"svg.fonttype": "none", "svg.hashsalt": name, "axes.unicode_minus": False}
+    with mpl.rc_context(settings):  # type: ignore[arg-type]
+        figure.savefig(
+            out,
+            format="svg",
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", "", text, flags=re.S)
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
+    text = re.sub(r'\bid="([^"]*)"', lambda m: f'id="{name}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'(href="|url\()#', rf"\1#{name}-", text)
+    text = re.sub(r"(font(?:-family)?:[^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--sans)", text)
+    text = re.sub("|".join(_THEMED), lambda m: f"var(--p-{m[0][1:]})", text)
+    text = re.sub(r"(\.\d\d)\d+", r"\1", text)
+    text = re.sub(r"<defs>\s*</defs>", "", re.sub(r"\s*\n\s*", "\n", text))
+    # Width and height in CSS; the view box keeps the shape.
+    head, tail = text.split(">", 1)
+    width = figure.get_size_inches()[0] * 96
+    head = re.sub(r'\s(?:width|height|version|xmlns(?::xlink)?)="[^"]*"', "", head)
+    safe = label.replace("&", "and").replace('"', "'").replace("<", "less than ")
+    style = f'style="width:{width:.0f}px"'
+    return f'{head} role="img" aria-label="{safe}" {style}>{tail}'.replace("xlink:href", "href")

@@ -1,0 +1,681 @@
+"""Figures, in plain matplotlib: each function takes a table and returns a Figure.
+
+The tables come from the verbs of the package and from the modules beside this one. A figure is not
+pyplot's any more: in a notebook it is shown where it is the last value of a cell, or by
+display(figure).
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from loopwright.histogram import Histogram
+from loopwright.judging.study import MEASURED
+from loopwright.judging.verdicts import CONTESTED, KEEPS, OPEN
+from loopwright.machine import hosts
+from loopwright.microarchs import Microarch
+from loopwright.predicting import core_figures
+from loopwright.predicting.models import MODELS
+from loopwright.reporting import palette
+from loopwright.reporting.alignment import SLOW
+from loopwright.reporting.cross_validation import summary, worst
+from loopwright.reporting.palette import FAINT, INK
+from loopwright.reporting.sizes import between, crossovers
+
+P = ParamSpec("P")
+
+_LOOK = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "hatch.linewidth": 0.5,
+    "figure.facecolor": "white",
+    **dict.fromkeys(
+        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
+    ),
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+}
+
+
+def drawn(function: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Give a function that draws the shared look.
+
+    Its figure is no longer pyplot's when it is returned: a notebook shows it once, where it is
+    displayed or the last value of a cell, and many figures do not pile up.
+    """
+
+    @wraps(function)
+    def draw(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with plt.rc_context(_LOOK):  # type: ignore[arg-type]
+            figure = function(*args, **kwargs)
+        plt.close(figure)
+        return figure
+
+    return draw
+
+
+def one_panel(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a figure of so many inches and its only axes."""
+    return plt.subplots(figsize=(width, height), layout="constrained")
+
+
+def panels(count: int, abreast: int, *, feet: bool) -> tuple[Figure, list[Axes], list[Axes]]:
+    """Return a figure of count panels with the same axes, so many abreast, and the panels.
+
+    With feet each has a lower one below it, which shares its horizontal axis: the last list.
+    """
+    columns = min(count, abreast)
+    lines = -(-count // columns)
+    heights = (4.0, 1.0) if feet else (4.0,)
+    figure, grid = plt.subplots(
+        lines * len(heights),
+        columns,
+        figsize=(6.4 if columns == 1 else 5.0 * columns, (sum(heights) + 0.2) * lines),
+        sharex="all",
+        squeeze=False,
+        height_ratios=heights * lines,
+        layout="constrained",
+    )
+    every = [
+        [grid[len(heights) * line + part][column] for part in range(len(heights))]
+        for line in range(lines)
+        for column in range(columns)
+    ]
+    for unused in every[count:]:
+        for axes in unused:
+            axes.remove()
+    tops, lower = ([parts[n] for parts in every[:count]] for n in (0, -1))
+    for alike in (tops, lower):
+        for axes in alike[1:]:
+            axes.sharey(alike[0])
+    for axes in lower:
+        axes.tick_params(labelbottom=True)
+    return figure, tops, lower if feet else []
+
+
+def apart(width: float, height: float, ratios: tuple[int, ...]) -> tuple[Figure, list[Axes]]:
+    """Return a figure whose axes stand on top of each other, each with a horizontal one."""
+    figure, rows = plt.subplots(
+        len(ratios),
+        1,
+        figsize=(width, height),
+        squeeze=False,
+        height_ratios=ratios,
+        layout="constrained",
+    )
+    return figure, [row[0] for row in rows]
+
+
+def beside(axes: Axes) -> None:
+    """Put the legend at the right of the axes."""
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def beneath(figure: Figure, *every: Axes) -> None:
+    """Put the legend of axes below the figure, what several of them have once."""
+    shown: dict[str, Artist] = {}
+    for axes in every:
+        handles, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, handles, strict=True))
+    figure.legend([*shown.values()], [*shown], loc="outside lower center", ncols=3)
+
+
+def nothing(why: str) -> Figure:
+    """Return a figure that says why there is nothing to see."""
+    figure, axes = plt.subplots(figsize=(8, 1.2), layout="constrained")
+    axes.axis("off")
+    axes.text(0, 0.5, why, wrap=True, va="center")
+    return figure
+
+
+_SOURCES = (*(m.id for m in MODELS), MEASURED)
+
+
+@drawn
+def cycles(table: pd.DataFrame, microarch: str) -> Figure:
+    """Draw the cycles of each variant on one core, a bar for each source that answers.
+
+    table is what compare returns: cycles are for the unit that its variants are compared by, with
+    a panel for each unit. Error bars are the measurement's uncertainty. Figures that are excluded,
+    and measurements of a part of a routine, are not drawn.
+    """
+    rows = table[(table["microarch"] == microarch) & table["cycles"].notna()]
+    rows = rows[rows["excluded"].eq("") & rows["note"].eq("")]
+    sources = [s for s in _SOURCES if s in set(rows["source"])]
+    if not sources:
+        return nothing(f"{microarch}: no source has an answer that counts")
+    units = list(rows["unit"].unique())
+    counts = [rows.loc[rows["unit"] == unit, "variant"].nunique() for unit in units]
+    tall = 0.6 + 0.5 * len(units) + 0.14 * sum(counts) * (len(sources) + 1)
+    figure, every = apart(5.8, tall, tuple(counts))
+    for axes, unit in zip(every, units, strict=True):
+        _panel(axes, rows[rows["unit"] == unit], sources)
+        axes.set_xlabel(f"cycles for {unit} (less is faster)")
+    every[0].set_title(hosts.marked(microarch))
+    drawn = {
+        label: handle
+        for axes in every
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    order = [s for s in sources if s in drawn]
+    figure.legend([drawn[s] for s in order], order, loc="outside lower center", ncols=3)
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, sources: list[str]) -> None:
+    """Draw the bars of the variants that one unit compares, a group for each variant."""
+    variants = list(rows["variant"].unique())
+    height = 1 / (len(sources) + 1)
+    for number, source in enumerate(sources):
+        mine = rows[rows["source"] == source].drop_duplicates("variant").set_index("variant")
+        if mine.empty:
+            continue
+        style = palette.source(source)
+        bars = axes.barh(
+            [variants.index(v) + (number + 0.5) * height for v in mine.index],
+            mine["cycles_per_unit"],
+            height,
+            label=source,
+            color=style.colour,
+            hatch=style.hatch,
+            edgecolor="white",
+            linewidth=0.4,
+            xerr=mine["uncertainty"] * mine["cycles_per_unit"] / mine["cycles"],
+            error_kw={"ecolor": palette.FAINT},
+        )
+        axes.bar_label(bars, [f"{v:.2f}" for v in mine["cycles_per_unit"]], padding=2, fontsize=7)
+    axes.set_yticks([n + 0.5 - height / 2 for n in range(len(variants))], variants)
+    axes.set_ylim(len(variants), 0)  # every name is in sight, whatever bars it has
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.14)
+    axes.grid(axis="x")
+
+
+_COLOURS = LinearSegmentedColormap.from_list("slow", ["#e9edf2", "#f3c79b", "#d55e00"])
+
+
+@drawn
+def heat_map(rows: pd.DataFrame, microarch: str) -> Figure:
+    """Draw the variants of a sweep over code offsets on one core.
+
+    rows is what alignment.sweep returns. Colour is the slowdown over the variant's best offset; a
+    dot marks each offset that is slower by more than 2 %. Boundaries of 32 bytes are dashed lines,
+    of 16 dotted; the map's edges are those of 64.
+    """
+    mine = rows[(rows["microarch"] == microarch) & rows["cycles_per_iteration"].notna()]
+    if mine.empty:
+        return nothing(f"{microarch}: no prediction at any offset")
+    order = list(mine["variant"].unique())
+    grid = mine.pivot_table(
+        index="variant", columns="offset_bytes", values="slowdown_percent", sort=False
+    ).reindex(order)
+    cycles = mine.groupby("variant")["cycles_per_iteration"]
+    low, high = cycles.min()[order], cycles.max()[order]
+    spans = [f"{a:.2f}" if b <= a * (1 + SLOW) else f"{a:.2f} to {b:.2f}"
+             for a, b in zip(low, high, strict=True)]  # fmt: skip
+    step = 64 // grid.shape[1]
+    figure, axes = one_panel(7.4, 1.1 + 0.3 * len(order))
+    image = axes.imshow(
+        grid.to_numpy(),
+        aspect="auto",
+        interpolation="none",
+        cmap=_COLOURS,
+        vmin=0,
+        vmax=max(10.0, float(grid.max().max())),
+        extent=(0, 64, len(order) - 0.5, -0.5),
+    )
+    for row, name in enumerate(order):
+        slow = [o + step / 2 for o in grid.columns[grid.loc[name] > 100 * SLOW]]
+        axes.plot(slow, [row] * len(slow), ".", markersize=3, color="black")
+    for at in range(16, 64, 16):
+        axes.axvline(at, color="#5a6472", linewidth=0.8, linestyle="--" if at % 32 == 0 else ":")
+    for at in range(1, len(order)):
+        axes.axhline(at - 0.5, color="white", linewidth=1.5)
+    axes.set_yticks(range(len(order)), order)
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(order)), spans, fontsize=7)
+    for side in (axes, right):
+        side.tick_params(axis="y", length=0)
+        side.spines[:].set_visible(False)
+    axes.set_xticks(range(0, 65, 8))
+    axes.set_xlabel("code offset, bytes mod 64")
+    axes.set_title(f"{hosts.marked(microarch)}: cycles an iteration over code offsets")
+    bar = figure.colorbar(image, ax=axes, pad=0.01, fraction=0.04)
+    bar.set_label("% above the best")
+    bar.outline.set_visible(False)
+    return figure
+
+
+@drawn
+def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
+    """Draw a row for each kind of uops and a column for each port: a square where it runs.
+
+    kinds are the rows, those of the core where left out; one that it has no figures of stays empty.
+    """
+    uses = {use.kind: use.ports for use in core_figures.port_uses(core)}
+    rows = list(uses) if kinds is None else list(kinds)
+    ports = core_figures.port_names(core)
+    if not ports or not rows:
+        return nothing(f"{core.id}: the simulator has no figures for it")
+    figure, axes = one_panel(1.9 + 0.27 * len(ports), 0.75 + 0.24 * len(rows))
+    style = palette.OKABE_ITO[0]
+    for y, kind in enumerate(rows):
+        taken = [x for x, port in enumerate(ports) if port in uses.get(kind, "")]
+        axes.scatter(taken, [y] * len(taken), marker="s", s=95, color=style)
+        axes.axhline(y - 0.5, color=palette.FAINT, linewidth=0.6)
+    axes.set_xticks(range(len(ports)), list(ports))
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_xlim(-0.7, len(ports) - 0.3)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_title(f"{core.id}: ports")
+    return figure
+
+
+@drawn
+def ports(rows: pd.DataFrame) -> Figure:
+    """Draw the uops an iteration on each port that is used, an instruction a colour and a hatch.
+
+    rows is what loopwright.ports returns for one block at one offset.
+    """
+    if rows["error"].ne("").any():
+        return nothing(f"no use of ports: {rows['error'].iloc[0]}")
+    used = rows[rows["uops_per_iteration"] > 0]
+    if used.empty:
+        return nothing("no instruction uses a port")
+    busy = set(used["port"])
+    names = [str(p) for p in rows["port"].unique() if p in busy]
+    grid = used.pivot_table(
+        index=["instruction", "text"], columns="port", values="uops_per_iteration", sort=False
+    ).fillna(0.0)[names]
+    figure, axes = one_panel(8, max(1.1 + 0.3 * len(names), 0.8 + 0.17 * len(grid)))
+    left = pd.Series(0.0, index=names)
+    for number, ((instruction, text), uses) in enumerate(
+        (key, grid.loc[key]) for key in grid.index
+    ):
+        style = palette.numbered(number)
+        axes.barh(
+            names, uses, left=left, color=style.colour, hatch=style.hatch, edgecolor="white",
+            linewidth=0.4, label=f"{instruction} {' '.join(str(text).split()):.34}",
+        )  # fmt: skip
+        left += uses
+    for at, total in enumerate(left):
+        axes.text(total, at, f" {total:.2f}", va="center", fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.1 * left.max())
+    axes.grid(axis="x")
+    axes.set_ylabel("port")
+    axes.set_xlabel("uops an iteration (the fullest port sets the least cycles)")
+    first = rows.iloc[0]
+    axes.set_title(f"{hosts.marked(first['microarch'])}, code offset {first['offset']}")
+    beside(axes)
+    return figure
+
+
+@drawn
+def published_over_size(rows: pd.DataFrame) -> Figure:
+    """Draw published gains of variants over size_bytes as points, predicted ones as lines.
+
+    rows are those of loopwright.published for one model.
+    """
+    rows = rows[rows["size_bytes"].notna() & rows["percent"].notna()]
+    if rows.empty:
+        return nothing("no published gains over the size of a call")
+    figure, axes = one_panel(8, 3.8)
+    for (kernel, variant), mine in rows.groupby(["kernel", "variant"], sort=False):
+        style = palette.variant(str(variant), str(kernel))
+        mine = mine.sort_values("size_bytes")
+        sizes = mine["size_bytes"].astype(float)
+        axes.plot(
+            sizes,
+            mine["percent"],
+            label=f"{variant}, published",
+            color=style.colour,
+            marker=style.marker,
+            linestyle="none",
+        )
+        axes.plot(
+            sizes,
+            mine["predicted"],
+            label=f"{variant}, predicted",
+            color=style.colour,
+            linestyle=style.line,
+        )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.set_xlabel("size of the call, bytes")
+    axes.set_ylabel("% faster than the baseline")
+    axes.set_title(", ".join(rows["machine"].unique()))
+    axes.grid(axis="y")
+    beside(axes)
+    return figure
+
+
+_NAMED = 3  # loops farthest off that are named in the figure
+_APART = 10.0  # per cent from which on a loop is far off
+_OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
+
+
+@drawn
+def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
+    """Draw predicted over measured cycles of one core, a colour and a marker for each model.
+
+    pairs is what cross_validation.pairs returns of loops, or call_pairs.paired of calls; of says
+    which. The line is where both are the same, the band 10 % to either side; the legend has each
+    model's MAPE and Kendall's tau; the variants that the first model misses most are named.
+    """
+    pairs = pairs[pairs["predicted_cycles"].notna()]
+    if pairs.empty:
+        return nothing(f"no {of} have both a prediction and a measurement here")
+    figure, axes = one_panel(5.4, 5)
+    every = pairs[["predicted_cycles", "measured_cycles"]].to_numpy(float)
+    edge = np.array([every.min() / 1.3, every.max() * 1.3])
+    axes.fill_between(edge, edge * 0.9, edge * 1.1, color=palette.FAINT, alpha=0.5, linewidth=0)
+    axes.plot(edge, edge, color=palette.FAINT, linewidth=1)
+    of_model = summary(pairs).groupby("source")
+    for model in MODELS:
+        mine = pairs[pairs["source"] == model.id]
+        if mine.empty:
+            continue
+        [row] = of_model.get_group(model.id).to_dict("records")
+        tau = "" if pd.isna(row["kendall_tau"]) else f", tau {row['kendall_tau']:.2f}"
+        style = palette.source(model.id)
+        axes.errorbar(
+            mine["measured_cycles"],
+            mine["predicted_cycles"],
+            xerr=mine["uncertainty_cycles"],
+            label=f"{model.id}: {row['loops']} {of}, MAPE {row['mape_percent']:.1f} %{tau}",
+            color=style.colour,
+            marker=style.marker,
+            linestyle="none",
+            markersize=5,
+            markerfacecolor="none",
+        )
+    first = pairs[pairs["source"] == pairs["source"].iloc[0]]
+    farthest = worst(first, len(first)).drop_duplicates("variant")
+    for row in farthest.head(_NAMED).to_dict("records"):
+        if abs(row["error_percent"]) >= _APART:
+            axes.annotate(
+                f"{row['variant']} ({row['error_percent']:+.0f} %)",
+                (row["measured_cycles"], row["predicted_cycles"]),
+                textcoords="offset points", xytext=(6, -8), fontsize=7,
+            )  # fmt: skip
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlim(*edge)
+    axes.set_ylim(*edge)
+    axes.set_aspect("equal")
+    axes.set_xlabel(f"measured {_OF[of]}")
+    axes.set_ylabel(f"predicted {_OF[of]}")
+    axes.set_title(", ".join(map(hosts.marked, pairs["microarch"].unique())))
+    axes.legend(loc="upper left")
+    return figure
+
+
+_LINEAR = 8  # bytes below which the axis is linear: a call may be of 0
+_SAME = 0.1  # relative
+_ABREAST = 2  # panels in a row, at most
+
+
+@drawn
+def size_curves(
+    costs: pd.DataFrame,
+    *,
+    kernel: str | None = None,
+    histogram: Histogram | None = None,
+    most: float | None = None,
+) -> Figure:
+    """Draw the cost of a call over its size, a line for each variant.
+
+    costs is what sizes.measured or sizes.called returns, or several of them one below the other:
+    each core and source has a panel, with the same axes. kernel gives the variants the colours that
+    they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said).
+    Variants of the same cost share a line. A line has a band where what nobody has measured of a
+    core can move it. Grey lines mark the crossover points, where the cheapest variant changes; bars
+    beneath show how many calls of a histogram fall on each size.
+    """
+    if costs.empty:
+        return nothing("no costs of calls: nothing was measured, or no model has a figure")
+    groups = list(costs.groupby(["microarch", "source"], sort=False))
+    figure, tops, feet = panels(len(groups), _ABREAST, feet=histogram is not None)
+    for axes, ((core, source), mine) in zip(tops, groups, strict=True):
+        _curves(axes, mine, kernel)
+        axes.set_title(f"{hosts.marked(str(core))}, {source}")
+        axes.set_ylabel("cycles a call")
+        axes.set_yscale("symlog", base=2, linthresh=16)
+        axes.yaxis.set_major_formatter("{x:.0f}")
+        axes.set_ylim(bottom=0, top=None if most is None else 1.05 * most)
+        axes.grid(axis="y")
+    beneath(figure, *tops)
+    for axes in feet:
+        if histogram:
+            _weights(axes, histogram)
+    for axes in feet or tops:
+        axes.set_xscale("symlog", base=2, linthresh=_LINEAR)
+        axes.set_xlim(left=-1)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_xlabel("size of the call, bytes")
+    return figure
+
+
+def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
+    """Draw the lines of one core and source, and where they cross."""
+    curves = _alike(costs)
+    for number, names in enumerate(curves):
+        mine = costs[costs["variant"] == names[0]]
+        style = palette.variant(names[0], kernel)
+        # Where curves meet, those drawn first are broader and show at both sides of the others.
+        under = min(len(curves) - 1 - number, 3)
+        axes.errorbar(
+            mine["size_bytes"],
+            mine["cost_cycles"],
+            yerr=mine["uncertainty_cycles"],
+            label=" \N{ALMOST EQUAL TO} ".join(names),
+            color=style.colour,
+            marker=style.marker,
+            linestyle=style.line,
+            markersize=3.5 + 0.6 * under,
+            linewidth=1.2 + 0.9 * under,
+        )
+        if "low_cycles" in mine and mine["low_cycles"].notna().any():
+            ends = between(mine).sort_values("size_bytes")
+            axes.fill_between(
+                ends["size_bytes"], ends["low_cycles"], ends["high_cycles"], color=style.colour,
+                alpha=0.15, lw=0,
+            )  # fmt: skip
+            for end in ("low_cycles", "high_cycles"):  # a band under another one has edges
+                axes.plot(ends["size_bytes"], ends[end], color=style.colour, lw=0.7, ls=":")
+    stretches = crossovers(costs)
+    changes = stretches["cheapest"].ne("") & stretches["cheapest"].shift().fillna("").ne("")
+    for at in sorted(set(stretches.loc[changes, "from_bytes"])):
+        axes.axvline(at, color=palette.FAINT, linewidth=1, zorder=0)
+        axes.annotate(
+            f"{at:.0f} B", (at, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90,
+            ha="right", va="top",
+        )  # fmt: skip
+
+
+def _alike(costs: pd.DataFrame) -> list[list[str]]:
+    """Return the variants in groups whose costs nobody could tell apart in the figure.
+
+    Each costs the same as the first of its group to 10 % at all sizes: two pixels of the axis.
+    """
+    figures = [c for c in ("cost_cycles", "low_cycles", "high_cycles") if c in costs]
+    groups: list[tuple[pd.DataFrame, list[str]]] = []
+    for name, mine in costs.groupby("variant", sort=False):
+        here = mine.set_index("size_bytes")[figures].sort_index().astype(float)
+        for first, names in groups:
+            same = first.index.equals(here.index)
+            if same and np.allclose(here, first, rtol=_SAME, atol=0, equal_nan=True):
+                names.append(str(name))
+                break
+        else:
+            groups.append((here, [str(name)]))
+    return [names for _, names in groups]
+
+
+def _weights(axes: Axes, histogram: Histogram) -> None:
+    """Draw the share of calls in each bucket, beneath the curves."""
+    for bucket in histogram.buckets:
+        high = 2 * bucket.low if bucket.high is None else bucket.high
+        share = 100 * bucket.count / histogram.total
+        axes.bar(
+            bucket.low, share, high - bucket.low, align="edge", color=palette.FAINT,
+            edgecolor="white",
+        )  # fmt: skip
+    axes.set_ylabel("% of calls")
+
+
+_HALF = 0.36
+
+
+@drawn
+def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
+    """Draw which variant is best over sizes, a strip for each core and condition.
+
+    bands has the rows of one routine as recommend.Judgement has them. The baseline has no colour;
+    hatched in the colour of a variant is where that one may win, or where its win is contested.
+    """
+    if bands.empty:
+        return nothing("no size of a call is known on any core")
+    places = list(bands.groupby(["microarch", "condition"], sort=False))
+    figure, axes = one_panel(6.4, 0.9 + 0.32 * len(places))
+    drawn: dict[str, Patch] = {}
+    for number, (_, mine) in enumerate(places):
+        for row in mine.to_dict("records"):
+            style = palette.variant(str(row["variant"]), kernel)
+            keeps, open_ = row["status"] == KEEPS, row["status"] in (OPEN, CONTESTED)
+            low, high = float(row["from_bytes"]), float(row["to_bytes"])
+            if low == high:  # one size alone is a mark, not a line
+                low, high = low / 2**0.25, high * 2**0.25
+            box = axes.barh(
+                number,
+                high - low,
+                2 * _HALF,
+                left=low,
+                facecolor="none" if keeps or open_ else style.colour,
+                edgecolor=palette.FAINT if keeps else style.colour,
+                hatch="////" if open_ else "",
+                linewidth=0.8,
+            )
+            label = f"{row['variant']}{' may win' if open_ else ' (baseline)' if keeps else ''}"
+            drawn.setdefault(label, box.patches[0])
+    cores = [(hosts.marked(str(core)), condition) for (core, condition), _ in places]
+    names = [f"{core}, {condition}" if condition else core for core, condition in cores]
+    axes.set_yticks(range(len(places)), names)
+    axes.invert_yaxis()
+    axes.set_xscale("log", base=2)
+    ends = bands["from_bytes"].min(), bands["to_bytes"].max()
+    ticks = 2.0 ** np.arange(np.floor(np.log2(max(ends[0], 1))), np.ceil(np.log2(ends[1])) + 1)
+    axes.set_xticks(ticks, [f"{int(t)}" for t in ticks], fontsize=7)
+    axes.set_xlabel("size of a call, bytes")
+    axes.tick_params(axis="y", length=0)
+    figure.legend([*drawn.values()], [*drawn], loc="outside lower center", ncols=3)
+    return figure
+
+
+_MOST = 80  # uops that one figure holds
+
+# What a uop does from one step to the next, with its colour and the letter of its first cycle.
+STRETCHES = (
+    ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", palette.OKABE_ITO[5]),
+    (
+        "decoded_cycle",
+        "dispatched_cycle",
+        "in the queue before rename",
+        "Q",
+        palette.OKABE_ITO[1],
+    ),
+    ("dispatched_cycle", "issued_cycle", "waits in the scheduler", "D", palette.OKABE_ITO[2]),
+    ("issued_cycle", "executed_cycle", "executes", "I", palette.OKABE_ITO[3]),
+    ("executed_cycle", "retired_cycle", "waits to retire", "E", palette.FAINT),
+)
+
+
+@drawn
+def timeline(rows: pd.DataFrame) -> Figure:
+    """Draw a line an uop and a column a cycle.
+
+    rows is what loopwright.timeline returns for one block at one offset. Each stretch of a uop's
+    life has a colour and begins with its letter; R is the cycle in which it retires. Of more than
+    80 uops the first are drawn.
+    """
+    if rows["error"].ne("").any():
+        return nothing(f"no timeline: {rows['error'].iloc[0]}")
+    shown = rows.head(_MOST).reset_index(drop=True)
+    last = int(shown["retired_cycle"].max())
+    figure, axes = one_panel(max(6.0, min(14.0, 3.4 + 0.2 * last)), 1.2 + 0.17 * len(shown))
+    for at, row in enumerate(shown.to_dict("records")):
+        _life(axes, at, row)
+    for name, colour in ((what, colour) for _, _, what, _, colour in STRETCHES):
+        axes.barh(0, 0, color=colour, label=name)
+    starts = shown.index[shown["iteration"].diff().fillna(1).ne(0)]
+    for at in starts[1:]:
+        axes.axhline(at - 0.5, color=palette.FAINT, linewidth=0.6)
+    labels = [_label(row) for row in shown.to_dict("records")]
+    axes.set_yticks(range(len(shown)), labels, fontsize=7, family="monospace")
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(-0.5, last + 0.5)
+    axes.set_xlabel("cycle")
+    first = shown.iloc[0]
+    cut = f", the first {_MOST} of {len(rows)} uops" if len(rows) > _MOST else ""
+    axes.set_title(f"{hosts.marked(first['microarch'])}, code offset {first['offset']}{cut}")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def _life(axes: Axes, at: int, row: dict[Hashable, Any]) -> None:
+    """Draw a uop's line: a bar for each stretch, and its letters."""
+    for start, end, _, letter, colour in STRETCHES:
+        if pd.isna(row[start]):
+            continue
+        until = row[end]
+        if pd.isna(until):  # an eliminated uop is not issued: it goes on to retire
+            until = row["retired_cycle"]
+        axes.barh(at, until - row[start], 0.8, left=row[start] - 0.5, color=colour, linewidth=0)
+        if until > row[start]:
+            axes.text(row[start], at, letter, ha="center", va="center", fontsize=6, color="black")
+    if pd.notna(row["retired_cycle"]):
+        axes.text(row["retired_cycle"], at, "R", ha="center", va="center", fontsize=6)
+
+
+def _label(row: dict[Hashable, Any]) -> str:
+    """Return iteration, instruction, its text, and the port or why there is none."""
+    where = f"port {row['port']}" if row["port"] else row["how"]
+    text = " ".join(str(row["text"]).split())
+    return f"{row['iteration']}.{row['instruction']} {text:.30} {where}"
+
+
+__all__ = [
+    "cycles",
+    "heat_map",
+    "port_map",
+    "ports",
+    "published_over_size",
+    "scatter",
+    "size_curves",
+    "strip",
+    "timeline",
+]

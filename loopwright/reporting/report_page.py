@@ -1,0 +1,405 @@
+"""The report as one HTML page that needs no network: the answers first, details folded."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from loopwright import microarchs
+from loopwright.histogram import Histogram
+from loopwright.judging.published import published
+from loopwright.judging.recommend import Kind
+from loopwright.judging.verdicts import CONTESTED, EVERY, OPEN, WINS
+from loopwright.kernels import Kernel
+from loopwright.machine import hosts
+from loopwright.predicting.explain import STEPS
+from loopwright.predicting.models import SIMULATOR
+from loopwright.reporting import cross_validation, kernel_section
+from loopwright.reporting.findings import (
+    ITERATIONS,
+    Asked,
+    Finding,
+    ThreadAnswer,
+    model_versions,
+    origin_of,
+    span,
+    threads,
+)
+from loopwright.reporting.html import Column, Grid, GridRow, made, marked, number, text
+from loopwright.reporting.kernel_section import Drawing
+from loopwright.rows import statements
+from loopwright.version import VERSION
+
+_BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
+_WORDS = {
+    Kind.WINNER: "ship",
+    Kind.SPLIT: "split",
+    Kind.OPEN: "open",
+    Kind.CONTESTED: "contested",
+    Kind.BASELINE: "keep",
+    Kind.SHORT: "unknown",
+    Kind.SILENT: "unknown",
+}
+
+
+@dataclass(frozen=True)
+class RoutineVerdict:
+    """A routine's verdict: word is "ship", "split", "open", "contested", "keep" or "unknown", said
+    the rest of it.
+
+    cores has for cores, and conditions on them, which variants win there by size, or "open".
+    """
+
+    kernel: str
+    routine: str
+    word: str
+    said: str
+    cores: tuple[tuple[str, str], ...]
+
+    @property
+    def section(self) -> str:
+        """Return the id of the section that has the details."""
+        return kernel_name(self.kernel)
+
+
+def kernel_name(kernel: str) -> str:
+    """Return the id of a kernel's section on the page."""
+    return kernel.replace("/", "-").replace("_", "-")
+
+
+def verdicts(findings: Sequence[Finding]) -> list[RoutineVerdict]:
+    """Return the verdict on every routine of a report."""
+    return [
+        _verdict(found, {str(key): value for key, value in row.items()})
+        for found in findings
+        for row in found.recommendation.to_dict("records")
+    ]
+
+
+def _verdict(found: Finding, row: dict[str, object]) -> RoutineVerdict:
+    routine, winner, baseline = (str(row[key]) for key in ("routine", "winner", "baseline"))
+    bands = found.bands
+    if len(bands):
+        bands = bands[(bands["routine"] == routine) & (bands["microarch"] != EVERY)]
+    kind = Kind(str(row["answer"]))
+    if kind is Kind.WINNER:
+        said = f"{winner}, {row['margin_percent']:+.0f} % against {baseline}"
+    elif kind is Kind.BASELINE:
+        said = f"{baseline}: no variant is proven faster"
+    elif kind in _BY_CORE:
+        said = f"against {baseline}"
+    else:
+        said = str(kind)
+    cores = tuple(_cores(bands)) if kind in _BY_CORE and len(bands) else ()
+    word = _WORDS[kind]
+    return RoutineVerdict(found.kernel.id, routine, word, said, cores)
+
+
+def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return cores with what is won or contested on them by size, then those where it is open.
+
+    Cores with the same bands share an entry, and a condition that changes nothing has none.
+    """
+    said: dict[tuple[str, str], str] = {}
+    for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
+        every = mine.to_dict("records")
+        parts = _bands([band for band in every if band["status"] in (WINS, CONTESTED)])
+        is_open = OPEN in set(mine["status"]) and not condition
+        said[str(core), str(condition)] = ", ".join(parts) or ("open" if is_open else "")
+    of_text: dict[str, list[str]] = {}
+    for (core, condition), won in said.items():
+        if won and not (condition and won == said.get((core, ""))):
+            name = hosts.marked(core)
+            where = f"{name} if {condition}" if condition else name
+            of_text.setdefault(won, []).append(where)
+    order = sorted(of_text, key=lambda won: won == "open")
+    return [(", ".join(of_text[won]), won) for won in order]
+
+
+def _bands(won: Sequence[Mapping[Hashable, object]]) -> list[str]:
+    """Return variants with the sizes that each wins, or is contested at."""
+    sizes: dict[str, list[str]] = {}
+    for band in won:
+        low, high = band["from_bytes"], band["to_bytes"]
+        mark = " contested" if band["status"] == CONTESTED else ""
+        sizes.setdefault(f"{band['variant']}{mark}", []).append(
+            f"{low}" if low == high else f"{low} to {high}"
+        )
+    return [f"{variant} {' and '.join(some)} B" for variant, some in sizes.items()]
+
+
+LEFT, RIGHT = -50, 150  # ends of the axis, percent
+TICKS = (0, 50, 100)
+_KEYS = ["kernel", "variant", "baseline", "machine", "scope"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of variants on a machine: texts, and marks as positions in percent of the axis.
+
+    predicted_at has the ends of the predicted range, None where there is no prediction. cut says
+    that a mark lies beyond the axis and is drawn at its end.
+    """
+
+    name: str
+    where: str
+    published: str
+    predicted: str
+    published_at: tuple[float, ...]
+    predicted_at: tuple[float, float] | None
+    cut: bool
+
+    @property
+    def label(self) -> str:
+        """Return the row in words."""
+        return f"{self.name}, {self.where}: published {self.published}, predicted {self.predicted}"
+
+
+def at(percent: float) -> float:
+    """Return where a speed-up lies on the axis, in percent of its length."""
+    return round(100 * (min(max(percent, LEFT), RIGHT) - LEFT) / (RIGHT - LEFT), 2)
+
+
+def pairs(
+    findings: Sequence[Finding], figures: pd.DataFrame, answers: Sequence[ThreadAnswer]
+) -> list[Pair]:
+    """Return the rows of a report's kernels; figures is what loopwright.published returns."""
+    kernels = {found.kernel.id for found in findings}
+    known = figures[
+        figures["percent"].notna() & figures["retracted"].eq("") & figures["kernel"].isin(kernels)
+    ]
+    of_thread = {(a.thread.kernel, a.thread.variant, a.thread.against): a for a in answers}
+    return [
+        _pair(mine, of_thread.get((str(key[0]), str(key[1]), str(key[2]))))
+        for key, mine in known.groupby(_KEYS, sort=False)
+    ]
+
+
+def _pair(rows: pd.DataFrame, answer: ThreadAnswer | None) -> Pair:
+    first = rows.iloc[0]
+    published = [float(value) for value in rows["percent"]]
+    predicted = [float(value) for value in rows["predicted"].dropna()]
+    core = first["predicted_on"]
+    said = f"{span(predicted)} ({first['kind']}, {core})" if predicted else ""
+    if answer and answer.verdict and answer.verdict.core == core and first["kind"] != "loop":
+        # The range over what nobody has measured of the core.
+        speed = answer.verdict.speed
+        predicted += [100 * (ratio - 1) for ratio in (speed.low, speed.high)]
+        said = f"{span(predicted)} (call, {core})"
+    ends = (min(predicted), max(predicted)) if predicted else None
+    return Pair(
+        name=f"{first['variant']} against {first['baseline']}",
+        where=f"{first['machine']}, {first['scope']}",
+        published=span(published),
+        predicted=said or f"none: {first['error']}",
+        published_at=tuple(sorted({at(value) for value in published})),
+        predicted_at=(at(ends[0]), at(ends[1])) if ends else None,
+        cut=any(not LEFT <= value <= RIGHT for value in (*published, *predicted)),
+    )
+
+
+_STEPS = tuple(f"{step}_cycle" for step in STEPS)
+
+
+class _Words:
+    """Texts by number: those of uops repeat."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+
+    def number(self, text: Any) -> int:
+        return self.of.setdefault(" ".join(str(text).split()), len(self.of))
+
+
+def data(findings: list[Finding], asked: Asked) -> str:
+    """Return the timelines as JSON that may stand in a script element.
+
+    words holds every text; a timeline's rows are iteration, instruction, word of its text, of what
+    it does, of its port and of what it waited for, then the cycles of the steps (null: skipped).
+    """
+    words = _Words()
+    timelines = []
+    for found in findings:
+        for moment in found.moments:
+            command = asked.figure(
+                found.kernel.id, moment.variant, moment.microarch, SIMULATOR, str(moment.offset)
+            )
+            if " predict " in command:
+                command += f" --timeline {ITERATIONS}"
+            timelines.append(
+                {
+                    "kernel": found.kernel.id,
+                    "variant": moment.variant,
+                    "core": moment.microarch,
+                    "offset": moment.offset,
+                    "why": moment.why,
+                    "cycles": round(moment.cycles, 2),
+                    "again": command,
+                    "rows": [_row(row, words) for row in moment.rows.to_dict("records")],
+                }
+            )
+    whole = {
+        "origin": model_versions()[SIMULATOR],
+        "words": list(words.of),
+        "timelines": timelines,
+    }
+    # "</script>" in a text must not end the element.
+    return json.dumps(whole, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _row(row: dict[Any, Any], words: _Words) -> list[int | None]:
+    what = ", ".join(part for part in (row["role"], row["how"]) if part)
+    cycles = [None if pd.isna(row[step]) else int(row[step]) for step in _STEPS]
+    named = [words.number(row[key]) for key in ("port", "waited_for")]
+    return [
+        int(row["iteration"]),
+        int(row["instruction"]),
+        words.number(row["text"]),
+        words.number(what),
+        *named,
+        *cycles,
+    ]
+
+
+# What a recommendation says beside its winner: heads, and columns of recommend.
+_SAID_OF = {
+    "Confidence": "confidence",
+    "Models": "models",
+    "Slower on": "slower_on",
+    "Only where": "only_where",
+    "Without a patch": "without_patch",
+    "Basis": "basis",
+    "Stored runs": "stored",
+    "Evidence": "evidence",
+    "Published": "published",
+    "What would decide": "break_even",
+    "Measure first": "measure_first",
+}
+
+
+@dataclass(frozen=True)
+class KernelSection:
+    """Section of the page about one kernel."""
+
+    name: str
+    kernel: Kernel
+    finding: Finding
+    verdicts: list[RoutineVerdict]
+    judged: list[dict[str, object]]
+    strips: list[Drawing]
+    bands: Grid | None
+    throughput: list[Drawing]
+    throughput_table: Grid
+    silent: Grid | None
+    assumed: Grid | None
+    heat_maps: list[Drawing]
+    boundaries: Grid
+    curves: list[Drawing]
+    cheapest: Grid | None
+    calls: Grid | None
+    contract: Grid
+
+
+def render(
+    findings: list[Finding], host: dict[str, object], asked: Asked, histogram: Histogram | None
+) -> str:
+    """Return the page. host is what hosts.describe returns."""
+    measured = [f.study.measurements for f in findings if len(f.study.measurements)]
+    clocks = sorted({str(c) for rows in measured for c in rows["clock"].dropna().unique() if c})
+    answers = _in_order([answer for found in findings for answer in found.answers])
+    every = verdicts(findings)
+    return made(
+        "page.html.j2",
+        scripts=("folds.js", "filters.js", "sorting.js", "timeline.js", "moments.js"),
+        version=VERSION,
+        asked=asked,
+        host=host,
+        clocks=clocks,
+        unmeasured=sorted({f.study.unmeasured for f in findings} - {""}),
+        sources=sorted({str(s) for f in findings for s in f.study.sources}),
+        versions=model_versions(),
+        answers=answers,
+        verdicts=every,
+        pairs=pairs(findings, published(), answers),
+        ticks=[(tick, at(tick)) for tick in TICKS],
+        said_of=_SAID_OF,
+        statements=statements,
+        parts=[_part(f, every, asked, histogram) for f in findings],
+        scatters=list(kernel_section.scatters(findings)),
+        accuracy=_accuracy(findings),
+        facets=(facets := _facets(findings)),
+        ports=kernel_section.ports([c for c in facets["core"] if c in microarchs.ids()]),
+        timelines=data(findings, asked),
+    )
+
+
+def _in_order(answers: list[ThreadAnswer]) -> list[ThreadAnswer]:
+    order = [thread.id for thread in threads()]
+    return sorted(answers, key=lambda answer: order.index(answer.thread.id))
+
+
+def _part(
+    found: Finding, every: list[RoutineVerdict], asked: Asked, histogram: Histogram | None
+) -> KernelSection:
+    name = kernel_name(found.kernel.id)
+    known = kernel_section.costs(found)
+    judged = [
+        {str(key): value for key, value in row.items()}
+        for row in found.recommendation.to_dict("records")
+    ]
+    return KernelSection(
+        name=name,
+        kernel=found.kernel,
+        finding=found,
+        verdicts=[one for one in every if one.kernel == found.kernel.id],
+        judged=judged,
+        strips=list(kernel_section.strips(found, name)),
+        bands=kernel_section.bands(found, name),
+        throughput=list(kernel_section.throughput_bars(found, name)),
+        throughput_table=kernel_section.throughput_table(found, asked, name),
+        silent=kernel_section.silent(found, name),
+        assumed=kernel_section.assumed(found, name),
+        heat_maps=list(kernel_section.heat_maps(found, name)),
+        boundaries=kernel_section.boundaries(found, asked, name),
+        curves=list(kernel_section.curves(found, known, histogram, name)),
+        cheapest=kernel_section.cheapest(found, known, name) if len(known) else None,
+        calls=kernel_section.calls(found, asked, name),
+        contract=kernel_section.contract(found, name),
+    )
+
+
+def _accuracy(findings: list[Finding]) -> Grid | None:
+    """Return how each model did on each core that something was measured on."""
+    pairs = cross_validation.pairs(pd.concat([f.table for f in findings], ignore_index=True))
+    if pairs.empty:
+        return None
+    columns = (
+        Column("core"), Column("model"), Column("loops", True), Column("MAPE, %", True),
+        Column("Kendall's tau", True), Column("farthest off, %", True), Column("origin"),
+    )  # fmt: skip
+    where = pairs.drop_duplicates("microarch").set_index("microarch")
+    rows = []
+    for row in cross_validation.summary(pairs).to_dict("records"):
+        of = where.loc[row["microarch"]]
+        cells = [
+            marked(row["microarch"]), text(row["source"]), number(row["loops"], 0),
+            number(row["mape_percent"], 1), number(row["kendall_tau"]),
+            number(row["worst_percent"], 1, sign=True),
+            text(f"{origin_of(row['source'], '', '')} against {of['machine']}, {of['clock']}"),
+        ]  # fmt: skip
+        rows.append(GridRow(cells, {"core": row["microarch"], "model": row["source"]}))
+    return Grid("accuracy", "How far the models are from what was measured", columns, rows)
+
+
+def _facets(findings: list[Finding]) -> dict[str, list[str]]:
+    """Return what can be filtered for, in the order of the tables."""
+    whole = pd.concat([f.table for f in findings], ignore_index=True)
+    return {
+        "kernel": [f.kernel.id for f in findings],
+        "core": [str(c) for c in whole["microarch"].unique()],
+        "model": [*model_versions(), "measured"],
+        "variant": [f"{f.kernel.id}/{name}" for f in findings for name in f.kernel.variants],
+        "notion": [str(n) for n in whole["notion"].dropna().unique()],
+    }

@@ -1,0 +1,458 @@
+"""A scan, or what changed between two builds, as one HTML page that needs no network."""
+
+import base64
+import gzip
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loopwright.errors import InputError
+from loopwright.predicting.explain import STEPS
+from loopwright.predicting.models import SIMULATOR
+from loopwright.reporting import findings
+from loopwright.reporting.html import Column, Grid, GridRow, filled, made, number, text
+from loopwright.rows import Rows
+from loopwright.scanning import binary_loops, scan
+from loopwright.scanning import builds as builds_module
+from loopwright.scanning import costs as scan_costs
+from loopwright.scanning.binary_loops import ScannedLoop
+from loopwright.scanning.builds import CHANGES, Between, Pair
+from loopwright.scanning.costs import LINE, CoreCosts, boundary
+from loopwright.scanning.fixes import Fix
+from loopwright.scanning.scan import Question, Scan
+from loopwright.version import VERSION
+
+
+def command(asked: Question, out: Path, other: Path | str | None = None) -> str:
+    """Return the command of a page of one scan, or of two builds where there is another file."""
+    parts = ["loopwright scan", shlex.quote(str(asked.file))]
+    parts += [shlex.quote(str(other))] if other is not None else []
+    for option in ("microarch", "symbols", "features", "profile"):
+        if (value := getattr(asked, option)) is not None:
+            parts.append(f"--{option} {shlex.quote(str(value))}")
+    return " ".join([*parts, f"--html {shlex.quote(str(out))}"])
+
+
+_UNCHANGED = {CHANGES.index(change) for change in (builds_module.SAME, builds_module.UNKNOWN)}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Pairs of loops that a page lists, and by core what became of each: a place in CHANGES."""
+
+    pairs: Sequence[Pair]
+    found: Sequence[Sequence[int]]
+    left_out: int
+
+    def listed(self, side: str) -> list[int]:
+        """Return the numbers of the loops of build "a" or "b", in order."""
+        return sorted(n for pair in self.pairs if (n := getattr(pair, side)) is not None)
+
+    def changed(self, side: str) -> list[int]:
+        """Return the numbers of those that changed on some core, the worst news first."""
+        worst = [min(of_pair) for of_pair in zip(*self.found, strict=True)]
+        order = sorted(range(len(self.pairs)), key=lambda at: worst[at])
+        numbers = [getattr(self.pairs[at], side) for at in order if worst[at] not in _UNCHANGED]
+        return [n for n in numbers if n is not None]
+
+    def data(self) -> dict[str, Any]:
+        """Return the pairs by their places among the loops listed (-1: none), and their changes."""
+        return {
+            "a": self._places("a"),
+            "b": self._places("b"),
+            "change": ["".join(map(str, of_core)) for of_core in self.found],
+        }
+
+    def _places(self, side: str) -> list[int]:
+        at = {n: m for m, n in enumerate(self.listed(side))}
+        return [at.get(getattr(pair, side), -1) for pair in self.pairs]
+
+
+def changes(builds: Between, most: int) -> Changes:
+    """Return what became of the loops of two builds; of too many those with the worst news."""
+    a, b = builds.a, builds.b
+    pairs = builds_module.match(a.found.loops, b.found.loops)
+    found = [
+        [CHANGES.index(builds_module.change(pair, *costs)[0]) for pair in pairs]
+        for costs in zip(a.costs, b.costs, strict=True)
+    ]
+    worst = [min(of_pair) for of_pair in zip(*found, strict=True)]
+    kept = sorted(sorted(range(len(pairs)), key=lambda at: worst[at])[:most])
+    return Changes(
+        [pairs[at] for at in kept],
+        [[of_core[at] for at in kept] for of_core in found],
+        len(pairs) - len(kept),
+    )
+
+
+class Words:
+    """Numbers of texts, in the order in which they were first asked for."""
+
+    def __init__(self) -> None:
+        """Know none; the empty text is number 0."""
+        self._of = {"": 0}
+
+    def number(self, text: str) -> int:
+        """Return the number of a text."""
+        return self._of.setdefault(text, len(self._of))
+
+    @property
+    def all(self) -> Sequence[str]:
+        """Return all texts, by number."""
+        return list(self._of)
+
+
+ITERATIONS = 4  # of a timeline
+MOST_CODE = 2_000_000  # bytes of packed instructions and fixes in a page
+MOST_TIMELINES = 1_500_000  # bytes of packed timelines
+TOGETHER = 64  # loops that are packed together
+_ROWS = 160  # uops of one timeline
+_APART = 1.02  # cycles whose ratio is below are alike
+_CYCLES = tuple(f"{step}_cycle" for step in STEPS)
+
+
+def code(scan: Scan, numbers: Sequence[int], share: float = 1.0) -> tuple[list[str], list[int]]:
+    """Return instructions and fixes of as many of some loops as fit, and the numbers of these.
+
+    They are packed in the order given: texts of base64 that hold JSON packed by gzip, each of up to
+    64 loops, and the texts that these name by numbers. share is that of the room of a page.
+    """
+
+    def of(some: Sequence[int], words: Words) -> list[Any]:
+        return [_loop(scan, n, words) for n in some]
+
+    return _packed(numbers, of, share * MOST_CODE)
+
+
+def timelines(
+    scan: Scan, numbers: Sequence[int], share: float = 1.0
+) -> tuple[list[str], list[int]]:
+    """Return timelines in the same way: of each loop a list of them for each core."""
+
+    def of(some: Sequence[int], words: Words) -> list[Any]:
+        by_core = [_timelines(scan, costs, some, words) for costs in scan.costs]
+        return [list(of_loop) for of_loop in zip(*by_core, strict=True)]
+
+    return _packed(numbers, of, share * MOST_TIMELINES)
+
+
+def _packed(
+    numbers: Sequence[int], of: Callable[[Sequence[int], Words], list[Any]], most: float
+) -> tuple[list[str], list[int]]:
+    packs: list[str] = []
+    for at in range(0, len(numbers), TOGETHER):
+        words = Words()
+        loops = of(numbers[at : at + TOGETHER], words)
+        text = json.dumps({"words": words.all, "loops": loops}, separators=(",", ":"))
+        packs.append(base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode())
+        if sum(map(len, packs)) > most:
+            packs.pop()
+            break
+    return packs, list(numbers[: len(packs) * TOGETHER])
+
+
+def _loop(scan: Scan, number: int, words: Words) -> dict[str, Any]:
+    """Return the bytes of an iteration, its instructions (place, length, text), and its fix."""
+    loop = scan.found.loops[number]
+    try:
+        lines = binary_loops.listing(loop)
+    except InputError:  # then no core has figures for it either, which is said
+        lines = []
+    return {
+        "code": loop.executed.hex(),
+        "path": [list(stretch) for stretch in loop.path],
+        "exits": [at - loop.address for at in loop.exits],
+        "lines": [[line.at, line.length, words.number(line.text)] for line in lines],
+        "how": scan.how(number, scan.found_fixes[number]),
+    }
+
+
+def _timelines(
+    scan: Scan, costs: CoreCosts, numbers: Sequence[int], words: Words
+) -> list[list[list[Any]]]:
+    """Return for each loop its timelines on a core: code offset, and a row for each uop.
+
+    Those are of where it lies and, where its place costs it something, of its best place.
+    """
+    loops = scan.found.loops
+    asked = [(m, place) for m, n in enumerate(numbers) for place in _offsets(costs, n, loops[n])]
+    found = binary_loops.timelines(
+        [(loops[numbers[m]], at) for m, at in asked], costs.core, ITERATIONS
+    )
+    out: list[list[list[Any]]] = [[] for _ in numbers]
+    for (m, at), rows in zip(asked, found, strict=True):
+        out[m].append([at, [list(_row(row, words)) for row in rows[:_ROWS]]])
+    return out
+
+
+def _offsets(costs: CoreCosts, number: int, loop: ScannedLoop) -> Iterator[int]:
+    row = costs.table[number]
+    if np.isnan(row[loop.offset]):
+        return
+    yield loop.offset
+    if row[loop.offset] > _APART * np.nanmin(row):
+        yield int(np.nanargmin(row))
+
+
+def _row(row: dict[str, Any], words: Words) -> Iterator[int | None]:
+    """Yield iteration, instruction, the texts of what, port and reason, and cycles by step."""
+    yield row["iteration"]
+    yield row["instruction"]
+    what = (row["role"], row["how"])
+    yield words.number(", ".join(part for part in what if part))
+    yield words.number(row["port"] or "")
+    yield words.number(row["waited_for"])
+    for step in _CYCLES:
+        yield row[step]
+
+
+# Columns of rows, with their heads; of which some are numbers.
+_HEADS = {
+    "address": "address", "function": "function", "into": "bytes into it", "change": "change",
+    "microarch": "core", "offset": "code offset, B", "offset_a": "A: code offset, B",
+    "offset_b": "B: code offset, B", "cycles": "cycles/iteration", "best": "at best",
+    "worst": "at worst", "cycles_a": "A: cycles/iteration", "cycles_b": "B: cycles/iteration",
+    "percent": "slower by, %", "share": "share of all cycles, %", "saved": "would save, %",
+    "limit": "limit", "fix": "fix", "error": "error",
+}  # fmt: skip
+_NUMBERS = {
+    "into": 0, "offset": 0, "offset_a": 0, "offset_b": 0, "cycles": 2, "best": 2, "worst": 2,
+    "cycles_a": 2, "cycles_b": 2, "percent": 1, "share": 2, "saved": 2,
+}  # fmt: skip
+
+
+def grid(rows: Rows, caption: str) -> Grid:
+    """Return rows as a table, without columns that say nothing in any of them."""
+    names = [name for name in _HEADS if name in rows.columns]
+    columns = [Column(_HEADS[name], name in _NUMBERS) for name in names]
+    shown = [
+        GridRow([number(r[n], _NUMBERS[n]) if n in _NUMBERS else text(r[n]) for n in names])
+        for r in rows.records()
+    ]
+    return Grid("first", caption, *filled(columns, shown))
+
+
+HURT, DEPENDS, INDIFFERENT, NONE = "hdi-"  # states of a loop on a core
+
+
+@dataclass(frozen=True)
+class Side:
+    """A scan, and the numbers of its loops that the page lists, in the order of addresses."""
+
+    scan: Scan
+    numbers: Sequence[int]
+    words: Words
+    _strips: dict[tuple[float, ...], int] = field(default_factory=dict, init=False)
+
+    def data(self) -> dict[str, Any]:
+        """Return its columns; strips are (cycles, places in a row at which it takes them) in turn.
+
+        Texts are given by their numbers. Of a core, state has a letter for each loop, strip its
+        number (-1: none), and the rest what only some loops have, by their place in the columns.
+        """
+        loops = [self.scan.found.loops[n] for n in self.numbers]
+        sections = self._sections()
+        at = {(file, name): n for n, (file, name, *_) in enumerate(sections)}
+        where = [at[loop.file, loop.section] for loop in loops]
+        number = self.words.number
+        found_fixes = self.scan.found_fixes
+        weights = self.scan.weights
+        # Only this side's strips: they are read by number.
+        costs = [self._cost(n) for n in range(len(self.scan.costs))]
+        return {
+            "path": str(self.scan.image.path),
+            "sections": [[number(f), number(s), hex(a), size] for f, s, a, size in sections],
+            "section": where,
+            "at": [x.address - sections[s][2] for x, s in zip(loops, where, strict=True)],
+            "function": [number(loop.function) for loop in loops],
+            "into": [loop.into for loop in loops],
+            "line": [number(self.scan.source.of(loop)) for loop in loops],
+            "bytes": [loop.length for loop in loops],
+            "fix": [number(found_fixes[n].words) for n in self.numbers],
+            "kind": [number(_kind(found_fixes[n])) for n in self.numbers],
+            "share": [round(weights.shares[n], 4) for n in self.numbers] if weights else None,
+            "whole": [m for m, n in enumerate(self.numbers) if weights and n in weights.whole],
+            "strips": [list(strip) for strip in self._strips],
+            "costs": costs,
+        }
+
+    def _sections(self) -> list[tuple[str, str, int, int]]:
+        """Return the file, name, address and size of each section that holds one of the loops."""
+        loops = self.scan.found.loops
+        held = {(loops[n].file, loops[n].section) for n in self.numbers}
+        return [
+            (s.file, s.name, s.address, len(s.code))
+            for s in self.scan.image.sections
+            if (s.file, s.name) in held
+        ]
+
+    def _cost(self, core: int) -> dict[str, Any]:
+        costs = self.scan.costs[core]
+        states = _states(costs)
+        hurt = [scan.Place(n, core) for n in self.numbers if states[n] == HURT]
+        limits = scan.limits(self.scan.found.loops, self.scan.costs, hurt)
+        out: dict[str, Any] = {"strip": [], "limit": {}, "boundary": {}, "error": {}}
+        for m, n in enumerate(self.numbers):
+            out["strip"].append(self._strip(costs, n))
+            if (n, core) in limits:
+                out["limit"][m] = self.words.number(limits[n, core])
+            if found := boundary(self.scan.found.loops[n], costs.table[n]):
+                out["boundary"][m] = [found.size, self.words.number(found.crossed), found.at]
+            if n in costs.errors:
+                out["error"][m] = self.words.number(costs.errors[n])
+        out["state"] = "".join(states[n] for n in self.numbers)
+        return out
+
+    def _strip(self, costs: CoreCosts, number: int) -> int:
+        row = costs.table[number]
+        known = row[~np.isnan(row)]
+        if not len(known):
+            return -1
+        turns: list[float] = []
+        for value in known.tolist():
+            cycles = round(value, 3)
+            if turns and turns[-2] == cycles:
+                turns[-1] += 1
+            else:
+                turns += [int(cycles) if cycles == int(cycles) else cycles, 1]
+        assert LINE % len(known) == 0
+        return self._strips.setdefault(tuple(turns), len(self._strips))
+
+
+def _states(costs: CoreCosts) -> str:
+    marks = np.where(costs.hurt, HURT, np.where(costs.depends, DEPENDS, INDIFFERENT))
+    return "".join(np.where(np.isnan(costs.cycles), NONE, marks).tolist())
+
+
+def _kind(fix: Fix) -> str:
+    """Return what kind of a fix it is, as a filter has it."""
+    if fix.candidate is None:
+        return fix.words
+    kinds = {
+        "align": f"align {fix.candidate.alignment}",
+        "routine": f"align routine {fix.candidate.alignment}",
+        "align, pad": "align and pad",
+        "pad": "pad",
+    }
+    return kinds.get(fix.candidate.kind, f"{fix.candidate.kind} encoding")
+
+
+__all__ = ["command", "of_builds", "of_scan"]
+
+_LOOKS = {
+    builds_module.HURT: "loud", builds_module.SLOWER: "loud", builds_module.MENDED: "good",
+    builds_module.FASTER: "good", builds_module.SAME: "faint", builds_module.UNKNOWN: "none",
+}  # fmt: skip
+MOST = 60_000  # loops that a page lists
+_FIRST = 20  # rows that are there without scripts
+# The states of rows: how data and users call them, and how they look on the map.
+STATES = {
+    "scan": (
+        ("h", "hurt", "loud"), ("d", "depends", "middle"), ("i", "indifferent", "faint"),
+        ("-", "no figure", "none"),
+    ),
+    "builds": tuple(
+        (str(n), change, _LOOKS.get(change, "middle")) for n, change in enumerate(CHANGES)
+    ),
+}  # fmt: skip
+_SCRIPTS = (
+    "timeline.js", "data.js", "view.js", "strip.js", "code.js", "loop.js", "table.js", "map.js",
+    "start.js",
+)  # fmt: skip
+
+
+def of_scan(scan: Scan, again: str) -> str:
+    """Return the page of a scan; again is the command that writes it again.
+
+    All loops are in its table and on its map, with their strips of places; as many as fit, those
+    that lose most first, also have their instructions and timelines.
+    """
+    ranked = list(dict.fromkeys(place.loop for place in scan.places))[:MOST]
+    words, numbers = Words(), sorted(ranked)
+    side = Side(scan, numbers, words).data() | _details(scan, ranked, numbers)
+    left_out = len(scan.found.loops) - len(numbers)
+    first = grid(scan.rows(_FIRST), "The loops that lose most")
+    summary = list(scan.summary())
+    return _page("scan", [scan], [side], None, words, left_out, again, first, summary)
+
+
+def of_builds(builds: Between, again: str) -> str:
+    """Return the page of what changed between two builds; again is as for of_scan."""
+    words, found = Words(), changes(builds, MOST)
+    sides, scans = [], [builds.b, builds.a]
+    for side, build in zip("ba", scans, strict=True):
+        numbers = found.listed(side)
+        own = _details(build, found.changed(side), numbers, share=0.5)
+        sides.append(Side(build, numbers, words).data() | own)
+    rows = builds.rows(changed=True)
+    first = grid(replace(rows, values=rows.values[:_FIRST]), "What changed most")
+    pairs, summary = found.data(), list(builds.summary())
+    return _page("builds", scans, sides, pairs, words, found.left_out, again, first, summary)
+
+
+def _details(
+    scan: Scan, chosen: Sequence[int], listed: Sequence[int], share: float = 1.0
+) -> dict[str, Any]:
+    """Return packs of details, and which of the loops listed they hold, in their order."""
+    at = {n: m for m, n in enumerate(listed)}
+    out: dict[str, Any] = {"together": TOGETHER}
+    for name, pack in (("code", code), ("timelines", timelines)):
+        packs, held = pack(scan, chosen, share)
+        out[name] = {"packs": packs, "held": [at[n] for n in held]}
+    return out
+
+
+def _page(
+    kind: str,
+    scans: Sequence[Scan],
+    sides: Sequence[dict[str, Any]],
+    pairs: dict[str, Any] | None,
+    words: Words,
+    left_out: int,
+    again: str,
+    first: Grid,
+    summary: Sequence[str],
+) -> str:
+    cores = [costs.core for costs in scans[0].costs]
+    data = {
+        "kind": kind,
+        "isa": scans[0].image.isa,
+        "cores": [core.id for core in cores],
+        "origin": findings.model_versions()[SIMULATOR],
+        "command": again,
+        "states": STATES[kind],
+        "words": words.all,
+        "sides": sides,
+        "pairs": pairs,
+    }
+    texts = words.all
+    return made(
+        "scan.html.j2",
+        style="scan.css",
+        scripts=_SCRIPTS,
+        kind=kind,
+        version=VERSION,
+        origin=findings.model_versions()[SIMULATOR],
+        scans=scans,
+        cores=cores,
+        states=STATES[kind],
+        fixes=sorted({texts[n] for n in sides[0]["kind"]} - {""}),
+        sections=sorted({texts[name] for _, name, *_ in sides[0]["sections"]}),
+        files=sorted({texts[file] for file, *_ in sides[0]["sections"]} - {""}),
+        loops=len(sides[0]["at"]),
+        held=len(sides[0]["code"]["held"]),
+        timed=len(sides[0]["timelines"]["held"]),
+        left_out=left_out,
+        hurt=scan_costs.HURT,
+        indifferent=scan_costs.INDIFFERENT,
+        command=again,
+        summary=summary,
+        first=first,
+        # "</script>" in a name must not end the element.
+        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+    )
