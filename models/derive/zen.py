@@ -44,13 +44,12 @@ def title(core: str) -> str:
 def table(core: str) -> Table:
     """Return the table of one core."""
     c = CORES[core]
+    records = uops_info(c.records)
     pairs = summaries(c.pairs)
     if c.halves:
-        said = zen_halves.summaries(uops_info(c.records), pairs)
-        pairs = said
-    else:
-        said = summaries(core)
-    kinds = [*_kinds(uops_info(c.records), said, pairs), *zen_wide.kinds(said)]
+        pairs = zen_halves.summaries(records, pairs)
+    said = pairs if c.halves or c.pairs == core else summaries(core)
+    kinds = [*_kinds(records, said, pairs), *zen_wide.kinds(said)]
     plain = _plain(kinds)
     bare = {f"{k.mnemonic} {','.join(k.operands)}": k.summary for k in kinds if not k.mask}
     rows: Table = {}

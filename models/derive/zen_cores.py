@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zen_kinds import GENERAL, Kind
 
@@ -105,17 +105,12 @@ ZEN2 = Core(
     free_zeroing=False,
 )
 # Two address units for loads and stores together, and vector units of 128 bits.
-ZEN1 = Core(
+ZEN1 = replace(
+    ZEN2,
     called="Zen+",
     records="ZEN+",
-    pairs="zen2",
-    source="uops-info",
-    load="45",
-    vector_load="45",
     address="45",
     same_address="45",
-    vector={"0": "a", "1": "b", "2": "c", "3": "d"},
-    free_zeroing=False,
     halves=True,
 )
 LATER = {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e", "5": "e"}
@@ -137,23 +132,5 @@ ZEN3 = Core(
     whole_pairs=True,
     eliminated_lea=True,
 )
-ZEN4 = Core(
-    called="Zen 4",
-    records="ZEN3",
-    pairs="zen3",
-    source="uops-info",
-    load="456",
-    vector_load="45",
-    store_data="st",
-    same_address="uv",
-    branch="0123B",
-    shift="12",
-    select="03",
-    vector=LATER,
-    vector_divide="ab",
-    fuses=COMPARES | ARITHMETIC,
-    whole_pairs=True,
-    eliminated_lea=True,
-    to_vector=5,
-)
+ZEN4 = replace(ZEN3, called="Zen 4", to_vector=5)
 CORES = {"zen1": ZEN1, "zen2": ZEN2, "zen3": ZEN3, "zen4": ZEN4}
