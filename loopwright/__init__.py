@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from loopwright.calibrating.import_answers import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
+    from loopwright.improving.improve import improve
     from loopwright.inventory import doctor
     from loopwright.judging.estimate import estimate
     from loopwright.judging.published import published
@@ -51,6 +52,7 @@ _VERBS = {
     "estimate": "judging.estimate",
     "import_calibration": "calibrating.import_answers",
     "import_results": "measuring.results",
+    "improve": "improving.improve",
     "kit": "portable.kit",
     "measure": "measuring.measure",
     "measure_blocks": "measuring.measure_blocks",
@@ -80,6 +82,7 @@ __all__ = [
     "estimate",
     "import_calibration",
     "import_results",
+    "improve",
     "kit",
     "measure",
     "measure_blocks",

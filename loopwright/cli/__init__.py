@@ -16,6 +16,7 @@ from loopwright import files
 from loopwright.cli import (
     calibrate,
     evidence,
+    improve,
     inventory,
     mca,
     measure,
@@ -56,6 +57,7 @@ _MODULES = (
     evidence,
     records,
     upstream,
+    improve,
 )
 for _module in _MODULES:
     for _verb in _module.VERBS:

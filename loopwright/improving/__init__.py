@@ -1,0 +1,1 @@
+"""Better code for the same contract: transformations, a search over them, and its proof."""

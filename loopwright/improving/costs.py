@@ -1,0 +1,208 @@
+"""Costs of candidates: cycles of their calls on each core, at each code offset they may get."""
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from loopwright import kernels, microarchs, toolchain
+from loopwright.code import assemble
+from loopwright.code.instructions import Code
+from loopwright.errors import InputError
+from loopwright.histogram import Histogram
+from loopwright.improving.listing import Listing
+from loopwright.judging import call_costs
+from loopwright.judging.call_costs import ALIGNMENTS, UNWEIGHTED, Place
+from loopwright.kernels import Variant
+from loopwright.microarchs import Microarch
+from loopwright.predicting.calls import CallQuestion, of_variants
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles of a candidate's calls on one core.
+
+    mean and worst are over the code offsets that a linker may choose; each is the mean over the
+    histogram, or the geometric mean over sizes without one. sizes has the mean over offsets and
+    alignments by size in bytes.
+    """
+
+    mean: float
+    worst: float
+    sizes: Mapping[int, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A listing with the variant that its text makes, and its costs by the id of a core."""
+
+    listing: Listing
+    variant: Variant
+    code: Code
+    costs: Mapping[str, Cost]
+
+    @property
+    def bytes(self) -> int:
+        """Return the length of its code."""
+        return self.code.size
+
+    def gains(self, base: "Candidate") -> dict[str, float]:
+        """Return by core how many times faster it is than another one: mean over offsets."""
+        return {core: base.costs[core].mean / cost.mean for core, cost in self.costs.items()}
+
+
+@dataclass(frozen=True)
+class Question:
+    """What candidates are compared by: cores, sizes, parameters, and the variant they replace."""
+
+    variant: Variant
+    cores: Sequence[Microarch]
+    histogram: Histogram | None
+    settings: Mapping[str, str]
+    folder: Path
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """Return the calls that are simulated."""
+        contract = kernels.contract_of(self.variant)
+        return call_costs.judged_places(contract, self.histogram)
+
+    def candidates(self, listings: Iterable[Listing]) -> list[Candidate | InputError]:
+        """Return the candidate of each listing, or why there is none."""
+        with ThreadPoolExecutor(toolchain.cpus()) as pool:
+            made = list(pool.map(self._assembled, listings))
+        return self._costed(made)
+
+    def of_variants(self, variants: Iterable[Variant]) -> dict[str, Candidate | InputError]:
+        """Return what variants of kernel.toml cost, by name."""
+        contract = kernels.contract_of(self.variant)
+        empty = Listing((), contract)
+        made: list[tuple[Listing, Variant, Code] | InputError] = []
+        names = []
+        for variant in variants:
+            names.append(variant.name)
+            try:
+                made.append((empty, variant, assemble.variant_code(variant)))
+            except InputError as error:
+                made.append(error)
+        return dict(zip(names, self._costed(made), strict=True))
+
+    def _assembled(self, listing: Listing) -> tuple[Listing, Variant, Code] | InputError:
+        """Return a listing with its variant and code; the source stays in the folder."""
+        text = listing.render()
+        source = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.S"
+        source.write_text(text)
+        variant = replace(self.variant, name=source.stem, source=source, edits=(), loop="")
+        try:
+            return listing, variant, assemble.variant_code(variant)
+        except InputError as error:
+            return error
+
+    def _costed(
+        self, made: Sequence[tuple[Listing, Variant, Code] | InputError]
+    ) -> list[Candidate | InputError]:
+        asked: list[tuple[int, Microarch, CallQuestion]] = []
+        record = kernels.contract_of(self.variant).count_bytes
+        spots = tuple((p.size // record, p.dst, p.src) for p in self.places)
+        for n, one in enumerate(made):
+            if isinstance(one, InputError):
+                continue
+            for core in self.cores:
+                try:
+                    offsets = call_costs.code_offsets(one[1], core)
+                except InputError:
+                    offsets = (None,)
+                for offset in _few(offsets):
+                    question = CallQuestion(one[1], core, spots, self.settings, offset)
+                    asked.append((n, core, question))
+        answers = of_variants([question for _, _, question in asked])
+        found: dict[int, dict[str, list[Mapping[int, float]] | InputError]] = {}
+        for (n, core, _), answer in zip(asked, answers, strict=True):
+            mine = found.setdefault(n, {}).setdefault(core.id, [])
+            wrong = next((a for a in answer if isinstance(a, InputError)), None)
+            if wrong is not None:
+                found[n][core.id] = InputError(f"{core.id}: {wrong}")
+            elif isinstance(mine, list):
+                cycles = {
+                    p: a.cycles
+                    for p, a in zip(self.places, answer, strict=True)
+                    if not isinstance(a, InputError)
+                }
+                mine.append(call_costs.mean(cycles, ALIGNMENTS))
+        return [
+            one if isinstance(one, InputError) else self._candidate(*one, found[n])
+            for n, one in enumerate(made)
+        ]
+
+    def _candidate(
+        self,
+        listing: Listing,
+        variant: Variant,
+        code: Code,
+        found: Mapping[str, list[Mapping[int, float]] | InputError],
+    ) -> Candidate | InputError:
+        costs = {}
+        for core, by_offset in found.items():
+            if isinstance(by_offset, InputError):
+                return by_offset
+            every = [self._over_sizes(sizes) for sizes in by_offset]
+            mean = {s: float(np.mean([o[s] for o in by_offset])) for s in by_offset[0]}
+            costs[core] = Cost(float(np.mean(every)), max(every), mean)
+        return Candidate(listing, variant, code, costs)
+
+    def _over_sizes(self, cycles: Mapping[int, float]) -> float:
+        """Return the mean cost of a call."""
+        order = sorted(cycles)
+        if self.histogram:
+            shares = call_costs.weights(order, self.histogram)
+            return float(np.dot(shares, [cycles[s] for s in order]))
+        low, high = UNWEIGHTED
+        counted = [s for s in order if low <= s <= high] or order
+        return math.exp(sum(math.log(cycles[s]) for s in counted) / len(counted))
+
+    @property
+    def said(self) -> str:
+        """Say what a cost is of."""
+        if self.histogram:
+            return f"mean of a call over the sizes of {self.histogram.name}"
+        low, high = UNWEIGHTED
+        sizes = sorted({p.size for p in self.places})
+        counted = [s for s in sizes if low <= s <= high] or sizes
+        return f"geometric mean over calls of {counted[0]} to {counted[-1]} B"
+
+
+_MOST_OFFSETS = 4
+
+
+def _few(offsets: Sequence[int | None]) -> Sequence[int | None]:
+    """Return offsets spread over all, where there are many: inlined code begins anywhere."""
+    if len(offsets) <= _MOST_OFFSETS:
+        return offsets
+    return offsets[:: len(offsets) // _MOST_OFFSETS]
+
+
+def cores(ids: str | None, variant: Variant) -> list[Microarch]:
+    """Return the cores that are asked for, else the targets that the variant runs on."""
+    isa = kernels.load(variant.kernel).isa
+    if ids:
+        chosen = [microarchs.load(name.strip()) for name in ids.split(",") if name.strip()]
+    else:
+        chosen = [c for c in (microarchs.load(i) for i in microarchs.ids()) if c.role == "target"]
+        chosen = [c for c in chosen if c.isa == isa]
+    if wrong := [core.id for core in chosen if core.isa != isa]:
+        raise InputError(f"{wrong[0]} does not run {isa} code; --microarch names cores of {isa}")
+    if not chosen:
+        raise InputError("--microarch names no core; give it as zen2,zen4")
+    return chosen
+
+
+def usable(question: Question, found: Candidate | InputError) -> Candidate:
+    """Return a candidate; InputError where it has no cost."""
+    if isinstance(found, InputError):
+        raise InputError(f"{question.variant.id} has no cost: {found}")
+    return found

@@ -1,0 +1,186 @@
+"""Counted loops of a listing: what ends them, and what each iteration moves on."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from loopwright.code.instructions import Flow
+from loopwright.improving.listing import CARRY, FLAGS, MEMORY, Line, Listing, address, full
+
+_IMMEDIATE = re.compile(r"^\$(-?(?:0x[0-9a-f]+|\d+))$")
+_SUFFIX = re.compile(r"^(add|sub|inc|dec|lea|cmp)([bwlq]?)$")
+_ABOVE = frozenset({"jae", "jnb", "jnc"})
+_NOT_ZERO = frozenset({"jnz", "jne"})
+
+
+class Update(NamedTuple):
+    """An instruction that adds a constant to a register, and where it stands."""
+
+    at: int
+    register: str
+    written: str
+    step: int
+    suffix: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A loop of one block that a counter ends.
+
+    first and last are the positions of its first statement and of the branch back to its head.
+    form says what the branch tests: "borrow" (the counter went below zero), "zero" (it is zero),
+    "limit" (it is below one iteration's step, by a cmp) or "index" (it counted up to zero).
+    updates has what an iteration adds to each register, the counter among them. test is the
+    position of the instruction that sets the flags of the branch.
+    """
+
+    listing: Listing
+    head: str
+    first: int
+    last: int
+    form: str
+    counter: Update
+    updates: Mapping[str, Update]
+    test: int
+
+    @property
+    def exit(self) -> int:
+        """Return the position of the statement behind the loop."""
+        return self.last + 1
+
+    @property
+    def step(self) -> int:
+        """Return what an iteration takes from the counter, above zero."""
+        return abs(self.counter.step)
+
+    @property
+    def body(self) -> Sequence[int]:
+        """Return the positions of what is neither update nor part of the test."""
+        apart = {u.at for u in self.updates.values()} | {self.test, self.last}
+        listing = self.listing
+        return [
+            n
+            for n in range(self.first, self.last)
+            if n not in apart and listing.lines[n].kind == "code"
+        ]
+
+    @property
+    def accesses(self) -> list[int]:
+        """Return the positions of the loads and stores of the body."""
+        return [n for n in self.body if MEMORY in self.touched(n)]
+
+    def touched(self, at: int) -> frozenset[str]:
+        """Return all that a statement reads or writes."""
+        effects = self.listing.effects[at]
+        return effects.reads | effects.writes if effects else frozenset()
+
+    def written(self) -> frozenset[str]:
+        """Return what the body writes beside its updates."""
+        out: frozenset[str] = frozenset()
+        for n in self.body:
+            effects = self.listing.effects[n]
+            out |= effects.writes if effects else frozenset()
+        return out
+
+    def moved(self, at: int, register: str) -> int:
+        """Return what an iteration has added to a register before a statement of it."""
+        update = self.updates.get(register)
+        return update.step if update and update.at < at else 0
+
+
+def update_of(line: Line, at: int, isa: str = "x86_64") -> Update | None:
+    """Return the constant addition that an instruction is, None of any other one."""
+    found = _SUFFIX.match(line.mnemonic)
+    if not found or found[1] == "cmp":
+        return None
+    kind, suffix, operands = found[1], found[2], line.operands
+    if kind in ("inc", "dec") and len(operands) == 1 and operands[0].startswith("%"):
+        register = operands[0]
+        return Update(at, full(isa, register), register, 1 if kind == "inc" else -1, suffix)
+    if kind == "lea" and len(operands) == 2:
+        place = address(operands[0])
+        if place and place.base == operands[1] and not place.indexed:
+            register = operands[1]
+            return Update(at, full(isa, register), register, place.disp, suffix)
+        return None
+    if kind in ("add", "sub") and len(operands) == 2 and operands[1].startswith("%"):
+        constant = immediate(operands[0])
+        if constant is None:
+            return None
+        register = operands[1]
+        step = constant if kind == "add" else -constant
+        return Update(at, full(isa, register), register, step, suffix)
+    return None
+
+
+def immediate(operand: str) -> int | None:
+    """Return the value of an immediate operand of x86-64."""
+    found = _IMMEDIATE.match(operand)
+    return int(found[1], 0) if found else None
+
+
+def counted_loops(listing: Listing) -> Iterator[Counted]:
+    """Yield the counted loops of a listing, by the position of their branch."""
+    if listing.isa != "x86_64":
+        return
+    for last, line in enumerate(listing.lines):
+        effects = listing.effects[last]
+        if line.kind == "code" and effects and effects.flow is Flow.BRANCH:
+            target = listing.position.get(line.operands[-1] if line.operands else "", last)
+            found = _loop(listing, target, last) if target < last else None
+            if found:
+                yield found
+
+
+def _loop(listing: Listing, head: int, last: int) -> Counted | None:
+    lines = listing.lines
+    first = head
+    while first < last and lines[first].kind != "code":
+        first += 1
+    inside = range(first, last)
+    if any(lines[n].kind == "label" and lines[n].text in listing.jumped_to for n in inside):
+        return None
+    steps: dict[str, Update] = {}
+    for n in inside:
+        effects = listing.effects[n]
+        if effects is None:
+            continue
+        if effects.flow is not Flow.NEXT or effects.string:
+            return None
+        if update := update_of(lines[n], n):
+            steps[update.register] = update
+    writers = [r for n in inside for r in (listing.effects[n] or _NOTHING).writes if r in steps]
+    steps = {r: u for r, u in steps.items() if writers.count(r) == 1}
+    flag = CARRY if lines[last].mnemonic in _ABOVE else FLAGS
+    setters = [n for n in inside if flag in (listing.effects[n] or _NOTHING).writes]
+    if not setters:
+        return None
+    form, counter = _test(lines, setters[-1], lines[last].mnemonic, steps)
+    if counter is None:
+        return None
+    return Counted(listing, lines[head].text, first, last, form, counter, steps, setters[-1])
+
+
+class _Nothing(NamedTuple):
+    writes: frozenset[str] = frozenset()
+
+
+_NOTHING = _Nothing()
+
+
+def _test(
+    lines: Sequence[Line], test: int, branch: str, steps: Mapping[str, Update]
+) -> tuple[str, Update | None]:
+    """Return the form of a loop's end, and its counter."""
+    mine = next((u for u in steps.values() if u.at == test), None)
+    if mine and branch in _ABOVE and mine.step < 0 and lines[test].mnemonic.startswith("sub"):
+        return "borrow", mine
+    if mine and branch in _NOT_ZERO and mine.step:
+        return ("zero" if mine.step < 0 else "index"), mine
+    if lines[test].mnemonic.startswith("cmp") and branch in _ABOVE:
+        limit, *rest = lines[test].operands
+        counter = steps.get(full("x86_64", rest[0])) if rest else None
+        if counter and counter.at < test and immediate(limit) == -counter.step:
+            return "limit", counter
+    return "", None

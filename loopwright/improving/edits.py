@@ -1,0 +1,201 @@
+"""What transformations of a listing share: conditions, and ways to write the change."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from loopwright.code.instructions import Flow
+from loopwright.improving.counted import Counted, Update
+from loopwright.improving.listing import (
+    CARRY,
+    FLAGS,
+    MEMORY,
+    Line,
+    Listing,
+    address,
+    full,
+    label,
+)
+
+RESTARTED = ("copy", "clear", "set", "store_fields")  # effects whose stores may be done twice
+
+
+EVERY_FLAG = frozenset({CARRY, FLAGS})
+
+
+class Transformation(Protocol):
+    """A way to change a listing that leaves its contract held.
+
+    name is what tables and comments call it; condition says in words where it holds.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def condition(self) -> str:
+        """Return where it holds, in words."""
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield each listing that one use of it makes."""
+
+
+def behind_transfer(listing: Listing, at: int, count: int) -> int:
+    """Return the first position at or behind `at` whose statement follows no other by falling."""
+    for n in range(at, count):
+        effects = listing.effects[n]
+        if effects and effects.flow in (Flow.JUMP, Flow.RETURN):
+            return n + 1
+    return count
+
+
+def operation(kind: str, amount: int, update: Update) -> str:
+    """Return `sub` or `add` of a constant to a counter, as wide as the counter's own."""
+    return f"{kind}{update.suffix} ${amount},{update.written}"
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The label behind a loop, and the line to be put there if it had none."""
+
+    name: str
+    new: tuple[Line, ...]
+
+
+def exit_label(loop: Counted, stem: str) -> Exit:
+    """Return the label behind a loop, a new one named like stem where it has none."""
+    listing = loop.listing
+    at = loop.exit
+    while at < len(listing.lines) and listing.lines[at].kind == "text":
+        at += 1
+    if at < len(listing.lines) and listing.lines[at].kind == "label":
+        return Exit(listing.lines[at].text, ())
+    name = listing.fresh(stem)
+    return Exit(name, (label(name),))
+
+
+def shifted(loop: Counted, at: int, ahead: Mapping[str, int]) -> str | None:
+    """Return a statement with its addresses moved by what registers lack, None where it cannot be.
+
+    ahead is, by register, what has to be added to its value.
+    """
+    line = loop.listing.lines[at]
+    operands = []
+    direct: set[str] = set()
+    for operand in line.operands:
+        place = address(operand)
+        if place is None:
+            direct |= {whole(r) for r in re.findall(r"%\w+", operand)}
+            operands.append(operand)
+            continue
+        more = ahead.get(whole(place.base), 0) + place.scale * ahead.get(whole(place.indexed), 0)
+        operands.append(str(place._replace(disp=place.disp + more)))
+    if any(ahead.get(register) for register in direct):
+        return None
+    if any(ahead.get(register) for register in implicit(loop, at)):
+        return None
+    return f"{line.mnemonic} {','.join(operands)}" if operands else line.mnemonic
+
+
+def implicit(loop: Counted, at: int) -> frozenset[str]:
+    """Return the registers that a statement reads and its text does not name."""
+    effects = loop.listing.effects[at]
+    named = {whole(r) for r in re.findall(r"%\w+", loop.listing.lines[at].text)}
+    return (effects.reads if effects else frozenset()) - named
+
+
+def whole(register: str) -> str:
+    """Return the name of the whole register that an operand is, "" for none."""
+    return full("x86_64", register) if register else ""
+
+
+def restartable(loop: Counted) -> bool:
+    """Say whether an iteration may begin again where some of its accesses are done.
+
+    Nothing that the body writes may be needed by the next iteration, no access may both load and
+    store, and the contract's stores have to be those of an effect that may be done twice.
+    """
+    listing = loop.listing
+    carried = loop.written() & listing.live[loop.first] - {MEMORY}
+    both = any(
+        {MEMORY} <= (listing.effects[n].reads & listing.effects[n].writes)  # type: ignore[union-attr]
+        for n in loop.accesses
+    )
+    return not carried and not both and listing.contract.effect in RESTARTED
+
+
+def may_fault(loop: Counted) -> bool:
+    """Say whether accesses of a loop have entries in the exception table."""
+    return any(loop.listing.entries_at(n) for n in loop.accesses)
+
+
+def access_label(listing: Listing, stem: str) -> str:
+    """Return a label of an access, which is printed as a number."""
+    name, n = f".Lnumber_u{stem}", 1
+    while name in listing.position:
+        n += 1
+        name = f".Lnumber_u{stem}_{n}"
+    return name
+
+
+def stepped(line: Line, update: Update, factor: int) -> str:
+    """Return an update that steps factor times as far."""
+    amount = update.step * factor
+    if line.mnemonic.startswith("lea"):
+        return f"{line.mnemonic} {amount}({update.written}),{update.written}"
+    kind = "add" if amount > 0 else "sub"
+    return f"{kind}{update.suffix} ${abs(amount)},{update.written}"
+
+
+def spliced(
+    loop: Counted, before: Sequence[Line], behind: Exit, apart: Sequence[Line], step: str
+) -> Listing:
+    """Return the listing with lines before a loop, a label behind it, and lines out of the way."""
+    listing = loop.listing
+    head = listing.position[loop.head]
+    start = head
+    while start > 0 and listing.lines[start - 1].kind == "label":
+        start -= 1
+    directives = start
+    while directives > 0 and aligns(listing.lines[directives - 1]):
+        directives -= 1
+    quiet = behind_transfer(listing, loop.exit, len(listing.lines))
+    while quiet < len(listing.lines) and listing.lines[quiet].kind == "entry":
+        quiet += 1
+    lines = [
+        *listing.lines[:directives],
+        *before,
+        *listing.lines[directives : loop.exit],
+        *behind.new,
+        *listing.lines[loop.exit : quiet],
+        *apart,
+        *listing.lines[quiet:],
+    ]
+    return listing.with_lines(lines, step)
+
+
+def before_directives(lines: Sequence[Line]) -> int:
+    """Return the position before the labels and alignment directives at the end of lines."""
+    at = len(lines)
+    while at > 0 and (lines[at - 1].kind == "label" or aligns(lines[at - 1])):
+        at -= 1
+    return at
+
+
+def aligns(line: Line) -> bool:
+    """Say whether a line is a directive that aligns what follows."""
+    return line.kind == "text" and line.text.strip().startswith((".p2align", ".balign"))
+
+
+def entered(loop: Counted) -> bool:
+    """Say whether anything but its own branch goes to the head of a loop."""
+    listing = loop.listing
+    if loop.head in listing.fixups_targets():
+        return True
+    head = listing.position[loop.head]
+    jumps = [n for n, x in enumerate(listing.lines) if x.kind == "code" and loop.head in x.text]
+    above = listing.effects[max((n for n in range(head) if listing.effects[n]), default=0)]
+    falls = above is not None and above.flow in (Flow.NEXT, Flow.BRANCH)
+    return jumps != [loop.last] or not falls

@@ -1,0 +1,88 @@
+"""Candidates as variants of a kernel folder, which every other verb takes."""
+
+import json
+import shutil
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from loopwright import files, kernels
+from loopwright.improving.costs import Candidate
+from loopwright.improving.listing import Line, Listing
+from loopwright.kernels import Variant
+
+# Keys of a variant that hold for another text of it, too.
+_KEPT = ("routine", "needs", "switched_off", "alternatives", "may_change", "guards", "unreached")
+_PATCHED = ("requires", "edits")
+_NOT_PATCHED = "its text was made of assembled code: write it into the source by hand"
+
+
+def with_origin(listing: Listing, variant: Variant) -> Listing:
+    """Return a listing that says above its function what it was made of, and how."""
+    steps = "".join(f"\n *   {step}" for step in listing.steps)
+    text = f"/*\n * Found by `loopwright improve {variant.id}`:{steps}\n */"
+    at = next(
+        (n for n, one in enumerate(listing.lines) if one.text.startswith("SYM_FUNC_START")), 0
+    )
+    lines = (*listing.lines[:at], Line("text", text), *listing.lines[at:])
+    return replace(listing, lines=lines)
+
+
+def write(
+    out: Path, variant: Variant, named: Mapping[str, Candidate], found: Mapping[str, str]
+) -> list[Path]:
+    """Write a kernel folder with the family's variants and the candidates; return its new files.
+
+    It is below out as it is below a folder of kernels: LOOPWRIGHT_KERNELS may name out. found says
+    of each candidate how it was found. What out has of the same kernel is replaced.
+    """
+    kernel = kernels.load(variant.kernel)
+    isa, family = kernel.id.split("/")
+    raw = tomllib.loads((kernel.folder / "kernel.toml").read_text())
+    mine = next(v for v in raw["variant"] if v["name"] == variant.name)
+    text = (kernel.folder / "kernel.toml").read_text().rstrip() + "\n"
+    made = []
+    with files.staged(out / isa) as scratch:
+        folder = scratch / family
+        shutil.copytree(kernel.folder, folder)
+        for name, candidate in named.items():
+            source = with_origin(candidate.listing, variant).render()
+            (folder / f"{name}.S").write_text(source)
+            text += "\n[[variant]]\n" + _table(_row(name, candidate, mine, variant, found[name]))
+            made.append(out / isa / family / f"{name}.S")
+        (folder / "kernel.toml").write_text(text)
+    return [*made, out / isa / family / "kernel.toml"]
+
+
+def _row(
+    name: str, candidate: Candidate, mine: Mapping[str, Any], variant: Variant, found: str
+) -> dict[str, Any]:
+    steps = "; ".join(candidate.listing.steps)
+    row: dict[str, Any] = {
+        "name": name,
+        "summary": f"{variant.name} changed: {steps}",
+        "subject": f"Speed up {candidate.listing.contract.symbol}()",
+        "why": f"Found by a search over transformations of {variant.name}: {steps}.\n\n{found}",
+        "found": found,
+    }
+    lifted = variant.source.suffix != ".S" or kernels.load(variant.kernel).isa != "x86_64"
+    kept = _KEPT if lifted else (*_KEPT, *_PATCHED)
+    row |= {key: mine[key] for key in kept if key in mine}
+    if lifted:
+        row["unpatchable"] = _NOT_PATCHED
+    return row
+
+
+def _table(row: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_value(value)}\n" for key, value in row.items())
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML has it; its basic strings escape as those of JSON do."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(v)}" for key, v in value.items()) + " }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value)

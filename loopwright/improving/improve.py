@@ -1,0 +1,349 @@
+"""The verb improve: better code for a variant's contract, searched, proven and measured."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loopwright import histogram, kernels, toolchain
+from loopwright.checking import check
+from loopwright.code import assemble
+from loopwright.errors import InputError
+from loopwright.improving import costs, family, listing
+from loopwright.improving.costs import Candidate, Question
+from loopwright.improving.listing import Listing
+from loopwright.improving.search import Search, Settings, search
+from loopwright.improving.transformations import TRANSFORMATIONS
+from loopwright.judging import call_costs
+from loopwright.kernels import Variant
+from loopwright.machine import hosts
+from loopwright.measuring import measure
+from loopwright.microarchs import Microarch
+from loopwright.predicting import models
+from loopwright.predicting.question import variant_subject
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    "kernel",
+    "candidate",
+    "step",
+    "transformation",
+    "microarch",
+    "cycles",
+    "worst",
+    "gain",
+    "bytes",
+    "status",
+    "note",
+)
+_TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
+SHOWN = 3
+_BOUND = 1.03
+_MEASURED_SIZES = (64, 256, 1024, 4096)
+
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass
+class Found:
+    """What a search came to: rows, the files written, and what is to be said in words.
+
+    rows have, for each candidate that is shown and each core, a row for the variant it started from
+    (step 0) and one for each transformation: cycles of a call, mean and worst over code offsets,
+    gain over the step before, and bytes of code. status is "baseline", "proven" (a candidate's last
+    step, which the contract checker passed), "measured" (and this machine shows the gain), or
+    "withdrawn" (this machine does not).
+    """
+
+    rows: Rows
+    files: Sequence[Path] = ()
+    said: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def improve(
+    spec: str,
+    *,
+    microarch: str | None = None,
+    sizes: str | None = None,
+    out: Path | None = None,
+    parameters: Mapping[str, str] | None = None,
+    measured: bool = True,
+    tried: int = Settings.tried,
+    seed: int = 0,
+) -> "pd.DataFrame":
+    """Search better code for KERNEL/VARIANT; a row a step of each candidate on each core.
+
+    microarch names the cores (the targets where left out), sizes a histogram. out is a folder for
+    the candidates as variants of their kernel. tried is the most candidates that are simulated.
+    Without measured nothing is timed here. attrs["said"] has what was found in words.
+    """
+    found = answer(
+        spec,
+        microarch=microarch,
+        sizes=sizes,
+        out=out,
+        parameters=parameters,
+        measured=measured,
+        settings=Settings(tried=tried, seed=seed),
+    )
+    table = found.rows.frame()
+    table.attrs["said"] = found.said
+    return table
+
+
+def answer(
+    spec: str,
+    *,
+    microarch: str | None,
+    sizes: str | None,
+    out: Path | None,
+    parameters: Mapping[str, str] | None,
+    measured: bool,
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Found:
+    """Answer improve; see there."""
+    variant = _variant(spec)
+    kernel = kernels.load(variant.kernel)
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        question = Question(
+            variant,
+            costs.cores(microarch, variant),
+            histogram.read(sizes) if sizes else None,
+            parameters or {},
+            Path(scratch),
+        )
+        start = read(variant)
+        base = costs.usable(question, question.candidates([start])[0])
+        hand = question.of_variants(
+            v for v in kernel.of_routine(variant.routine) if v.name != variant.name
+        )
+        found = search(question, base, TRANSFORMATIONS, settings, progress)
+        return _told(question, found, hand, out, measured=measured, progress=progress)
+
+
+def _variant(spec: str) -> Variant:
+    """Return the variant that is meant: of a kernel with one routine, its baseline."""
+    kernel, variants = kernels.select(spec)
+    if len(variants) == 1:
+        return variants[0]
+    if len(kernel.routines) > 1:
+        raise InputError(
+            f"{spec} has {len(kernel.routines)} routines; name a variant, e.g. {variants[0].id}"
+        )
+    [routine] = kernel.routines.values()
+    return kernel.variants[routine.baseline]
+
+
+def read(variant: Variant) -> Listing:
+    """Return a variant's listing: of its text where that is plain assembly, else of its code."""
+    contract = kernels.contract_of(variant)
+    isa = kernels.load(variant.kernel).isa
+    if variant.source.suffix == ".S" and isa == "x86_64":
+        return listing.parse(variant.source.read_text(), contract, isa)
+    return listing.lift(assemble.variant_code(variant), contract)
+
+
+def _told(
+    question: Question,
+    found: Search,
+    hand: Mapping[str, Candidate | InputError],
+    out: Path | None,
+    *,
+    measured: bool,
+    progress: Progress | None,
+) -> Found:
+    """Prove, measure and write the best candidates, and say what they are."""
+    better = [one for one in found.pareto() if max(found.robust(one).values()) > 1 + _LEAST_GAIN]
+    proven, refused = _proven(better, progress)
+    name = question.variant.name
+    named = {
+        f"{name}_improved{n or ''}": one for n, one in enumerate(proven, 0) for n in [n and n + 1]
+    }
+    said = [f"cycles a call: {question.said}; pipeline simulator; in parentheses the worst offset"]
+    status = dict.fromkeys(named, "proven")
+    notes = dict.fromkeys(named, "")
+    if measured and named and not found.interrupted:
+        _measure(question, named, status, notes, progress)
+    rows = [
+        row
+        for label, one in named.items()
+        for row in _rows(question, found, label, one, status[label], notes[label])
+    ]
+    if not named:
+        rows = list(_rows(question, found, name, found.base, "baseline", ""))
+    said += list(_hand_written(question, found, hand, proven))
+    said += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
+    said += [f"refused by the contract checker: {why}" for why in refused]
+    said += list(_bounds(question, proven[0] if proven else found.base))
+    dropped = sum(found.dropped.values())
+    said.append(
+        f"{found.tried} candidates simulated"
+        + (f", {dropped} of them without a figure on some core" if dropped else "")
+        + (", interrupted: the best so far" if found.interrupted else "")
+    )
+    said += [f"without a figure: {why} ({n} times)" for why, n in found.dropped.items()]
+    keep = {label: one for label, one in named.items() if status[label] != "withdrawn"}
+    written: Sequence[Path] = ()
+    if out is not None and keep:
+        how = {label: _how(question, found, one) for label, one in keep.items()}
+        written = family.write(out, question.variant, keep, how)
+    return Found(Rows(COLUMNS, rows, _TYPES), written, said, found.interrupted)
+
+
+_LEAST_GAIN = 0.01
+
+
+def _proven(
+    better: Sequence[Candidate], progress: Progress | None
+) -> tuple[list[Candidate], list[str]]:
+    """Return the first candidates that honour the contract, and what the others broke."""
+    proven: list[Candidate] = []
+    refused = []
+    for one in better:
+        if len(proven) == SHOWN:
+            break
+        if progress:
+            progress(len(proven), SHOWN, "proving")
+        rows = check.run([one.variant])
+        if check.holds(rows, [one.variant]):
+            proven.append(one)
+        else:
+            why = rows["failure"].iloc[0] or f"coverage: {rows['coverage'].iloc[0]}"
+            refused.append(f"{'; '.join(one.listing.steps)}: {why}")
+    return proven, refused
+
+
+def _rows(
+    question: Question, found: Search, label: str, one: Candidate, status: str, note: str
+) -> Sequence[tuple[Any, ...]]:
+    """Return the rows of one candidate: a row a step and core."""
+    out = []
+    path = found.path(one)
+    for n, stage in enumerate(path):
+        for core in question.cores:
+            cost = stage.costs[core.id]
+            before = path[n - 1].costs[core.id] if n else cost
+            last = stage is one
+            out.append(
+                (
+                    question.variant.kernel,
+                    label,
+                    n,
+                    stage.listing.steps[-1] if n else question.variant.name,
+                    core.id,
+                    round(cost.mean, 2),
+                    round(cost.worst, 2),
+                    round(before.mean / cost.mean, 3),
+                    stage.bytes,
+                    "baseline" if not n else status if last else "",
+                    note if last and n else "",
+                )
+            )
+    return out
+
+
+def _hand_written(
+    question: Question,
+    found: Search,
+    hand: Mapping[str, Candidate | InputError],
+    proven: Sequence[Candidate],
+) -> Sequence[str]:
+    """Say for each core what the family's best hand-written variant costs beside the candidates."""
+    known = {name: one for name, one in hand.items() if isinstance(one, Candidate)}
+    out = []
+    for core in question.cores:
+        if not known:
+            continue
+        name, best = min(known.items(), key=lambda item: item[1].costs[core.id].mean)
+        mine = min(one.costs[core.id].mean for one in (*proven, found.base))
+        theirs = best.costs[core.id].mean
+        beside = "alike" if abs(mine / theirs - 1) <= 0.03 else f"{theirs / mine:.2f} times as fast"
+        out.append(
+            f"{core.id}: the family's fastest other variant is {name}, {theirs:.1f} cycles; "
+            f"the best found takes {mine:.1f} ({beside})"
+        )
+    return out
+
+
+def _bounds(question: Question, one: Candidate) -> Sequence[str]:
+    """Say on which cores the main loop has reached what loads and stores take at the least."""
+    out = []
+    for core in question.cores:
+        cycles, least = main_loop(one.variant, core, question.settings)
+        if cycles and least and cycles <= least * _BOUND:
+            out.append(
+                f"{core.id}: the main loop is within 3 % of the bound: {cycles:.2f} cycles an "
+                f"iteration, its loads and stores take {least:.2f} at the least"
+            )
+    return out
+
+
+def main_loop(
+    variant: Variant, core: Microarch, settings: Mapping[str, str]
+) -> tuple[float | None, float | None]:
+    """Return cycles an iteration of a variant's main loop, and the least its accesses take."""
+    try:
+        subject = variant_subject(replace(variant, loop=""), core)
+        if subject.error or subject.notion != "loop":
+            return None, None
+        [model] = models.select(models.SIMULATOR, settings)
+        [found] = model.predict([subject.block(None)], core)
+    except InputError:
+        return None, None
+    return found.cycles, subject.least_cycles
+
+
+def _how(question: Question, found: Search, one: Candidate) -> str:
+    """Say how a candidate was found, with its predicted gain on each core."""
+    gains = ", ".join(f"{core} {gain:.2f}x" for core, gain in one.gains(found.base).items())
+    return (
+        f"loopwright improve {question.variant.id}: {'; '.join(one.listing.steps)}. "
+        f"Predicted by the pipeline simulator, {question.said}: {gains}."
+    )
+
+
+def _measure(
+    question: Question,
+    named: Mapping[str, Candidate],
+    status: dict[str, str],
+    notes: dict[str, str],
+    progress: Progress | None,
+) -> None:
+    """Measure candidates in turns with the variant they started from, where this machine can."""
+    variant = question.variant
+    isa = kernels.load(variant.kernel).isa
+    if not toolchain.find(isa).native or hosts.lacks(isa, variant.needs):
+        return
+    asked = [variant, *(replace(one.variant, name=label) for label, one in named.items())]
+
+    def step(done: int, total: int) -> None:
+        if progress:
+            progress(done, total, "measuring")
+
+    contract = kernels.contract_of(variant)
+    sizes = None if contract.fields else [*_MEASURED_SIZES]
+    rows = measure.run(asked, sizes=sizes, alignments=[(0, 0)], against=variant.name, progress=step)
+    base = call_costs.measured_calls(rows, variant.name)
+    here = f"{hosts.microarch() or 'this machine'}, {rows['clock'].dropna().iloc[0]}"
+    for label in named:
+        pairs = call_costs.paired_calls(base, call_costs.measured_calls(rows, label))
+        if not pairs:
+            notes[label] = "not measured: no point repeated"
+            continue
+        ratio, low, high = call_costs.speedup(pairs, question.histogram)
+        figure = f"{ratio:.2f} times as fast ({low:.2f} to {high:.2f}) as {variant.name} on {here}"
+        core = hosts.microarch()
+        if low > 1:
+            status[label], notes[label] = "measured", f"measured {figure}"
+        elif core in named[label].costs and high < 1 + _LEAST_GAIN:
+            status[label] = "withdrawn"
+            steps = "; ".join(named[label].listing.steps)
+            notes[label] = f"{label} ({steps}): measured {figure}; the simulator was wrong there"
+        else:
+            notes[label] = f"measured {figure}"

@@ -1,0 +1,581 @@
+"""Assembly text of a routine as statements that transformations edit, with its dataflow."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import iced_x86 as iced
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, SymbolTableSection
+
+from loopwright import toolchain
+from loopwright.code.instructions import WRITES, X86_FLOW, Code, Flow, Instruction
+from loopwright.errors import InputError
+from loopwright.kernels import Contract
+
+CARRY = "carry"  # the carry flag of x86-64, which some instructions leave alone
+FLAGS = "flags"  # all others, and all of AArch64
+MEMORY = "memory"
+_LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+):\s*")
+_ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*([\w.$]+)\s*\)?$")
+_NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
+_MADE = ".Lnumber_"  # begins the names of numeric labels while they are edited
+_SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
+_MEMORY_OPERAND = re.compile(
+    r"^(?P<disp>-?(?:0x[0-9a-f]+|\d+))?"
+    r"\((?P<base>%\w+)?(?:,(?P<index>%\w+)(?:,(?P<scale>[1248]))?)?\)$"
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement of a listing.
+
+    kind is "code" (text is an instruction), "label" (text is its name), "entry" (of the exception
+    table: text is the label of the access, target that of its fixup, macro what writes it) or
+    "text" (directives and comments, as they stand). note is a comment that stands before it.
+    """
+
+    kind: str
+    text: str
+    target: str = ""
+    macro: str = ""
+    note: str = ""
+
+    @property
+    def mnemonic(self) -> str:
+        """Return the first word of an instruction."""
+        return self.text.split(None, 1)[0]
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Return the operands of an instruction, in the order of its text."""
+        rest = self.text.split(None, 1)[1:]
+        parts = re.split(r",\s*(?![^(\[]*[)\]])", rest[0].strip()) if rest else []
+        return tuple(part.strip() for part in parts)
+
+
+class Address(NamedTuple):
+    """A memory operand of x86-64: registers with their percent signs, or empty."""
+
+    disp: int
+    base: str
+    indexed: str = ""
+    scale: int = 1
+
+    def __str__(self) -> str:
+        """Return it in AT&T syntax."""
+        inside = self.base
+        if self.indexed:
+            inside += f",{self.indexed}" + (f",{self.scale}" if self.scale > 1 else "")
+        return f"{self.disp or ''}({inside})"
+
+
+def address(operand: str) -> Address | None:
+    """Return a memory operand's parts, None of any other operand."""
+    found = _MEMORY_OPERAND.match(operand.replace(" ", ""))
+    if not found:
+        return None
+    disp, scale = found["disp"] or "0", int(found["scale"] or 1)
+    return Address(int(disp, 0), found["base"] or "", found["index"] or "", scale)
+
+
+def code(text: str, note: str = "") -> Line:
+    """Return an instruction."""
+    return Line("code", text, note=note)
+
+
+def label(name: str, note: str = "") -> Line:
+    """Return a label."""
+    return Line("label", name, note=note)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What an instruction reads, writes and does to control flow; registers by their full names.
+
+    CARRY, FLAGS and MEMORY stand among the registers.
+    """
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+    flow: Flow
+    string: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A routine's source: its statements, the contract that holds at its ends, and its ISA.
+
+    steps names the transformations that made it of the source that was read.
+    """
+
+    lines: tuple[Line, ...]
+    contract: Contract
+    isa: str = "x86_64"
+    steps: tuple[str, ...] = ()
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Return where each label stands."""
+        return {one.text: n for n, one in enumerate(self.lines) if one.kind == "label"}
+
+    @cached_property
+    def fixups(self) -> Mapping[str, Line]:
+        """Return the exception table: the entry of each label that names an access."""
+        return {one.text: one for one in self.lines if one.kind == "entry"}
+
+    @cached_property
+    def effects(self) -> Sequence[Effects | None]:
+        """Return the effects of each statement, None where it is no instruction."""
+        found = effects_of(self.isa, [one.text for one in self.lines if one.kind == "code"])
+        return [found[one.text] if one.kind == "code" else None for one in self.lines]
+
+    def labels_of(self, at: int) -> list[str]:
+        """Return the labels directly before a statement."""
+        out = []
+        while at > 0 and self.lines[at - 1].kind == "label":
+            at -= 1
+            out.append(self.lines[at].text)
+        return out
+
+    def entries_at(self, at: int) -> list[Line]:
+        """Return the exception-table entries of the instruction at a position."""
+        return [self.fixups[name] for name in self.labels_of(at) if name in self.fixups]
+
+    @cached_property
+    def jumped_to(self) -> frozenset[str]:
+        """Return the labels that instructions name, or entries lead to."""
+        named = set(self.fixups_targets())
+        for one in self.lines:
+            if one.kind == "code":
+                named |= set(re.findall(r"[.\w$]+", one.text)) & self.position.keys()
+        return frozenset(named)
+
+    def fixups_targets(self) -> list[str]:
+        """Return the labels where faults go on."""
+        return [one.target for one in self.lines if one.kind == "entry"]
+
+    def successors(self, at: int) -> list[int]:
+        """Return the statements that may follow one, faults among the ways."""
+        one, effects = self.lines[at], self.effects[at]
+        if one.kind != "code" or effects is None:
+            return [at + 1] if at + 1 < len(self.lines) else []
+        out = [self.position[e.target] for e in self.entries_at(at) if e.target in self.position]
+        if effects.flow is not Flow.NEXT:
+            words = re.findall(r"[.\w$]+", one.text)
+            out += [self.position[word] for word in words if word in self.position]
+        if effects.flow not in (Flow.JUMP, Flow.RETURN) and at + 1 < len(self.lines):
+            out.append(at + 1)
+        return out
+
+    @cached_property
+    def live(self) -> Sequence[frozenset[str]]:
+        """Return what is live before each statement: registers, CARRY and FLAGS."""
+        count = len(self.lines)
+        after_return = _live_at_return(self.isa, self.contract)
+        found: list[frozenset[str]] = [frozenset()] * count
+        after = [self.successors(n) for n in range(count)]
+        changed = True
+        while changed:
+            changed = False
+            for n in reversed(range(count)):
+                effects = self.effects[n]
+                out = frozenset().union(*(found[s] for s in after[n]))
+                if effects is not None:
+                    if effects.flow in (Flow.RETURN, Flow.INDIRECT):
+                        out |= after_return
+                    out = (out - effects.writes) | effects.reads
+                out -= {MEMORY}
+                if out != found[n]:
+                    found[n], changed = out, True
+        return found
+
+    def with_lines(self, lines: Iterable[Line], step: str) -> "Listing":
+        """Return the listing with other statements, made by one more step."""
+        return replace(self, lines=tuple(lines), steps=(*self.steps, step))
+
+    def fresh(self, stem: str) -> str:
+        """Return a label that the listing does not have: .Lstem, or .Lstem_2 and so on."""
+        name, n = f".L{stem}", 1
+        while name in self.position:
+            n += 1
+            name = f".L{stem}_{n}"
+        return name
+
+    def render(self) -> str:
+        """Return the source text; numeric labels count on from 1 in the order of the text."""
+        numbers: dict[str, int] = {}
+        for one in self.lines:
+            if one.kind == "label" and one.text.startswith(_MADE):
+                numbers[one.text] = len(numbers) + 1
+        out: list[str] = []
+        seen: set[str] = set()
+        pending = ""
+
+        def refer(text: str) -> str:
+            def name(found: re.Match[str]) -> str:
+                mine = found.group()
+                return f"{numbers[mine]}{'b' if mine in seen else 'f'}"
+
+            return re.sub(re.escape(_MADE) + r"\w+", name, text)
+
+        for one in self.lines:
+            if one.note:
+                out.append(f"\t/* {one.note} */")
+            if one.kind == "label":
+                seen.add(one.text)
+                if one.text in numbers:
+                    out += [pending] if pending else []
+                    pending = f"{numbers[one.text]}:"
+                    continue
+                out += [pending] if pending else []
+                pending = ""
+                out.append(f"{one.text}:")
+            elif one.kind == "code":
+                mnemonic, *rest = refer(one.text).split(None, 1)
+                out.append(f"{pending}\t{' '.join([mnemonic, *rest])}")
+                pending = ""
+            elif one.kind == "entry":
+                out += [pending] if pending else []
+                pending = ""
+                inside = f"{refer(one.text)}, {refer(one.target)}"
+                plain = one.macro.islower()
+                out.append(f"\t{one.macro} {inside}" if plain else f"\t{one.macro}({inside})")
+            else:
+                out += [pending] if pending else []
+                pending = ""
+                out.append(one.text)
+        return "\n".join([*out, *([pending] if pending else [])]) + "\n"
+
+
+def _live_at_return(isa: str, contract: Contract) -> frozenset[str]:
+    """Return the registers that a caller may look at behind a call."""
+    free = {full(isa, name) for name in contract.may_change}
+    free |= {full(isa, name) for name in contract.inputs.values()}
+    kept = {full(isa, name) for name in contract.returns.values()}
+    return _GENERAL[isa] - free | kept
+
+
+_GENERAL = {
+    "x86_64": frozenset(
+        ["rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", *(f"r{n}" for n in range(8, 16))]
+    ),
+    "arm64": frozenset([*(f"x{n}" for n in range(31)), "sp"]),
+}
+
+
+def full(isa: str, name: str) -> str:
+    """Return the whole register that a name is of or is a part of: eax is of rax, w3 of x3."""
+    name = name.lstrip("%")
+    if isa == "arm64":
+        return f"x{name[1:]}" if re.fullmatch(r"[wx]\d+", name) else name
+    found = getattr(iced.Register, name.upper(), None)
+    return _REGISTERS[iced.RegisterExt.full_register(found)] if found else name
+
+
+_REGISTERS = {
+    value: name.lower() for name, value in vars(iced.Register).items() if isinstance(value, int)
+}
+
+
+def parse(text: str, contract: Contract, isa: str = "x86_64") -> Listing:
+    """Read assembly in a kernel's dialect; numeric labels become unique names.
+
+    InputError for macros and conditional assembly, whose text is not what is executed.
+    """
+    if wrong := re.search(r"^\s*(\.macro|\.rept|\.irp|\.if\w*|#\s*if\w*|#\s*define)\b", text, re.M):
+        raise InputError(f"{wrong.group(1)} in the source: only plain statements can be improved")
+    lines: list[Line] = []
+    comment = False
+    for raw in text.splitlines():
+        bare = raw.strip()
+        if comment or bare.startswith("/*") or not bare or bare.startswith(("#", "//")):
+            lines.append(Line("text", raw.rstrip()))
+            comment = (comment or bare.startswith("/*")) and "*/" not in bare
+            continue
+        rest = re.sub(r"/\*.*?\*/", "", bare).strip()
+        while found := _LABEL.match(rest):
+            lines.append(Line("label", found[1]))
+            rest = rest[found.end() :]
+        if not rest:
+            continue
+        if entry := _ENTRY.match(rest):
+            lines.append(Line("entry", entry[2], entry[3], entry[1]))
+        elif rest.startswith((".", "SYM_", "EXPORT_")):
+            lines.append(Line("text", raw.rstrip()))
+        else:
+            lines.append(Line("code", rest))
+    return Listing(tuple(_separated(_named(lines))), contract, isa)
+
+
+def _separated(lines: Sequence[Line]) -> list[Line]:
+    """Return lines in which each entry of the exception table has a label that is its alone."""
+    wanted: dict[str, list[str]] = {}
+    out: list[Line] = []
+    for n, one in enumerate(lines):
+        if one.kind == "entry":
+            wanted.setdefault(one.text, []).append(f"{_MADE}e{n}")
+    for n, one in enumerate(lines):
+        if one.kind == "label" and one.text in wanted:
+            behind = next((x for x in lines[n:] if x.kind == "code"), None)
+            alone = behind is not None and one.text.startswith(_MADE)
+            names = wanted[one.text]
+            if alone and len(names) == 1:
+                names[0] = one.text
+            else:
+                out.append(one)
+            out += [label(name) for name in names]
+        else:
+            out.append(one)
+    taken: dict[str, int] = {}
+    for n, one in enumerate(out):
+        if one.kind == "entry" and one.text in wanted:
+            count = taken.get(one.text, 0)
+            taken[one.text] = count + 1
+            out[n] = replace(one, text=wanted[one.text][count])
+    return out
+
+
+def _named(lines: Sequence[Line]) -> list[Line]:
+    """Return lines with a name for each numeric label, and of each reference to one."""
+    places: dict[str, list[int]] = {}
+    for n, one in enumerate(lines):
+        if one.kind == "label" and one.text.isdecimal():
+            places.setdefault(one.text, []).append(n)
+
+    def name(n: int) -> str:
+        return f"{_MADE}{n}"
+
+    out = []
+    for n, one in enumerate(lines):
+
+        def refer(found: re.Match[str], n: int = n) -> str:
+            behind = [at for at in places.get(found[1], ()) if (at < n) == (found[2] == "b")]
+            if not behind:
+                raise InputError(f"{found.group()} names no label")
+            return name(behind[-1] if found[2] == "b" else behind[0])
+
+        if one.kind == "label" and one.text.isdecimal():
+            one = replace(one, text=name(n))
+        elif one.kind in ("code", "entry"):
+            one = replace(
+                one,
+                text=_NUMERIC.sub(refer, one.text),
+                target=_NUMERIC.sub(refer, one.target),
+            )
+        out.append(one)
+    return out
+
+
+_known: dict[tuple[str, str], Effects] = {}
+
+
+def effects_of(isa: str, texts: Iterable[str]) -> dict[str, Effects]:
+    """Return the effects of instructions; InputError for text that is none."""
+    wanted = list(dict.fromkeys(texts))
+    new = [text for text in wanted if (isa, text) not in _known]
+    for text, found in zip(new, _assembled(isa, new), strict=True):
+        _known[isa, text] = found
+    return {text: _known[isa, text] for text in wanted}
+
+
+def _assembled(isa: str, texts: Sequence[str]) -> list[Effects]:
+    """Assemble instructions side by side, and return the effects of each."""
+    if not texts:
+        return []
+    tools = toolchain.find(isa)
+    plain = [_plain(text) for text in texts]
+    source = "".join(f"lw_{n}:\n\t{text}\n" for n, text in enumerate(plain)) + f"lw_{len(texts)}:\n"
+    with tempfile.TemporaryDirectory(prefix="loopwright-") as scratch:
+        made = Path(scratch, "effects.o")
+        command = [tools.gcc, "-c", "-x", "assembler", "-", "-o", str(made)]
+        done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        if done.returncode:
+            complaint = done.stderr.strip().splitlines()[-1].split("Error: ")[-1]
+            raise InputError(f"an instruction does not assemble: {complaint}")
+        with made.open("rb") as file:
+            image = ELFFile(file)
+            body = cast(Section, image.get_section_by_name(".text")).data()
+            symbols = cast(SymbolTableSection, image.get_section_by_name(".symtab"))
+            at = {s.name: s["st_value"] for s in symbols.iter_symbols()}
+    out = []
+    for n, text in enumerate(texts):
+        piece = body[at[f"lw_{n}"] : at[f"lw_{n + 1}"]]
+        found = _x86_effects(piece) if isa == "x86_64" else _arm64_effects(piece)
+        out.append(_site_effects(text, found))
+    return out
+
+
+def _plain(text: str) -> str:
+    """Return an instruction that assembles alone: without targets, or an ALTERNATIVE's old one."""
+    if site := _SITE.match(text):
+        text = site[1] or "nop"
+    text = {"RET": "ret", "ret": "ret"}.get(text, text)
+    text = re.sub(re.escape(_MADE) + r"\w+|\.L[\w.$]+", ".", text)
+    return re.sub(r"^(j\w+|b|b\.\w+|call\w*|bl)\s+[A-Za-z_]\w*$", r"\1 .", text)
+
+
+def _site_effects(text: str, found: Effects) -> Effects:
+    """Return the effects of an ALTERNATIVE: either instruction may be there."""
+    if not _SITE.match(text):
+        return found
+    flow = Flow.BRANCH if found.flow is Flow.JUMP else found.flow
+    reads = found.reads | {MEMORY, CARRY, FLAGS, "rcx", "rsi", "rdi", "rax"}
+    return Effects(reads, frozenset([MEMORY]), flow)
+
+
+_CARRY = iced.RflagsBits.CF
+_COMPARED = iced.RflagsBits.ZF | iced.RflagsBits.SF | iced.RflagsBits.OF
+
+
+def _x86_effects(piece: bytes) -> Effects:
+    ins = next(iter(iced.Decoder(64, piece)))
+    info = iced.InstructionInfoFactory().info(ins)
+    reads, writes = set(), set()
+    for used in info.used_registers():
+        name = _REGISTERS[iced.RegisterExt.full_register(used.register)]
+        small = iced.RegisterExt.size(used.register) < 4
+        if used.access in WRITES:
+            writes.add(name)
+        if used.access not in (iced.OpAccess.WRITE,) or small:
+            reads.add(name)
+    for memory in info.used_memory():
+        if memory.access in WRITES:
+            writes.add(MEMORY)
+        if memory.access != iced.OpAccess.WRITE:
+            reads.add(MEMORY)
+    if ins.rflags_read & _CARRY:
+        reads.add(CARRY)
+    if ins.rflags_read & ~_CARRY:
+        reads.add(FLAGS)
+    if ins.rflags_modified & _CARRY:
+        writes.add(CARRY)
+    if ins.rflags_modified & ~_CARRY:
+        writes.add(FLAGS)
+        if ins.rflags_modified & _COMPARED != _COMPARED:  # adox: the others stay
+            reads.add(FLAGS)
+    return Effects(
+        frozenset(reads),
+        frozenset(writes),
+        X86_FLOW.get(ins.flow_control, Flow.INDIRECT),
+        ins.has_rep_prefix or ins.has_repne_prefix,
+    )
+
+
+def _arm64_effects(piece: bytes) -> Effects:
+    import capstone
+
+    from loopwright.code.instructions import decode
+
+    [one] = decode("arm64", piece)
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
+    disassembler.detail = True
+    [ins] = disassembler.disasm(piece, 0)
+    read, written = ins.regs_access()
+    names = [
+        {full("arm64", ins.reg_name(r)) for r in group} - {"xzr", "wzr"}
+        for group in (read, written)
+    ]
+    reads, writes = ({FLAGS if n == "nzcv" else n for n in group} for group in names)
+    if one.read_bytes:
+        reads.add(MEMORY)
+    if one.written_bytes:
+        writes.add(MEMORY)
+        if not one.mnemonic.startswith(("stx", "stlx")):
+            stored = set(re.findall(r"\b[wx]\d+\b", one.text.split("[")[0]))
+            reads |= {full("arm64", r) for r in stored}
+    return Effects(frozenset(reads), frozenset(writes), one.flow)
+
+
+def lift(code_: Code, contract: Contract) -> Listing:
+    """Return a listing of assembled code, for sources whose text is not what is executed.
+
+    Its labels are made up; its exception table and the order of its code are as assembled.
+    """
+    targets = {i.target for i in code_.instructions if i.target is not None}
+    targets |= {e.fixup for e in code_.exceptions}
+    within = {i.address for i in code_.instructions}
+    if outside := {t for t in targets if t not in within}:
+        raise InputError(
+            f"{contract.symbol} goes on at {min(outside):#x}, outside of it: it cannot be improved"
+        )
+    named = {at: f".L{at - code_.entry:x}" for at in sorted(targets)}
+    accesses = {e.insn: f"{_MADE}{n}" for n, e in enumerate(code_.exceptions)}
+    x86 = code_.isa == "x86_64"
+    lines = [Line("text", t) for t in _HEADERS[code_.isa]]
+    lines.append(Line("text", f"SYM_FUNC_START({contract.symbol})"))
+    padding = _padding(code_)
+    for one in code_.instructions:
+        if one.address in padding:
+            if power := padding[one.address]:
+                lines.append(Line("text", f"\t.p2align {power}"))
+            continue
+        if one.address in named:
+            lines.append(label(named[one.address]))
+        if one.address in accesses:
+            lines.append(label(accesses[one.address]))
+        text = one.text
+        if one.target is not None:
+            text = re.sub(r"(#?0x[0-9a-f]+|#?\d+)$", named[one.target], text)
+        lines.append(code(_dialect(text, one.mnemonic)))
+    macro = "_ASM_EXTABLE_UA" if x86 else "_asm_extable_uaccess"
+    for entry in code_.exceptions:
+        mine = macro if "UACCESS" in entry.type else "_ASM_EXTABLE"
+        lines.append(Line("entry", accesses[entry.insn], named[entry.fixup], mine))
+    lines += [
+        Line("text", f"SYM_FUNC_END({contract.symbol})"),
+        Line("text", f"EXPORT_SYMBOL({contract.symbol})"),
+    ]
+    return Listing(tuple(lines), contract, code_.isa)
+
+
+def _padding(code_: Code) -> dict[int, int]:
+    """Return the nops that align what follows them: the power of two for the first of a run."""
+    out: dict[int, int] = {}
+    run: list[Instruction] = []
+    for one in code_.instructions:
+        if one.mnemonic.startswith(("nop", "data16", "cs")):
+            run.append(one)
+            continue
+        if run:
+            length = one.address - run[0].address
+            power = max((p for p in range(2, 7) if one.address % (1 << p) == 0), default=0)
+            if power and length < 1 << power:
+                out |= {nop.address: 0 for nop in run} | {run[0].address: power}
+        run = []
+    return out
+
+
+def _dialect(text: str, mnemonic: str) -> str:
+    """Return an instruction as the kernel writes it."""
+    if mnemonic in ("stac", "clac"):
+        return f'ALTERNATIVE "", "{mnemonic}", X86_FEATURE_SMAP'
+    if mnemonic in ("ret", "retq"):
+        return "RET" if mnemonic == "retq" else "ret"
+    return " ".join(text.split())
+
+
+_HEADERS = {
+    "x86_64": (
+        "/* SPDX-License-Identifier: GPL-2.0-or-later */",
+        "#include <linux/export.h>",
+        "#include <linux/linkage.h>",
+        "#include <asm/cpufeatures.h>",
+        "#include <asm/alternative.h>",
+        "#include <asm/asm.h>",
+        "",
+    ),
+    "arm64": (
+        "/* SPDX-License-Identifier: GPL-2.0-or-later */",
+        "#include <linux/linkage.h>",
+        "#include <asm/asm-uaccess.h>",
+        "#include <asm/assembler.h>",
+        "",
+    ),
+}

@@ -1,0 +1,186 @@
+"""Beam search over transformations, by the costs of calls on all cores asked for."""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loopwright.errors import InputError
+from loopwright.improving.costs import Candidate, Question
+from loopwright.improving.edits import Transformation
+from loopwright.improving.listing import Listing
+
+ALIKE = 0.025
+"""Gains that differ by less are one: half of the least difference that a verdict takes for one."""
+
+_LEAST = 0.005  # a gain of a round below it is none
+_IDLE = 2  # rounds without a gain that end a search
+_WORSE = 0.02  # that a step may cost for the sake of one after it
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How wide and how deep a search goes; tried is the most candidates that it simulates."""
+
+    beam: int = 6
+    depth: int = 5
+    tried: int = 600
+    seed: int = 0
+
+
+@dataclass
+class Search:
+    """What a search found: candidates by code, the path to each, and why others were dropped."""
+
+    base: Candidate
+    found: dict[str, Candidate] = field(default_factory=dict)
+    parents: dict[str, Candidate] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+    interrupted: bool = False
+
+    def rank(self, one: Candidate) -> tuple[float, float, int]:
+        """Return what candidates are ordered by: the gain on the core that gains least, first.
+
+        The worst code offset counts as much as the mean over offsets.
+        """
+        gains = [*self.robust(one).values()]
+        return min(gains), math.prod(gains) ** (1 / len(gains)), -one.bytes
+
+    def robust(self, one: Candidate) -> dict[str, float]:
+        """Return by core the gain over the base: of mean and worst offset, the geometric mean."""
+        return {
+            core: math.sqrt(
+                self.base.costs[core].mean / cost.mean * self.base.costs[core].worst / cost.worst
+            )
+            for core, cost in one.costs.items()
+        }
+
+    def ordered(self) -> list[Candidate]:
+        """Return the candidates, the best first; of those alike the shortest speaks for all."""
+        return _spoken(sorted(self.found.values(), key=self.rank, reverse=True), self.robust)
+
+    def pareto(self) -> list[Candidate]:
+        """Return the candidates that no other one beats on every core and in bytes of code."""
+        ordered = self.ordered()
+        return [one for one in ordered if not any(self._beats(other, one) for other in ordered)]
+
+    def _beats(self, one: Candidate, other: Candidate) -> bool:
+        mine, its = self.robust(one), self.robust(other)
+        no_worse = all(mine[core] * (1 + ALIKE) >= its[core] for core in mine)
+        better = any(mine[core] > its[core] * (1 + ALIKE) for core in mine)
+        return one is not other and no_worse and (better or one.bytes < other.bytes)
+
+    def path(self, one: Candidate) -> list[Candidate]:
+        """Return the candidates from the base to one, each a transformation from the last."""
+        out = [one]
+        while (parent := self.parents.get(out[0].code.sha256)) is not None:
+            out.insert(0, parent)
+        return out
+
+
+def _spoken(
+    ordered: Sequence[Candidate], gains: Callable[[Candidate], Mapping[str, float]]
+) -> list[Candidate]:
+    """Return a candidate for each group of those alike on every core: the shortest."""
+    groups: list[list[Candidate]] = []
+    for one in ordered:
+        mine = gains(one)
+        for group in groups:
+            first = gains(group[0])
+            if all(abs(mine[core] / first[core] - 1) < ALIKE for core in mine):
+                group.append(one)
+                break
+        else:
+            groups.append([one])
+    return [min(group, key=lambda c: c.bytes) for group in groups]
+
+
+Progress = Callable[[int, int, str], None]
+
+
+def search(
+    question: Question,
+    base: Candidate,
+    transformations: Sequence[Transformation],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Search:
+    """Return what was found from a base; an interrupt ends it with the best so far."""
+    found = Search(base)
+    found.found[base.code.sha256] = base
+    chance = random.Random(settings.seed)
+    beam = [base]
+    reached, idle = found.rank(base), 0
+    try:
+        for _ in range(settings.depth):
+            texts = _expanded(beam, transformations)
+            chance.shuffle(texts)
+            new = _tried(question, texts, found, settings, progress)
+            # The best on each core stays, too: no mean over cores may hide what one of them gains.
+            kept = sorted(new, key=found.rank, reverse=True)
+            best = [
+                max(new, key=lambda c: found.robust(c)[core.id]) for core in question.cores if new
+            ]
+            beam = list(dict.fromkeys([*kept[: settings.beam], *best]))
+            top = max(map(found.rank, found.found.values()))
+            idle = idle + 1 if top[0] < reached[0] * (1 + _LEAST) else 0
+            reached = max(top, reached)
+            if not beam or found.tried >= settings.tried or idle == _IDLE:
+                break
+    except KeyboardInterrupt:
+        found.interrupted = True
+    return found
+
+
+def _expanded(
+    beam: Iterable[Candidate], transformations: Sequence[Transformation]
+) -> list[tuple[Candidate, Listing]]:
+    out: list[tuple[Candidate, Listing]] = []
+    known: set[str] = set()
+    for parent in beam:
+        for transformation in transformations:
+            for listing in transformation.apply(parent.listing):
+                text = listing.render()
+                if text not in known:
+                    known.add(text)
+                    out.append((parent, listing))
+    return out
+
+
+_BATCH = 8
+
+
+def _tried(
+    question: Question,
+    made: Sequence[tuple[Candidate, Listing]],
+    found: Search,
+    settings: Settings,
+    progress: Progress | None,
+) -> list[Candidate]:
+    """Simulate listings; return the new ones that are worth going on from."""
+    out = []
+    made = made[: max(0, settings.tried - found.tried)]
+    for start in range(0, len(made), _BATCH):
+        batch = made[start : start + _BATCH]
+        for (parent, _), one in zip(
+            batch, question.candidates([listing for _, listing in batch]), strict=True
+        ):
+            found.tried += 1
+            if isinstance(one, InputError):
+                found.dropped[str(one)] = found.dropped.get(str(one), 0) + 1
+            elif one.code.sha256 not in found.found:
+                found.found[one.code.sha256] = one
+                found.parents[one.code.sha256] = parent
+                gain = max(found.robust(one)[c] / found.robust(parent)[c] for c in one.costs)
+                if gain > 1 - _WORSE:
+                    out.append(one)
+        if progress:
+            progress(found.tried, settings.tried, _best(found))
+    return out
+
+
+def _best(found: Search) -> str:
+    one = max(found.found.values(), key=found.rank)
+    gains = one.gains(found.base)
+    return "best so far " + ", ".join(f"{core} {gain:.2f}x" for core, gain in gains.items())

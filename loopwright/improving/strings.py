@@ -1,0 +1,119 @@
+"""String instructions in the place of loops over words."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from loopwright.improving.counted import Counted, counted_loops
+from loopwright.improving.edits import EVERY_FLAG, access_label, exit_label, restartable, spliced
+from loopwright.improving.listing import Listing, address, code, label
+
+
+@dataclass(frozen=True)
+class StringInstruction:
+    """rep stosq or rep movsq from a size on, in the place of a loop of words."""
+
+    least: int
+
+    @property
+    def name(self) -> str:
+        """Return its name with the size from which it is used."""
+        return f"string instruction from {self.least} bytes on"
+
+    condition = (
+        "the body stores rax, or copies, each word of one stretch at rdi (from rsi), rcx counts "
+        "its bytes, and the loop may begin again behind a fault"
+    )
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with a string instruction before each loop that can have one."""
+        if any("string instruction" in step for step in listing.steps):
+            return
+        for loop in counted_loops(listing):
+            if made := self._inserted(loop):
+                yield made
+
+    def _inserted(self, loop: Counted) -> Listing | None:
+        listing = loop.listing
+        copies = _words(loop)
+        ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"
+        if copies is None or not ours or EVERY_FLAG & listing.live[loop.first]:
+            return None
+        if not restartable(loop) or "unrolled" in loop.head:
+            return None
+        bias = loop.step if loop.form == "borrow" else 0
+        behind = exit_label(loop, "done")
+        fault = listing.fresh("string_fault")
+        first, rep = (access_label(listing, f"string_{n}") for n in (0, 1))
+        pointers = ["%rdi", "%rsi"] if copies else ["%rdi"]
+        entry = next((e for n in loop.accesses for e in listing.entries_at(n)), None)
+        load = [code("movq (%rsi),%rax")] if copies else []
+        second = access_label(listing, "string_2")
+        lines = [
+            code(f"cmpq ${self.least - bias},%rcx"),
+            code(f"jb {loop.head}"),
+            *([label(second)] if copies and entry else []),
+            *(
+                replace(one, note="The first word as it lies; whole words follow it.")
+                for one in load
+            ),
+            *([label(first)] if entry else []),
+            code(
+                "movq %rax,(%rdi)",
+                "" if copies else "The first word as it lies, before whole words.",
+            ),
+            *([code(f"addq ${bias},%rcx")] if bias else []),
+            *(code(f"addq %rcx,{p}") for p in pointers),
+            code("andq $-8,%rcx"),
+            *(code(f"subq %rcx,{p}") for p in pointers),
+            code("shrq $3,%rcx"),
+            *([label(rep)] if entry else []),
+            code("rep movsq" if copies else "rep stosq", f"{self.name.capitalize()}."),
+            *([code(f"subq ${bias},%rcx")] if bias else []),
+            code(f"jmp {behind.name}"),
+        ]
+        stub = []
+        if entry:
+            test = "testq %rcx,%rcx" if bias else f"cmpq ${loop.step},%rcx"
+            stub = [
+                label(fault, "Words that are left, as the loop counts them."),
+                code(f"leaq {-bias or ''}(,%rcx,8),%rcx"),
+                code(test),
+                code(f"{'js' if bias else 'jb'} {behind.name}"),
+                code(f"jmp {loop.head}"),
+                *([replace(entry, text=second, target=loop.head)] if copies else []),
+                replace(entry, text=first, target=loop.head),
+                replace(entry, text=rep, target=fault),
+            ]
+        return spliced(loop, lines, behind, stub, self.name)
+
+
+def _words(loop: Counted) -> bool | None:
+    """Say whether a loop copies words of one stretch (True) or clears them (False); else None."""
+    listing = loop.listing
+    stored, loaded, held = [], [], ""
+    for at in loop.body:
+        line = listing.lines[at]
+        if not re.fullmatch(r"movq?", line.mnemonic) or len(line.operands) != 2:
+            return None
+        ahead = {r: loop.moved(at, r) for r in loop.updates}
+        source, target = (address(o) for o in line.operands)
+        if source and not source.indexed and source.base == "%rsi":
+            held = line.operands[1]
+            if held != "%rax":
+                return None
+            loaded.append(source.disp + ahead.get("rsi", 0))
+        elif target and not target.indexed and target.base == "%rdi" and line.operands[0] == "%rax":
+            stored.append(target.disp + ahead.get("rdi", 0))
+            if loaded and loaded[-1] != stored[-1]:
+                return None
+        else:
+            return None
+    whole = list(range(0, loop.step, 8))
+    pointers = {"rdi", *(["rsi"] if loaded else [])}
+    steps = {r: u.step for r, u in loop.updates.items() if r != "rcx"}
+    if stored != whole or steps != dict.fromkeys(pointers, loop.step):
+        return None
+    if not loaded:
+        return False if "rax" not in loop.written() else None
+    return True if loaded == stored else None

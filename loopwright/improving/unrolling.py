@@ -1,0 +1,119 @@
+"""Unrolling: several iterations of a loop at once, the rest by the loop itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from loopwright.improving.counted import Counted, counted_loops
+from loopwright.improving.edits import (
+    EVERY_FLAG,
+    access_label,
+    exit_label,
+    may_fault,
+    operation,
+    restartable,
+    shifted,
+    spliced,
+    stepped,
+)
+from loopwright.improving.listing import Line, Listing, code, label
+
+_MOST_ACCESSES = 32  # of an unrolled body
+
+
+@dataclass(frozen=True)
+class Unroll:
+    """A loop of several iterations at once before the loop, which is left the remainder."""
+
+    factor: int
+
+    @property
+    def name(self) -> str:
+        """Return its name with its factor."""
+        return f"unroll by {self.factor}"
+
+    condition = (
+        "the counter's step is constant, registers that are stepped serve as addresses alone, no "
+        "flags pass between iterations, and an iteration that faulted may begin again"
+    )
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with each loop unrolled that can be."""
+        for loop in counted_loops(listing):
+            if made := self._unrolled(loop):
+                yield made
+
+    def _unrolled(self, loop: Counted) -> Listing | None:
+        listing, factor = loop.listing, self.factor
+        if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
+            return None
+        if "unrolled" in loop.head or EVERY_FLAG & listing.live[loop.first]:
+            return None
+        if may_fault(loop) and not restartable(loop):
+            return None
+        if any(EVERY_FLAG & loop.touched(n) for n in loop.body):
+            return None
+        counter, step = loop.counter, loop.step
+        before = {"borrow": (factor - 1) * step, "index": -factor * step}.get(
+            loop.form, factor * step
+        )
+        head, fix = listing.fresh(f"unrolled{factor}"), listing.fresh(f"unrolled{factor}_rest")
+        fault, behind = listing.fresh(f"unrolled{factor}_fault"), exit_label(loop, "done")
+        down = loop.form != "index"
+        kinds = ("sub", "add") if down else ("add", "sub")
+        amount = abs(before)
+        copies, entries = self._copies(loop, before, fault)
+        if copies is None:
+            return None
+        others = [u for u in loop.updates.values() if u.register != counter.register]
+        steps = [code(stepped(listing.lines[u.at], u, factor)) for u in others]
+        after = {"borrow": ("jnc", 0), "zero": ("jz", 0), "index": ("jz", 0)}.get(loop.form)
+        ends = [code(operation(kinds[1], amount, counter))]
+        if after is None:  # limit
+            ends.append(code(f"cmp{counter.suffix} ${step},{counter.written}"))
+        ends.append(code(f"{after[0] if after else 'jb'} {behind.name}"))
+        big = [
+            code(
+                operation(kinds[0], amount, counter),
+                f"Less than {factor} iterations are left to the loop behind this one.",
+            ),
+            code(f"{'jb' if down else 'jg'} {fix}"),
+            label(head, f"{self.name.capitalize()}: {factor * step} of the counter an iteration."),
+            *copies,
+            *steps,
+            code(operation(kinds[0], factor * step, counter)),
+            code(f"{'jae' if down else 'jle'} {head}"),
+            label(fix),
+            *ends,
+        ]
+        stub = []
+        if entries:
+            stub = [
+                label(fault, "The loop behind this one finds the fault again, and its place."),
+                code(operation(kinds[1], amount, counter)),
+                code(f"jmp {loop.head}"),
+                *entries,
+            ]
+        return spliced(loop, big, behind, stub, self.name)
+
+    def _copies(
+        self, loop: Counted, before: int, fault: str
+    ) -> tuple[list[Line] | None, list[Line]]:
+        """Return the body for each iteration, and the entries of its accesses."""
+        listing = loop.listing
+        lines: list[Line] = []
+        entries: list[Line] = []
+        for copy in range(self.factor):
+            for at in loop.body:
+                ahead = {
+                    r: copy * u.step + loop.moved(at, r) + (before if u is loop.counter else 0)
+                    for r, u in loop.updates.items()
+                }
+                text = shifted(loop, at, ahead)
+                if text is None:
+                    return None, []
+                for entry in listing.entries_at(at)[:1]:
+                    name = access_label(listing, f"{self.factor}_{copy}_{at}")
+                    lines.append(label(name))
+                    entries.append(replace(entry, text=name, target=fault))
+                lines.append(code(text))
+        return lines, entries
