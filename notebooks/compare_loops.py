@@ -25,8 +25,8 @@ from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots, tables
-from loopwright.reporting.disagreements import disagreements
 from loopwright.reporting.dropdowns import Choices, Several
+from loopwright.reporting.tables import disagreements
 
 # %% [markdown]
 # ## What to compare

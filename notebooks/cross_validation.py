@@ -24,7 +24,7 @@ import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.reporting import call_pairs, cross_validation, plots, sizes
+from loopwright.reporting import cross_validation, cycle_curves, plots
 from loopwright.reporting.dropdowns import Choices, Page
 from loopwright.toolchain import host_isa
 
@@ -62,11 +62,11 @@ Page(
 
 # %%
 try:
-    measured = call_pairs.calls_here()
-    calls = call_pairs.paired(measured, hosts.microarch())
+    measured = cross_validation.calls_here()
+    calls = cross_validation.paired_calls(measured, hosts.microarch())
 except InputError as error:
     print(f"{error}.")
-    measured = calls = call_pairs.NONE
+    measured = calls = cross_validation.NO_CALLS
 plots.scatter(calls, of="calls")
 
 # %% [markdown]
@@ -74,14 +74,14 @@ plots.scatter(calls, of="calls")
 # mispredicted exits of loops leave, `bias_percent` the median error with its sign.
 
 # %%
-Page(call_pairs.summary(calls))
+Page(cross_validation.call_errors(calls))
 
 # %% [markdown]
 # ## The calls that the simulator misses most
 
 # %%
 Page(
-    call_pairs.worst(calls, 10)[
+    cross_validation.worst_calls(calls, 10)[
         [
             "kernel",
             "variant",
@@ -110,8 +110,8 @@ def curves(kernel):
     """Return costs of calls: measured on this machine, then predicted for it and the targets."""
     targets = [core.id for core in microarchs.targets(ISA)]
     cores = dict.fromkeys([hosts.microarch() or targets[0], *targets])
-    said = sizes.called(kernel, ",".join(cores), call_pairs.sizes_of(kernel))
-    return pd.concat([sizes.measured(measured[measured["kernel"] == kernel]), said])
+    said = cycle_curves.called(kernel, ",".join(cores), cross_validation.sizes_of(kernel))
+    return pd.concat([cycle_curves.measured(measured[measured["kernel"] == kernel]), said])
 
 
 pick.show(lambda kernel: plots.size_curves(curves(kernel), kernel=kernel))

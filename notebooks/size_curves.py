@@ -27,7 +27,7 @@ import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.histogram import parse
 from loopwright.machine import hosts
-from loopwright.reporting import plots, sizes
+from loopwright.reporting import cycle_curves, plots
 from loopwright.reporting.dropdowns import Choices
 from loopwright.toolchain import host_isa
 
@@ -75,8 +75,10 @@ def costs(kernel, destination):
     cores = [core.id for core in microarchs.targets(isa)]
     if here and hosts.microarch():
         cores = list(dict.fromkeys([hosts.microarch(), *cores]))
-    said = sizes.called(kernel, ",".join(cores), SIZES, dst_align=dst)
-    return pd.concat([sizes.measured(measured(kernel), dst_align=dst), said] if here else [said])
+    said = cycle_curves.called(kernel, ",".join(cores), SIZES, dst_align=dst)
+    return pd.concat(
+        [cycle_curves.measured(measured(kernel), dst_align=dst), said] if here else [said]
+    )
 
 
 def each(rows):
@@ -107,7 +109,7 @@ pick.show(
     lambda kernel, destination: [
         part
         for name, rows in each(costs(kernel, destination)).items()
-        for part in (name, sizes.crossovers(rows))
+        for part in (name, cycle_curves.crossovers(rows))
     ]
 )
 
@@ -120,7 +122,7 @@ pick.show(
     lambda kernel, destination: [
         part
         for name, rows in each(costs(kernel, destination)).items()
-        for part in (name, sizes.weighted(rows, HISTOGRAM))
+        for part in (name, cycle_curves.weighted(rows, HISTOGRAM))
     ]
 )
 

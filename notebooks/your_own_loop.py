@@ -39,7 +39,7 @@ TEXT = """
 # %%
 import loopwright as lw
 from loopwright import microarchs
-from loopwright.reporting import alignment, plots, tables
+from loopwright.reporting import cycle_curves, plots, tables
 from loopwright.reporting.dropdowns import Choices, Page
 
 found = lw.read_assembly(TEXT)
@@ -93,10 +93,10 @@ def asked(microarch, offset):
 
 # %%
 def aligned(loop, microarch, offset):
-    rows = of_loop(alignment.sweep(None, microarch, asm=TEXT), loop, "variant")
+    rows = of_loop(cycle_curves.sweep(None, microarch, asm=TEXT), loop, "variant")
     chosen = rows.loc[rows["offset_bytes"] == int(offset), "cycles_per_iteration"].iloc[0]
     said = f"{chosen:.2f} cycles an iteration at offset {offset}."
-    return [plots.heat_map(rows, microarch), *alignment.boundaries(rows)["words"], said]
+    return [plots.heat_map(rows, microarch), *cycle_curves.boundaries(rows)["words"], said]
 
 
 pick.show(aligned)

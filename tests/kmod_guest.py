@@ -13,9 +13,9 @@ import pytest
 from linux_trees import whole_tree
 
 from loopwright import toolchain
-from loopwright.linux import qemu
+from loopwright.linux import boot_tier
+from loopwright.linux.boot_tier import Machine
 from loopwright.linux.build import configured, hold
-from loopwright.linux.qemu import Machine
 from loopwright.portable import kmod
 
 PATIENCE = 300  # seconds for a guest; its checks take 10 on an idle machine
@@ -139,13 +139,13 @@ def boot(
     machine = Machine("kmod", module.isa, cpu, cpus=2)
     files = {"loopwright.ko": module.module.read_bytes(), "steps": "\n".join(steps).encode()}
     files |= programs
-    ramdisk = qemu.initrd(module.isa, qemu.KMOD, files)
+    ramdisk = boot_tier.initrd(module.isa, boot_tier.KMOD, files)
     # An emulated IO-APIC is too slow for the kernel's test of its timer.
     words = ["no_timer_check"] if module.isa == "x86_64" else []
     image = build / _IMAGES[module.isa][1] if build.is_dir() else build
-    command = qemu.qemu_command(machine, image, ramdisk, words)
+    command = boot_tier.qemu_command(machine, image, ramdisk, words)
     try:
-        return Session(qemu.boot(command, PATIENCE))
+        return Session(boot_tier.boot(command, PATIENCE))
     finally:
         ramdisk.unlink()
 

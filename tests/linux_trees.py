@@ -10,8 +10,7 @@ import pytest
 
 from loopwright import kernels
 from loopwright.linux import trees
-from loopwright.linux.git import Identity
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import Identity, Tree
 
 SOMEONE = Identity("Some One", "some.one@example.org")
 

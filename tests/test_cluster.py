@@ -9,8 +9,8 @@ from operator import neg
 
 import pytest
 
-from loopwright import cluster as workers
 from loopwright.errors import InputError
+from loopwright.scanning import folder_scan as workers
 
 
 def local_cluster(**asked):

@@ -19,7 +19,7 @@ from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.machine import hosts
-from loopwright.reporting import call_pairs
+from loopwright.reporting import cross_validation
 
 FOLDER = Path(__file__).resolve().parent / "calls"
 SIZES = (0, 1, 7, 8, 15, 16, 24, 31, 32, 48, 63, 64, 65, 100, 128, 200, 256, 333, 512, 777, 1024,
@@ -33,7 +33,7 @@ WORST = 20
 
 def measure() -> pd.DataFrame:
     """Return a row for each call measured here that gave a figure."""
-    rows = call_pairs.calls_here(SIZES, RECORDS, ALIGNMENTS)
+    rows = cross_validation.calls_here(SIZES, RECORDS, ALIGNMENTS)
     return keep(rows, datetime.now(UTC).strftime("%Y-%m-%d"))
 
 
@@ -64,15 +64,15 @@ def compare(rows: pd.DataFrame, core: str) -> pd.DataFrame:
         if known and (mine["sha256"] == _sha256(known)).all():
             size = mine["count"] * kernels.contract_of(known).count_bytes
             same.append(mine.assign(size_bytes=size))
-    return call_pairs.paired(pd.concat(same, ignore_index=True), core)
+    return cross_validation.paired_calls(pd.concat(same, ignore_index=True), core)
 
 
 def summary(rows: pd.DataFrame) -> Iterator[str]:
     """Yield what can be said of all rows, in sentences."""
     known = rows[rows["why"] == ""]
-    found, outside = call_pairs.of_all(known), known["outside_percent"].abs()
+    found, outside = cross_validation.of_all(known), known["outside_percent"].abs()
     between = (outside == 0) & (known["error_percent"] != 0)
-    close = outside <= call_pairs.NEAR_PERCENT
+    close = outside <= cross_validation.NEAR_PERCENT
     cycle = outside / 100 * known["measured_cycles"] <= 1
     near, or_cycle = 100 * close.mean(), 100 * (close | cycle).mean()
     yield f"{len(known)} calls predicted and measured; {len(rows) - len(known)} have no prediction."
@@ -99,12 +99,12 @@ def report(rows: pd.DataFrame, core: str) -> str:
         "## By variant, percent",
         _table(
             ["variant", "calls", "median", "within 15 %", "median with range", "bias"],
-            (_row(row) for row in call_pairs.summary(known).to_dict("records")),
+            (_row(row) for row in cross_validation.call_errors(known).to_dict("records")),
         ),
         "## The largest errors, with mispredicted exits as a range",
         _table(
             ["variant", "count", "dst", "src", "measured", "predicted", "mispredicted"],
-            (_call(row) for row in call_pairs.worst(known, WORST).to_dict("records")),
+            (_call(row) for row in cross_validation.worst_calls(known, WORST).to_dict("records")),
         ),
     ]
     if reasons := sorted(set(rows["why"]) - {""}):
@@ -113,7 +113,7 @@ def report(rows: pd.DataFrame, core: str) -> str:
 
 
 def _row(row: dict[Any, Any]) -> list[str]:
-    figures = (row[name] for name in call_pairs.SUMMARY[3:])
+    figures = (row[name] for name in cross_validation.CALL_ERRORS[3:])
     name = f"{row['kernel']}/{row['variant']}"
     return [name, str(row["calls"]), *(f"{figure:.1f}" for figure in figures)]
 

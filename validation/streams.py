@@ -18,7 +18,7 @@ import pandas as pd
 
 import loopwright as lw
 from loopwright.machine import hosts
-from loopwright.measuring import rounds
+from loopwright.measuring.measure import self_test
 
 LEAST = 95.0  # percent of the figures that their uncertainty has to cover
 BUSY_BYTES = 32 << 20  # that a busy process goes through
@@ -49,7 +49,7 @@ STREAMS = (
 
 def known() -> dict[str, float]:
     """Return cycles an instruction of the self-test's loops, as they are documented."""
-    loops = rounds.self_test(1)
+    loops = self_test(1)
     loops = loops[loops["basis"] == "documented"]
     return dict(zip(loops["loop"], loops["known"], strict=True))
 

@@ -88,7 +88,7 @@ class Kernels:
     def _make(self, values: Key) -> "Core":
         """Return the core with a front end."""
         table = self._table(tuple(pair for pair in values if pair[0].startswith(AFTER)))
-        return binding.core(core_files.core_toml(self._with(values), self._machine), table, {})
+        return binding.Core(core_files.core_toml(self._with(values), self._machine), table, {})
 
     def _write(self, after: Key) -> str:
         """Return the table of forms, in which no more of a front end stands than this."""

@@ -95,7 +95,7 @@ def _machine(folder: Path) -> Elsewhere:
     core = _toml(folder / "core.toml")
     try:
         text, table = ((folder / n).read_text() for n in core_files.CHECKED[:2])
-        binding.core(text, table, {})
+        binding.Core(text, table, {})
         return Elsewhere(
             str(core["isa"]),
             str(said["machine"]),

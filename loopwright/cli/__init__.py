@@ -13,19 +13,7 @@ from typing import NoReturn
 import click
 
 from loopwright import files
-from loopwright.cli import (
-    calibrate,
-    evidence,
-    improve,
-    inventory,
-    mca,
-    measure,
-    predict,
-    records,
-    scan,
-    trace,
-    upstream,
-)
+from loopwright.cli import improve, inventory, kernels, machines, measure, predict, scan
 from loopwright.errors import InputError, unknown
 
 
@@ -46,22 +34,10 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-_MODULES = (
-    inventory,
-    predict,
-    scan,
-    trace,
-    measure,
-    calibrate,
-    mca,
-    evidence,
-    records,
-    upstream,
-    improve,
-)
-for _module in _MODULES:
-    for _verb in _module.VERBS:
-        cli.add_command(_verb)
+for _module in (improve, inventory, kernels, machines, measure, predict, scan):
+    for _verb in vars(_module).values():
+        if isinstance(_verb, click.Command):
+            cli.add_command(_verb)
 
 
 def main(arguments: list[str] | None = None) -> None:

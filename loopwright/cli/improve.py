@@ -103,6 +103,3 @@ def improve(
         for path in found.files:
             print(path)
     return 0 if any(row["step"] for row in found.rows.records()) else 1
-
-
-VERBS = (improve,)

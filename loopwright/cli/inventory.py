@@ -198,6 +198,3 @@ def completion(context: click.Context, shell: str) -> None:
     note = ["# To install it:", f"# {_INSTALL[shell]}"]
     first = lines[:1] if lines[0].startswith("#compdef") else []
     print("\n".join([*first, *note, *lines[len(first) :]]))
-
-
-VERBS = (list_, doctor, core, completion)

@@ -331,6 +331,3 @@ def _numbers(option: str, text: str, example: str) -> list[int]:
     if not parts or not all(p.isdecimal() for p in parts):
         raise InputError(f"{option} {text!r} is no list of numbers; give it as {example}")
     return [int(p) for p in parts]
-
-
-VERBS = (measure,)

@@ -418,6 +418,3 @@ def show_builds(rows: Rows) -> None:
     if records:
         output.draw(Rows.of(records), ("best", "line", "offset_a", "offset_b"))
         print()
-
-
-VERBS = (scan,)

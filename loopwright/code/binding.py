@@ -1,112 +1,39 @@
-"""The simulator's Python module, with the types of models/pipeline/loopwright_pipeline.pyi.
+"""The simulator's compiled Python module, and the outlines of code that it gives.
 
-Each function is InputError that says how to get the module where it is missing or older.
+Functions of models/pipeline/loopwright_pipeline.pyi are attributes of this module. Access to one is
+InputError with the fix where the compiled module is missing or of another checkout.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from loopwright.code.instructions import decode, no_code
 from loopwright.errors import InputError
 
 if TYPE_CHECKING:
-    from loopwright_pipeline import Core
+    from loopwright_pipeline import Core as Core
+    from loopwright_pipeline import arm64_forms as arm64_forms
+    from loopwright_pipeline import forms as forms
+    from loopwright_pipeline import loops as loops
+    from loopwright_pipeline import mca as mca
+    from loopwright_pipeline import parameters as parameters
+else:
 
-INTERFACE = 9  # of the module, which counts the changes of what it takes and returns
-
-
-def version() -> str:
-    """Return the simulator's version."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.__version__
-
-
-def parameters() -> list[str]:
-    """Return the dotted names of all parameters that an override may set."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.parameters()
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_module(), name)
 
 
-def core(toml: str, table: str, overrides: dict[str, str]) -> "Core":
-    """Return a core of the simulator; ValueError where its texts are wrong."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.Core(toml, table, overrides)
-
-
-def forms(isa: str, codes: Sequence[bytes]) -> list[list[str] | None]:
-    """Return the names of the forms in each code, None where one has no name in the tables."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.forms(isa, codes)
-
-
-Arm64Operand = tuple[int, bool, list[int], int, int, bool, bool]
-Arm64Field = tuple[int, int, int, bool]
-Arm64Access = tuple[int, bool, bool, bool, int, Arm64Field | None]
-Arm64Form = tuple[str, int, bool, bool, list[Arm64Operand], Arm64Access | None]
-
-
-def arm64_forms(allocated: Callable[[int], bool]) -> tuple[list[Arm64Form], list[str]]:
-    """Return the forms of AArch64 that compute or access memory, and others without any word.
-
-    allocated says of a word whether it is an instruction; see loopwright_pipeline.pyi.
-    """
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.arm64_forms(allocated)
-
-
-def outline(isa: str, codes: Sequence[bytes]) -> list[int | tuple[bool, bool, list[str]]]:
-    """Return the outline of each code as loopwright.code.outline reads it."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.outline(isa, codes)
-
-
-def loops(
-    isa: str,
-    code: bytes,
-    starts: Sequence[int],
-    ends: Sequence[int],
-    entries: Sequence[int],
-    data: Sequence[tuple[int, int]],
-    address: int,
-) -> tuple[list[tuple[list[tuple[int, int]], list[int], str]], int, int]:
-    """Return the innermost loops of a section: see models/pipeline/loopwright_pipeline.pyi."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.loops(isa, code, starts, ends, entries, data, address)
-
-
-def mca(arguments: Sequence[str], models: Path, host: str | None) -> tuple[int, str, str]:
-    """Return the exit code, output and messages of a command line of mca."""
-    _require()
-    import loopwright_pipeline
-
-    return loopwright_pipeline.mca(arguments, models, host)
-
-
-def file() -> Path:
-    """Return the file that the simulator is in."""
-    _require()
-    import loopwright_pipeline
-
-    return Path(loopwright_pipeline.__file__)
+INTERFACE = 9  # of the compiled module, which counts the changes of what it takes and returns
 
 
 @cache
-def _require() -> None:
+def _module() -> ModuleType:
     try:
         import loopwright_pipeline
     except ImportError:
@@ -114,3 +41,142 @@ def _require() -> None:
     if (of := getattr(loopwright_pipeline, "INTERFACE", 0)) != INTERFACE:
         age = "older" if of < INTERFACE else "newer"
         raise InputError(f"the pipeline simulator is {age} than this checkout: run `make setup`")
+    return loopwright_pipeline
+
+
+def version() -> str:
+    """Return the simulator's version."""
+    return str(_module().__version__)
+
+
+def file() -> Path:
+    """Return the file that the simulator is in."""
+    return Path(str(_module().__file__))
+
+
+# What every core of an ISA has: the first x86-64 CPUs, and their privileged instructions.
+_BASE = {
+    "x86_64": frozenset(
+        {
+            "intel8086",
+            "intel186",
+            "intel286",
+            "intel386",
+            "intel486",
+            "x64",
+            "fpu",
+            "fpu287",
+            "fpu387",
+            "cpuid",
+            "tsc",
+            "msr",
+            "cx8",
+            "sep",
+            "cmov",
+            "mmx",
+            "fxsr",
+            "sse",
+            "sse2",
+            "clflush",
+            "syscall",
+            "multibytenop",
+            "pause",
+            "rdpmc",
+            "smm",
+        }
+    ),
+    "arm64": frozenset({"lor"}),  # mandatory since Armv8.1, and not in /proc/cpuinfo
+}
+# Extensions that /proc/cpuinfo does not call as the decoders do, in lower case.
+_CPUINFO = {
+    "x86_64": {
+        "avx512_ifma": "avx512ifma",
+        "avx512_vbmi": "avx512vbmi",
+        "clfsh": "clflush",
+        "cmpxchg16b": "cx16",
+        "d3now": "3dnow",
+        "d3nowext": "3dnowext",
+        "hle_or_rtm": "rtm",
+        "lzcnt": "abm",
+        "monitorx": "mwaitx",
+        "prefetchw": "3dnowprefetch",
+        "sha": "sha_ni",
+        "skinit_or_svm": "svm",
+        "sse3": "pni",
+    },
+    "arm64": {
+        "bfloat16": "bf16",
+        "compnum": "fcma",
+        "crc": "crc32",
+        "dotprod": "asimddp",
+        "flagmanip": "flagm2",
+        "fp_16_v8_2a": "asimdfhm",
+        "fp_f16": "fphp",
+        "frintts": "frint",
+        "lse": "atomics",
+        "memtag": "mte",
+        "pauth": "paca",
+        "rcpc": "lrcpc",
+        "rcpc2": "ilrcpc",
+        "rdma": "asimdrdm",
+        "simd": "asimd",
+        "simd_f16": "asimdhp",
+    },
+}
+
+
+class Outline(NamedTuple):
+    """The end of a piece of code, and its kinds of instructions.
+
+    ends_in_branch: by a direct branch. straight: control leaves it by no call, return or indirect
+    jump, and no string instruction repeats. needs: features by the names of /proc/cpuinfo, without
+    those that every core of the ISA has; instructions that other cores run as a nop need nothing.
+    """
+
+    ends_in_branch: bool
+    straight: bool
+    needs: frozenset[str]
+
+
+def outlines(isa: str, codes: Sequence[bytes]) -> list[Outline | InputError]:
+    """Return the outline of each code, or the error where it is empty or no code."""
+    if not codes:
+        return []
+    rows = _module().outline(isa, codes)
+    return [_outline(isa, code, row) for code, row in zip(codes, rows, strict=True)]
+
+
+def outline(isa: str, code: bytes) -> Outline:
+    """Return the outline of one code; InputError where it is empty or no code."""
+    (found,) = outlines(isa, [code])
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def lacking(isa: str, code: bytes, needs: Iterable[str], features: frozenset[str]) -> str:
+    """Say which instruction of code needs which of its needs beyond these features, or nothing."""
+    if not frozenset(needs) - features:
+        return ""
+    with suppress(InputError):  # the disassembler that gives text knows fewer instructions
+        for one in decode(isa, code):
+            if missing := outline(isa, one.code).needs - features:
+                return f"{one.mnemonic} needs {', '.join(sorted(missing))}"
+    return f"it needs {', '.join(sorted(frozenset(needs) - features))}"
+
+
+def _outline(
+    isa: str, code: bytes, row: int | tuple[bool, bool, list[str]]
+) -> Outline | InputError:
+    if not code:
+        return InputError("there is no code to decode: it is empty")
+    if isinstance(row, int):
+        return no_code(isa, code, row)
+    branch, straight, extensions = row
+    return Outline(branch, straight, _needs(isa, tuple(extensions)))
+
+
+@cache
+def _needs(isa: str, extensions: tuple[str, ...]) -> frozenset[str]:
+    names = (_CPUINFO[isa].get(name.lower(), name.lower()) for name in extensions)
+    return frozenset(names) - _BASE[isa]

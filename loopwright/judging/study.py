@@ -30,7 +30,7 @@ from loopwright.measuring.readings import (
     Reading,
     Result,
     result_row,
-    self_test,
+    self_test_span,
 )
 from loopwright.measuring.store import Record, Recorder, Run, Store
 from loopwright.measuring.sweeps import Sweep
@@ -123,7 +123,7 @@ def _candidates(kernel: Kernel, store: Store) -> Iterator[_Candidate]:
             if any(not r.answer["refused"] for of in records.values() for r in of):
                 source = Source(core, hosts.machine(facts), clock, run.started)
                 tests = [p["self_test"] for p in store.processes(run).values()]
-                yield _Candidate(run, source, records, self_test(tests))
+                yield _Candidate(run, source, records, self_test_span(tests))
 
 
 def _rows(kernel: Kernel, candidate: _Candidate) -> Iterator[dict[str, object]]:

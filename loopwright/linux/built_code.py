@@ -15,13 +15,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
 from loopwright.code import instructions
-from loopwright.code.altinstructions import (
-    FLAGGED_BYTES,
-    PLAIN_BYTES,
-    SECTION,
-    arm64_entry,
-    x86_entry,
-)
+from loopwright.code.elf import FLAGGED_BYTES, PLAIN_BYTES, SECTION, arm64_entry, x86_entry
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import CheckError, NotProven
 

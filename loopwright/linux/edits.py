@@ -19,9 +19,8 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Edit, Variant, function_edit
-from loopwright.linux import c_source, routines, trees
-from loopwright.linux.c_source import Span, blank_comments, squeeze
-from loopwright.linux.routines import Target, function, place, symbol
+from loopwright.linux import routines, trees
+from loopwright.linux.routines import Span, Target, blank_comments, function, place, squeeze, symbol
 from loopwright.linux.trees import Tree
 
 # Spellings that assemble to the same bytes: AT&T suffixes that the operands imply, and aliases.
@@ -210,7 +209,7 @@ class _Editor:
         span = self._found(function(edit.file, content, edit.name), edit)
         own = function(source.name, given, edit.name)
         own = _own(own or function(source.name, given, symbol(self.variant)), edit, source)
-        new = c_source.rename(own.of(given), symbol(self.variant), edit.name)
+        new = routines.rename(own.of(given), symbol(self.variant), edit.name)
         self._self_contained(new, edit, source)
         asm = edit.file.endswith(".S")
         if asm:
@@ -231,17 +230,17 @@ class _Editor:
     def _block(self, edit: Edit, content: str, source: Path) -> str:
         given = source.read_text()
         if edit.kind == "region":
-            span = self._found(c_source.region(content, edit.start, edit.end), edit)
-            new = _own(c_source.region(given, edit.start, edit.end), edit, source).of(given)
+            span = self._found(routines.region(content, edit.start, edit.end), edit)
+            new = _own(routines.region(given, edit.start, edit.end), edit, source).of(given)
         else:
-            new = _own(c_source.macro(given, edit.name), edit, source).of(given)
+            new = _own(routines.macro(given, edit.name), edit, source).of(given)
             span, new = self._macro_place(edit, content, new)
         new = self._apart(new, span, content)
         return span.replaced(content, keep_tree_lines(span.of(content), new, asm=True))
 
     def _self_contained(self, new: str, edit: Edit, source: Path) -> None:
         """Refuse a function that includes a file which the tree lacks."""
-        for header in c_source.includes(new):
+        for header in routines.includes(new):
             beside = str(Path(edit.file).parent / header.strip('"'))
             if header.startswith('"') and not self.tree.has(beside):
                 raise InputError(
@@ -251,9 +250,9 @@ class _Editor:
 
     def _macro_place(self, edit: Edit, content: str, new: str) -> tuple[Span, str]:
         """Return the place of a macro: its namesake's, else behind the macro named by `after`."""
-        span = c_source.macro(content, edit.name)
+        span = routines.macro(content, edit.name)
         if span is None and edit.after:
-            behind = c_source.macro(content, edit.after)
+            behind = routines.macro(content, edit.after)
             if behind is None:
                 raise InputError(
                     f"{edit.file} in {self.tree} has no macro {edit.after}, behind which "
@@ -269,23 +268,23 @@ class _Editor:
 
     def _apart(self, new: str, span: Span, content: str) -> str:
         """Rename labels of the new text that the rest of the file has too."""
-        taken = {*c_source.labels(content[: span.start]), *c_source.labels(content[span.end :])}
+        taken = {*routines.labels(content[: span.start]), *routines.labels(content[span.end :])}
         family = self.variant.kernel.rpartition("/")[2]
-        for label in dict.fromkeys(c_source.labels(new)):
+        for label in dict.fromkeys(routines.labels(new)):
             fresh, number = f"{label}_{family}", 1
-            while fresh in taken or fresh in c_source.labels(new):
+            while fresh in taken or fresh in routines.labels(new):
                 number += 1
                 fresh = f"{label}_{family}{number}"
             if label in taken:
-                new = c_source.rename(new, label, fresh)
+                new = routines.rename(new, label, fresh)
         return new
 
 
 def _refuse_stray_entries(edit: Edit, name: str, text: str, span: Span) -> None:
     """Refuse a function with lines of the exception table where a replacement cannot see them."""
-    for line in c_source.entries_outside(text, span):
+    for line in routines.entries_outside(text, span):
         raise InputError(
-            f"{name} has `{c_source.squeeze(line)}` apart from {edit.name}, whose label it names: "
+            f"{name} has `{routines.squeeze(line)}` apart from {edit.name}, whose label it names: "
             f"put it in {edit.name} or directly below it"
         )
 
@@ -297,18 +296,18 @@ def _settled(file: str, span: Span, content: str, piece: str, given: str) -> str
     """
     changed = span.replaced(content, piece)
     if not file.endswith(".S"):
-        above = c_source.comment_above(changed, span.start)
+        above = routines.comment_above(changed, span.start)
         changed = (
-            changed[:above] + c_source.missing_statics(content, given, piece) + changed[above:]
+            changed[:above] + routines.missing_statics(content, given, piece) + changed[above:]
         )
     if file.endswith(".c"):
-        changed = c_source.without_orphans(changed, content)
+        changed = routines.without_orphans(changed, content)
     own = f"<{file.removeprefix('include/')}>"
-    have = {*c_source.includes(changed), own} | _EXPORT_HEADERS
-    for header in c_source.includes(given):
+    have = {*routines.includes(changed), own} | _EXPORT_HEADERS
+    for header in routines.includes(given):
         beside = file.endswith(".h") and header.startswith('"')
         if header not in have and not beside:
-            changed = c_source.add_include(changed, header)
+            changed = routines.add_include(changed, header)
     return changed
 
 

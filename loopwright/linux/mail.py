@@ -12,8 +12,7 @@ from pathlib import Path
 from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.linux.edits import Change
-from loopwright.linux.git import NOBODY, GitError, Identity, Repository
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import NOBODY, GitError, Identity, Repository, Tree
 
 SCRIPT = "scripts/checkpatch.pl"
 _ALLOWED = Path(__file__).with_name("checkpatch.toml")

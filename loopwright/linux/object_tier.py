@@ -15,7 +15,7 @@ from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code, ExceptionEntry, Instruction
 from loopwright.errors import InputError
 from loopwright.kernels import Variant, contract_of
-from loopwright.linux import built_code, c_source, routines, trees
+from loopwright.linux import built_code, routines, trees
 from loopwright.linux.build import Build, BuildError, Overlay, configured, hold
 from loopwright.linux.built_code import ExtableEntry, Image
 from loopwright.linux.verification import (
@@ -138,7 +138,7 @@ def place(variant: Variant, subject: PatchedVariant) -> CompiledAs:
         return CompiledAs(aim.name, (object_of(aim.file),), {})
     unit, symbol = _UNIT.format(variant.routine), routines.symbol(variant)
     now = subject.files.get(aim.file) or subject.tree.read(aim.file)
-    span = c_source.c_function(now, aim.name)
+    span = routines.c_function(now, aim.name)
     calls = span is not None and re.search(r"\b__put_user\(", span.of(now))
     objects = (object_of(unit), *((_PUT_USER,) if calls else ()))
     return CompiledAs(symbol, objects, {unit: _unit(variant, symbol)})
@@ -200,11 +200,11 @@ def _unit(variant: Variant, symbol: str) -> str:
     source = variant.source.read_text()
     # The tree's headers need not stand alone: linux/fs.h is what their users include first.
     headers = ["#include <linux/fs.h>\n"]
-    headers += [f"#include {h}\n" for h in c_source.includes(source) if h.startswith("<")]
-    for name in [h.strip('"') for h in c_source.includes(source) if h.startswith('"')]:
-        if c_source.c_function((folder / name).read_text(), symbol):
+    headers += [f"#include {h}\n" for h in routines.includes(source) if h.startswith("<")]
+    for name in [h.strip('"') for h in routines.includes(source) if h.startswith('"')]:
+        if routines.c_function((folder / name).read_text(), symbol):
             body = _expanded(folder / name)
-            span = c_source.c_function(body, symbol)
+            span = routines.c_function(body, symbol)
             assert span is not None
             prototype = span.of(body).partition("{")[0].rstrip() + ";\n"
             body = body[: span.start] + prototype + body[span.start :]

@@ -14,14 +14,13 @@ from loopwright.judging.recommend import Answer, Judgement, Kind, conclude, slow
 from loopwright.judging.study import Study, comparison, gather
 from loopwright.judging.verdicts import Case, Status
 from loopwright.kernels import Kernel, Variant
-from loopwright.linux import c_source, edits, git, message, routines, trees, verify
+from loopwright.linux import edits, message, routines, trees, verify
 from loopwright.linux.baseline import against
 from loopwright.linux.edits import Change
-from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.mail import UNSIGNED, Complaint, Mail, PatchError
 from loopwright.linux.message import Evidence, Judged
 from loopwright.linux.routines import Target
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import Identity, Tree, user_identity
 from loopwright.linux.verification import PatchedVariant, of_patch
 
 WRITTEN = "written"
@@ -62,7 +61,7 @@ def make(
     variant does not allow a patch, PatchError with a log where the patch fails its tests.
     """
     source = trees.read(tree)
-    git.refuse_inside(source, out)
+    trees.refuse_inside(source, out)
     aim = routines.find(variant, source)
     there = _already_there(variant, aim, source)
     subject = message.subject(variant)
@@ -75,7 +74,7 @@ def make(
         notes.append(UNSIGNED)
     names = {v.routine: routines.find(v, source).name for v in routines.together(variant)}
     writer = message.Writer(variant, names, evidence)
-    made, warning = git.made_against(source, [change.file for change in changes])
+    made, warning = trees.made_against(source, [change.file for change in changes])
     notes += [warning] if warning else []
     below = writer.below(made, *notes)
     body = writer.body(also)
@@ -98,7 +97,7 @@ def _already_there(variant: Variant, aim: Target, tree: Tree) -> str:
         theirs = routines.assembled(variant, aim, tree, {}, variant.alternatives)
     except InputError:
         changes, _ = edits.apply(variant, aim, tree)
-        if all(c_source.normalised(c.old) == c_source.normalised(c.new) for c in changes):
+        if all(routines.normalised(c.old) == routines.normalised(c.new) for c in changes):
             return (
                 f"{where} has the text of {variant.name} already{merged}; it does not assemble "
                 "outside of the kernel, so that its text was compared"
@@ -267,7 +266,7 @@ def patch(
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     histogram = read(sizes) if sizes else None
     source = trees.read(found.path)
-    git.refuse_inside(source, Path(out))
+    trees.refuse_inside(source, Path(out))
     if tier:
         verify.require(kernel.isa, tier)
     with against(kernel, source) as (seen, compared):

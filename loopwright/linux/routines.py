@@ -6,7 +6,9 @@ out of the same assembler under the same alternatives.
 
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from loopwright import kernels
@@ -14,9 +16,294 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
 from loopwright.kernels import Upstream, Variant
-from loopwright.linux import c_source
-from loopwright.linux.c_source import Span
 from loopwright.linux.trees import Tree
+
+_COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_HASH_COMMENT = re.compile(r"(?m)(^|[ \t])#[ \t][^\n]*$")
+_LABEL = re.compile(r"(?m)^[ \t]*(?!\d)([.\w$]+):(?!:)")
+_ENTRY = r"_(?:ASM|asm)_(?:EXTABLE|extable)\w*\b[^\n]*"
+_ENTRIES_BELOW = re.compile(rf"(?:\s*^[ \t]*{_ENTRY}$)+", re.MULTILINE)
+_OPERAND = re.compile(r"[.\w$]+")
+_ENTRY_LINE = re.compile(rf"(?m)^[ \t]*({_ENTRY})$")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Whole lines of a text, from start up to end."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        """Return the text that the span covers."""
+        return text[self.start : self.end]
+
+    def replaced(self, text: str, new: str) -> str:
+        """Return text with the span's lines replaced."""
+        return text[: self.start] + new + text[self.end :]
+
+
+def blank_comments(text: str) -> str:
+    """Return text with each comment overwritten by spaces: offsets and lines stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+
+    return _COMMENT_OR_STRING.sub(blank, text)
+
+
+def lines_of(text: str, start: int, end: int) -> Span:
+    """Return the span of the whole lines that text[start:end] touches."""
+    after = text.find("\n", max(start, end - 1))
+    return Span(text.rfind("\n", 0, start) + 1, len(text) if after < 0 else after + 1)
+
+
+def asm_function(text: str, name: str) -> Span | None:
+    """Find an assembly function, SYM_FUNC_START(name) to SYM_FUNC_END(name).
+
+    Lines of the exception table directly below it belong to it.
+    """
+    code = blank_comments(text)
+    quoted = re.escape(name)
+    first = re.search(rf"(?m)^[ \t]*SYM_(?:TYPED_)?FUNC_START\w*\(\s*{quoted}\s*\)", code)
+    if first is None:
+        return None
+    last = re.compile(rf"(?m)^[ \t]*SYM_FUNC_END\(\s*{quoted}\s*\)").search(code, first.end())
+    if last is None:
+        return None
+    below = _ENTRIES_BELOW.match(code, last.end())
+    return lines_of(text, first.start(), below.end() if below else last.end())
+
+
+def entries_outside(text: str, span: Span) -> list[str]:
+    """Return the lines of the exception table outside of a span with a label inside of it."""
+    code = blank_comments(text)
+    return [
+        line[1].strip()
+        for line in _ENTRY_LINE.finditer(code)
+        if not span.start <= line.start() < span.end
+        and any(
+            span.start <= at < span.end
+            for label in _OPERAND.findall(line[1])
+            for at in _defined(code, label, line.start())
+        )
+    ]
+
+
+def _defined(code: str, label: str, used: int) -> list[int]:
+    """Return the definitions of a label that is used at an offset: none or one."""
+    number, direction = label[:-1], label[-1]
+    local = number.isdigit() and direction in "bf"
+    name = number if local else label
+    places = [m.start(1) for m in re.finditer(rf"(?m)^[ \t]*({re.escape(name)}):", code)]
+    if local and direction == "b":
+        return [at for at in places if at < used][-1:]
+    return [at for at in places if at > used][:1] if local else places
+
+
+def c_function(text: str, name: str) -> Span | None:
+    """Find the definition of a C function, from its return type to its closing brace.
+
+    Prototypes and calls are passed over; where there is no single definition, None.
+    """
+    code = _blank_strings(blank_comments(text))
+    found = []
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", code):
+        closed = _closing(code, match.end() - 1)
+        opened = re.compile(r"\s*\{").match(code, closed) if closed else None
+        end = _closing(code, opened.end() - 1) if opened else None
+        if end:
+            found.append(lines_of(text, _declaration(code, match.start()), end))
+    return found[0] if len(found) == 1 else None
+
+
+def _blank_strings(code: str) -> str:
+    literal = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'')
+    return literal.sub(lambda match: " " * len(match.group()), code)
+
+
+def _closing(code: str, at: int) -> int | None:
+    """Return the offset behind the bracket that closes the one at `at`."""
+    pairs = {"(": ")", "{": "}"}
+    closing, depth = pairs[code[at]], 0
+    for match in re.compile(rf"[{code[at]}{closing}]").finditer(code, at):
+        depth += 1 if match.group() == code[at] else -1
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def _declaration(code: str, at: int) -> int:
+    """Return the offset of the first line of the declaration that holds `at`."""
+    start = code.rfind("\n", 0, at) + 1
+    while start:
+        previous = code.rfind("\n", 0, start - 1) + 1
+        line = code[previous : start - 1].strip()
+        if not line or line.startswith("#") or line.endswith((";", "}", "{", ":")):
+            break
+        start = previous
+    return start
+
+
+def macro(text: str, name: str) -> Span | None:
+    """Find an assembler macro, .macro name to .endm."""
+    code = blank_comments(text)
+    first = re.search(rf"(?m)^[ \t]*\.macro[ \t]+{re.escape(name)}\b", code)
+    last = re.compile(r"(?m)^[ \t]*\.endm\b").search(code, first.end()) if first else None
+    return lines_of(text, first.start(), last.end()) if first and last else None
+
+
+def region(text: str, start: str, end: str) -> Span | None:
+    """Find the lines from the one that begins with start up to the one that begins with end.
+
+    Spaces do not count; a comment block right above the end stays with what follows it.
+    """
+    code = blank_comments(text)
+    lines = list(_lines(code))
+    first = next((n for n, (_, line) in enumerate(lines) if line.startswith(squeeze(start))), None)
+    if first is None:
+        return None
+    last = next(
+        (n for n in range(first + 1, len(lines)) if lines[n][1].startswith(squeeze(end))), None
+    )
+    return Span(lines[first][0], lines[last][0]) if last else None
+
+
+def _lines(code: str) -> Iterator[tuple[int, str]]:
+    at = 0
+    for line in code.splitlines(keepends=True):
+        yield at, squeeze(line)
+        at += len(line)
+
+
+def squeeze(line: str) -> str:
+    """Return a line with every run of blanks as one space."""
+    return " ".join(line.split())
+
+
+def comment_above(text: str, start: int) -> int:
+    """Return the start of the comment right above the line at start; start if there is none."""
+    above = text[:start].rstrip()
+    if not above.endswith("*/") or text[len(above) : start].count("\n") > 1:
+        return start
+    return text.rfind("\n", 0, above.rfind("/*")) + 1
+
+
+def labels(text: str) -> list[str]:
+    """Return the named labels that a text defines, in order, numeric ones left out."""
+    return _LABEL.findall(blank_comments(text))
+
+
+def rename(text: str, old: str, new: str) -> str:
+    """Return text with a whole word replaced; a leading dot belongs to the word."""
+    return re.sub(rf"(?<![\w.$]){re.escape(old)}(?![\w$])", new, text)
+
+
+def normalised(text: str) -> list[str]:
+    """Return the lines that matter to an assembler or compiler, each with single spaces."""
+    code = _HASH_COMMENT.sub(r"\1", blank_comments(text))
+    return [squeezed for line in code.splitlines() if (squeezed := squeeze(line))]
+
+
+def likeness(one: str, other: str) -> float:
+    """Return the likeness of two pieces, 0 to 1, by the order of their words and signs."""
+    words = [re.findall(r"[\w.%$]+|[^\s\w]", "\n".join(normalised(t))) for t in (one, other)]
+    return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
+
+
+def defines(text: str, name: str) -> bool:
+    """Say whether a C text defines a macro or declares a function of that name."""
+    quoted = re.escape(name)
+    code = blank_comments(text)
+    return bool(
+        re.search(rf"(?m)^[ \t]*#[ \t]*define[ \t]+{quoted}\b", code)
+        or re.search(rf"(?m)^[a-z][^;{{}}()=]*\b{quoted}\s*\(", code)
+    )
+
+
+_INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]+(<[^>\n]+>|"[^"\n]+")[^\n]*\n')
+
+
+def includes(text: str) -> list[str]:
+    """Return the includes of a text in order, each with its brackets."""
+    return _INCLUDE.findall(text)
+
+
+def add_include(text: str, header: str) -> str:
+    """Return text with one more #include, behind the last one of the same folder."""
+    found = list(_INCLUDE.finditer(text))
+    folder = header.partition("/")[0]
+    same = [match for match in found if match[1].startswith(folder + "/")]
+    at = (same or found)[-1].end() if found else 0
+    return f"{text[:at]}#include {header}\n{text[at:]}"
+
+
+_STATIC = re.compile(r"(?m)^static\b[^;{}()=]*?\b(\w+)\s*\(")
+
+
+def static_functions(content: str) -> list[str]:
+    """Return the names of the static functions that a C file defines, in order."""
+    names = dict.fromkeys(_STATIC.findall(blank_comments(content)))
+    return [name for name in names if c_function(content, name)]
+
+
+def needed_statics(content: str, function: str) -> list[str]:
+    """Return the static functions of a file that a function's text calls, directly or not."""
+    known = static_functions(content)
+    found: set[str] = set()
+    open_texts = [function]
+    while open_texts:
+        code = blank_comments(open_texts.pop())
+        for name in known:
+            if name not in found and re.search(rf"\b{name}\b", code):
+                found.add(name)
+                open_texts.append(_definition(content, name))
+    return [name for name in known if name in found]
+
+
+def missing_statics(content: str, given: str, function: str) -> str:
+    """Return the definitions, out of given, that a function needs and content lacks."""
+    names = [n for n in needed_statics(given, function) if c_function(content, n) is None]
+    return "".join(_with_comment(given, name) + "\n" for name in names)
+
+
+def without_orphans(content: str, before: str) -> str:
+    """Return content without the static functions that were used before and are not any more."""
+    for name in reversed(static_functions(content)):
+        used = [len(re.findall(rf"\b{name}\b", blank_comments(t))) for t in (before, content)]
+        if used[0] > 1 and used[1] == 1:
+            content = _cut(content, name)
+    return content
+
+
+def _cut(content: str, name: str) -> str:
+    span = c_function(content, name)
+    if span is None:
+        return content
+    start = comment_above(content, span.start)
+    return content[:start] + content[span.end :].lstrip("\n")
+
+
+def taken_from(other: str, content: str) -> str:
+    """Return content with each static function that other defines too as other has it."""
+    for name in static_functions(content):
+        theirs = _definition(other, name)
+        span = c_function(content, name)
+        if theirs and span:
+            content = span.replaced(content, theirs)
+    return content
+
+
+def _definition(content: str, name: str) -> str:
+    span = c_function(content, name)
+    return span.of(content) if span else ""
+
+
+def _with_comment(content: str, name: str) -> str:
+    span = c_function(content, name)
+    return content[comment_above(content, span.start) : span.end] if span else ""
+
 
 # Below this likeness to every variant of its routine a function of a tree is another function.
 RECOGNISED = 0.4
@@ -85,7 +372,7 @@ def together(variant: Variant) -> list[Variant]:
 def require(variant: Variant, tree: Tree) -> None:
     """Refuse a tree that lacks a name which the variant's text uses."""
     for need in variant.requires:
-        if not (tree.has(need.file) and c_source.defines(tree.read(need.file), need.name)):
+        if not (tree.has(need.file) and defines(tree.read(need.file), need.name)):
             since = f"; it is there since Linux {need.since}" if need.since else ""
             raise InputError(
                 f"{variant.id} uses {need.name}, which {need.file} in {tree} lacks{since}"
@@ -95,8 +382,8 @@ def require(variant: Variant, tree: Tree) -> None:
 def function(file: str, content: str, name: str) -> Span | None:
     """Find a function in the text of an assembly or C file."""
     if file.endswith(".S"):
-        return c_source.asm_function(content, name)
-    return c_source.c_function(content, name)
+        return asm_function(content, name)
+    return c_function(content, name)
 
 
 def _recognise(variant: Variant, aim: Target, old: str, tree: Tree) -> None:
@@ -107,7 +394,7 @@ def _recognise(variant: Variant, aim: Target, old: str, tree: Tree) -> None:
             given = source.read_text()
             for name in {aim.name, own}:
                 span = function(source.name, given, name)
-                best = max(best, c_source.likeness(old, span.of(given))) if span else best
+                best = max(best, likeness(old, span.of(given))) if span else best
     if best < RECOGNISED:
         raise InputError(
             f"{aim.name} in {aim.file} of {tree} has changed beyond recognition: it is like no "
@@ -204,16 +491,16 @@ def _excerpt(variant: Variant, aim: Target, tree: Tree, changed: dict[str, str])
     own = own or function(source.name, given, name)
     if theirs is None or own is None:
         raise InputError(f"{aim.name} cannot be put in the place of {name} of {source}")
-    piece = c_source.rename(theirs.of(content), aim.name, name)
+    piece = rename(theirs.of(content), aim.name, name)
     if source.suffix == ".S":
         return own.replaced(given, piece)
-    whole = own.replaced(given, c_source.missing_statics(given, content, piece) + piece)
-    return c_source.taken_from(content, whole)
+    whole = own.replaced(given, missing_statics(given, content, piece) + piece)
+    return taken_from(content, whole)
 
 
 def _with_included(file: str, tree: Tree, changed: dict[str, str]) -> list[str]:
     """Return a file and the files that lie beside it and are included by it."""
     folder = Path(file).parent
     content = changed.get(file) or tree.read(file)
-    quoted = [h.strip('"') for h in c_source.includes(content) if h.startswith('"')]
+    quoted = [h.strip('"') for h in includes(content) if h.startswith('"')]
     return [file, *(str(folder / name) for name in quoted if tree.has(str(folder / name)))]

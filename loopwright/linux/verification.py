@@ -14,8 +14,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Variant
 from loopwright.linux import routines
 from loopwright.linux.build import BuildError
-from loopwright.linux.git import GitError, Repository
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import GitError, Repository, Tree
 
 PASS, FAIL = "pass", "fail"
 NOT_COVERED = "not covered"  # there is nothing of that kind to check

@@ -12,8 +12,8 @@ from pathlib import Path
 import pandas as pd
 
 from loopwright.errors import InputError
-from loopwright.linux import boot_tier, build, mail, object_tier, qemu, routines
-from loopwright.linux.git import GitError
+from loopwright.linux import boot_tier, build, mail, object_tier, routines
+from loopwright.linux.trees import GitError
 from loopwright.linux.verification import (
     COLUMNS,
     NOT_PROVEN,
@@ -101,7 +101,7 @@ def require(isa: str, level: str) -> None:
     if "object" in names:
         build.require_tools(isa)
     if "boot" in names:
-        qemu.qemu_program(isa)
+        boot_tier.qemu_program(isa)
 
 
 def run(

@@ -8,9 +8,18 @@ from functools import cache
 import iced_x86 as iced
 
 from loopwright.errors import InputError
-from loopwright.measuring import block_emulated, block_path
-from loopwright.measuring.block_emulated import Emulated, Image, Outcome, Seen, Start
-from loopwright.measuring.block_path import Memory, Path, Step
+from loopwright.measuring import block_path
+from loopwright.measuring.block_path import (
+    Emulated,
+    Image,
+    Memory,
+    Outcome,
+    Path,
+    Seen,
+    Start,
+    Step,
+    signed,
+)
 
 _STEPS = {iced.Mnemonic.INC: 1, iced.Mnemonic.DEC: -1}
 _ADDS = {iced.Mnemonic.ADD: 1, iced.Mnemonic.SUB: -1}
@@ -77,19 +86,15 @@ def _change(path: Path, name: str) -> int | None:
     if ins.mnemonic in _STEPS and ins.op0_kind == iced.OpKind.REGISTER:
         return _STEPS[ins.mnemonic]
     if ins.mnemonic in _ADDS and ins.op_count == 2 and _is_immediate(ins.op1_kind):
-        return _ADDS[ins.mnemonic] * _signed(ins.immediate(1))
+        return _ADDS[ins.mnemonic] * signed(ins.immediate(1))
     if ins.mnemonic == iced.Mnemonic.LEA and ins.memory_index == iced.Register.NONE:
         same = block_path.full_name(ins.memory_base) == name
-        return _signed(ins.memory_displacement) if same else None
+        return signed(ins.memory_displacement) if same else None
     return None
 
 
 def _is_immediate(kind: int) -> bool:
     return kind not in (iced.OpKind.REGISTER, iced.OpKind.MEMORY)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,7 @@ def _sides(setter: Step) -> tuple[_Side, _Side] | None:
         elif kind == iced.OpKind.MEMORY:
             sides.append(_Side(bits=8 * iced.MemorySizeExt.size(ins.memory_size)))
         else:
-            sides.append(_Side(constant=_signed(ins.immediate(n))))
+            sides.append(_Side(constant=signed(ins.immediate(n))))
     return sides[0], sides[1]
 
 
@@ -371,7 +376,7 @@ def _found(path: Path) -> Settled | str:
     reasons = []
     for end in ends_of_path(path):
         try:
-            made = block_emulated.of_path(path, end.code, end.step_of_path)
+            made = block_path.of_path(path, end.code, end.step_of_path)
         except InputError as error:
             reasons.append(str(error))
             continue

@@ -15,7 +15,7 @@ from loopwright.errors import InputError, unknown
 from loopwright.machine import harness, hosts
 from loopwright.measuring import block
 from loopwright.measuring.block import Block
-from loopwright.measuring.rounds import Progress
+from loopwright.measuring.measure import Progress
 from loopwright.predicting import question
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question

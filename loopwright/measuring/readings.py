@@ -418,7 +418,7 @@ def result_row(
     }
 
 
-def self_test(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
+def self_test_span(processes: Sequence[Sequence[dict[str, Any]]]) -> str:
     """Say in a line what each known loop read, from the least to the most of the processes.
 
     One that was refused in all of them, as a stream may be where two others hold, says so.

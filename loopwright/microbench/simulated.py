@@ -37,11 +37,11 @@ class Iterations:
 
     @cached_property
     def _predicting(self) -> "Core":
-        return binding.core(*self._texts, {**self._settings})
+        return binding.Core(*self._texts, {**self._settings})
 
     @cached_property
     def _forgetful(self) -> "Core":
-        return binding.core(*self._texts, {**self._settings, **_FORGETS})
+        return binding.Core(*self._texts, {**self._settings, **_FORGETS})
 
     def measure(self, trials: Sequence[tuple[Trial, Run]]) -> list[Timing]:
         """Return the cycles of an iteration of each, or why there are none."""
@@ -136,7 +136,7 @@ class Simulated:
         folder = paths.models_root() / core
         try:
             toml, table = ((folder / name).read_text() for name in ("core.toml", TABLE))
-            self._core = binding.core(toml, table, settings)
+            self._core = binding.Core(toml, table, settings)
             self._iterations = Iterations(self.isa, toml, table, settings)
         except FileNotFoundError:
             raise InputError(f"simulated:{core}: the simulator has no figures for it") from None
@@ -202,7 +202,7 @@ class CandidateCore:
         self.host = machine.host
         self.fingerprint = machine.fingerprint
         given = dict(settings or {})
-        self._core = binding.core(toml, table, given)
+        self._core = binding.Core(toml, table, given)
         self._iterations = Iterations(self.isa, toml, table, given)
 
     def measure(self, trials: Sequence[Trial]) -> list[Timing]:

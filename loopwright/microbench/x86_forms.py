@@ -13,8 +13,8 @@ from typing import Any
 import iced_x86 as iced
 
 from loopwright.code import binding
+from loopwright.code.binding import Outline, outlines
 from loopwright.code.instructions import READS, WRITES
-from loopwright.code.outline import Outline, outlines
 from loopwright.microbench import x86_kit
 from loopwright.microbench.forms import (
     BASE,

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from loopwright import files, kernels, microarchs, paths
 from loopwright.code import assemble, binding
+from loopwright.code.binding import lacking, outline
 from loopwright.code.instructions import Code
 from loopwright.code.loops import Placement
-from loopwright.code.outline import lacking, outline
 from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.machine import hosts

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from loopwright import paths
 from loopwright.code import binding
+from loopwright.code.binding import Outline, outlines
 from loopwright.code.instructions import Instruction
 from loopwright.code.loops import STRING_BYTES
-from loopwright.code.outline import Outline, outlines
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
@@ -343,7 +343,7 @@ def _built(core: str, toml: str, table: str, overrides: tuple[tuple[str, str], .
         if name not in known:
             raise unknown("parameter", name, known)
     try:
-        return binding.core(toml, table, dict(overrides))
+        return binding.Core(toml, table, dict(overrides))
     except ValueError as error:
         raise InputError(f"{core}: {error}") from None
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from loopwright import files, histogram, kernels, microarchs
 from loopwright.code import instructions, loops
+from loopwright.code.binding import Outline, lacking, outline, outlines
 from loopwright.code.instructions import Code, Flow, Instruction
-from loopwright.code.outline import Outline, lacking, outline, outlines
 from loopwright.errors import InputError, unknown
 from loopwright.histogram import Histogram
 from loopwright.kernels import Contract, Variant

@@ -9,7 +9,7 @@ from loopwright import kernels, microarchs
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
-from loopwright.reporting import alignment, core_sheet, findings, plots, sizes
+from loopwright.reporting import core_sheet, cycle_curves, findings, plots
 from loopwright.reporting.core_sheet import LATENCY, PARAMETER, PORTS, STRINGS, THROUGHPUT, UOPS
 from loopwright.reporting.html import Cell, Column, Grid, GridRow, made, number, text
 from loopwright.reporting.kernel_section import Drawing, drawing
@@ -163,7 +163,7 @@ def render(rows: pd.DataFrame, microarch: str, beside: str | None = None) -> str
     again = f"loopwright core {microarch}" + (f" --beside {beside}" if beside else "")
     left_out = core_sheet.left_out(microarch)
     sweeps = list(_sweeps(cores))
-    words = [alignment.boundaries(sweep) for sweep in sweeps]
+    words = [cycle_curves.boundaries(sweep) for sweep in sweeps]
     return made(
         "core.html.j2",
         scripts=("sorting.js",),
@@ -204,7 +204,7 @@ def _sweeps(cores: Sequence[Microarch]) -> Iterator[pd.DataFrame]:
     names = ",".join(core.id for core in cores)
     for name in _LOOPS[cores[0].isa]:
         if spec := _spec(cores[0], name):
-            yield alignment.sweep(spec, names, model=SIMULATOR)
+            yield cycle_curves.sweep(spec, names, model=SIMULATOR)
 
 
 def _places(
@@ -229,7 +229,7 @@ def _places(
 def _calls(cores: Sequence[Microarch]) -> Iterator[Drawing]:
     for name in _CALLS[cores[0].isa]:
         spec = _spec(cores[0], name)
-        costs = sizes.called(spec, ",".join(core.id for core in cores)) if spec else None
+        costs = cycle_curves.called(spec, ",".join(core.id for core in cores)) if spec else None
         if spec and costs is not None and len(costs):
             yield drawing(
                 plots.size_curves(costs, kernel=spec),

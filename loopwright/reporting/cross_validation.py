@@ -1,13 +1,19 @@
-"""Errors of predictions against measurements: MAPE, Kendall's tau, the worst loops."""
+"""Loops and calls on this machine, predicted beside measured: errors, Kendall's tau, the worst."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
 
-from loopwright import kernels, toolchain
+from loopwright import kernels, microarchs, toolchain
 from loopwright.checking.check import user_space_note
 from loopwright.errors import InputError
 from loopwright.judging.study import MEASURED
 from loopwright.machine import hosts
 from loopwright.measuring.measure import measure
+from loopwright.predicting import calls
+from loopwright.predicting.calls import CallCost, CallQuestion
+from loopwright.predicting.models import SIMULATOR
 from loopwright.predicting.predict import predict
 
 _ONE_CALL = 8  # bytes or records of the calls that are measured beside the loops
@@ -91,3 +97,118 @@ def worst(pairs: pd.DataFrame, count: int = 10) -> pd.DataFrame:
     """Return the pairs whose predictions are farthest off, worst first."""
     order = pairs["error_percent"].abs().sort_values(ascending=False, kind="stable").index
     return pairs.loc[order[:count]].reset_index(drop=True)
+
+
+SIZES = (7, 64, 256, 1024, 4096)
+RECORDS = (1, 8, 64)  # the same for calls that count records
+ALIGNMENTS = ((0, 0), (1, 0))
+NEAR_PERCENT = 15.0
+NO_CALLS = pd.DataFrame(
+    columns=[
+        "kernel", "variant", "microarch", "source", "size_bytes", "dst_align", "src_align",
+        "measured_cycles", "uncertainty_cycles", "predicted_cycles", "mispredicted_cycles",
+        "error_percent", "outside_percent", "why",
+    ]
+)  # fmt: skip
+"""What paired returns where nothing is paired."""
+CALL_ERRORS = [
+    "kernel", "variant", "calls", "median_percent", "within_15_percent", "median_in_range_percent",
+    "bias_percent",
+]  # fmt: skip
+
+
+def calls_here(
+    sizes: Sequence[int] = SIZES,
+    records: Sequence[int] = RECORDS,
+    alignments: Sequence[tuple[int, int]] = ALIGNMENTS,
+) -> pd.DataFrame:
+    """Measure whole calls of every variant that this machine can run: rows of measure.
+
+    sizes are bytes, records what calls of variants that count records take. Calls that were refused
+    are left out. InputError where no core.toml describes this machine.
+    """
+    if hosts.microarch() is None:
+        raise InputError("no core.toml describes this machine: models cannot be held against it")
+    parts = []
+    for kernel in kernels.every():
+        if kernel.isa == toolchain.host_isa():
+            wanted = sizes_of(kernel.id, sizes, records)
+            parts.append(measure(kernel.id, sizes=wanted, alignments=alignments))
+    rows = pd.concat(parts, ignore_index=True)
+    return rows[(rows["quantity"] == "call") & (rows["status"] != "refused")]
+
+
+def sizes_of(
+    kernel_id: str, sizes: Sequence[int] = SIZES, records: Sequence[int] = RECORDS
+) -> Sequence[int]:
+    """Return the sizes that calls of a kernel take: records where its contract counts them."""
+    routines = kernels.load(kernel_id).routines.values()
+    return records if any(r.contract.fields for r in routines) else sizes
+
+
+def paired_calls(rows: pd.DataFrame, core: str) -> pd.DataFrame:
+    """Return measured calls with what the simulator predicts of them on a core.
+
+    rows has kernel, variant, size_bytes, dst_align, src_align, cycles and uncertainty. Added are
+    source (the model), predicted_cycles (all branches predicted) and mispredicted_cycles (exits of
+    loops that are not, where the core's history cannot know them), error_percent of the former,
+    outside_percent: how far measured lies from what is between them, 0 where it lies there; and
+    why there is no prediction. The code is predicted as user space runs it.
+    """
+    groups, questions = [], []
+    for (kernel, name), mine in rows.groupby(["kernel", "variant"], sort=False):
+        variant = kernels.load(str(kernel)).variants[str(name)]
+        record = kernels.contract_of(variant).count_bytes
+        counts = mine["size_bytes"] // record
+        places = zip(counts, mine["dst_align"], mine["src_align"], strict=True)
+        asked = [(int(size), int(dst), int(src)) for size, dst, src in places]
+        groups.append(mine)
+        questions.append(
+            CallQuestion(variant, microarchs.load(core), asked, {}, in_user_space=True)
+        )
+    found = [one for answers in calls.of_variants(questions) for one in answers]
+    out = pd.concat([*groups, rows.iloc[:0]], ignore_index=True)
+    known = [one if isinstance(one, CallCost) else None for one in found]
+    out["source"] = SIMULATOR
+    out["predicted_cycles"] = [one.cycles if one else np.nan for one in known]
+    out["mispredicted_cycles"] = [one.mispredicted if one else np.nan for one in known]
+    out["why"] = ["" if isinstance(one, CallCost) else str(one) for one in found]
+    out = out.rename(columns={"cycles": "measured_cycles", "uncertainty": "uncertainty_cycles"})
+    real = out["measured_cycles"]
+    nearest = real.clip(lower=out["predicted_cycles"], upper=out["mispredicted_cycles"])
+    out["error_percent"] = 100 * (out["predicted_cycles"] / real - 1)
+    out["outside_percent"] = 100 * (nearest / real - 1)
+    return out
+
+
+def call_errors(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return errors by variant: see of_all for the columns."""
+    known = pairs[pairs["why"] == ""]
+    rows = [
+        {"kernel": kernel, "variant": variant, **of_all(mine)}
+        for (kernel, variant), mine in known.groupby(["kernel", "variant"])
+    ]
+    return pd.DataFrame(rows, columns=CALL_ERRORS)
+
+
+def of_all(pairs: pd.DataFrame) -> dict[str, float]:
+    """Return calls that are predicted, the median of their absolute errors, how many are near.
+
+    median_in_range_percent is of how far they lie outside of the range that mispredicted exits
+    leave, bias_percent the median error with its sign.
+    """
+    error, outside = pairs["error_percent"], pairs["outside_percent"].abs()
+    return {
+        "calls": len(pairs),
+        "median_percent": float(error.abs().median()),
+        "within_15_percent": float(100 * (error.abs() <= NEAR_PERCENT).mean()),
+        "median_in_range_percent": float(outside.median()),
+        "bias_percent": float(error.median()),
+    }
+
+
+def worst_calls(pairs: pd.DataFrame, count: int) -> pd.DataFrame:
+    """Return the calls farthest outside of what is predicted, worst first."""
+    known = pairs[pairs["why"] == ""]
+    order = known["outside_percent"].abs().sort_values(ascending=False, kind="stable").index
+    return known.loc[order[:count]]

@@ -26,7 +26,7 @@ from loopwright.linux.patch import evidence, make
 from loopwright.predicting.explain import sources, timeline
 from loopwright.predicting.models import MODELS, SIMULATOR
 from loopwright.predicting.predict import predict
-from loopwright.reporting import alignment
+from loopwright.reporting import cycle_curves
 
 ITERATIONS = 4
 _MOST = 160  # uops of one timeline
@@ -348,7 +348,7 @@ def examine(
     cores = ",".join(map(str, simulated["microarch"].unique()))
     rests_on = sources(kernel.id, microarch=cores) if cores else pd.DataFrame()
     judgement = conclude(found, sizes)
-    swept = alignment.sweep(kernel.id, cores) if cores else pd.DataFrame()
+    swept = cycle_curves.sweep(kernel.id, cores) if cores else pd.DataFrame()
     return Finding(
         study=found,
         table=compared,
@@ -356,7 +356,7 @@ def examine(
         bands=judgement.bands,
         calls=_calls(found, sizes),
         sweep=swept,
-        boundaries=alignment.boundaries(swept),
+        boundaries=cycle_curves.boundaries(swept),
         moments=moments(kernel.id, swept, compared),
         evidence=evidence(found, judgement),
         answers=answers(found, sizes),

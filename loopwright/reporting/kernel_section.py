@@ -12,7 +12,7 @@ from loopwright.histogram import Histogram
 from loopwright.judging.study import MEASURED
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import SIMULATOR
-from loopwright.reporting import cross_validation, findings, html, plots, sizes
+from loopwright.reporting import cross_validation, cycle_curves, findings, html, plots
 from loopwright.reporting.findings import Asked, Finding
 from loopwright.reporting.html import (
     Column,
@@ -69,8 +69,8 @@ def heat_maps(found: Finding, name: str) -> Iterator[Drawing]:
 
 def costs(found: Finding) -> pd.DataFrame:
     """Return costs of calls by size and routine: what was measured, then what is simulated."""
-    measured = sizes.measured(found.study.measurements)
-    said = sizes.of_calls(found.calls) if len(found.calls) else measured
+    measured = cycle_curves.measured(found.study.measurements)
+    said = cycle_curves.of_calls(found.calls) if len(found.calls) else measured
     parts = [part for part in (measured, said) if len(part)]
     rows = pd.concat(parts or [measured], ignore_index=True)
     return rows.assign(routine=[found.kernel.variants[name].routine for name in rows["variant"]])
@@ -83,7 +83,7 @@ def curves(
 
     Those of a routine have the same axis of cycles.
     """
-    most = sizes.between(known).groupby(known["routine"])["high_cycles"].max().to_dict()
+    most = cycle_curves.between(known).groupby(known["routine"])["high_cycles"].max().to_dict()
     for key, mine in known.groupby(CURVE, sort=False):
         routine, core, source = map(str, key)
         what = "measured" if source == MEASURED else f"whole calls predicted by {source}"
@@ -357,7 +357,7 @@ def cheapest(found: Finding, costs: pd.DataFrame, name: str) -> Grid:
             {"core": str(core), "model": str(source)},
         )
         for (routine, core, source), mine in costs.groupby(CURVE, sort=False)
-        for row in sizes.crossovers(mine).to_dict("records")
+        for row in cycle_curves.crossovers(mine).to_dict("records")
     ]  # fmt: skip
     caption = f"{found.kernel.id}: the cheapest variant by size, with the crossover points"
     return Grid(f"{name}-cheapest", caption, *filled(columns, rows))

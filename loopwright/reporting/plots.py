@@ -25,11 +25,10 @@ from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
 from loopwright.predicting.models import MODELS
-from loopwright.reporting import palette
-from loopwright.reporting.alignment import SLOW
+from loopwright.reporting import html
 from loopwright.reporting.cross_validation import summary, worst
-from loopwright.reporting.palette import FAINT, INK
-from loopwright.reporting.sizes import between, crossovers
+from loopwright.reporting.cycle_curves import SLOW, between, crossovers
+from loopwright.reporting.html import FAINT, INK
 
 P = ParamSpec("P")
 
@@ -187,7 +186,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, sources: list[str]) -> None:
         mine = rows[rows["source"] == source].drop_duplicates("variant").set_index("variant")
         if mine.empty:
             continue
-        style = palette.source(source)
+        style = html.source(source)
         bars = axes.barh(
             [variants.index(v) + (number + 0.5) * height for v in mine.index],
             mine["cycles_per_unit"],
@@ -198,7 +197,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, sources: list[str]) -> None:
             edgecolor="white",
             linewidth=0.4,
             xerr=mine["uncertainty"] * mine["cycles_per_unit"] / mine["cycles"],
-            error_kw={"ecolor": palette.FAINT},
+            error_kw={"ecolor": html.FAINT},
         )
         axes.bar_label(bars, [f"{v:.2f}" for v in mine["cycles_per_unit"]], padding=2, fontsize=7)
     axes.set_yticks([n + 0.5 - height / 2 for n in range(len(variants))], variants)
@@ -275,11 +274,11 @@ def port_map(core: Microarch, kinds: Sequence[str] | None = None) -> Figure:
     if not ports or not rows:
         return nothing(f"{core.id}: the simulator has no figures for it")
     figure, axes = one_panel(1.9 + 0.27 * len(ports), 0.75 + 0.24 * len(rows))
-    style = palette.OKABE_ITO[0]
+    style = html.OKABE_ITO[0]
     for y, kind in enumerate(rows):
         taken = [x for x, port in enumerate(ports) if port in uses.get(kind, "")]
         axes.scatter(taken, [y] * len(taken), marker="s", s=95, color=style)
-        axes.axhline(y - 0.5, color=palette.FAINT, linewidth=0.6)
+        axes.axhline(y - 0.5, color=html.FAINT, linewidth=0.6)
     axes.set_xticks(range(len(ports)), list(ports))
     axes.set_yticks(range(len(rows)), rows)
     axes.set_xlim(-0.7, len(ports) - 0.3)
@@ -312,7 +311,7 @@ def ports(rows: pd.DataFrame) -> Figure:
     for number, ((instruction, text), uses) in enumerate(
         (key, grid.loc[key]) for key in grid.index
     ):
-        style = palette.numbered(number)
+        style = html.numbered(number)
         axes.barh(
             names, uses, left=left, color=style.colour, hatch=style.hatch, edgecolor="white",
             linewidth=0.4, label=f"{instruction} {' '.join(str(text).split()):.34}",
@@ -342,7 +341,7 @@ def published_over_size(rows: pd.DataFrame) -> Figure:
         return nothing("no published gains over the size of a call")
     figure, axes = one_panel(8, 3.8)
     for (kernel, variant), mine in rows.groupby(["kernel", "variant"], sort=False):
-        style = palette.variant(str(variant), str(kernel))
+        style = html.variant(str(variant), str(kernel))
         mine = mine.sort_values("size_bytes")
         sizes = mine["size_bytes"].astype(float)
         axes.plot(
@@ -389,8 +388,8 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     figure, axes = one_panel(5.4, 5)
     every = pairs[["predicted_cycles", "measured_cycles"]].to_numpy(float)
     edge = np.array([every.min() / 1.3, every.max() * 1.3])
-    axes.fill_between(edge, edge * 0.9, edge * 1.1, color=palette.FAINT, alpha=0.5, linewidth=0)
-    axes.plot(edge, edge, color=palette.FAINT, linewidth=1)
+    axes.fill_between(edge, edge * 0.9, edge * 1.1, color=html.FAINT, alpha=0.5, linewidth=0)
+    axes.plot(edge, edge, color=html.FAINT, linewidth=1)
     of_model = summary(pairs).groupby("source")
     for model in MODELS:
         mine = pairs[pairs["source"] == model.id]
@@ -398,7 +397,7 @@ def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
             continue
         [row] = of_model.get_group(model.id).to_dict("records")
         tau = "" if pd.isna(row["kendall_tau"]) else f", tau {row['kendall_tau']:.2f}"
-        style = palette.source(model.id)
+        style = html.source(model.id)
         axes.errorbar(
             mine["measured_cycles"],
             mine["predicted_cycles"],
@@ -484,7 +483,7 @@ def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
     curves = _alike(costs)
     for number, names in enumerate(curves):
         mine = costs[costs["variant"] == names[0]]
-        style = palette.variant(names[0], kernel)
+        style = html.variant(names[0], kernel)
         # Where curves meet, those drawn first are broader and show at both sides of the others.
         under = min(len(curves) - 1 - number, 3)
         axes.errorbar(
@@ -509,7 +508,7 @@ def _curves(axes: Axes, costs: pd.DataFrame, kernel: str | None) -> None:
     stretches = crossovers(costs)
     changes = stretches["cheapest"].ne("") & stretches["cheapest"].shift().fillna("").ne("")
     for at in sorted(set(stretches.loc[changes, "from_bytes"])):
-        axes.axvline(at, color=palette.FAINT, linewidth=1, zorder=0)
+        axes.axvline(at, color=html.FAINT, linewidth=1, zorder=0)
         axes.annotate(
             f"{at:.0f} B", (at, 1), xycoords=("data", "axes fraction"), fontsize=7, rotation=90,
             ha="right", va="top",
@@ -541,7 +540,7 @@ def _weights(axes: Axes, histogram: Histogram) -> None:
         high = 2 * bucket.low if bucket.high is None else bucket.high
         share = 100 * bucket.count / histogram.total
         axes.bar(
-            bucket.low, share, high - bucket.low, align="edge", color=palette.FAINT,
+            bucket.low, share, high - bucket.low, align="edge", color=html.FAINT,
             edgecolor="white",
         )  # fmt: skip
     axes.set_ylabel("% of calls")
@@ -564,7 +563,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
     drawn: dict[str, Patch] = {}
     for number, (_, mine) in enumerate(places):
         for row in mine.to_dict("records"):
-            style = palette.variant(str(row["variant"]), kernel)
+            style = html.variant(str(row["variant"]), kernel)
             keeps, open_ = row["status"] == KEEPS, row["status"] in (OPEN, CONTESTED)
             low, high = float(row["from_bytes"]), float(row["to_bytes"])
             if low == high:  # one size alone is a mark, not a line
@@ -575,7 +574,7 @@ def strip(bands: pd.DataFrame, kernel: str | None = None) -> Figure:
                 2 * _HALF,
                 left=low,
                 facecolor="none" if keeps or open_ else style.colour,
-                edgecolor=palette.FAINT if keeps else style.colour,
+                edgecolor=html.FAINT if keeps else style.colour,
                 hatch="////" if open_ else "",
                 linewidth=0.8,
             )
@@ -599,17 +598,17 @@ _MOST = 80  # uops that one figure holds
 
 # What a uop does from one step to the next, with its colour and the letter of its first cycle.
 STRETCHES = (
-    ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", palette.OKABE_ITO[5]),
+    ("fetched_cycle", "decoded_cycle", "fetch and decode", "F", html.OKABE_ITO[5]),
     (
         "decoded_cycle",
         "dispatched_cycle",
         "in the queue before rename",
         "Q",
-        palette.OKABE_ITO[1],
+        html.OKABE_ITO[1],
     ),
-    ("dispatched_cycle", "issued_cycle", "waits in the scheduler", "D", palette.OKABE_ITO[2]),
-    ("issued_cycle", "executed_cycle", "executes", "I", palette.OKABE_ITO[3]),
-    ("executed_cycle", "retired_cycle", "waits to retire", "E", palette.FAINT),
+    ("dispatched_cycle", "issued_cycle", "waits in the scheduler", "D", html.OKABE_ITO[2]),
+    ("issued_cycle", "executed_cycle", "executes", "I", html.OKABE_ITO[3]),
+    ("executed_cycle", "retired_cycle", "waits to retire", "E", html.FAINT),
 )
 
 
@@ -632,7 +631,7 @@ def timeline(rows: pd.DataFrame) -> Figure:
         axes.barh(0, 0, color=colour, label=name)
     starts = shown.index[shown["iteration"].diff().fillna(1).ne(0)]
     for at in starts[1:]:
-        axes.axhline(at - 0.5, color=palette.FAINT, linewidth=0.6)
+        axes.axhline(at - 0.5, color=html.FAINT, linewidth=0.6)
     labels = [_label(row) for row in shown.to_dict("records")]
     axes.set_yticks(range(len(shown)), labels, fontsize=7, family="monospace")
     axes.tick_params(axis="y", length=0)

@@ -12,7 +12,7 @@ from loopwright.code.instructions import Flow
 from loopwright.errors import InputError
 from loopwright.linux import object_tier, trees
 from loopwright.linux.build import Build, Overlay
-from loopwright.linux.c_source import blank_comments
+from loopwright.linux.routines import blank_comments
 from loopwright.linux.trees import Tree
 from loopwright.linux.verification import Check, CheckError, Tier
 from loopwright.microarchs import Microarch

@@ -11,15 +11,13 @@ from pathlib import Path
 
 from loopwright import microarchs
 from loopwright.errors import InputError, unknown
-from loopwright.linux import boot_tier, build, git, message, qemu, trees, verify
-from loopwright.linux.boot_tier import Kernel
+from loopwright.linux import boot_tier, build, message, trees, verify
+from loopwright.linux.boot_tier import Kernel, Machine
 from loopwright.linux.build import hold
 from loopwright.linux.edits import Change
-from loopwright.linux.git import Identity, user_identity
 from loopwright.linux.mail import UNSIGNED, Complaint, Mail
 from loopwright.linux.message import prefix, wrap
-from loopwright.linux.qemu import Machine
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import Identity, Tree, user_identity
 from loopwright.linux.verification import (
     FAIL,
     NOT_PROVEN,
@@ -147,9 +145,9 @@ class Booted:
         with tempfile.TemporaryDirectory(prefix="loopwright-boot-") as folder:
             for number, machine in enumerate(kernel.machines):
                 log = Path(folder, str(number))
-                watched = qemu.log_options(log, [loop.address for loop in self.loops])
+                watched = boot_tier.log_options(log, [loop.address for loop in self.loops])
                 yield from kernel.boot(machine, watched)
-                self.ran[machine] = qemu.entered_counts(log)
+                self.ran[machine] = boot_tier.entered_counts(log)
                 log.unlink(missing_ok=True)
         yield Check("loops that ran", self._ran)
 
@@ -237,7 +235,7 @@ def boot_text(booted: Booted, rows: _Rows) -> str:
     if not booted.ran:
         return wrap("No kernel was booted with it; see below.")
     kernel = (
-        f"Booted under {qemu.qemu_version(work.isa)}, which proves what code does and not how "
+        f"Booted under {boot_tier.qemu_version(work.isa)}, which proves what code does and not how "
         f"fast: {said['kernel']}, with {said['code offset in the kernel']} cycles an iteration "
         "there. Below: how often the loop's first byte was jumped to; the kernel's own tests; "
         "read(), write() and epoll_wait() with memory that ends at every position."
@@ -331,7 +329,7 @@ def patch(
     found = trees.find(tree, whole=True)
     assert found.path is not None  # a tree that is named and cannot be had is an InputError
     source = trees.read(found.path)
-    git.refuse_inside(source, out)
+    trees.refuse_inside(source, out)
     isa = scan.image.isa
     verify.require(isa, tier)
     file = aligned_sources.assembly_source(source, isa, function)
@@ -428,7 +426,7 @@ def _mailed(
     rows: Sequence[dict[str, object]],
 ) -> LoopPatch:
     author = identity or user_identity(tree.root)
-    made, warning = git.made_against(tree, [work.file])
+    made, warning = trees.made_against(tree, [work.file])
     notes = [note for note in ("" if author else UNSIGNED, warning) if note]
     subject = patch_subject(work.file, work.function, len(work.labels))
     proven = [str(row["what"]) for row in rows if row["check"] in _PROOF]

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
+from loopwright.code.binding import Outline, lacking, outlines
 from loopwright.code.elf import Section
 from loopwright.code.instructions import Instruction, decode
-from loopwright.code.outline import Outline, lacking, outlines
 from loopwright.microarchs import Microarch
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.scanning.binary_loops import ScannedLoop

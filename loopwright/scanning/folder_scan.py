@@ -1,22 +1,205 @@
 """Scan a folder of files, one after another or on a Dask cluster, into one table."""
 
 import csv
+import hashlib
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import re
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from loopwright import cluster, files
-from loopwright.cluster import connected
+from loopwright import files, paths
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.rows import Rows
 from loopwright.scanning import images, scan
 from loopwright.scanning.costs import Progress
 from loopwright.scanning.scan import Question, answer
+from loopwright.version import VERSION
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+
+LOCAL = "local"
+_ADDRESS = re.compile(r"(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:/\[\]]+):\d{1,5}")
+_ANSWER = 10  # s that a scheduler has to answer in
+_ARRIVE = 30  # s that the first worker has to come in
+
+
+@contextmanager
+def connected(where: str) -> Iterator["Client"]:
+    """Yield a client of the Dask scheduler at HOST:PORT, or of workers here where it is "local".
+
+    InputError where Dask is not installed, where no scheduler answers or none of its workers comes,
+    and where a worker has no loopwright, or another one, or other cores.
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "dask.distributed is not here: pip install 'loopwright[cluster]', or leave --dask out"
+        ) from None
+    # What workers were lost the rows say; a warning each is noise.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    if where == LOCAL:
+        with (
+            LocalCluster(
+                threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    if not _ADDRESS.fullmatch(where):
+        raise InputError(f"{where!r} is no Dask scheduler; give its HOST:PORT, or local")
+    try:
+        client = Client(where, timeout=_ANSWER)
+    except (OSError, ValueError) as error:
+        said = str(error).splitlines()[0] if str(error) else "no answer"
+        raise InputError(
+            f"no Dask scheduler at {where}: {said}; start one with `dask scheduler`, or say --dask "
+            "local"
+        ) from None
+    with client:
+        _wait_for_one(client, where)
+        _hold_to_one_loopwright(client)
+        yield client
+
+
+def identity() -> str:
+    """Return the version and a digest of the cores: equal ones give equal figures."""
+    return _identity(str(paths.models_root()))
+
+
+@lru_cache(maxsize=1)
+def _identity(models: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in Path(models).glob("*/*") if p.is_file()):
+        if path.suffix in (".toml", ".csv") and path.parent.name not in ("derive", "pipeline"):
+            digest.update(path.parent.name.encode() + b"\0" + path.name.encode() + b"\0")
+            digest.update(path.read_bytes())
+    return f"loopwright {VERSION}, cores {digest.hexdigest()[:12]}"
+
+
+def _wait_for_one(client: "Client", where: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_ARRIVE)
+    except TimeoutError:
+        raise InputError(
+            f"the Dask scheduler at {where} has no worker; start one with `dask worker {where}`"
+        ) from None
+
+
+def _hold_to_one_loopwright(client: "Client") -> None:
+    """Raise InputError unless all workers have what this machine has."""
+    ours = identity()
+    for worker, said in client.run(identity, on_error="return").items():
+        if isinstance(said, ModuleNotFoundError):
+            raise InputError(f"worker {worker} has no loopwright; install {ours} there")
+        if isinstance(said, Exception):
+            raise InputError(f"worker {worker} does not answer: {type(said).__name__}: {said}")
+        if said != ours:
+            raise InputError(f"worker {worker} has {said}, and here is {ours}; install the same")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AHEAD = 4  # tasks for each thread of a worker: memory stays flat, and nobody waits
+_LOOK = 2.0  # s between looks at whether anybody is left
+_FETCH = 10.0  # s that a result has to come in
+_ALONE = 60.0  # s without a worker after which nobody is waited for
+
+
+@dataclass(frozen=True)
+class Done(Generic[R]):
+    """The result of one item, by its number; lost is the reason where there is none."""
+
+    number: int
+    result: R | None = None
+    lost: str = ""
+
+
+def each(
+    client: "Client", function: Callable[[T], R], items: Iterable[T], *, alone: float = _ALONE
+) -> Iterator[Done[R]]:
+    """Yield the function's result for each item once, in the order of completion.
+
+    What a worker had when it was lost goes to another one. An item that takes four workers with it
+    is lost; an error that the function raises is raised here. InputError where no worker is left
+    for so many seconds.
+    """
+    from distributed.scheduler import KilledWorker
+
+    ours = identity()
+    left = enumerate(items)
+    running: dict[Future[R], int] = {}
+    seen = time.monotonic()
+    while True:
+        threads = sum(_workers(client).values())
+        room = _AHEAD * max(1, threads) - len(running)
+        for number, item in islice(left, max(0, room)):
+            running[client.submit(_checked, ours, function, item, pure=False)] = number
+        if not running:
+            return
+        ended = _ended(running)
+        now = time.monotonic()
+        seen = now if threads else seen
+        if now - seen > alone:
+            raise InputError(
+                f"no worker has been left for {alone:.0f} s, with {len(running)} tasks under way; "
+                "start workers, and the command again"
+            )
+        for future in ended:
+            number = running.pop(future)
+            try:
+                yield Done(number, future.result(timeout=_FETCH))
+            except TimeoutError:  # its worker was lost with what it had made
+                running[future] = number
+            except KilledWorker:
+                yield Done(number, lost="it took every worker with it that tried it")
+            except CancelledError:
+                raise InputError(
+                    "the Dask scheduler was lost; start it, and the command again"
+                ) from None
+
+
+def _ended(running: "Iterable[Future[Any]]") -> "set[Future[Any]]":
+    """Return those that have ended as soon as one has; none where none does for a while."""
+    from distributed import wait
+
+    try:
+        done: set[Future[Any]] = wait(
+            list(running), timeout=_LOOK, return_when="FIRST_COMPLETED"
+        ).done
+    except TimeoutError:
+        return set()
+    return done
+
+
+def _workers(client: "Client") -> dict[str, int]:
+    """Return the workers' addresses and threads; none where the scheduler does not answer."""
+    try:
+        found: dict[str, int] = client.nthreads()
+    except OSError:
+        return {}
+    return found
+
+
+def _checked(expected: str, function: Callable[[T], R], item: T) -> R:
+    """Run a task; a worker that came late may have another loopwright."""
+    if (here := identity()) != expected:
+        raise InputError(f"a worker has {here}, and {expected} is asked for; install the same")
+    return function(item)
+
 
 Write = Callable[[Sequence[Sequence[Any]]], None]
 
@@ -151,7 +334,7 @@ def _scanning(
     with connected(dask) as client:
 
         def there(files: Sequence[Path]) -> Iterator[tuple[int, Rows | str]]:
-            for done in cluster.each(client, one, [path.absolute() for path in files]):
+            for done in each(client, one, [path.absolute() for path in files]):
                 yield done.number, done.lost if done.result is None else done.result
 
         yield there

@@ -11,7 +11,7 @@ from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.measuring import block, measure_blocks
 from loopwright.measuring.block import Block
-from loopwright.measuring.rounds import Progress
+from loopwright.measuring.measure import Progress
 from loopwright.rows import counted
 from loopwright.scanning import scan as scan_module
 from loopwright.scanning.binary_loops import ScannedLoop

@@ -15,15 +15,17 @@ from elftools.elf.sections import SymbolTableSection
 
 from loopwright import files
 from loopwright.code import elf, instructions
-from loopwright.code.altinstructions import (
+from loopwright.code.elf import (
     PLAIN_BYTES,
     SECTION,
     X86_BYTES,
+    Edits,
     Entry,
+    Section,
+    Symbol,
     arm64_entry,
     x86_entry,
 )
-from loopwright.code.elf import Edits, Section, Symbol
 from loopwright.errors import InputError, unknown
 from loopwright.rows import counted
 

@@ -109,7 +109,7 @@ def test_blocks_are_predicted_better_than_with_an_ideal_front_end(found):
     true = machine._core.predict(codes, notion="unrolled", bottleneck=False)
     errors = []
     for settings in ({}, {"front_end": "ideal"}):
-        mine = binding.core(*texts, settings).predict(codes, notion="unrolled", bottleneck=False)
+        mine = binding.Core(*texts, settings).predict(codes, notion="unrolled", bottleneck=False)
         pairs = [(m["cycles"], t["cycles"]) for m, t in zip(mine, true, strict=True)]
         errors.append(
             front_end_search.error(*zip(*((m, t) for m, t in pairs if m and t), strict=True))

@@ -58,7 +58,7 @@ def interrupted(module, arguments, folder):
     )
 
 
-@pytest.mark.parametrize("module", ["loopwright.cli", "click", "loopwright.cli.upstream"])
+@pytest.mark.parametrize("module", ["loopwright.cli", "click", "loopwright.cli.kernels"])
 @pytest.mark.parametrize("verb", ["list", "measure"])
 def test_while_the_command_line_is_imported(module, verb, tmp_path):
     done = interrupted(module, VERBS[verb], tmp_path)

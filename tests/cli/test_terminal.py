@@ -28,7 +28,7 @@ from loopwright.judging.study import comparison
 from loopwright.linux import baseline as tree_baseline
 from loopwright.linux import patch
 from loopwright.machine import hosts
-from loopwright.measuring import measure_blocks, readings, results, rounds
+from loopwright.measuring import measure, measure_blocks, readings, results
 from loopwright.portable import kit
 from loopwright.rows import Rows
 
@@ -221,7 +221,7 @@ def frame(columns, *rows):
 
 def self_test_rows():
     row = {"loop": "imul chain", "cycles": 3.01, "known": 3.0, "held": True, "basis": "documented"}
-    return frame(rounds.SELF_TEST_COLUMNS, row | MACHINE, row | MACHINE | {"held": True})
+    return frame(measure.SELF_TEST_COLUMNS, row | MACHINE, row | MACHINE | {"held": True})
 
 
 def loop_rows():
@@ -296,7 +296,7 @@ def of_tree(*_, **__):
 
 
 MADE_UP = {
-    "self-test": (rounds, "self_test", self_test_rows, ("self-test",), ("cycles", "known", "yes")),
+    "self-test": (measure, "self_test", self_test_rows, ("self-test",), ("cycles", "known", "yes")),
     "measure a loop": (
         lw,
         "measure_blocks",

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from loopwright.code.altinstructions import Entry, arm64_entry, x86_entry
+from loopwright.code.elf import Entry, arm64_entry, x86_entry
 
 BASE, TEXT, NEW = 0x1000, 0x400, 0x2000  # addresses of the table, of code and of its replacement
 FEATURE = 9 * 32 + 9  # ERMS

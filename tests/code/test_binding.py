@@ -15,12 +15,12 @@ from loopwright.errors import InputError
 )
 def test_a_module_of_another_interface_is_refused_with_the_mend(monkeypatch, known, word):
     monkeypatch.setitem(sys.modules, "loopwright_pipeline", SimpleNamespace(**known))
-    binding._require.cache_clear()
+    binding._module.cache_clear()
     try:
         with pytest.raises(InputError, match=rf"is {word} than this checkout: run `make setup`"):
             binding.parameters()
     finally:
-        binding._require.cache_clear()
+        binding._module.cache_clear()
 
 
 def test_forms_are_named_as_the_tables_name_them():

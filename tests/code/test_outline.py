@@ -10,7 +10,7 @@ from checkout import SHARED
 
 import loopwright as lw
 from loopwright import microarchs, toolchain
-from loopwright.code.outline import Outline, outline, outlines
+from loopwright.code.binding import Outline, outline, outlines
 from loopwright.errors import InputError
 from loopwright.predicting.models import MODELS
 

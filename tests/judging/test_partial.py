@@ -17,7 +17,7 @@ from loopwright.linux import message
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
-from loopwright.reporting import cross_validation, kernel_section, sizes, tables, text
+from loopwright.reporting import cross_validation, cycle_curves, kernel_section, tables, text
 from loopwright.reporting.findings import Asked, Finding
 
 KERNEL = "x86_64/put_event"
@@ -146,7 +146,7 @@ def test_the_page_says_it_at_every_figure_and_curve(study):
 
 
 def test_the_curves_carry_the_note():
-    rows = sizes.measured(measured("zen2"))
+    rows = cycle_curves.measured(measured("zen2"))
     assert rows["note"].str.startswith(WORDS).all()
 
 

@@ -13,8 +13,8 @@ from loopwright.checking.check import run
 from loopwright.code import assemble
 from loopwright.errors import InputError
 from loopwright.linux import mail, message
-from loopwright.linux.git import user_identity
 from loopwright.linux.message import Evidence, Judged
+from loopwright.linux.trees import user_identity
 
 
 @pytest.mark.parametrize("kernel_id", kernels.ids())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.linux import c_source
+from loopwright.linux import routines
 from loopwright.linux.edits import keep_tree_lines
 
 ASM = """\
@@ -50,7 +50,7 @@ int use(struct thing *it)
 
 
 def test_asm_function_is_found_without_what_stands_around_it():
-    span = c_source.asm_function(ASM, "second")
+    span = routines.asm_function(ASM, "second")
     assert span is not None
     piece = span.of(ASM)
     assert piece.startswith("SYM_FUNC_START(second)\n.Lloop:")
@@ -60,15 +60,15 @@ def test_asm_function_is_found_without_what_stands_around_it():
 
 @pytest.mark.parametrize("name", ["decoy", "sec", "second_one"])
 def test_asm_function_that_is_not_there(name):
-    assert c_source.asm_function(ASM, name) is None
+    assert routines.asm_function(ASM, name) is None
 
 
 def test_asm_function_without_its_end_is_not_found():
-    assert c_source.asm_function(ASM.replace("SYM_FUNC_END(second)", ""), "second") is None
+    assert routines.asm_function(ASM.replace("SYM_FUNC_END(second)", ""), "second") is None
 
 
 def test_c_function_is_its_definition_with_its_whole_declaration():
-    span = c_source.c_function(C, "put")
+    span = routines.c_function(C, "put")
     assert span is not None
     piece = span.of(C)
     assert piece.startswith("static inline int\nput(struct thing *it,\n")
@@ -76,41 +76,41 @@ def test_c_function_is_its_definition_with_its_whole_declaration():
 
 
 def test_c_function_that_is_only_called_or_declared_is_not_found():
-    assert c_source.c_function(C, "log") is None
-    assert c_source.c_function("int put(int value);\n", "put") is None
+    assert routines.c_function(C, "log") is None
+    assert routines.c_function("int put(int value);\n", "put") is None
 
 
 def test_c_function_defined_twice_is_not_chosen_from():
-    assert c_source.c_function(C + "int put(void)\n{\n}\n", "put") is None
+    assert routines.c_function(C + "int put(void)\n{\n}\n", "put") is None
 
 
 def test_comment_above_belongs_to_the_function_only_right_above_it():
     start = ASM.index("SYM_FUNC_START(second)")
-    assert ASM[c_source.comment_above(ASM, start) :].startswith("/*\n * Clears things.")
+    assert ASM[routines.comment_above(ASM, start) :].startswith("/*\n * Clears things.")
     apart = ASM.replace(" */\nSYM_FUNC_START(second)", " */\n\nSYM_FUNC_START(second)")
     start = apart.index("SYM_FUNC_START(second)")
-    assert c_source.comment_above(apart, start) == start
+    assert routines.comment_above(apart, start) == start
 
 
 def test_macro_and_region():
     content = "\t.macro ldp1 a, b\n\tldp \\a, \\b\n\t.endm\n\t.macro ldp1x\n\t.endm\n"
-    span = c_source.macro(content, "ldp1")
+    span = routines.macro(content, "ldp1")
     assert span is not None
     assert span.of(content) == "\t.macro ldp1 a, b\n\tldp \\a, \\b\n\t.endm\n"
     body = "start:\n\tnop\n.Lbody:\n\tldp1\tA_l,   A_h\n\tret\n.Lexit:\n"
-    region = c_source.region(body, ".Lbody:", ".Lexit:")
+    region = routines.region(body, ".Lbody:", ".Lexit:")
     assert region is not None
     assert region.of(body) == ".Lbody:\n\tldp1\tA_l,   A_h\n\tret\n"
-    line = c_source.region(body, "ldp1 A_l, A_h", "ret")
+    line = routines.region(body, "ldp1 A_l, A_h", "ret")
     assert line is not None
     assert line.of(body) == "\tldp1\tA_l,   A_h\n"
-    assert c_source.region(body, ".Lexit:", ".Lbody:") is None
+    assert routines.region(body, ".Lexit:", ".Lbody:") is None
 
 
 def test_labels_are_the_named_ones_and_are_renamed_as_whole_words():
     code = ".Lloop:\n1:\tjnz .Lloop_end\n\tjnz .Lloop\n.Lloop_end:\n"
-    assert c_source.labels(code) == [".Lloop", ".Lloop_end"]
-    renamed = c_source.rename(code, ".Lloop", ".Lother")
+    assert routines.labels(code) == [".Lloop", ".Lloop_end"]
+    renamed = routines.rename(code, ".Lloop", ".Lother")
     assert renamed == ".Lother:\n1:\tjnz .Lloop_end\n\tjnz .Lother\n.Lloop_end:\n"
 
 
@@ -118,8 +118,8 @@ def test_likeness_tells_a_changed_function_from_another_one():
     loop = "1:\tmovq %rax,(%rdi)\n\taddq $8,%rdi\n\tsubq $8,%rcx\n\tjae 1b\n\tret\n"
     close = loop.replace("addq", "leaq").replace("$8,%rdi", "8(%rdi),%rdi")
     other = "\tpushq %rbx\n\tcpuid\n\tmovl %ebx,(%rsi)\n\tpopq %rbx\n\tiretq\n"
-    assert c_source.likeness(loop, close) > 0.7
-    assert c_source.likeness(loop, other) < 0.5
+    assert routines.likeness(loop, close) > 0.7
+    assert routines.likeness(loop, other) < 0.5
 
 
 def test_what_is_said_of_a_block_that_changes_is_said_anew():
@@ -176,7 +176,7 @@ def test_merge_tries_the_trees_spelling_but_for_operand_constraints():
 
 def test_includes_are_added_behind_those_of_their_folder():
     content = "#include <linux/linkage.h>\n#include <asm/asm.h>\n\ncode\n"
-    added = c_source.add_include(content, "<linux/export.h>")
+    added = routines.add_include(content, "<linux/export.h>")
     assert added.startswith("#include <linux/linkage.h>\n#include <linux/export.h>\n#include <asm")
 
 
@@ -192,4 +192,4 @@ def test_includes_are_added_behind_those_of_their_folder():
     ],
 )
 def test_a_name_is_defined_by_macro_or_declaration_not_by_its_use(header, found):
-    assert c_source.defines(header, "masked") is found
+    assert routines.defines(header, "masked") is found

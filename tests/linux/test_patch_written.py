@@ -91,7 +91,7 @@ def test_killed_at_any_point_it_leaves_no_half_written_file(tmp_path):
         "import sys; from pathlib import Path; from loopwright import kernels; "
         "from loopwright.linux.message import Evidence; "
         "from loopwright.linux.patch import make; "
-        "from loopwright.linux.git import Identity; "
+        "from loopwright.linux.trees import Identity; "
         "v = kernels.select('x86_64/clear_user/plain')[1][0]; "
         "who = Identity('A B', 'a@example.org'); "
         "make(v, Path(sys.argv[1]), Path(sys.argv[2]), Evidence(), who)"

@@ -6,7 +6,7 @@ import pytest
 from linux_trees import whole_tree
 from test_verify import patched
 
-from loopwright.linux import qemu, verification, verify
+from loopwright.linux import boot_tier, verification, verify
 
 pytestmark = [pytest.mark.slow, pytest.mark.boot]
 
@@ -24,7 +24,7 @@ TARGETS = [
 def test_a_patched_kernel_boots_and_its_copies_survive_every_fault(spec, tmp_path, capsys):
     tree = whole_tree("6.12")
     subject = patched(spec, tree, tmp_path)
-    program, package = qemu._PROGRAMS[subject.isa]
+    program, package = boot_tier._PROGRAMS[subject.isa]
     if not shutil.which(program):
         pytest.skip(f"booting kernels needs {program}: `apt install {package}`")
     rows = []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.linux import build, qemu
+from loopwright.linux import boot_tier, build
 from loopwright.linux.trees import Tree
 
 FILES = {
@@ -58,7 +58,7 @@ def test_jumps_to_watched_addresses_are_counted(tmp_path: Path) -> None:
         "Trace 1: 0x7f8a44 [0000000000000000/ffffffff81172840/00280400/ff020000] \n"
         "Trace 0: 0x7f8a99 [0000000000000000/ffffffff81172858/00280400/ff020000] f\n"
     )
-    assert qemu.entered_counts(log) == {0xFFFFFFFF81172840: 2, 0xFFFFFFFF81172858: 1}
-    assert qemu.entered_counts(tmp_path / "none") == {}
-    watched = qemu.log_options(log, [0x30, 0x10])
+    assert boot_tier.entered_counts(log) == {0xFFFFFFFF81172840: 2, 0xFFFFFFFF81172858: 1}
+    assert boot_tier.entered_counts(tmp_path / "none") == {}
+    watched = boot_tier.log_options(log, [0x30, 0x10])
     assert watched[watched.index("-dfilter") + 1] == "0x10+1,0x30+1"

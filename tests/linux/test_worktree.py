@@ -11,9 +11,9 @@ from linux_trees import SOMEONE, linux, variant
 from loopwright.errors import InputError
 from loopwright.linux import patch as patches
 from loopwright.linux import trees
-from loopwright.linux.git import user_identity, worktree_of
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import make
+from loopwright.linux.trees import user_identity, worktree_of
 
 FILE = "arch/x86/lib/csum-partial_64.c"
 SPEC = "x86_64/csum/adc4"
@@ -119,7 +119,7 @@ def test_a_folder_for_patches_inside_the_tree_is_refused_before_anything_runs(
 
 def test_a_missing_qemu_is_told_before_anything_runs(work, tmp_path, monkeypatch):
     monkeypatch.setattr(patches, "gather", lambda *_, **__: pytest.fail("it ran"))
-    monkeypatch.setattr(patches.verify.qemu.shutil, "which", lambda _: None)
+    monkeypatch.setattr(patches.verify.boot_tier.shutil, "which", lambda _: None)
     monkeypatch.setattr(patches.verify.build, "require_tools", lambda _: None)
     monkeypatch.setattr(patches.trees, "find", lambda *_, **__: trees.Found(work, "a tree"))
     with pytest.raises(InputError, match=r"qemu-system-x86_64 is missing.*apt install"):

@@ -19,7 +19,7 @@ from loopwright.kernels import contract_of
 from loopwright.machine import harness, hosts
 from loopwright.machine.harness import Point
 from loopwright.measuring.measure import measure, run
-from loopwright.measuring.readings import RESULT_COLUMNS, self_test
+from loopwright.measuring.readings import RESULT_COLUMNS, self_test_span
 
 FIXTURES = DATA / "kernels"
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="measures x86-64 code")
@@ -277,4 +277,4 @@ def test_a_stream_that_was_refused_says_so_in_the_line():
         return {"name": name, "cycles": cycles}
 
     processes = [[one("add chain", 1.0), one("taken branches", None)], [one("add chain", 1.001)]]
-    assert self_test(processes) == "add chain 1.0000 to 1.0010, taken branches refused"
+    assert self_test_span(processes) == "add chain 1.0000 to 1.0010, taken branches refused"

@@ -9,7 +9,7 @@ import pytest
 from loopwright import paths, toolchain
 from loopwright.cli import run as run_cli
 from loopwright.machine import harness
-from loopwright.measuring.rounds import SELF_TEST_COLUMNS, self_test
+from loopwright.measuring.measure import SELF_TEST_COLUMNS, self_test
 
 pytestmark = pytest.mark.measures
 

@@ -16,7 +16,7 @@ TURN = (0, 3, 7, 10)
 def _core(name, **overrides):
     folder: Path = models_root() / name
     texts = [(folder / file).read_text() for file in ("core.toml", "instructions.csv")]
-    return binding.core(*texts, {k.replace("__", "."): str(v) for k, v in overrides.items()})
+    return binding.Core(*texts, {k.replace("__", "."): str(v) for k, v in overrides.items()})
 
 
 def _step(at, load=-1, store=-1, repeats=1):

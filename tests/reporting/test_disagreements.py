@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.reporting.disagreements import disagreements
+from loopwright.reporting.tables import disagreements
 
 
 @pytest.fixture(scope="module")

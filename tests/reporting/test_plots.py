@@ -11,12 +11,12 @@ from matplotlib.image import imread
 import loopwright as lw
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
-from loopwright.reporting import alignment, cross_validation, palette, plots, sizes
+from loopwright.reporting import cross_validation, cycle_curves, html, plots
 
 
 @pytest.fixture(scope="module")
 def swept():
-    return alignment.sweep("x86_64/clear_user", "zen2,sandybridge")
+    return cycle_curves.sweep("x86_64/clear_user", "zen2,sandybridge")
 
 
 def test_a_sweep_covers_every_offset_of_every_variant(swept):
@@ -26,21 +26,21 @@ def test_a_sweep_covers_every_offset_of_every_variant(swept):
 
 
 def test_predicted_calls_are_drawn_as_measured_ones_are():
-    found = sizes.called("x86_64/csum", "sandybridge", [64, 512], src_align=1)
-    assert list(found.columns) == sizes.COLUMNS
+    found = cycle_curves.called("x86_64/csum", "sandybridge", [64, 512], src_align=1)
+    assert list(found.columns) == cycle_curves.COLUMNS
     said = lw.predict("x86_64/csum", microarch="sandybridge", sizes=[64, 512], align="0:1")
     assert list(found["cost_cycles"]) == list(said["cycles"].dropna())
     assert "adcx_adox" not in set(found["variant"])
-    assert sizes.crossovers(found)["cheapest"].ne("").all()
+    assert cycle_curves.crossovers(found)["cheapest"].ne("").all()
 
 
 def test_arm64_code_is_swept_where_it_can_stand():
-    rows = alignment.sweep("arm64/copy_user/to_user_pairs", "neoverse-n1")
+    rows = cycle_curves.sweep("arm64/copy_user/to_user_pairs", "neoverse-n1")
     assert sorted(rows["offset_bytes"]) == list(range(0, 64, 4))
 
 
 def test_the_boundary_that_hurts_is_found(swept):
-    words = alignment.boundaries(swept).set_index(["microarch", "variant"])
+    words = cycle_curves.boundaries(swept).set_index(["microarch", "variant"])
     row = words.loc[("zen2", "immediates")]
     assert row["boundary_bytes"] == 64
     assert row["worst_cycles"] == pytest.approx(2 * row["best_cycles"], rel=0.02)
@@ -52,9 +52,9 @@ def test_the_boundary_that_hurts_is_found(swept):
 
 
 def test_offsets_are_written_as_ranges():
-    assert alignment.ranges([3, 4, 5, 9]) == "3-5, 9"
-    assert alignment.ranges([0, 4, 8, 40]) == "0-8, 40"
-    assert alignment.ranges([]) == ""
+    assert cycle_curves.ranges([3, 4, 5, 9]) == "3-5, 9"
+    assert cycle_curves.ranges([0, 4, 8, 40]) == "0-8, 40"
+    assert cycle_curves.ranges([]) == ""
 
 
 def costs(**lines):
@@ -67,14 +67,14 @@ def costs(**lines):
 
 
 def test_lines_that_cross_cross_where_they_cross():
-    found = sizes.crossovers(costs(a={0: 0, 100: 100}, b={0: 40, 100: 60}))
+    found = cycle_curves.crossovers(costs(a={0: 0, 100: 100}, b={0: 40, 100: 60}))
     assert list(found["cheapest"]) == ["a", "b"]
     assert found["to_bytes"].iloc[0] == pytest.approx(50)
     assert found["from_bytes"].iloc[1] == found["to_bytes"].iloc[0]
 
 
 def test_a_difference_within_the_uncertainty_is_no_crossover():
-    found = sizes.crossovers(costs(a={0: 10, 100: 100}, b={0: 10.5, 100: 99}))
+    found = cycle_curves.crossovers(costs(a={0: 10, 100: 100}, b={0: 10.5, 100: 99}))
     assert list(found["cheapest"]) == ["a = b"]
 
 
@@ -89,17 +89,17 @@ def ranges(**lines):
 
 def test_what_is_not_known_of_a_core_leaves_open_who_is_the_cheapest():
     known, open_ = {64: (10, 10, 10), 512: (80, 80, 80)}, {64: (20, 40, 50), 512: (50, 60, 90)}
-    found = sizes.crossovers(ranges(a=known, b=open_))
+    found = cycle_curves.crossovers(ranges(a=known, b=open_))
     assert list(found["cheapest"]) == ["a", "a = b"]
     # Where only the range is known it counts all the same.
-    found = sizes.crossovers(ranges(a=known, b=open_ | {512: (50, None, 60)}))
+    found = cycle_curves.crossovers(ranges(a=known, b=open_ | {512: (50, None, 60)}))
     assert list(found["cheapest"]) == ["a", "b"]
 
 
 def test_a_mean_of_costs_that_are_not_known_is_a_range():
     calls = Histogram("@sizes", (Bucket(64, 65, 1), Bucket(512, 513, 1)))
     known, open_ = {64: (10, 10, 10), 512: (80, 80, 80)}, {64: (20, None, 40), 512: (50, 60, 90)}
-    found = sizes.weighted(ranges(a=known, b=open_), calls).set_index("variant")
+    found = cycle_curves.weighted(ranges(a=known, b=open_), calls).set_index("variant")
     assert found.loc["a", "mean_cost_cycles"] == pytest.approx(45, rel=0.01)
     assert pd.isna(found.loc["b", "mean_cost_cycles"])
     assert found.loc["b", "low_cycles"] == pytest.approx(35, rel=0.01)
@@ -107,7 +107,7 @@ def test_a_mean_of_costs_that_are_not_known_is_a_range():
 
 
 def test_calls_that_rest_on_what_nobody_measured_have_bands():
-    found = sizes.called("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
+    found = cycle_curves.called("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
     said = lw.predict("x86_64/copy_user/movsq", microarch="zen2", sizes=[64, 512], align="1:0")
     assert said["cycles"].isna().all()  # nobody knows what it costs; between what it does
     assert list(found["low_cycles"]) == list(said["low"])
@@ -120,7 +120,7 @@ def test_calls_that_rest_on_what_nobody_measured_have_bands():
 
 def test_measured_and_predicted_calls_stand_beside_each_other():
     measured = costs(plain={8: 9, 64: 60, 512: 1400})
-    said = sizes.called("x86_64/clear_user/plain", "zen2,sandybridge", [8, 64, 512])
+    said = cycle_curves.called("x86_64/clear_user/plain", "zen2,sandybridge", [8, 64, 512])
     figure = plots.size_curves(pd.concat([measured, said]), kernel="x86_64/clear_user")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == ["zen2, measured", "zen2, pipeline", "sandybridge, pipeline"]
@@ -131,7 +131,7 @@ def test_measured_and_predicted_calls_stand_beside_each_other():
 
 def test_where_a_variant_was_refused_none_is_called_the_cheapest():
     # b is the cheapest everywhere, but for the sizes at which it was refused.
-    found = sizes.crossovers(costs(a={0: 20, 64: 60, 128: 90, 256: 99}, b={0: 10, 256: 50}))
+    found = cycle_curves.crossovers(costs(a={0: 20, 64: 60, 128: 90, 256: 99}, b={0: 10, 256: 50}))
     assert list(found["cheapest"]) == ["b", "", "b"]
     assert list(found["lacking"]) == ["", "b", ""]
     assert list(found["from_bytes"]) == [0, 64, 256]
@@ -140,7 +140,7 @@ def test_where_a_variant_was_refused_none_is_called_the_cheapest():
 
 def test_a_mean_over_fewer_sizes_is_compared_with_none():
     calls = Histogram("@sizes", (Bucket(0, 100, 3),))
-    found = sizes.weighted(costs(a={0: 0, 50: 400, 101: 101}, b={0: 40, 101: 60}), calls)
+    found = cycle_curves.weighted(costs(a={0: 0, 50: 400, 101: 101}, b={0: 40, 101: 60}), calls)
     assert found.set_index("variant")["lacking"].to_dict() == {"a": "", "b": "50 B"}
     assert found.set_index("variant")["mean_cost_cycles"].isna().to_dict() == {
         "a": False,
@@ -150,7 +150,7 @@ def test_a_mean_over_fewer_sizes_is_compared_with_none():
 
 def test_a_histogram_weighs_the_costs():
     calls = Histogram("@sizes", (Bucket(0, 1, 3), Bucket(100, 101, 1)))
-    found = sizes.weighted(costs(a={0: 0, 101: 101}, b={0: 40, 101: 60}), calls)
+    found = cycle_curves.weighted(costs(a={0: 0, 101: 101}, b={0: 40, 101: 60}), calls)
     assert list(found["variant"]) == ["a", "b"]
     assert found["mean_cost_cycles"].iloc[0] == pytest.approx((3 * 0.5 + 100.5) / 4)
     assert set(found["sizes_known_percent"]) == {100}
@@ -179,11 +179,11 @@ def test_errors_are_those_of_the_pairs():
 
 def test_models_and_variants_look_the_same_everywhere_and_differ():
     for kernel in kernels.every():
-        styles = [palette.variant(name, kernel.id) for name in kernel.variants]
+        styles = [html.variant(name, kernel.id) for name in kernel.variants]
         assert len({(s.colour, s.marker, s.line) for s in styles}) == len(styles)
         assert len({(s.marker, s.line) for s in styles}) == len(styles)
-    assert palette.source("measured").colour == palette.INK
-    assert palette.variant("mine") == palette.variant("mine", "x86_64/nothing")
+    assert html.source("measured").colour == html.INK
+    assert html.variant("mine") == html.variant("mine", "x86_64/nothing")
 
 
 def pixels(figure):
@@ -206,7 +206,7 @@ def test_each_figure_shows_what_it_is_given(swept):
     )  # fmt: skip
     shown = pixels(curves)
     for name in ("plain", "rep_stosq"):
-        mine = colour(palette.variant(name, "x86_64/clear_user"))
+        mine = colour(html.variant(name, "x86_64/clear_user"))
         assert (shown == mine).all(axis=2).any()
     bars = plots.cycles(lw.compare("x86_64/clear_user", quick=True), "zen2")
     labels = [t.get_text() for t in bars.axes[0].texts]
@@ -235,7 +235,7 @@ def test_a_block_without_an_answer_is_a_figure_that_says_why():
 
 
 def test_a_figure_without_rows_says_so(tmp_path: Path):
-    empty = sizes.measured(pd.DataFrame())
+    empty = cycle_curves.measured(pd.DataFrame())
     figure = plots.size_curves(empty)
     assert "nothing was measured" in figure.axes[0].texts[0].get_text()
     figure.savefig(tmp_path / "empty.svg")

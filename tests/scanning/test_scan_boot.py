@@ -8,7 +8,7 @@ import pytest
 from linux_trees import SOMEONE, whole_tree
 
 from loopwright import microarchs
-from loopwright.linux import object_tier, qemu
+from loopwright.linux import boot_tier, object_tier
 from loopwright.linux.build import Overlay, hold
 from loopwright.linux.verification import FAIL, PASS, Tier, outcome
 from loopwright.scanning import aligned_sources, alignment_patches, images
@@ -23,7 +23,7 @@ X86, STOS = "arch/x86/lib/clear_page_64.S", "rep_stos_alternative"
 
 
 def _booting(isa: str) -> None:
-    program, package = qemu._PROGRAMS[isa]
+    program, package = boot_tier._PROGRAMS[isa]
     if not shutil.which(program):
         pytest.skip(f"booting kernels needs {program}: `apt install {package}`")
 

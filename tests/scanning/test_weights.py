@@ -12,7 +12,7 @@ from test_scan import MORE
 import loopwright as lw
 from loopwright.cli import run
 from loopwright.errors import InputError
-from loopwright.scanning import weights
+from loopwright.scanning import scan
 
 # As perf 6.1 prints call chains, and single samples with fields of their own choice.
 CHAINS = """\
@@ -147,7 +147,7 @@ def test_a_damaged_perf_data_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "perf.data"
     file.write_bytes(b"PERFILE2" + b"\0" * 100)
     with pytest.raises(InputError, match="perf script cannot read"):
-        weights.read_samples(file)
+        scan.read_samples(file)
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not here")
@@ -157,7 +157,7 @@ def test_a_perf_data_is_read_by_perf(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not data.exists():
         pytest.skip(f"perf cannot record here: {done.stderr.strip()[:100]}")
-    found = weights.read_samples(data)
+    found = scan.read_samples(data)
     assert found
     assert all(sample.weight > 0 for sample in found)
 
@@ -169,4 +169,4 @@ def test_without_perf_a_perf_data_is_refused(
     file = tmp_path / "perf.data"
     file.write_bytes(b"PERFILE2")
     with pytest.raises(InputError, match="perf is not here"):
-        weights.read_samples(file)
+        scan.read_samples(file)

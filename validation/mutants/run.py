@@ -14,8 +14,7 @@ import pandas as pd
 
 from loopwright import kernels
 from loopwright.linux import edits, routines, trees, verification, verify
-from loopwright.linux.git import Repository
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import Repository, Tree
 from loopwright.linux.verification import PatchedVariant, of_patch
 
 HERE = Path(__file__).resolve().parent

@@ -23,8 +23,7 @@ from loopwright import kernels, paths
 from loopwright.checking import check
 from loopwright.kernels import Variant
 from loopwright.linux import edits, routines, trees, verification, verify
-from loopwright.linux.git import Repository
-from loopwright.linux.trees import Tree
+from loopwright.linux.trees import Repository, Tree
 from loopwright.linux.verification import of_patch
 
 HERE = Path(__file__).resolve().parent
