@@ -1,7 +1,7 @@
 # make recommend   the main job: predict, check, measure, compare, recommend, patch -> out/
 # make test        the tests: ten minutes on two CPUs, set-up included
 # make test-slow   those that take minutes each; UNTIL=SECONDS since 1970 skips what has not begun then
-# make validate    the models against public measurements; models/accuracy.csv from them
+# make validate    the models against public measurements; models/accuracy.csv, ranges.csv from them
 # make cross-validate   the models against what this machine measures (some 20 minutes)
 # make mutants     every variant's code changed in every way that we know, and what finds it (hours)
 # make streams     what the uncertainty of measurements is worth: loops of known cost, 500 times each
@@ -90,6 +90,7 @@ validate: setup
 	.venv/bin/python validation/record.py
 	.venv/bin/python validation/host_calls.py
 	.venv/bin/python validation/guest_rows.py
+	.venv/bin/python validation/ranges.py
 	.venv/bin/python validation/threads.py
 
 golden: setup

@@ -64,6 +64,7 @@ def rows(models: str = "pipeline,llvm-mca,osaca", core: str = "") -> pd.DataFram
                 {
                     "core": loop.core,
                     "loop": loop.name,
+                    "hex": code,
                     "source": loop.source,
                     "repeats": loop.repeats,
                     "set": loop.set,

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 _HIDDEN = ("kernel", "routine")
-_OF_A_MODEL = ("model", "cycles", "bottleneck", "error", "startup_cycles", "note", "limits")
+_OF_A_MODEL = (
+    "model", "cycles", "bottleneck", "error", "startup_cycles", "cheap", "dear", "low", "high",
+    "note", "limits",
+)  # fmt: skip
 _ASIDE = ("notion", "bytes_per_iteration", "least_cycles")  # of several models, on a terminal
 _OFFSETS = 64  # code offsets
 _FEW = 6  # lines up to which limits are told in full
@@ -132,7 +135,10 @@ def _heading(rows: Sequence[Row], *, sweep: bool) -> str:
     where = "" if sweep or len(offsets) > 1 else f", code offset {offsets.pop()}"
     kernels = " ".join(dict.fromkeys(row["kernel"] for row in rows if row.get("kernel")))
     of = f"{kernels}: " if kernels else ""
-    return f"{of}cycles {kind}, predicted by {rows[0]['model']}, data in the L1 cache{where}"
+    ranged = any(row["low"] is not None for row in rows) and not sweep
+    brackets = "; in brackets where 95 % of measurements of such code lie" if ranged else ""
+    said = f"predicted by {rows[0]['model']}, data in the L1 cache"
+    return f"{of}cycles {kind}, {said}{where}{brackets}"
 
 
 def _line(row: Row, subject: str, *, full: bool) -> Row:
@@ -305,7 +311,7 @@ def _means(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _range(rows: list[dict[str, Any]]) -> str:
-    """Return what the mean is between by what nobody has measured, or nothing."""
+    """Return where the mean lies by the ranges of its calls, or nothing."""
     if all(row["low"] is None for row in rows):
         return ""
     low, high = (

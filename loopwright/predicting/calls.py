@@ -23,7 +23,7 @@ from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.machine import hosts
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_figures
+from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Calls, Place
@@ -354,13 +354,17 @@ COLUMNS = (
     "cycles",
     "mispredicted",
     "alone",
+    "cheap",
+    "dear",
     "low",
     "high",
     "weight",
     "error",
     "note",
 )
-_TYPES = dict.fromkeys(("cycles", "mispredicted", "alone", "low", "high", "weight"), "float64")
+_TYPES = dict.fromkeys(
+    ("cycles", "mispredicted", "alone", "cheap", "dear", "low", "high", "weight"), "float64"
+)
 _SEES_LOOPS = "this model sees loops and blocks, not whole calls; pipeline does"
 
 Answers = Sequence[CallCost | InputError]
@@ -472,7 +476,7 @@ def _rows(
     contract = kernels.contract_of(one.variant)
     where = (one.variant.kernel, one.variant.routine, one.variant.name, one.core.id, model.id)
     if found is None:
-        yield (*where, "call", one.offset, *(None,) * 9, one.error, "")
+        yield (*where, "call", one.offset, *(None,) * 11, one.error, "")
         return
     code = assemble.variant_code(one.variant, microarchs.alternatives_left(one.variant, one.core))
     offset = Placement.of(code, contract, one.offset).offset
@@ -481,16 +485,29 @@ def _rows(
         at = (*where, "call", offset, size * contract.count_bytes, dst, src)
         weight, said = wanted.weight(place), wanted.note(place)
         if model.id != Pipeline.id:
-            yield (*at, *(None,) * 5, weight, _SEES_LOOPS, said)
+            yield (*at, *(None,) * 7, weight, _SEES_LOOPS, said)
         elif isinstance(answer, InputError):
-            yield (*at, *(None,) * 3, *_between(ends), weight, str(answer), said)
+            yield (*at, *(None,) * 3, *_ranges(one.core, None, ends), weight, str(answer), said)
         else:
             cycles = (answer.cycles, answer.mispredicted, answer.alone)
             note = "; ".join(filter(None, (said, answer.note)))
-            yield (*at, *cycles, *_between(ends), weight, "", note)
+            ranges = _ranges(one.core, answer.cycles, ends)
+            yield (*at, *cycles, *ranges, weight, "", note)
 
 
-def _between(ends: Sequence[CallCost | InputError]) -> tuple[float | None, float | None]:
-    """Return the bounds of the cycles, if they are known and a range."""
+def _ranges(
+    core: Microarch, cycles: float | None, ends: Sequence[CallCost | InputError]
+) -> tuple[float | None, ...]:
+    """Return both ends of what nobody has measured, and of what 95 % of measurements lie between.
+
+    None for those that are not known.
+    """
     known = sorted(one.cycles for one in ends if isinstance(one, CallCost))
-    return (known[0], known[1]) if len(known) == 2 and known[0] < known[1] else (None, None)
+    open_ = len(known) == 2 and known[0] < known[1]
+    unmeasured = (known[0], known[1]) if open_ else (None, None)
+    span = error_ranges.of_call(core.id)
+    if span is None:
+        return (*unmeasured, *unmeasured)
+    if open_:
+        return (*unmeasured, *span.around(*known))
+    return (*unmeasured, *((None, None) if cycles is None else span.around(cycles, cycles)))

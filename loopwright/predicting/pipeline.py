@@ -12,7 +12,7 @@ from loopwright.code.instructions import Instruction
 from loopwright.code.loops import STRING_BYTES
 from loopwright.errors import InputError, unknown
 from loopwright.microarchs import Microarch
-from loopwright.predicting import core_figures
+from loopwright.predicting import core_figures, error_ranges
 from loopwright.predicting.core_figures import TABLE
 from loopwright.predicting.model import ALIKE, BALANCED, Answer, Block, unfit
 
@@ -197,8 +197,8 @@ class Pipeline:
     ) -> list[Answer]:
         """Answer for all blocks in one call; where they are many, without bottlenecks.
 
-        A single repeated string instruction gets cycles per 64 bytes, in a long run. brief: cycles
-        and start-up alone, without bottlenecks and without what the cycles are between.
+        A single repeated string instruction gets cycles per 64 bytes, in a long run, and no range
+        of measurements. brief: cycles and start-up alone, without bottlenecks and ranges.
         """
         if lacking := self.lacks(core):
             return [Answer.none(lacking) for _ in blocks]
@@ -215,16 +215,20 @@ class Pipeline:
                 for name in known
             )
         ]
-        if not open_:
-            return answers
-        some = [blocks[n] for n in open_]
-        ends = [
-            Pipeline(values)._answers(some, core, straight)
-            for values in core_figures.at_range_ends(core, self.overrides)
+        if open_:
+            some = [blocks[n] for n in open_]
+            ends = [
+                Pipeline(values)._answers(some, core, straight)
+                for values in core_figures.at_range_ends(core, self.overrides)
+            ]
+            for n, cheap, dear in zip(open_, *ends, strict=True):
+                answers[n] = _between(answers[n], cheap, dear)
+        return [
+            _measured(
+                answer, error_ranges.of_block(core.id, block), straight=block.code in straight
+            )
+            for answer, block in zip(answers, blocks, strict=True)
         ]
-        for n, cheap, dear in zip(open_, *ends, strict=True):
-            answers[n] = _between(answers[n], cheap, dear)
-        return answers
 
     def _answers(
         self,
@@ -356,11 +360,25 @@ def _straight(blocks: Sequence[Block], isa: str) -> set[bytes]:
 
 
 def _between(answer: Answer, cheap: Answer, dear: Answer) -> Answer:
-    """Return an answer with what it is between; the same where that is no range."""
+    """Return an answer with the ends of what it rests on; the same where they are one."""
     if cheap.cycles is None or dear.cycles is None or cheap.cycles == dear.cycles:
         return answer
     ends = [end.cycles for end in (cheap, answer, dear) if end.cycles is not None]
-    return replace(answer, low=min(ends), high=max(ends))
+    return replace(answer, cheap=min(ends), dear=max(ends))
+
+
+def _measured(answer: Answer, span: error_ranges.Span | None, *, straight: bool) -> Answer:
+    """Return an answer with the range that measurements lie in.
+
+    Where the errors of such predictions are not recorded it is that of what nobody has measured.
+    """
+    if span is None or not straight:
+        return replace(answer, low=answer.cheap, high=answer.dear)
+    cheap, dear = answer.cheap or answer.cycles, answer.dear or answer.cycles
+    if cheap is None or dear is None:
+        return answer
+    low, high = span.around(cheap, dear)
+    return replace(answer, low=low, high=high)
 
 
 def _apart(machine: "Core", block: Block, core: Microarch) -> Answer:

@@ -21,12 +21,16 @@ COLUMNS = (
     "bytes_per_iteration",
     "least_cycles",
     "startup_cycles",
+    "cheap",
+    "dear",
     "low",
     "high",
     "note",
     "limits",
 )
-_TYPES = dict.fromkeys(("cycles", "least_cycles", "startup_cycles", "low", "high"), "float64")
+_TYPES = dict.fromkeys(
+    ("cycles", "least_cycles", "startup_cycles", "cheap", "dear", "low", "high"), "float64"
+)
 
 
 def answer(asked: Question) -> Rows:
@@ -46,11 +50,12 @@ def answer(asked: Question) -> Rows:
     or id), microarch, model, notion, offset (bytes mod 64), cycles (per iteration; per call of a
     routine without a loop), bottleneck, error (why there is no number), bytes_per_iteration and
     least_cycles (what the core's loads and stores take at the least, by bounds in core.toml)
-    and startup_cycles (once, before the first iteration of a string instruction); low and high, in
-    cycles, are filled in where cycles rest on a parameter that nobody has measured; note says what
-    of the block the model leaves out, in sentences after "; "; limits gives each limit that the
-    simulator sees with its own figure, cycles an iteration as if the core had no other, those that
-    bind first.
+    and startup_cycles (once, before the first iteration of a string instruction); cheap and dear
+    are the cycles at both ends of what nobody has measured, where they rest on such a parameter;
+    low and high, in cycles, hold 95 % of the measurements of such code (models/ranges.csv); note
+    says what of the block the model leaves out, in sentences after "; "; limits gives each limit
+    that the simulator sees with its own figure, cycles an iteration as if the core had no other,
+    those that bind first.
 
     With sizes, rows are of whole calls (notion call): sizes in bytes (records of a routine that
     stores records) as numbers, "64,256", or FILE[:MAP] with a bpftrace histogram; align where
@@ -59,8 +64,9 @@ def answer(asked: Question) -> Rows:
     calls with these arguments follow each other as `measure` has them, with the loading of
     arguments, call and return, data in the L1 cache, branches predicted), mispredicted (the same
     with those exits mispredicted that the core's branch history cannot know), alone (of one call
-    on an empty machine), low and high as above, weight (the share of a histogram's calls that the
-    size stands for), error and note. progress is called with calls done and all calls.
+    on an empty machine), cheap, dear, low and high as above, weight (the share of a histogram's
+    calls that the size stands for), error and note. progress is called with calls done and all
+    calls.
 
     >>> import loopwright as lw
     >>> rows = lw.predict(hex="48890748ffc975f8", microarch=["zen2", "skylake"])
@@ -119,6 +125,8 @@ def _ask(
             subject.moved,
             subject.least_cycles,
             None if answer.cycles is None else answer.startup,
+            answer.cheap,
+            answer.dear,
             answer.low,
             answer.high,
             answer.note,

@@ -164,7 +164,7 @@ COLUMNS = [
     "low_cycles", "high_cycles", "clock", "machine", "note",
 ]  # fmt: skip
 _PREDICTED = {
-    "cycles": "cost_cycles", "model": "source", "low": "low_cycles", "high": "high_cycles"
+    "cycles": "cost_cycles", "model": "source", "cheap": "low_cycles", "dear": "high_cycles"
 }  # fmt: skip
 _MEANS = {
     "cost_cycles": "mean_cost_cycles", "low_cycles": "low_cycles", "high_cycles": "high_cycles"
@@ -220,7 +220,7 @@ def of_calls(rows: pd.DataFrame) -> pd.DataFrame:
     neither is there where it does not depend on that. Where the simulator has no figure for such a
     parameter there is a range alone, and note says why. Rows without either are left out.
     """
-    known = rows[rows["cycles"].notna() | rows["low"].notna()].rename(columns=_PREDICTED)
+    known = rows[rows["cycles"].notna() | rows["cheap"].notna()].rename(columns=_PREDICTED)
     why = known["note"].where(known["cost_cycles"].notna(), known["error"])
     known = known.assign(uncertainty_cycles=np.nan, clock="", machine="", note=why)
     return known[COLUMNS]

@@ -113,7 +113,7 @@ def _silent(found: Finding, routine: str, core: str, source: str) -> str:
     if source == MEASURED or rows.empty:
         return ""
     mine = rows[(rows["routine"] == routine) & (rows["microarch"] == core)]
-    mine = mine[mine["cycles"].isna() & mine["low"].isna()].drop_duplicates("variant")
+    mine = mine[mine["cycles"].isna() & mine["cheap"].isna()].drop_duplicates("variant")
     why = [f"{row['variant']} ({row['error']})" for row in mine.to_dict("records")]
     return f". Not predicted: {', '.join(why)}" if why else ""
 

@@ -70,11 +70,12 @@ def test_an_unmeasured_parameter_makes_a_range_and_setting_it_none():
     open_ = lw.predict("x86_64/put_event/masked", microarch="zen2", sizes=[4])
     assert open_["cycles"].isna().all()
     assert "stac_clac" in open_["error"][0]
-    assert 0 < open_["low"][0] < open_["high"][0]
+    assert 0 < open_["cheap"][0] < open_["dear"][0]
+    assert open_["low"][0] < open_["cheap"][0] < open_["dear"][0] < open_["high"][0]
     given = {"serial.stac_clac": "10"}
     rows = lw.predict("x86_64/put_event/masked", microarch="zen2", sizes=[4], parameters=given)
-    assert open_["low"][0] < rows["cycles"][0] < open_["high"][0]
-    assert rows["low"].isna().all()
+    assert open_["cheap"][0] < rows["cycles"][0] < open_["dear"][0]
+    assert rows["cheap"].isna().all()
 
 
 def test_a_histogram_weighs_its_sizes(tmp_path):
@@ -96,7 +97,9 @@ def test_the_mean_call_of_a_histogram_is_said(tmp_path, capsys):
     assert run(["predict", spec, "--microarch", "skylake", "--sizes", str(path)]) == 0
     [line] = [line for line in capsys.readouterr().out.splitlines() if "mean call" in line]
     mean = (rows["weight"] * rows["cycles"]).sum()
-    assert line.endswith(f"loop32 on skylake at offset 16, 0:0: {mean:.1f} cycles")
+    low, high = ((rows["weight"] * rows[end]).sum() for end in ("low", "high"))
+    said = f"{mean:.1f} cycles, {low:.1f} to {high:.1f}"
+    assert line.endswith(f"loop32 on skylake at offset 16, 0:0: {said}")
 
 
 def test_a_mean_call_of_which_the_range_alone_is_known_is_a_range(tmp_path, capsys):

@@ -93,18 +93,20 @@ def test_what_nobody_has_measured_gives_a_range():
     pair = "0f01cb" + "0f01ca"  # stac; clac
     row = _row(pair, "zen2")
     assert pd.isna(row["cycles"])
-    assert 0 < row["low"] < row["high"]
+    assert 0 < row["cheap"] < row["dear"]
     given = _row(pair, "zen2", parameters={"serial.stac_clac": "20"})
-    assert row["low"] < given["cycles"] < row["high"]
-    assert pd.isna(given["low"])
-    assert pd.isna(_row("4801c8", "zen2")["low"])  # add rax, rcx rests on nothing of the kind
+    assert row["cheap"] < given["cycles"] < row["dear"]
+    assert pd.isna(given["cheap"])
+    assert pd.isna(_row("4801c8", "zen2")["cheap"])  # add rax, rcx rests on nothing of the kind
 
 
 def test_a_range_has_the_cycles_inside():
     rows = predict("arm64/copy_user", microarch="tsv110")
-    assert (rows["low"] <= rows["cycles"]).all()
-    assert (rows["cycles"] <= rows["high"]).all()
-    assert (rows["low"] < rows["high"]).all()
+    assert (rows["cheap"] <= rows["cycles"]).all()
+    assert (rows["cycles"] <= rows["dear"]).all()
+    assert (rows["cheap"] < rows["dear"]).all()
+    assert (rows["low"] < rows["cheap"]).all()
+    assert (rows["dear"] < rows["high"]).all()
 
 
 def test_parameters_are_known_by_name():

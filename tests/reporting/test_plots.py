@@ -110,12 +110,12 @@ def test_calls_that_rest_on_what_nobody_measured_have_bands():
     found = cycle_curves.called("x86_64/copy_user/movsq", "zen2", [64, 512], dst_align=1)
     said = lw.predict("x86_64/copy_user/movsq", microarch="zen2", sizes=[64, 512], align="1:0")
     assert said["cycles"].isna().all()  # nobody knows what it costs; between what it does
-    assert list(found["low_cycles"]) == list(said["low"])
+    assert list(found["low_cycles"]) == list(said["cheap"])
     assert found["note"].str.contains("movs_rate_unaligned").all()
     figure = plots.size_curves(found, kernel="x86_64/copy_user")
     [band] = [c for c in figure.axes[0].collections if len(c.get_paths()) and c.get_alpha()]
     top = band.get_paths()[0].vertices[:, 1].max()
-    assert top == pytest.approx(said["high"].max())
+    assert top == pytest.approx(said["dear"].max())
 
 
 def test_measured_and_predicted_calls_stand_beside_each_other():

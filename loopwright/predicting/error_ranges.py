@@ -1,0 +1,94 @@
+"""Ranges that 95 % of the measurements of such code lie in, by models/ranges.csv."""
+
+import csv
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from loopwright import paths
+from loopwright.predicting.model import Block
+
+FILE = "ranges.csv"
+COLUMNS = ("core", "kind", "memory", "least", "most", "rows", "source")
+CALL = "call"
+WHOLE_CALLS = ""
+"""What `memory` is of whole calls: they are one class."""
+
+
+class Class(NamedTuple):
+    """Predictions that share an error: of a core, of a kind, of code that accesses memory so.
+
+    kind is "loop", "unrolled" or "call", memory as memory_of has it.
+    """
+
+    core: str
+    kind: str
+    memory: str
+
+
+class Span(NamedTuple):
+    """The least and the most that a measurement comes to, as a multiple of the prediction."""
+
+    least: float
+    most: float
+
+    def around(self, cheap: float, dear: float) -> tuple[float, float]:
+        """Return the range of what is predicted to take cheap to dear cycles."""
+        return round(cheap * self.least, 3), round(dear * self.most, 3)
+
+
+MEMORY = ("none", "loads", "stores", "both", "forwarding")
+
+_SHORT = 24  # instructions
+_OPERAND = re.compile(r"[-\w]*\([^)]*\)|\[[^\]]*\]")  # in memory: AT&T, or AArch64
+
+
+def memory_of(block: Block) -> str:
+    """Return how a block accesses memory, one of MEMORY.
+
+    "forwarding" is both with a store and a load of one operand, as an update of memory has. In
+    longer code such a load waits for little: it is "both".
+    """
+    loaded, stored = (
+        [one for one in block.instructions if getattr(one, moved)]
+        for moved in ("read_bytes", "written_bytes")
+    )
+    if not loaded or not stored:
+        return "loads" if loaded else "stores" if stored else "none"
+    places = [
+        {at for one in some for at in _OPERAND.findall(one.text)} for some in (loaded, stored)
+    ]
+    near = len(block.instructions) <= _SHORT
+    return "forwarding" if near and places[0] & places[1] else "both"
+
+
+def of_block(core: str, block: Block) -> Span | None:
+    """Return the span of a block's prediction; None where the core's errors are not recorded."""
+    known = _of_file()
+    if not any(one.core == core for one in known):
+        return None
+    return known.get(Class(core, block.notion, memory_of(block)))
+
+
+def of_call(core: str) -> Span | None:
+    """Return the span of the predictions of whole calls, or None."""
+    return _of_file().get(Class(core, CALL, WHOLE_CALLS))
+
+
+def _of_file() -> Mapping[Class, Span]:
+    path = paths.models_root() / FILE
+    return _read(path, path.stat().st_mtime_ns) if path.is_file() else {}
+
+
+@cache
+def _read(path: Path, changed: int) -> Mapping[Class, Span]:
+    del changed  # when the file was: it may change while this process lives
+    with path.open(newline="") as file:
+        return {
+            Class(row["core"], row["kind"], row["memory"]): Span(
+                float(row["least"]), float(row["most"])
+            )
+            for row in csv.DictReader(file)
+        }
