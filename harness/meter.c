@@ -145,15 +145,20 @@ void meter_read_slope(struct meter *meter, const struct code *shorter, const str
 {
 	const struct gauge *g = &meter->gauge;
 	struct plan plan = {.gauge = g, .target = {shorter, longer}, .targets = 2};
+	unsigned int parts;
+	bool brief;
 
 	if (!usable(meter, r))
 		return;
+	/* A brief series has bursts of half the periods, where there are several. */
+	brief = samples < SERIES_LEAST;
+	parts = brief && g->burst_ns > GAUGE_PERIOD ? 2 : 1;
 	plan.most = SERIES_HOT;
-	plan.bursts = 3;
-	plan.calibrations = g->calibrations;
-	plan.times = gauge_times(g, longer, 2 * g->burst, ~0ull);
+	plan.bursts = (3 + parts - 1) / parts;
+	plan.calibrations = g->calibrations / parts;
+	plan.times = gauge_times(g, longer, 2 * g->burst / parts, ~0ull);
 	gauge_begin(&plan, series);
-	series->brief = samples < SERIES_LEAST ? samples : 0;
+	series->brief = brief ? samples : 0;
 	gauge_read(&plan, samples, series, r);
 }
 
