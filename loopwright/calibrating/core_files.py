@@ -290,8 +290,8 @@ def _memory(learned: CoreModel) -> Iterator[_Entry]:
         yield "forward_update_cycles", update - 1, measured("updated, 8 bits, less an addition")
     vector = accesses.known("forwarded, vector")
     if vector is not None and vector > 1:
-        said = assumed("a chain of both takes no more than that; forwarded, vector")
-        yield "forward_vector_cycles", vector, measured(said)
+        why = "a chain of a vector store and its load takes no more"
+        yield "forward_vector_cycles", Between(vector, 1, vector, why), assumed(why)
     if "memory.commit_bytes" in learned.rules and STORES in learned.windows.found:
         yield _held(learned, "store_queue", STORES, 64)
     if accesses.banks:
