@@ -206,6 +206,11 @@ def load(microarch_id: str) -> Microarch:
     return _read(microarch_id, path, path.read_bytes())
 
 
+def of_text(microarch_id: str, toml: str) -> Microarch:
+    """Read a core from the text of a core.toml; InputError where it is wrong."""
+    return _read(microarch_id, Path(microarch_id) / "core.toml", toml.encode())
+
+
 # Keyed by what the file holds: it may change while this process lives.
 @cache
 def _read(microarch_id: str, path: Path, content: bytes) -> Microarch:

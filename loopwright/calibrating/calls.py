@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import product
 
 from loopwright.calibrating import fit
+from loopwright.calibrating.core_files import Between
 from loopwright.calibrating.core_model import (
     CoreModel,
     Doubt,
@@ -30,6 +31,7 @@ CALL, RETURN = "call rel", "ret"
 _BUBBLE = "taken_branch.return_bubble"
 _JOINS = "uop_cache.joins"
 _JOINED = ("none", "pairs", "others", "all")  # the one that delivers least first
+_TOLD = 0.02  # of the relative error of a loop: less does not tell bubbles apart
 _PLACES = range(1, 5)
 _BUBBLES = range(4)  # cycles
 _NOPS, _CHAIN, _ADDITIONS = (8, 24), 12, 8
@@ -90,7 +92,10 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
     said = f"{len(asked)} loops with calls, mean error {100 * found.error:.1f} %"
     doubted = assumed(f"no rule explains {said}")
     why = fitted(said) if found.explained else doubted
-    best = fit.with_rules(best, {_BUBBLE: found.hypothesis.rules[_BUBBLE]}, why)
+    bubble = _bubble(found)
+    if isinstance(bubble, Between):
+        why = assumed(f"kernels ask for other bubbles; {said}")
+    best = fit.with_rules(best, {_BUBBLE: bubble}, why)
     if found.explained:
         return best
     ends = {
@@ -99,6 +104,26 @@ def _called(laboratory: Laboratory, learned: CoreModel) -> CoreModel:
         for uops in [best.uops[name]]
     }
     return replace(best, doubts={**best.doubts, **ends})
+
+
+def _bubble(found: fit.Fit) -> int:
+    """Return the bubble of the fit, with those that single loops ask for as its range."""
+    best = found.hypothesis
+    joins = best.rules.get(_JOINS)
+    errors = {
+        int(str(one.rules[_BUBBLE])): found.off[n]
+        for n, one in enumerate(found.hypotheses)
+        if one.learned is best.learned and one.rules.get(_JOINS) == joins
+    }
+    value = int(str(best.rules[_BUBBLE]))
+    asked = {value}
+    for number, error in enumerate(errors[value]):
+        nearest = min(errors, key=lambda one: errors[one][number])
+        if errors[nearest][number] < error - _TOLD:
+            asked.add(nearest)
+    if len(asked) == 1:
+        return value
+    return Between(value, min(asked), max(asked), "what each of the loops asks for")
 
 
 def _deliveries(learned: CoreModel) -> list[Rules]:

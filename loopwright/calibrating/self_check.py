@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
+from loopwright import microarchs
 from loopwright.calibrating import core_files, port_classes
 from loopwright.calibrating.calls import STACKED
 from loopwright.calibrating.core_model import CoreModel
@@ -81,14 +82,22 @@ class Judgement:
     answered: int
     error: float  # mean relative error of those that are answered
     near: float  # share of those within 5 %
-    within: float  # share of those whose measurement lies in the range of the prediction
+    ranged: int  # predictions that have a range
+    within: float  # share of those whose measurement lies in it
 
     def __str__(self) -> str:
         return (
             f"mean error {100 * self.error:.1f} % of {self.answered} of {self.asked} held-out "
-            f"{self.kind}, {100 * self.near:.0f} % within 5 %, "
-            f"{100 * self.within:.0f} % within their range"
+            f"{self.kind}, {self.shares}"
         )
+
+    @property
+    def shares(self) -> str:
+        """Say how many are near, and how many of the ranges hold."""
+        said = f"{100 * self.near:.0f} % within 5 %"
+        if not self.ranged:
+            return said
+        return f"{said}, {100 * self.within:.0f} % of {self.ranged} ranges hold"
 
 
 def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> list[HeldOut]:
@@ -113,27 +122,27 @@ def measure(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -
     return predicted(laboratory.machine, _ends(toml, table, ends, front_ends), found)
 
 
-def _ends(
-    toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return core.toml and instructions.csv of a core: as they are, at both ends of its range."""
-    return [
-        (toml, table),
-        *(
-            (front_ends.get(end, toml), core_figures.with_doubtful_rows(table, doubtful, end))
-            for end in (core_figures.LEAST, core_figures.MOST)
-        ),
-    ]
+# core.toml, instructions.csv, and parameters that replace those of core.toml.
+_Texts = tuple[str, str, Mapping[str, str]]
 
 
-def predicted(
-    machine: Known, texts: Sequence[tuple[str, str]], asked: Sequence[HeldOut]
-) -> list[HeldOut]:
+def _ends(toml: str, table: str, doubtful: str, front_ends: Mapping[str, str]) -> Sequence[_Texts]:
+    """Return the texts of a core: as they are, and at both ends of its ranges."""
+    costs = core_figures.parameter_ends(microarchs.of_text("learned", toml), {})
+    out: list[_Texts] = [(toml, table, {})]
+    for number, end in enumerate((core_figures.LEAST, core_figures.MOST)):
+        rows = core_figures.with_doubtful_rows(table, doubtful, end)
+        settings = {name: both[number] for name, both in costs.items()}
+        out.append((front_ends.get(end, toml), rows, settings))
+    return out
+
+
+def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut]) -> list[HeldOut]:
     """Return held-out loops with what a core predicts, by its texts as _ends has them."""
     trials = [
         Trial(one.code, "loop", one.offset, STACKED if one.kind == CALLS else None) for one in asked
     ]
-    found = [CandidateCore(machine, *both).measure(trials) for both in texts]
+    found = [CandidateCore(machine, *some).measure(trials) for some in texts]
     out = []
     for one, likely, least, most in zip(asked, *found, strict=True):
         known = [end.cycles for end in (likely, least, most) if end.cycles is not None]
@@ -223,16 +232,16 @@ def judged(found: Sequence[HeldOut]) -> list[Judgement]:
         if known:
             error = fmean(one.off for one in known)
             near = fmean(one.off <= _NEAR for one in known)
-            within = fmean(one.within for one in known)
-            out.append(Judgement(kind, len(mine), len(known), error, near, within))
+            ranged = [one for one in known if one.low is not None]
+            within = fmean(one.within for one in ranged) if ranged else 0.0
+            out.append(Judgement(kind, len(mine), len(known), error, near, len(ranged), within))
     return out
 
 
 def sentence(judged_kinds: Sequence[Judgement]) -> str:
-    """Return one sentence on all kinds: mean errors, and what lies within 5 % and in its range."""
+    """Return one sentence on all kinds: mean errors, what is within 5 %, ranges that hold."""
     parts = [
-        f"{100 * one.error:.1f} % on {one.answered} of {one.asked} {one.kind} "
-        f"({100 * one.near:.0f} % within 5 %, {100 * one.within:.0f} % in their range)"
+        f"{100 * one.error:.1f} % on {one.answered} of {one.asked} {one.kind} ({one.shares})"
         for one in judged_kinds
     ]
     return f"mean error on what no pass learned from: {', '.join(parts)}" if parts else ""

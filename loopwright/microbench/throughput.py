@@ -40,9 +40,19 @@ class Throughput:
 def measure(
     laboratory: Laboratory, forms: Sequence[Form], notion: str = "loop"
 ) -> dict[str, Throughput]:
-    """Return the throughput of each form; a "slope" has no share of a loop's branch."""
+    """Return the throughput of each form; a "slope" has no share of a loop's branch.
+
+    Where all instances have no one speed, fewer may have one: chains of them meet in ports then.
+    """
     figures = laboratory.time([kernel(form) for form in forms], notion)
-    return {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
+    out = {f.name: _of(f, figure) for f, figure in zip(forms, figures, strict=True)}
+    for left in _LEFT:
+        again = [form for form in forms if out[form.name].refused and count(form) > left]
+        figures = laboratory.time([kernel(form)[left:] for form in again], notion)
+        for form, figure in zip(again, figures, strict=True):
+            if figure:
+                out[form.name] = replace(_of(form, figure, left), meets=True)
+    return out
 
 
 def again(laboratory: Laboratory, forms: Sequence[Form]) -> dict[str, Throughput]:

@@ -8,6 +8,7 @@ from functools import cache
 
 from loopwright import paths
 from loopwright.code import binding
+from loopwright.code.instructions import Flow
 from loopwright.microarchs import Microarch
 from loopwright.predicting.model import Block
 
@@ -145,6 +146,7 @@ def _doubts_read(core: str, changed: int) -> Sequence[Sequence[str]]:
 
 
 Ends = tuple[str, str]
+_RETURNS = "taken_branch.return_bubble"
 
 # Code of the instructions that a cost is of.
 _CODE = {
@@ -159,8 +161,7 @@ def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
 
     What is given a value is no range. A rate is cheap where it is high, all else where it is low.
     """
-    found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
-    known = {r.name: (r.values[0], r.values[1]) for r in found}
+    known = parameter_ends(core, given)
     if doubtful_forms(core) and INSTRUCTIONS_DOUBT not in given:
         known[INSTRUCTIONS_DOUBT] = LEAST, MOST
     if front_end_in_doubt(core) and FRONT_END_DOUBT not in given:
@@ -168,8 +169,15 @@ def cost_ranges(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
     return known
 
 
+def parameter_ends(core: Microarch, given: Mapping[str, str]) -> dict[str, Ends]:
+    """Return the same of the costs that core.toml has."""
+    found = (r for r in core.ranges if r.numeric and r.name not in given and _cost(r.name))
+    return {r.name: (r.values[0], r.values[1]) for r in found}
+
+
 def _cost(name: str) -> bool:
-    return name.partition(".")[0] in ("string", "serial") or name == "memory.stream_line_cycles"
+    alone = ("memory.stream_line_cycles", _RETURNS)
+    return name.partition(".")[0] in ("string", "serial") or name in alone
 
 
 def at_range_ends(
@@ -193,6 +201,8 @@ def depends_on(core: Microarch, block: Block, name: str, *, straight: bool) -> b
         return not straight
     if table == "serial":
         return any(code in block.code for code in _CODE[key])
+    if name == _RETURNS:
+        return any(i.flow is Flow.RETURN for i in block.instructions)
     if table == "memory":
         return any(i.written_bytes for i in block.instructions)
     return True
