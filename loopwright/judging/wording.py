@@ -9,7 +9,7 @@ from loopwright.histogram import Histogram
 from loopwright.judging import break_even
 from loopwright.judging.call_costs import LARGE, Gap, judged_places, percent
 from loopwright.judging.margins import Speed
-from loopwright.judging.model_accuracy import WORDS, Rank
+from loopwright.judging.model_accuracy import LEAST_ROWS, WORDS, Rank
 from loopwright.judging.published import PublishedFigure
 from loopwright.judging.study import HERE, MEASURED, Study
 from loopwright.judging.verdicts import (
@@ -107,7 +107,8 @@ def confidence(case: Case, cores: Sequence[str], found: Study) -> str:
         of_rank[case.verdicts[name].rank].append(core(name, found))
     parts = []
     for rank, where in sorted(of_rank.items()):
-        note = " (no loop validated there)" if rank is Rank.BOUNDED else ""
+        few = f" (fewer than {LEAST_ROWS} loops validated there)"
+        note = few if rank is Rank.BOUNDED else ""
         parts.append(f"{WORDS[rank]} on {names(where)}{note}")
     opinions = {c: o for c in cores if (o := case.verdicts[c].opinion)}
     notes = {

@@ -108,6 +108,9 @@ def _said(one: Limit, cycles: float, block: Block, core: Microarch) -> str:
         return _chain(one, block)
     if one.name == "op cache":
         return _op_cache(block, core)
+    if one.name == "loop buffer":
+        width = core.value("rename.width")
+        return f"loop buffer ({width} uops a cycle; each pass starts in a new cycle)"
     if one.name == "dispatch":
         width = core.value("rename.instructions") or core.value("rename.width")
         unit = "instructions" if core.value("rename.instructions") else "fused uops"

@@ -124,8 +124,10 @@ def check(out: Path) -> None:
     if out.is_dir():
         raise InputError(f"{out} is a folder; name a file for the page")
     there = next(folder for folder in out.absolute().parents if folder.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        raise InputError(f"{out} cannot be written: {there} is no folder to write to")
+    if not there.is_dir():
+        raise InputError(f"{out} cannot be written: {there} is not a folder; name another place")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{out} cannot be written: {there} is read-only; name another place")
 
 
 def write(page: str, out: Path) -> None:

@@ -32,6 +32,7 @@ from loopwright.reporting.kernel_section import Drawing
 from loopwright.rows import statements
 from loopwright.version import VERSION
 
+HERE = "*"  # follows this machine's core in the verdicts
 _BY_CORE = (Kind.SPLIT, Kind.OPEN, Kind.CONTESTED)
 _WORDS = {
     Kind.WINNER: "ship",
@@ -100,7 +101,8 @@ def _verdict(found: Finding, row: dict[str, object]) -> RoutineVerdict:
 def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     """Return cores with what is won or contested on them by size, then those where it is open.
 
-    Cores with the same bands share an entry, and a condition that changes nothing has none.
+    Nothing where it is open on all of them. Cores with the same bands share an entry, and a
+    condition that changes nothing has none. HERE follows this machine's core.
     """
     said: dict[tuple[str, str], str] = {}
     for (core, condition), mine in bands.groupby(["microarch", "condition"], sort=False):
@@ -111,9 +113,11 @@ def _cores(bands: pd.DataFrame) -> list[tuple[str, str]]:
     of_text: dict[str, list[str]] = {}
     for (core, condition), won in said.items():
         if won and not (condition and won == said.get((core, ""))):
-            name = hosts.marked(core)
+            name = f"{core}{HERE}" if core == hosts.microarch() else str(core)
             where = f"{name} if {condition}" if condition else name
             of_text.setdefault(won, []).append(where)
+    if set(of_text) == {"open"}:  # the verdict says so
+        return []
     order = sorted(of_text, key=lambda won: won == "open")
     return [(", ".join(of_text[won]), won) for won in order]
 
@@ -125,9 +129,9 @@ def _bands(won: Sequence[Mapping[Hashable, object]]) -> list[str]:
         low, high = band["from_bytes"], band["to_bytes"]
         mark = " contested" if band["status"] == CONTESTED else ""
         sizes.setdefault(f"{band['variant']}{mark}", []).append(
-            f"{low}" if low == high else f"{low} to {high}"
+            f"{low}" if low == high else f"{low}-{high}"
         )
-    return [f"{variant} {' and '.join(some)} B" for variant, some in sizes.items()]
+    return [f"{variant} {', '.join(some)} B" for variant, some in sizes.items()]
 
 
 LEFT, RIGHT = -50, 150  # ends of the axis, percent
@@ -322,6 +326,7 @@ def render(
         versions=model_versions(),
         answers=answers,
         verdicts=every,
+        here=HERE if any(HERE in core for one in every for core, _ in one.cores) else "",
         pairs=pairs(findings, published(), answers),
         ticks=[(tick, at(tick)) for tick in TICKS],
         said_of=_SAID_OF,

@@ -206,7 +206,7 @@ def test_with_a_profile_shares_are_in_the_data(tmp_path):
     [
         ("page.txt", [], "does not end in .html"),
         ("folder.html", [], "is a folder; name a file"),
-        ("file/page.html", [], "is no folder to write to"),
+        ("file/page.html", [], "is not a folder"),
         ("page.html", ["--measure", "1"], "leave --patch and --measure out"),
         ("page.html", ["--patch", "f", "--tree", "t", "-o", "d"], "leave --patch and --measure"),
     ],
