@@ -184,3 +184,68 @@ def _test(
         if counter and counter.at < test and immediate(limit) == -counter.step:
             return "limit", counter
     return "", None
+
+
+_BELOW = frozenset({"jb", "jnae", "jc"})
+
+
+def least_before(listing: Listing, at: int, register: str) -> int:
+    """Return the least value that a register is known to have where control falls to a statement.
+
+    It is told by the comparisons with constants on the one way that leads there; 0 where there are
+    several ways, or something but a subtraction of a constant writes the register.
+    """
+    moved, taken = 0, False
+    for _ in range(len(listing.lines)):
+        at -= 1
+        if at < 0:
+            return 0
+        line, effects = listing.lines[at], listing.effects[at]
+        if line.kind == "label" and line.text in listing.jumped_to:
+            ways = _ways(listing, at)
+            if len(ways) != 1:
+                return 0
+            jump = listing.lines[ways[0]]
+            at, taken = ways[0] + 1, line.text in _words(jump)
+            continue
+        if effects is None:
+            continue
+        if effects.flow is Flow.RETURN or (effects.flow is Flow.JUMP and not taken):
+            return 0
+        if effects.flow is Flow.BRANCH and line.mnemonic in (_ABOVE if taken else _BELOW):
+            limit = _compared(listing, at, register)
+            if limit is not None:
+                return max(0, limit + moved)
+        taken = False
+        if register in effects.writes:
+            update = update_of(line, at)
+            if update is None or update.suffix == "l" or update.step > 0:  # it may wrap
+                return 0
+            moved += update.step
+    return 0
+
+
+def _ways(listing: Listing, at: int) -> list[int]:
+    """Return the instructions from which control comes to a label, not by a fault."""
+    name = listing.lines[at].text
+    if name in listing.fixups_targets():
+        return []
+    ways = [n for n, one in enumerate(listing.lines) if one.kind == "code" and name in _words(one)]
+    above = next((n for n in range(at - 1, -1, -1) if listing.effects[n]), None)
+    effects = listing.effects[above] if above is not None else None
+    if above is not None and effects and effects.flow in (Flow.NEXT, Flow.BRANCH):
+        ways.append(above)
+    return ways
+
+
+def _words(line: Line) -> list[str]:
+    return re.findall(r"[.\w$]+", line.text)
+
+
+def _compared(listing: Listing, branch: int, register: str) -> int | None:
+    """Return the constant that a branch's cmp compares all of a register with."""
+    at = next((n for n in range(branch - 1, -1, -1) if listing.lines[n].kind != "text"), -1)
+    line = listing.lines[at]
+    if line.kind != "code" or line.mnemonic not in ("cmpq", "cmp") or len(line.operands) != 2:
+        return None
+    return immediate(line.operands[0]) if line.operands[1] == f"%{register}" else None

@@ -14,6 +14,7 @@ from loopwright.improving.listing import (
     Line,
     Listing,
     address,
+    code,
     full,
     label,
 )
@@ -111,6 +112,12 @@ def whole(register: str) -> str:
     return full("x86_64", register) if register else ""
 
 
+def flags_pass(loop: Counted) -> bool:
+    """Say whether flags are needed at a loop's head, or behind it."""
+    live = loop.listing.live
+    return bool(EVERY_FLAG & (live[loop.first] | live[min(loop.exit, len(live) - 1)]))
+
+
 def restartable(loop: Counted) -> bool:
     """Say whether an iteration may begin again where some of its accesses are done.
 
@@ -150,26 +157,31 @@ def stepped(line: Line, update: Update, factor: int) -> str:
 
 
 def spliced(
-    loop: Counted, before: Sequence[Line], behind: Exit, apart: Sequence[Line], step: str
+    loop: Counted,
+    before: Sequence[Line],
+    behind: Exit,
+    apart: Sequence[Line],
+    step: str,
+    *,
+    moved: bool = False,
 ) -> Listing:
-    """Return the listing with lines before a loop, a label behind it, and lines out of the way."""
+    """Return the listing with lines before a loop, a label behind it, and lines out of the way.
+
+    With moved the loop itself stands out of the way, too, and goes on at the label behind it.
+    """
     listing = loop.listing
-    head = listing.position[loop.head]
-    start = head
-    while start > 0 and listing.lines[start - 1].kind == "label":
-        start -= 1
-    directives = start
-    while directives > 0 and aligns(listing.lines[directives - 1]):
-        directives -= 1
+    start = before_directives(listing.lines[: listing.position[loop.head]])
     quiet = behind_transfer(listing, loop.exit, len(listing.lines))
     while quiet < len(listing.lines) and listing.lines[quiet].kind == "entry":
         quiet += 1
+    own = listing.lines[start : loop.exit]
     lines = [
-        *listing.lines[:directives],
+        *listing.lines[:start],
         *before,
-        *listing.lines[directives : loop.exit],
+        *(() if moved else own),
         *behind.new,
         *listing.lines[loop.exit : quiet],
+        *((*own, code(f"jmp {behind.name}")) if moved else ()),
         *apart,
         *listing.lines[quiet:],
     ]

@@ -545,7 +545,8 @@ def _padding(code_: Code) -> dict[int, int]:
             continue
         if run:
             length = one.address - run[0].address
-            power = max((p for p in range(2, 7) if one.address % (1 << p) == 0), default=0)
+            powers = range(2, code_.align.bit_length())
+            power = max((p for p in powers if one.address % (1 << p) == 0), default=0)
             if power and length < 1 << power:
                 out |= {nop.address: 0 for nop in run} | {run[0].address: power}
         run = []

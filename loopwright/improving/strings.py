@@ -5,7 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from loopwright.improving.counted import Counted, counted_loops
-from loopwright.improving.edits import EVERY_FLAG, access_label, exit_label, restartable, spliced
+from loopwright.improving.edits import (
+    access_label,
+    exit_label,
+    flags_pass,
+    restartable,
+    spliced,
+)
 from loopwright.improving.listing import Listing, address, code, label
 
 
@@ -37,7 +43,7 @@ class StringInstruction:
         listing = loop.listing
         copies = _words(loop)
         ours = loop.form in ("borrow", "limit") and loop.counter.register == "rcx"
-        if copies is None or not ours or EVERY_FLAG & listing.live[loop.first]:
+        if copies is None or not ours or flags_pass(loop):
             return None
         if not restartable(loop) or "unrolled" in loop.head:
             return None

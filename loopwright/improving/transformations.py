@@ -6,8 +6,9 @@ from itertools import pairwise
 
 from loopwright.code.instructions import Flow
 from loopwright.improving.addressing import PointersForIndex
+from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import counted_loops
-from loopwright.improving.edits import Transformation, aligns
+from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
 from loopwright.improving.listing import MEMORY, Line, Listing
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.unrolling import Unroll
@@ -60,8 +61,9 @@ class Reorder:
 
     name = "instruction order"
     condition = (
-        "neither writes what the other reads or writes, memory counts as one place, at most one "
-        "may fault, and the fixup needs nothing of what the other writes"
+        "neither writes what the other reads or writes, but for flags that nothing reads; memory "
+        "counts as one place, at most one may fault, and its fixup needs nothing that the other "
+        "writes"
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
@@ -77,7 +79,8 @@ class Reorder:
         a, b = listing.effects[one], listing.effects[two]
         if a is None or b is None or {a.flow, b.flow} != {Flow.NEXT}:
             return False
-        if a.writes & (b.reads | b.writes) or b.writes & a.reads:
+        dead = EVERY_FLAG - listing.live[min(two + 1, len(listing.live) - 1)]
+        if a.writes & (b.reads | b.writes - dead) or b.writes & a.reads:
             return False
         return self.fixups_hold(listing, one, two)
 
@@ -112,8 +115,9 @@ def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
     PointersForIndex(),
-    *(Unroll(n) for n in (2, 4, 8)),
+    *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),
+    *(CarryChains(words, chains) for words, chains in ((4, 1), (8, 1), (8, 2), (10, 2), (16, 2))),
     Reorder(),
 )

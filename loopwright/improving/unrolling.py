@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from loopwright.improving.counted import Counted, counted_loops
+from loopwright.improving.counted import Counted, counted_loops, least_before
 from loopwright.improving.edits import (
     EVERY_FLAG,
     access_label,
     exit_label,
+    flags_pass,
     may_fault,
     operation,
     restartable,
@@ -25,15 +26,16 @@ class Unroll:
     """A loop of several iterations at once before the loop, which is left the remainder."""
 
     factor: int
+    apart: bool = False
 
     @property
     def name(self) -> str:
-        """Return its name with its factor."""
-        return f"unroll by {self.factor}"
+        """Return its name with its factor, and where the remainder stands."""
+        return f"unroll by {self.factor}" + (", remainder out of the way" if self.apart else "")
 
     condition = (
         "the counter's step is constant, registers that are stepped serve as addresses alone, no "
-        "flags pass between iterations, and an iteration that faulted may begin again"
+        "flags pass into, through or out of the loop, and an iteration that faulted may begin again"
     )
 
     def apply(self, listing: Listing) -> Iterator[Listing]:
@@ -46,7 +48,7 @@ class Unroll:
         listing, factor = loop.listing, self.factor
         if not 0 < len(loop.accesses) * factor <= _MOST_ACCESSES:
             return None
-        if "unrolled" in loop.head or EVERY_FLAG & listing.live[loop.first]:
+        if "unrolled" in loop.head or flags_pass(loop):
             return None
         if may_fault(loop) and not restartable(loop):
             return None
@@ -66,17 +68,21 @@ class Unroll:
             return None
         others = [u for u in loop.updates.values() if u.register != counter.register]
         steps = [code(stepped(listing.lines[u.at], u, factor)) for u in others]
-        after = {"borrow": ("jnc", 0), "zero": ("jz", 0), "index": ("jz", 0)}.get(loop.form)
+        done, more = {"borrow": ("jnc", "jc"), "limit": ("jb", "jae")}.get(loop.form, ("jz", "jnz"))
         ends = [code(operation(kinds[1], amount, counter))]
-        if after is None:  # limit
+        if loop.form == "limit":
             ends.append(code(f"cmp{counter.suffix} ${step},{counter.written}"))
-        ends.append(code(f"{after[0] if after else 'jb'} {behind.name}"))
+        ends.append(code(f"{more} {loop.head}" if self.apart else f"{done} {behind.name}"))
+        entry = listing.position[loop.head]
+        sure = down and 0 < amount <= least_before(listing, entry, counter.register)
         big = [
             code(
                 operation(kinds[0], amount, counter),
-                f"Less than {factor} iterations are left to the loop behind this one.",
+                ""
+                if sure
+                else f"Less than {factor} iterations are left to the loop behind this one.",
             ),
-            code(f"{'jb' if down else 'jg'} {fix}"),
+            *([] if sure else [code(f"{'jb' if down else 'jg'} {fix}")]),
             label(head, f"{self.name.capitalize()}: {factor * step} of the counter an iteration."),
             *copies,
             *steps,
@@ -93,7 +99,7 @@ class Unroll:
                 code(f"jmp {loop.head}"),
                 *entries,
             ]
-        return spliced(loop, big, behind, stub, self.name)
+        return spliced(loop, big, behind, stub, self.name, moved=self.apart)
 
     def _copies(
         self, loop: Counted, before: int, fault: str

@@ -1,23 +1,31 @@
 """Transformations: each keeps the contract where its condition holds, and needs its condition."""
 
+from dataclasses import replace
+
 import pytest
 from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
+from loopwright.improving import addressing, strings, unrolling
 from loopwright.improving.addressing import PointersForIndex
+from loopwright.improving.carry import CarryChains
+from loopwright.improving.counted import Counted, counted_loops, least_before
+from loopwright.improving.improve import read
 from loopwright.improving.listing import parse
 from loopwright.improving.strings import StringInstruction
-from loopwright.improving.transformations import TRANSFORMATIONS, Align
+from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
 from loopwright.improving.unrolling import Unroll
 
-CLEAR, COPY, INDEX = (
-    f"x86_64/{n}" for n in ("clear_user/plain", "copy_user/loop32", "copy_user/negative_index")
+CLEAR, COPY, INDEX, SUM = (
+    f"x86_64/{name}"
+    for name in ("clear_user/plain", "copy_user/loop32", "copy_user/negative_index", "csum/adc1")
 )
 USED = {
-    CLEAR: (Unroll(2), Unroll(8), Align(5), StringInstruction(256)),
-    COPY: (Unroll(2), StringInstruction(256)),
+    CLEAR: (Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
+    COPY: (Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2), PointersForIndex()),
+    SUM: (CarryChains(4, 1), CarryChains(10, 2)),
 }
 
 
@@ -33,7 +41,7 @@ def few(monkeypatch):
 
 def listing_of(spec):
     _, [variant] = kernels.select(spec)
-    return variant, parse(variant.source.read_text(), kernels.contract_of(variant))
+    return variant, read(variant)
 
 
 def failure(variant, listing, folder):
@@ -59,3 +67,140 @@ def test_names_are_unique_and_conditions_are_said():
     names = [one.name for one in TRANSFORMATIONS]
     assert len(set(names)) == len(names)
     assert all(one.condition for one in TRANSFORMATIONS)
+
+
+# A copy that loads each word while it stores the last one: rax goes from iteration to iteration.
+CARRIED = """
+#include <linux/linkage.h>
+#include <asm/asm.h>
+SYM_FUNC_START(rep_movs_alternative)
+	cmpq $16,%rcx
+	jb .Lbytes
+5:	movq (%rsi),%rax
+	subq $16,%rcx
+.Lwords:
+1:	movq %rax,(%rdi)
+2:	movq 8(%rsi),%rax
+	addq $8,%rsi
+	addq $8,%rdi
+	subq $8,%rcx
+	jae .Lwords
+	addq $16,%rcx
+	jmp .Lbytes
+.Lfault:
+	addq $16,%rcx
+.Lbytes:
+	testq %rcx,%rcx
+	je .Lexit
+3:	movb (%rsi),%al
+4:	movb %al,(%rdi)
+	incq %rdi
+	incq %rsi
+	decq %rcx
+	jne .Lbytes
+.Lexit:
+	RET
+	_ASM_EXTABLE_UA(1b, .Lfault)
+	_ASM_EXTABLE_UA(2b, .Lfault)
+	_ASM_EXTABLE_UA(5b, .Lbytes)
+	_ASM_EXTABLE_UA(3b, .Lexit)
+	_ASM_EXTABLE_UA(4b, .Lexit)
+SYM_FUNC_END(rep_movs_alternative)
+"""
+# Behind the loop of plain, a branch that reads the borrow which ended it.
+BORROWED = ("jae .Lqwords\n", "jae .Lqwords\n\tjnc .Lwrong\n")
+WRONG = ("\tRET\n", "\tRET\n.Lwrong:\n\tmovq $1,%rcx\n\tRET\n")
+
+
+def changed_text(spec, *pairs):
+    """Return a variant and the listing of its text with parts replaced."""
+    _, [variant] = kernels.select(spec)
+    text = variant.source.read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return variant, parse(text, kernels.contract_of(variant))
+
+
+def yes(*_):
+    return True
+
+
+def no(*_):
+    return False
+
+
+# Of each condition that is dropped: where it is asked for, the answer, and where it matters.
+DROPPED = {
+    "iterations begin again": (unrolling, "restartable", yes, CARRIED, Unroll(2)),
+    "no flags pass": (unrolling, "flags_pass", no, BORROWED, Unroll(2)),
+    "iterations are left": (unrolling, "least_before", lambda *_: 1 << 20, CLEAR, Unroll(8)),
+    "steps within a body": (Counted, "moved", lambda *_: 0, INDEX, Unroll(2)),
+    "words of one stretch": (strings, "_words", no, COPY, StringInstruction(256)),
+    "a head is fallen into": (addressing, "entered", no, "twice", PointersForIndex()),
+    "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
+    "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),
+}
+
+
+def subject(where):
+    """Return the variant and the listing that a dropped condition matters for."""
+    if where is CARRIED:
+        _, [variant] = kernels.select(COPY)
+        return variant, parse(CARRIED, kernels.contract_of(variant))
+    if where is BORROWED:
+        return changed_text(CLEAR, BORROWED, WRONG)
+    if where == "twice":
+        variant, listing = listing_of(INDEX)
+        return variant, next(Unroll(2).apply(listing))
+    return listing_of(where)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("condition", DROPPED)
+def test_a_condition_that_is_dropped_breaks_the_contract(condition, monkeypatch, tmp_path):
+    place, name, answer, where, transformation = DROPPED[condition]
+    variant, listing = subject(where)
+    whole = {one.render() for one in transformation.apply(listing)}
+    monkeypatch.setattr(place, name, answer)
+    new = [one for one in transformation.apply(listing) if one.render() not in whole]
+    assert new
+    assert any(failure(variant, one, tmp_path) for one in new)
+
+
+@pytest.mark.usefixtures("few")
+def test_subjects_of_dropped_conditions_are_right(tmp_path):
+    for where in (CARRIED, BORROWED):
+        variant, listing = subject(where)
+        assert failure(variant, listing, tmp_path) == ""
+
+
+# Of each line that is left out behind a label: the transformation that writes it.
+LEFT_OUT = {
+    ".Lunrolled2_fault:": (CLEAR, Unroll(2), "addq $8,%rcx"),
+    ".Lstring_fault:": (CLEAR, StringInstruction(256), "leaq -8(,%rcx,8),%rcx"),
+    ".Lbases_for_first_of_pair:": (INDEX, PointersForIndex(), "subq %rcx,%rsi"),
+    ".Lsum4:": (SUM, CarryChains(4, 1), "adcq $0,%rdx"),
+}
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("label", LEFT_OUT)
+def test_each_line_of_a_fixup_is_needed(label, tmp_path):
+    spec, transformation, text = LEFT_OUT[label]
+    variant, listing = listing_of(spec)
+    made = next(transformation.apply(listing))
+    names = [f"{one.text}:" if one.kind == "label" else one.text for one in made.lines]
+    at = names.index(text, names.index(label))
+    broken = replace(made, lines=(*made.lines[:at], *made.lines[at + 1 :]))
+    assert failure(variant, broken, tmp_path)
+
+
+def test_comparisons_tell_the_least_iterations():
+    _, listing = listing_of(COPY)
+    [loop] = [one for one in counted_loops(listing) if one.head == ".Lfour_words"]
+    head = listing.position[loop.head]
+    assert least_before(listing, head, "rcx") == 32  # 64 by the comparison, 32 taken away
+    assert least_before(listing, head, "rsi") == 0
+    _, plain = listing_of(CLEAR)
+    assert least_before(plain, plain.position[".Lqwords"], "rcx") == 0
