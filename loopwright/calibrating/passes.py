@@ -25,6 +25,7 @@ from loopwright.calibrating import (
     port_usage,
     serialising,
     strings,
+    x87,
 )
 from loopwright.calibrating.core_model import Core, CoreModel, Uops
 from loopwright.calibrating.mispredictions import Mispredicted
@@ -303,6 +304,11 @@ PASSES: Sequence[Pass] = (
         "core branches uops front_end doubts",
         "uops latencies stores rules figures doubts front_end branches",
         "calls",
+    ),
+    _pass(
+        _of_core(x87.choose_x87),
+        "core uops latencies doubts",
+        "uops latencies stores figures doubts",
     ),
     _pass(
         serialising.fit_serialising,

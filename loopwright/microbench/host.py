@@ -25,7 +25,10 @@ def trial_block(isa: str, name: str, trial: Trial) -> Block:
     """Return a trial as a block that has that name."""
     counter = COUNTER[isa] if trial.notion == "loop" else ""
     # Pointers are aligned to lines, so that displacements say what lies in one.
-    return Block(name, trial.notion, trial.offset, trial.code, counter, wide=True, samples=_SAMPLES)
+    return Block(
+        name, trial.notion, trial.offset, trial.code, counter,
+        x87=trial.x87, wide=True, samples=_SAMPLES,
+    )  # fmt: skip
 
 
 def timing_of(readings: Sequence[BlockReading]) -> Timing:

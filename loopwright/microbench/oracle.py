@@ -31,7 +31,7 @@ class Trial:
 
     notion is "loop" or "unrolled"; offset is the address of its first byte mod 64. look tells a
     further try at the same code from the first. run is for those that simulate, and no part of
-    what tells a trial from others.
+    what tells a trial from others. x87 says that the code uses that stack, which is set up then.
     """
 
     code: bytes
@@ -39,6 +39,7 @@ class Trial:
     offset: int = 0
     run: Run | None = field(default=None, compare=False)
     look: int = 0
+    x87: bool = field(default=False, compare=False)
 
     @property
     def key(self) -> str:

@@ -67,6 +67,8 @@ pub enum SlotKind {
         /// Constant.
         add: i32,
     },
+    /// Two registers of the x87 stack change places.
+    Exchange(Reg, Reg),
 }
 
 /// What an instruction that waits for all before it costs, in cycles.

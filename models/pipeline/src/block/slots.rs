@@ -5,7 +5,7 @@ use crate::block::special::serial;
 use crate::block::uops::{Expansion, From, Output, Regs, Role, Source, Uop};
 use crate::block::{Inst, Slot, SlotKind};
 use crate::core::figures::Figures;
-use crate::isa::inst::{Decoded, Effect, Reg, Special, HIGH};
+use crate::isa::inst::{Decoded, Effect, Reg, Special, HIGH, OTHER};
 use crate::isa::x86::registers::RSP;
 use smallvec::smallvec;
 use std::ops::Range;
@@ -28,6 +28,12 @@ impl Builder<'_> {
         };
         slot.serial = serial;
         slot.holds = if held { row.busy } else { 0 };
+        if let (true, [one, other]) = (row.eliminated, d.writes.as_slice()) {
+            if one.1 >= OTHER && other.1 >= OTHER && d.reads.len() == 2 {
+                slot.kind = SlotKind::Exchange(one.1, other.1);
+                return;
+            }
+        }
         if row.eliminated && !d.same {
             let from = d
                 .reads

@@ -127,6 +127,10 @@ impl<'a> Registers<'a> {
         match slot.kind {
             SlotKind::Normal => false,
             SlotKind::Move { to, from } => self.eliminate(to, from, results),
+            SlotKind::Exchange(one, other) => {
+                self.held.swap(usize::from(one), usize::from(other));
+                true
+            }
             SlotKind::Add { to, from, add } => {
                 let uop = &uops[slot.uops.start as usize];
                 let written = uop.outputs.iter().flat_map(|o| o.regs.iter().copied());
@@ -240,6 +244,7 @@ fn written(block: &Block) -> Vec<Reg> {
         slot.clears.iter().copied().for_each(&mut note);
         match slot.kind {
             SlotKind::Move { to, .. } | SlotKind::Add { to, .. } => note(to),
+            SlotKind::Exchange(one, other) => [one, other].into_iter().for_each(&mut note),
             SlotKind::Normal => {}
         }
     }

@@ -12,7 +12,7 @@ use crate::isa::x86::effects::{
     arithmetic_effect, branch_of, lea_effect, next_of, opcode_position, same_sources, special_of,
 };
 use crate::isa::x86::form::form_name;
-use crate::isa::x86::registers::{address_register, number, RSP};
+use crate::isa::x86::registers::{self, address_register, number, RSP};
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
@@ -25,6 +25,7 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
     let mut decoder = Decoder::with_ip(64, code, 0, DecoderOptions::NONE);
     let mut factory = InstructionInfoFactory::new();
     let mut out = Vec::new();
+    let mut top = 0;
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         let at = decoder.position();
@@ -33,7 +34,10 @@ pub fn decode(code: &[u8]) -> Result<Vec<Decoded>, Error> {
             return Err(Error::Decode(at));
         }
         let bytes = &code[at..at + instruction.len()];
-        out.push(describe(&instruction, bytes, at, &mut factory));
+        let mut d = describe(&instruction, bytes, at, &mut factory);
+        let moves = instruction.fpu_stack_increment_info().increment();
+        top = registers::number_by_top(&mut d, top, moves);
+        out.push(d);
     }
     Ok(out)
 }
