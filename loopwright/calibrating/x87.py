@@ -57,7 +57,7 @@ _FORMS: Sequence[_Like] = (
     *_arithmetic("divsd x,x", "fdiv", ["fdiv", "fdivr"]),
     _Like("comisd x,x", "", ["fcomi", "fcomip", "fucomi", "fucomip"], [_PAIR]),
     _Like("xorps x,x", "", ["fchs", "fabs", "fld1", "fldz"], [""]),
-    _Like("", "", ["fld", "fstp"], ["other"]),
+    _Like("xorps x,x", "", ["fld", "fstp"], ["other"]),
     _Like("", "", ["fld"], ["m32", "m64"], loads=True),
     _Like("", "", ["fld"], ["m80"], loads=True, times=2),
     _Like("cvtdq2pd x,x", "", ["fild"], ["m16", "m32", "m64"], loads=True),
@@ -130,7 +130,7 @@ def _added(
     chained = f", latency from a chain of {like.chained}" if like.chained else ""
     said = assumed(f"{why}{chained}")
     ports: tuple[Ports, ...] = (uops.ports or ()) * 2
-    most = replace(uops, places=2 * uops.places, ports=ports or (learned.core.wide,))
+    most = replace(uops, places=2 * uops.places, ports=ports)
     doubt = Doubt(uops, most, said, later=0 if like.chained else _LATER)
     stores = frozenset(names) if like.stores else frozenset()
     return replace(

@@ -185,6 +185,28 @@ fn an_eliminated_move_has_no_port() {
 }
 
 #[test]
+fn x87_registers_are_told_by_the_top_of_their_stack() {
+    let rows = "fld,other,1,1,0,,0,*:1,,,,test\n\
+        fld1,,1,1,0,,0,*:1,,,,test\n\
+        fstp,other,1,1,0,,0,*:1,,,,test\n\
+        fmul,\"other,other\",1,1,0,,1,*:7,,,,test\n\
+        fmulp,\"other,other\",1,1,0,,1,*:7,,,,test\n\
+        fxch,\"other,other\",1,1,0,,,*:0,elim,,,test\n";
+    let table = format!("{}{rows}", text("zen2", "instructions.csv"));
+    let known = Core::new(&text("zen2", "core.toml"), &table, &[]).unwrap();
+    for (hex, cycles) in [
+        ("d9e8dec9", 7.0),         // fld1; fmulp: a chain in what is st(0) between two of them
+        ("d9c1d8c9ddda", 9.0),     // fld st(1); fmul st, st(1); fstp st(2): what it loads next
+        ("d9c1d8c9ddd8", 2.0),     // the same, dropped: two uops for one port
+        ("d9c9d8c9", 7.0),         // fxch; fmul st, st(1): of the last two products
+        ("d9c9d8cad9c9d8ca", 7.0), // fxch; fmul st, st(2), twice: two chains by turns
+    ] {
+        let found = run(&known, hex, 0, Notion::Unrolled).unwrap().cycles;
+        assert!((found - cycles).abs() < 0.01, "{hex}: {found}");
+    }
+}
+
+#[test]
 fn port_uses_add_up() {
     let p = run(&core("haswell"), "488b0748894608", 0, Notion::Unrolled).unwrap();
     let uses: f64 = p.ports.unwrap().iter().flatten().sum();

@@ -12,7 +12,7 @@ use crate::isa::x86::effects::{
     arithmetic_effect, branch_of, lea_effect, next_of, opcode_position, same_sources, special_of,
 };
 use crate::isa::x86::form::form_name;
-use crate::isa::x86::registers::{self, address_register, number, RSP};
+use crate::isa::x86::registers::{address_register, number, RSP};
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };

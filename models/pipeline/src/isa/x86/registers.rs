@@ -49,7 +49,9 @@ pub(crate) fn number_by_top(d: &mut Decoded, top: i32, moves: i32) -> i32 {
         d.writes.push((fixed(OTHER), OTHER));
     }
     d.reads.iter_mut().for_each(|(_, reg)| on(reg, top));
-    d.writes.iter_mut().for_each(|(_, reg)| on(reg, if moves < 0 { behind } else { top }));
+    d.writes
+        .iter_mut()
+        .for_each(|(_, reg)| on(reg, if moves < 0 { behind } else { top }));
     behind
 }
 
