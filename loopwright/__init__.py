@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loopwright.calibrating.calibrate import calibrate
+    from loopwright.calibrating.core_sheet import core
     from loopwright.calibrating.import_answers import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from loopwright.predicting.explain import ports, sources, timeline
     from loopwright.predicting.predict import predict
     from loopwright.reporting import plots as plots
-    from loopwright.reporting.core_sheet import core
     from loopwright.scanning.builds import compare_builds
     from loopwright.scanning.scan import scan
     from loopwright.tracing.trace import trace
@@ -47,7 +47,7 @@ _VERBS = {
     "compare": "judging.study",
     "compare_builds": "scanning.builds",
     "compare_loops": "measuring.measure_blocks",
-    "core": "reporting.core_sheet",
+    "core": "calibrating.core_sheet",
     "doctor": "inventory",
     "estimate": "judging.estimate",
     "import_calibration": "calibrating.import_answers",
@@ -108,11 +108,14 @@ if not TYPE_CHECKING:  # or no misspelt name would be an error
             from loopwright.version import VERSION
 
             return VERSION
-        if name == "plots":
-            return import_module("loopwright.reporting.plots")
-        if name not in _VERBS:
+        if name != "plots" and name not in _VERBS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)
+        from loopwright.errors import explained_lack
+
+        with explained_lack():
+            if name == "plots":
+                return import_module("loopwright.reporting.plots")
+            verb = getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)
         globals()[name] = verb
         return verb
 

@@ -1,7 +1,10 @@
 """The errors that a user can fix."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib import metadata
 
 _MOST = 12  # names that are listed in an error
 
@@ -25,3 +28,33 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
         more = f", and {len(names) - _MOST} more" if len(names) > 2 * _MOST else ""
         hint = f"known: {', '.join(names[: _MOST if more else None]) or 'none'}{more}"
     return InputError(f"unknown {kind} {name!r}; {hint}")
+
+
+_OPTIONAL = re.compile(r"([\w.-]+)==.*; extra == '([\w-]+)'")
+_MODULES = {"z3-solver": "z3"}  # packages whose module has another name
+_OF_DEVELOPERS = {"dev"}
+
+
+def extras() -> dict[str, list[str]]:
+    """Return the modules of each optional set of packages that a user may want, by its name."""
+    out: dict[str, list[str]] = {}
+    for line in metadata.requires("loopwright") or ():
+        if (found := _OPTIONAL.fullmatch(line.replace('"', "'"))) and found[
+            2
+        ] not in _OF_DEVELOPERS:
+            out.setdefault(found[2], []).append(_MODULES.get(found[1], found[1]))
+    return out
+
+
+@contextmanager
+def explained_lack() -> Iterator[None]:
+    """Make an InputError of a module that is missing since an extra was not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        having = {name: each for name, each in extras().items() if module in each}
+        if not having:
+            raise
+        least = min(having, key=lambda name: len(having[name]))
+        raise InputError(f"{module} is missing: pip install 'loopwright[{least}]'") from None

@@ -7,18 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from loopwright import kernels, paths, toolchain
-from loopwright.errors import InputError
+from loopwright.errors import InputError, extras
 from loopwright.machine import hosts
 from loopwright.machine.hosts import Facts
 from loopwright.measuring.store import Store
 from loopwright.predicting.model import Model
 from loopwright.predicting.models import MODELS
+from loopwright.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CPUS = "sys/devices/system/cpu"
 
@@ -255,7 +258,6 @@ def _isolation(found: dict[str, Any]) -> dict[str, str]:
     )
 
 
-COLUMNS = ["part", "state", "detail", "fix"]
 _BUILDING = (("make", "make"), ("flex", "flex"), ("bison", "bison"), ("bc", "bc"))
 _BOOTING = (
     ("qemu-system-x86_64", "qemu-system-x86"),
@@ -264,8 +266,13 @@ _BOOTING = (
 _BROWSING = (("chromium", "chromium"), ("chromedriver", "chromium-driver"))
 
 
-def doctor() -> pd.DataFrame:
+def doctor() -> "pd.DataFrame":
     """Return one row a part: state is "ok", "missing" or "limited"; fix how to get it."""
+    return doctor_rows().frame()
+
+
+def doctor_rows() -> Rows:
+    """Return the rows of doctor."""
     rows = [_row(f"model {m.id}", m.version) for m in MODELS]
     rows += [_row(f"compiler {isa}", partial(_compiler, isa)) for isa in kernels.ISAS]
     rows += [_row(f"run {isa}", partial(_runner, isa)) for isa in kernels.ISAS]
@@ -278,7 +285,10 @@ def doctor() -> pd.DataFrame:
         *(_row(f"browser test: {p}", partial(_here, p, package)) for p, package in _BROWSING),
         _row("results store", _results),
     ]
-    return pd.DataFrame([*rows, *readiness_rows()], columns=COLUMNS)
+    rows += [
+        _row(f"extra {name}", partial(_extra, name, modules)) for name, modules in extras().items()
+    ]
+    return Rows.of([*rows, *readiness_rows()])
 
 
 def model_state(model: Model) -> dict[str, str]:
@@ -293,6 +303,13 @@ def _row(part: str, find: Callable[[], str]) -> dict[str, str]:
     except InputError as error:
         detail, _, fix = str(error).partition(": ")
         return {"part": part, "state": "missing", "detail": detail, "fix": fix}
+
+
+def _extra(name: str, modules: list[str]) -> str:
+    if missing := [module for module in modules if find_spec(module) is None]:
+        fix = f"pip install 'loopwright[{name}]'"
+        raise InputError(f"{', '.join(missing)} not installed: {fix}")
+    return ", ".join(modules)
 
 
 def _compiler(isa: str) -> str:

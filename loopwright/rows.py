@@ -6,6 +6,8 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from loopwright.errors import explained_lack
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -54,8 +56,9 @@ class Rows:
         )
 
     def frame(self) -> "pd.DataFrame":
-        """Return the rows as a DataFrame."""
-        import pandas as pd
+        """Return the rows as a DataFrame; InputError without pandas."""
+        with explained_lack():
+            import pandas as pd
 
         return pd.DataFrame(self.values, columns=list(self.columns)).astype(dict(self.types))
 

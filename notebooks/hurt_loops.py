@@ -203,7 +203,7 @@ def fixed(loop):
             "microarch": one.core.id,
             "now": one.cycles[number],
             "best offset": one.best[number],
-            "fixed": cost([changed], [one.core])[0].table[0][places].max(),
+            "fixed": max(cost([changed], [one.core])[0].table[0][at] for at in places),
             "places": ", ".join(map(str, places)),
         }
         for one in found.costs

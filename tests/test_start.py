@@ -1,6 +1,7 @@
 """What is imported when: a verb waits for nothing that it does not need."""
 
 import inspect
+import json
 import pkgutil
 import subprocess
 import sys
@@ -43,6 +44,52 @@ def test_nothing_heavy_is_imported_where_it_is_not_needed(arguments):
     there = imported(arguments)
     assert "loopwright" in there
     assert not there & HEAVY
+
+
+# Run commands as they run where no extra is installed.
+BASE = (
+    "import json, sys; from loopwright.errors import extras\n"
+    "sys.modules.update((name, None) for names in extras().values() for name in names)\n"
+    "from loopwright.cli import run\n"
+    "sys.exit(max(run(command) for command in json.loads(sys.argv[1])))"
+)
+
+
+def test_verbs_of_the_base_need_no_extra(tmp_path):
+    loop = tmp_path / "loop.s"
+    loop.write_text("f: nop\ndec %rcx\njnz f\n")
+    commands = [
+        ["list"],
+        ["doctor"],
+        ["predict", "--asm", str(loop), "--microarch", "zen2"],
+        ["mca", "-mcpu=znver2", str(loop)],
+        ["scan", "/bin/true", "--microarch", "zen2"],
+        ["core", "zen2"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", BASE, json.dumps(commands)], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (lacking,) = [line for line in done.stdout.splitlines() if line.startswith("extra measure")]
+    assert "pandas" in lacking
+    assert "pip install 'loopwright[measure]'" in lacking
+
+
+@pytest.mark.parametrize(
+    ("arguments", "module", "extra"),
+    [
+        (["check", "x86_64/csum/adc4"], "pandas", "measure"),
+        (["trace", "x86_64/csum/adc4", "--size", "64"], "unicorn", "measure"),
+        (["scan", sys.executable, "--html", "page.html"], "pandas", "measure"),
+    ],
+)
+def test_what_needs_an_extra_names_it(arguments, module, extra):
+    done = subprocess.run(
+        [sys.executable, "-c", BASE, json.dumps([arguments])], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    said = f"loopwright: {module} is missing: pip install 'loopwright[{extra}]'\n"
+    assert done.stderr == said
 
 
 def test_help_imports_no_verb():

@@ -115,7 +115,7 @@ def judged(rows: pd.DataFrame, core: Microarch) -> pd.DataFrame:
     table, errors = cycles_by_offset(
         [(bytes.fromhex(one["hex"]), _path(one["path"])) for one in firsts], core
     )
-    costs = CoreCosts(core, table, errors, np.array([one["own"] for one in firsts]))
+    costs = CoreCosts(core, table, errors, [one["own"] for one in firsts])
     out = []
     for n, (mine, one) in enumerate(zip(loops, firsts, strict=True)):
         real = mine["cycles"].where(mine["status"] != "refused").set_axis(mine["place"])

@@ -17,11 +17,10 @@ Curves of string instructions of a core: as they were measured, or as the simula
 """
 
 import csv
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-
-import numpy as np
 
 from loopwright import paths
 from loopwright.calibrating import fit
@@ -223,7 +222,11 @@ def _of(
 
 def _between(known: _Curve, size: int) -> float:
     """Return the cycles of a size, on the line between the sizes that are known."""
-    return float(np.interp(size, sorted(known), [known[n] for n in sorted(known)]))
+    sizes = sorted(known)
+    after = bisect(sizes, size)
+    low, high = sizes[max(after - 1, 0)], sizes[min(after, len(sizes) - 1)]
+    share = (size - low) / (high - low) if low < size else 0.0
+    return known[low] + share * (known[high] - known[low])
 
 
 @dataclass(frozen=True)

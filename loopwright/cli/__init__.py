@@ -14,7 +14,7 @@ import click
 
 from loopwright import files
 from loopwright.cli import improve, inventory, kernels, machines, measure, predict, scan
-from loopwright.errors import InputError, unknown
+from loopwright.errors import InputError, explained_lack, unknown
 
 
 class _Verbs(click.Group):
@@ -57,7 +57,9 @@ def _end(number: int, frame: object) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
-        code = int(cli.main(args=arguments, prog_name="loopwright", standalone_mode=False) or 0)
+        with explained_lack():
+            done = cli.main(args=arguments, prog_name="loopwright", standalone_mode=False)
+        code = int(done or 0)
         sys.stdout.flush()  # what is refused at the end is refused here
         return code
     except InputError as error:

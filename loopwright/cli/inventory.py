@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-import loopwright as lw
 from loopwright.cli import options, output
 from loopwright.errors import LISTED, unknown
 from loopwright.rows import Rows
@@ -115,7 +114,9 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     \b
     loopwright doctor
     """
-    found = Rows.of_frame(lw.doctor())
+    from loopwright.inventory import doctor_rows
+
+    found = doctor_rows()
     if as_json or as_csv or not output.on_terminal():
         output.emit(found, as_json=as_json, as_csv=as_csv)
         return
@@ -152,16 +153,16 @@ def core(
     loopwright core zen2 --beside zen4 --html zen2.html
     LOOPWRIGHT_MODELS=cores loopwright core host --html host.html
     """
-    from loopwright.reporting import core_sheet
+    from loopwright.calibrating import core_sheet
 
     if html is not None:
         from loopwright.reporting import core_page
         from loopwright.reporting.html import check, write
 
         check(html)
-    rows = core_sheet.core(microarch, beside=beside)
+    rows = core_sheet.core_rows(microarch, beside)
     if html is not None:
-        write(core_page.render(rows, microarch, beside), html)
+        write(core_page.render(rows.frame(), microarch, beside), html)
         print(f"written: {html}", file=sys.stderr)
     output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("source",))
 

@@ -3,13 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from loopwright.code import instructions
 from loopwright.code.instructions import Flow, Instruction
 from loopwright.errors import InputError
-from loopwright.measuring import block_path, block_starts
+from loopwright.measuring import block_path
 from loopwright.measuring.block_path import Stretch
-from loopwright.measuring.block_starts import Settled
+
+if TYPE_CHECKING:
+    from loopwright.measuring.block_starts import Settled
 
 _COUNTS_DOWN = {
     "x86_64": re.compile(r"(?:dec|sub)q?\s+(?:\$(?:0x)?1,\s*)?%(r\w+)"),
@@ -104,7 +107,7 @@ class Block:
     x87: bool = False
     wide: bool = False
     misaligned: bool = False
-    settled: Settled | None = None
+    settled: "Settled | None" = None
     refused: str = ""
     samples: int = 0
 
@@ -193,6 +196,8 @@ def _settled(block: Block, isa: str, stretches: Sequence[Stretch]) -> Block:
     """Return a loop that ends by a condition of its own, or that has exits."""
     if isa != "x86_64":
         raise InputError("loops with exits, or of several stretches, run on x86-64 alone")
+    from loopwright.measuring import block_starts
+
     way = block_path.of_loop(block.code, stretches)
     return replace(
         block,
@@ -242,7 +247,9 @@ def job(isa: str, name: str, block: Block, turn: int) -> str:
     part = _PARTS[turn % len(_PARTS)]
     code, entry, lines = block.code, 0, []
     if block.settled:
-        short = round(block_starts.MOST_ITERATIONS / 3 * part)
+        from loopwright.measuring.block_starts import MOST_ITERATIONS
+
+        short = round(MOST_ITERATIONS / 3 * part)
         code, entry = block.settled.image.code, block.settled.image.entry
         lines = block.settled.lines()
     elif block.counter:

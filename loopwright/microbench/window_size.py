@@ -9,8 +9,7 @@ Butcher's robsize, with chains in the place of misses).
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from statistics import linear_regression
 
 from loopwright.microbench.forms import Kit
 from loopwright.microbench.laboratory import MOST_BYTES, Figure, Laboratory
@@ -229,14 +228,14 @@ def _corner(found: Mapping[int, Figure], step: float, long: float) -> tuple[int,
     behind = tried[-_LINE]
     for _ in range(_LINE):
         plain = [n for n in tried if n >= behind]
-        slope, start = np.polyfit(plain, [found[n].cycles for n in plain], 1)
-        missing = {n: float(slope * n + start) - found[n].cycles for n in tried}
+        slope, start = linear_regression(plain, [found[n].cycles for n in plain])
+        missing = {n: slope * n + start - found[n].cycles for n in tried}
 
         def from_(least: float, missing: Mapping[int, float] = missing) -> int:
             return 1 + max((n for n in tried if missing[n] > least), default=tried[0] - 1)
 
         at = from_(step / 2)
-        level = float(slope * at + start)
+        level = slope * at + start
         if max(missing[n] for n in plain) > doubt + _ROUGH * step:
             return None
         if not tried[0] < at < tried[-_LINE] + 2 or slope > _SLOPE * step or level < long - step:

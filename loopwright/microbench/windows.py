@@ -17,8 +17,7 @@ a place of the reorder buffer, too: where that is full first, the window is at l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from statistics import linear_regression, pstdev
 
 from loopwright.microbench import dispatch_width, form_instances, window_size
 from loopwright.microbench.dispatch_width import Steps, Width
@@ -51,12 +50,12 @@ def measure_retirement(
     if len(timed) < _ITERATIONS // 2:
         return None
     counts = [n for n, _ in timed]
-    slope, _ = np.polyfit(counts, [figure.cycles for _, figure in timed], 1)
-    doubt = max(figure.uncertainty for _, figure in timed) / (np.std(counts) * len(counts) ** 0.5)
+    slope = linear_regression(counts, [figure.cycles for _, figure in timed]).slope
+    doubt = max(figure.uncertainty for _, figure in timed) / (pstdev(counts) * len(counts) ** 0.5)
     if slope <= _SURE * doubt:
         return None
-    rate = float(1 / slope)
-    error = float(rate * rate * doubt)
+    rate = 1 / slope
+    error = rate * rate * doubt
     return (rate, error) if rate + _SURE * error > width - 0.5 else None
 
 

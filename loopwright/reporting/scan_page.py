@@ -6,10 +6,9 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from loopwright.errors import InputError
 from loopwright.predicting.explain import STEPS
@@ -22,7 +21,7 @@ from loopwright.scanning import builds as builds_module
 from loopwright.scanning import costs as scan_costs
 from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.builds import CHANGES, Between, Pair
-from loopwright.scanning.costs import LINE, CoreCosts, boundary
+from loopwright.scanning.costs import LINE, CoreCosts, best_offset, boundary, known
 from loopwright.scanning.fixes import Fix
 from loopwright.scanning.scan import Question, Scan
 from loopwright.version import VERSION
@@ -192,11 +191,11 @@ def _timelines(
 
 def _offsets(costs: CoreCosts, number: int, loop: ScannedLoop) -> Iterator[int]:
     row = costs.table[number]
-    if np.isnan(row[loop.offset]):
+    if isnan(row[loop.offset]):
         return
     yield loop.offset
-    if row[loop.offset] > _APART * np.nanmin(row):
-        yield int(np.nanargmin(row))
+    if row[loop.offset] > _APART * costs.best[number]:
+        yield best_offset(row)
 
 
 def _row(row: dict[str, Any], words: Words) -> Iterator[int | None]:
@@ -309,24 +308,26 @@ class Side:
         return out
 
     def _strip(self, costs: CoreCosts, number: int) -> int:
-        row = costs.table[number]
-        known = row[~np.isnan(row)]
-        if not len(known):
+        figures = known(costs.table[number])
+        if not figures:
             return -1
         turns: list[float] = []
-        for value in known.tolist():
+        for value in figures:
             cycles = round(value, 3)
             if turns and turns[-2] == cycles:
                 turns[-1] += 1
             else:
                 turns += [int(cycles) if cycles == int(cycles) else cycles, 1]
-        assert LINE % len(known) == 0
+        assert LINE % len(figures) == 0
         return self._strips.setdefault(tuple(turns), len(self._strips))
 
 
 def _states(costs: CoreCosts) -> str:
-    marks = np.where(costs.hurt, HURT, np.where(costs.depends, DEPENDS, INDIFFERENT))
-    return "".join(np.where(np.isnan(costs.cycles), NONE, marks).tolist())
+    marks = (
+        NONE if isnan(cycles) else HURT if hurt else DEPENDS if depends else INDIFFERENT
+        for cycles, hurt, depends in zip(costs.cycles, costs.hurt, costs.depends, strict=True)
+    )
+    return "".join(marks)
 
 
 def _kind(fix: Fix) -> str:

@@ -157,7 +157,7 @@ class Built:
 
     def cycles(self, core: int, n: int) -> list[float]:
         """Return the loop's cycles at each of them."""
-        return [float(self.costs[core].table[n][place]) for place in self.places(n)]
+        return [self.costs[core].table[n][place] for place in self.places(n)]
 
 
 @dataclass

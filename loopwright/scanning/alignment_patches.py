@@ -197,7 +197,7 @@ class Booted:
             cycles = []
             for core, one in enumerate(costs):
                 then, most = (
-                    float(one.cycles[n]),
+                    one.cycles[n],
                     max(work.after.cycles(core, work.matched[before])),
                 )
                 if costs_more(then, most):

@@ -4,10 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from loopwright.errors import InputError
 from loopwright.rows import Rows, as_frame, counted
@@ -135,9 +134,9 @@ def _row(
 
 def _cycles(costs: CoreCosts, number: int | None) -> tuple[float | None, float | None]:
     """Return a loop's cycles at its own and at its best offset, None if unknown."""
-    if number is None or np.isnan(costs.cycles[number]):
+    if number is None or isnan(costs.cycles[number]):
         return None, None
-    return round(float(costs.cycles[number]), 3), round(float(costs.best[number]), 3)
+    return round(costs.cycles[number], 3), round(costs.best[number], 3)
 
 
 def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | None]:

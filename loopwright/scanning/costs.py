@@ -3,8 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-
-import numpy as np
+from math import isnan, nan
 
 from loopwright.code.binding import Outline, lacking, outlines
 from loopwright.code.elf import Section
@@ -19,18 +18,22 @@ LINE = 64  # bytes, after which a place is the same to every boundary of a core
 # The stretches that an iteration executes, in order, as (start, end) in the loop's code.
 Stretches = tuple[tuple[int, int], ...]
 
+# The cycles an iteration of a loop at each code offset, NaN where none can be.
+Row = Sequence[float]
+
 
 def cycles_by_offset(
     loops: Sequence[tuple[bytes, Stretches]], core: Microarch
-) -> tuple[np.ndarray, dict[int, str]]:
+) -> tuple[list[Row], dict[int, str]]:
     """Return the cycles an iteration of each loop (code and path), its first byte at each place.
 
-    A row a loop, a column a code offset: NaN where no code can lie, and where the simulator has no
+    A row a loop, a figure a code offset: NaN where no code can lie, and where the simulator has no
     answer; the dict says by the loop's number why that is. InputError where the core has no
     figures.
     """
     cycles, errors = Pipeline().places([(code, list(path)) for code, path in loops], core)
-    return np.frombuffer(cycles).reshape(-1, LINE), errors
+    figures = memoryview(cycles).cast("d")
+    return [figures[at : at + LINE] for at in range(0, len(figures), LINE)], errors
 
 
 HURT = 1.3  # times the best place, from which on the place of a loop hurts it
@@ -47,33 +50,32 @@ class CoreCosts:
     """Costs of loops on one core: a table row each, and by number the reason where one has none."""
 
     core: Microarch
-    table: np.ndarray
+    table: Sequence[Row]
     errors: dict[int, str]
-    offsets: np.ndarray = field(repr=False)
+    offsets: Sequence[int] = field(repr=False)
 
     @cached_property
-    def cycles(self) -> np.ndarray:
+    def cycles(self) -> list[float]:
         """Return the cycles an iteration of each loop where it lies."""
-        found: np.ndarray = self.table[np.arange(len(self.table)), self.offsets]
-        return found
+        return [row[at] for row, at in zip(self.table, self.offsets, strict=True)]
 
     @cached_property
-    def best(self) -> np.ndarray:
+    def best(self) -> list[float]:
         """Return the cycles an iteration of each loop at its best place."""
-        return _of_rows(np.fmin, self.table)
+        return [min(known(row), default=nan) for row in self.table]
 
     @cached_property
-    def worst(self) -> np.ndarray:
+    def worst(self) -> list[float]:
         """Return the cycles an iteration of each loop at its worst place."""
-        return _of_rows(np.fmax, self.table)
+        return [max(known(row), default=nan) for row in self.table]
 
     @cached_property
-    def hurt(self) -> np.ndarray:
+    def hurt(self) -> list[bool]:
         """Say of each loop whether its place hurts it."""
         return _over(self.cycles, self.best, HURT)
 
     @cached_property
-    def depends(self) -> np.ndarray:
+    def depends(self) -> list[bool]:
         """Say of each loop whether its cycles depend on its place."""
         return _over(self.worst, self.best, INDIFFERENT)
 
@@ -90,10 +92,11 @@ def cost(
     if loops:
         seen = outlines(loops[0].isa, [loop.executed for loop in loops])
         outlined = [one if isinstance(one, Outline) else None for one in seen]
-    offsets = np.array([loop.offset for loop in loops], dtype=np.intp)
+    offsets = [loop.offset for loop in loops]
+    none = [nan] * LINE
     out = []
     for number, core in enumerate(cores):
-        table = np.full((len(loops), LINE), np.nan)
+        table: list[Row] = [none] * len(loops)
         errors: dict[int, str] = {}
         able = []
         for n, (loop, outline) in enumerate(zip(loops, outlined, strict=True)):
@@ -109,7 +112,8 @@ def cost(
         done = number * len(loops)
         for some in _batches(able, loops):
             rows, why = cycles_by_offset([(loops[n].code, loops[n].path) for n in some], core)
-            table[some] = rows
+            for n, row in zip(some, rows, strict=True):
+                table[n] = row
             errors |= {some[n]: said for n, said in why.items()}
             done += len(some)
             if progress:
@@ -132,15 +136,18 @@ def _batches(numbers: Sequence[int], loops: Sequence[ScannedLoop]) -> Iterator[l
         yield some
 
 
-def _of_rows(choose: np.ufunc, table: np.ndarray) -> np.ndarray:
-    """Return the least or most of each row, NaN where it has no figure."""
-    found: np.ndarray = choose.reduce(table, axis=1)
-    return found
+def known(row: Row) -> list[float]:
+    """Return the figures of a row that are not NaN."""
+    return [cycles for cycles in row if cycles == cycles]
 
 
-def _over(some: np.ndarray, others: np.ndarray, times: float) -> np.ndarray:
-    found: np.ndarray = some >= times * others - 1e-9
-    return found
+def best_offset(row: Row) -> int:
+    """Return the first code offset at which a loop takes fewest cycles; one has to have figures."""
+    return list(row).index(min(known(row)))
+
+
+def _over(some: Sequence[float], others: Sequence[float], times: float) -> list[bool]:
+    return [one >= times * other - 1e-9 for one, other in zip(some, others, strict=True)]
 
 
 BOUNDARY_SIZES = (16, 32, 64)
@@ -166,27 +173,20 @@ class Boundary:
     at: int | None = field(default=None, compare=False)
 
 
-def boundary(loop: ScannedLoop, cycles: Sequence[float] | np.ndarray) -> Boundary | None:
+def boundary(loop: ScannedLoop, cycles: Row) -> Boundary | None:
     """Return the boundary that hurts a loop, given its cycles at each place; None where none does.
 
     One does where the loop takes 1.05 times the cycles of its best place or more.
     """
-    row = np.asarray(cycles, dtype=float)
-    here = row[loop.offset]
-    if np.isnan(here) or here < INDIFFERENT * (best := np.nanmin(row)):
+    here = cycles[loop.offset]
+    if isnan(here) or here < INDIFFERENT * (best := min(known(cycles))):
         return None
-    slow = row >= best + _AS_MUCH * (here - best)
-    known = ~np.isnan(row)
-    size = next(s for s in BOUNDARY_SIZES if _repeats(slow, known, s))
+    slow = [one >= best + _AS_MUCH * (here - best) for one in cycles]
+    size = next(s for s in BOUNDARY_SIZES if slow == slow[:s] * (LINE // s))
     # A boundary before byte x of the loop: bytes from its first one, mod the size.
-    hurts = {-at % size for at in range(64) if slow[at]}
-    harmless = {-at % size for at in range(64) if known[at]} - hurts
+    hurts = {-at % size for at in range(LINE) if slow[at]}
+    harmless = {-at % size for at in range(LINE) if not isnan(cycles[at])} - hurts
     return Boundary(size, *_crossed(loop, size, hurts, harmless))
-
-
-def _repeats(slow: np.ndarray, known: np.ndarray, size: int) -> bool:
-    folds = np.where(known, slow, False).reshape(-1, size)
-    return bool((folds == folds[0]).all())
 
 
 def _crossed(

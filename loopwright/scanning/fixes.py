@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import PurePosixPath
 from statistics import mean
 
 import iced_x86 as iced
-import numpy as np
 
 from loopwright.scanning.binary_loops import ScannedLoop
 from loopwright.scanning.costs import (
@@ -15,8 +15,10 @@ from loopwright.scanning.costs import (
     LINE,
     Alignments,
     CoreCosts,
+    Row,
     Stretches,
     cycles_by_offset,
+    known,
     possible_offsets,
     start_alignment,
 )
@@ -359,7 +361,7 @@ def costs_more(after: float, before: float) -> bool:
 _SPLIT = "its parts lie more than 64 KiB apart, and a linker positions each on its own"
 
 # By core, the cycles at each place.
-_Table = Mapping[str, np.ndarray]
+_Table = Mapping[str, Row]
 
 
 def find_fixes(
@@ -381,21 +383,18 @@ def find_fixes(
     kinds are those of candidates that may be named, and least an alignment that they need to have;
     only has the numbers of the loops asked about.
     """
-    hurt = np.zeros(len(loops), bool)
-    known = np.zeros(len(loops), bool)
-    for one in costs:
-        hurt |= one.hurt
-        known |= ~np.isnan(one.cycles)
-    numbers = [int(n) for n in np.flatnonzero(hurt) if only is None or n in only]
+    hurt = {n for one in costs for n, badly in enumerate(one.hurt) if badly}
+    answered = {n for one in costs for n, cycles in enumerate(one.cycles) if not isnan(cycles)}
+    numbers = sorted(hurt if only is None else hurt & set(only))
     of_code = set(kinds) & {"shorter", "longer"}
     bad = [replace(loops[n], line=line(loops[n])) if line else loops[n] for n in numbers]
-    out = [Fix(NEVER_MIND if answered else "") for answered in known]
+    out = [Fix(NEVER_MIND if n in answered else "") for n in range(len(loops))]
     encoded = _encoded(bad, costs, starts) if of_code else [[] for _ in bad]
     for n, loop, own in zip(numbers, bad, encoded, strict=True):
         if loop.split:
             out[n] = Fix(NONE, note=_SPLIT)
             continue
-        table = {one.core.id: one.table[n] for one in costs if not np.isnan(one.cycles[n])}
+        table = {one.core.id: one.table[n] for one in costs if not isnan(one.cycles[n])}
         aligned = start_alignment(loop, starts)
         moves = [(one, table) for one in realignments(loop, aligned)]
         every = [pair for pair in [*moves, *own] if pair[0].kind in kinds]
@@ -443,9 +442,7 @@ def _effects(
 ) -> dict[str, Effect]:
     where = list(candidate.places)
     return {
-        core: Effect(
-            float(row[loop.offset]), float(np.nanmin(row)), float(after[core][where].max())
-        )
+        core: Effect(row[loop.offset], min(known(row)), max(after[core][at] for at in where))
         for core, row in now.items()
     }
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from loopwright import microarchs, toolchain
@@ -15,7 +14,7 @@ from loopwright.measuring.measure import Progress
 from loopwright.rows import counted
 from loopwright.scanning import scan as scan_module
 from loopwright.scanning.binary_loops import ScannedLoop
-from loopwright.scanning.costs import CoreCosts, cost
+from loopwright.scanning.costs import CoreCosts, best_offset, cost
 from loopwright.scanning.scan import Scan
 
 OFFSET_COLUMNS = [
@@ -121,13 +120,13 @@ def measure_suspects(
     costs = _costs(scan)
     hurt = [place.loop for place in scan_module.ranked([costs]) if costs.hurt[place.loop]][:count]
     loops = [scan.found.loops[n] for n in hurt]
-    best = [int(np.nanargmin(costs.table[n])) for n in hurt]
+    best = [best_offset(costs.table[n]) for n in hurt]
     places = [[loop.offset, at] for loop, at in zip(loops, best, strict=True)]
     table = measure_loops(loops, places, processes=processes, progress=progress)
     rows = []
     for n, (number, loop, at) in enumerate(zip(hurt, loops, best, strict=True)):
         here, there = table[table["loop"] == n].to_dict("records")
-        cycles, least = float(costs.cycles[number]), float(costs.best[number])
+        cycles, least = costs.cycles[number], costs.best[number]
         rows.append(
             {
                 "address": f"{loop.address:#x}",

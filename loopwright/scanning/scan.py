@@ -8,9 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from math import inf, isnan
 from pathlib import Path
-
-import numpy as np
 
 from loopwright import files
 from loopwright.errors import InputError
@@ -322,7 +321,7 @@ TYPES = dict.fromkeys(("cycles", "best", "worst", "lost", "times", "share", "sav
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Place:
     """One loop on one core, by the numbers of both."""
 
@@ -341,15 +340,15 @@ def ranked(
     """
     places = []
     for number, core in enumerate(costs):
-        lost, best, cycles = core.cycles - core.best, core.best, core.cycles
-        for n in range(len(lost)):
+        for n, (cycles, best) in enumerate(zip(core.cycles, core.best, strict=True)):
             share = weights.shares[n] if weights else 0.0
-            saved = share * lost[n] / cycles[n]
+            lost = cycles - best
+            saved = share * lost / cycles
             after = hurt_first and not weights and not core.hurt[n]
-            places.append((after, -saved, -share, -lost[n], -lost[n] / best[n], n, number))
-    key = [tuple(np.inf if np.isnan(v) else v for v in place) for place in places]
-    order = sorted(range(len(places)), key=lambda at: key[at])
-    return [Place(*places[at][-2:]) for at in order]
+            losses = (-saved, -share, -lost, -lost / best)
+            order = tuple(inf if isnan(one) else one for one in losses)
+            places.append((after, order, Place(n, number)))
+    return [place for *_, place in sorted(places)]
 
 
 def ranked_rows(
@@ -409,7 +408,7 @@ def ranked_rows(
 
 
 def _figure(value: float) -> float | None:
-    return None if np.isnan(value) else round(float(value), 3)
+    return None if isnan(value) else round(value, 3)
 
 
 def limits(
@@ -432,9 +431,9 @@ def scan_summary(costs: Sequence[CoreCosts]) -> list[dict[str, int]]:
     """Return of each core how many loops it has figures for, how many depend on place, are hurt."""
     return [
         {
-            "loops": int(np.count_nonzero(~np.isnan(core.best))),
-            "depends": int(np.count_nonzero(core.depends)),
-            "hurt": int(np.count_nonzero(core.hurt)),
+            "loops": sum(not isnan(best) for best in core.best),
+            "depends": sum(core.depends),
+            "hurt": sum(core.hurt),
         }
         for core in costs
     ]
@@ -528,7 +527,7 @@ class Scan:
             self.found.loops,
             self.costs,
             chosen,
-            limited=lambda p: top is not None or bool(hurt[p.core][p.loop]),
+            limited=lambda p: top is not None or hurt[p.core][p.loop],
             lines=self.source.of,
             fix=lambda n: (made[n].words, self.how(n, made[n])),
             weights=self.weights,

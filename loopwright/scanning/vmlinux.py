@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -28,6 +27,9 @@ from loopwright.code.elf import (
 )
 from loopwright.errors import InputError, unknown
 from loopwright.rows import counted
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _DIGITS = b"".join(bytes((digit, 0)) for digit in b"0123456789")
 _TOKENS = 256
@@ -93,6 +95,8 @@ class _Names:
 
 def _names(content: bytes, tokens: int, texts: list[bytes]) -> _Names | None:
     """Find the names before the tokens: their number, themselves, then the markers."""
+    import numpy as np
+
     first = max(tokens - _FARTHEST, 0) & ~7
     words = np.frombuffer(content[first : tokens - (tokens - first) % 8], "<u4").reshape(-1, 2)
     likely = (words[:, 0] >= _EVERY) & (words[:, 0] < _MOST) & (words[:, 1] == 0)
@@ -454,6 +458,8 @@ def arm64_features(content: bytes) -> dict[str, int]:
 
     content begins where the kernel does. Empty where it has no such table.
     """
+    import numpy as np
+
     places = {name: at for text, name in _ARM64_WORDS.items() if (at := _text(content, text)) >= 0}
     words = np.frombuffer(content[: len(content) & ~7], "<u8")
     known = np.flatnonzero(words >= _KERNEL)
@@ -472,8 +478,10 @@ def _text(content: bytes, text: str) -> int:
     return at + 1 if at >= 0 else -1
 
 
-def _base(values: np.ndarray, places: list[int]) -> int:
+def _base(values: "np.ndarray", places: list[int]) -> int:
     """Return the address that a kernel was linked for: the one by which most texts are named."""
+    import numpy as np
+
     votes: Counter[int] = Counter()
     for at in places:
         bases = values - np.uint64(at)
@@ -482,7 +490,7 @@ def _base(values: np.ndarray, places: list[int]) -> int:
     return best if 2 * count > len(places) else 0
 
 
-def _number(content: bytes, words: np.ndarray, hit: int, base: int) -> Iterator[int]:
+def _number(content: bytes, words: "np.ndarray", hit: int, base: int) -> Iterator[int]:
     """Yield the number that stands behind a pointer, where a word that is one belongs to a table.
 
     The pointer is in the table itself, or in a relocation that says where in it.
@@ -502,6 +510,8 @@ _NOP = bytes.fromhex("1f2003d5")
 
 def arm64_entries(content: bytes) -> list[Entry]:
     """Return the alternatives of a kernel as it lies in memory, by what its table looks like."""
+    import numpy as np
+
     words = np.frombuffer(content[: len(content) & ~3], "<i4").astype(np.int64)
     if len(words) < 3 * _FEWEST:
         return []
@@ -518,8 +528,10 @@ def arm64_entries(content: bytes) -> list[Entry]:
     return [arm64_entry(content, 4 * n, 0) for n in range(first, first + 3 * count, 3)]
 
 
-def _longest(good: np.ndarray) -> tuple[int, int]:
+def _longest(good: "np.ndarray") -> tuple[int, int]:
     """Return the start of the longest run of every third place, and its length."""
+    import numpy as np
+
     best = (0, 0)
     for start in range(3):
         mine = np.concatenate(([False], good[start::3], [False])).astype(np.int8)

@@ -15,7 +15,7 @@ from loopwright.code import binding
 
 
 def _pins(requirements):
-    return dict(r.split("==") for r in requirements)
+    return dict(r.split("==") for r in requirements if not r.startswith("loopwright["))
 
 
 def test_the_conda_environment_has_the_pins_of_pyproject():

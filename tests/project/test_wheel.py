@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from checkout import ROOT
 
+MOST_INSTALLED = 60_000_000  # bytes, of the wheel and what it needs
 SHOWN = ["x86_64/copy_user", "--microarch", "all", "--offset", "all", "--csv"]
 
 
@@ -156,8 +157,19 @@ def test_pip_gets_the_dependencies_that_the_wheel_names(wheel, tmp_path):
     if done.returncode and "No matching distribution" in done.stderr:
         pytest.skip("no package index is reached from here")
     assert done.returncode == 0, done.stderr
-    command = [python.parent / "loopwright", "predict", *SHOWN]
-    said = subprocess.run(
-        command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=True
-    )
-    assert said.stdout == here("predict", *SHOWN)
+    packages = next((tmp_path / "venv").glob("lib/*/site-packages"))
+    assert sum(file.stat().st_size for file in packages.rglob("*")) < MOST_INSTALLED
+
+    def run(*command):
+        return subprocess.run(
+            [python.parent / "loopwright", *command],
+            **{"cwd": tmp_path, "env": environment(tmp_path), "capture_output": True, "text": True},
+        )
+
+    assert run("predict", *SHOWN).stdout == here("predict", *SHOWN)
+    scan = "scan", "/bin/true", "--microarch", "zen2", "--csv"
+    assert run(*scan).stdout == here(*scan)
+    assert run("core", "zen2", "--csv").stdout == here("core", "zen2", "--csv")
+    refused = run("check", "x86_64/csum")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pip install 'loopwright[measure]'" in refused.stderr

@@ -1,8 +1,8 @@
 """Which boundary hurts a loop: answers that people know, and figures made up to know the answer."""
 
+from math import nan
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scanned import by_name, linked
 
@@ -75,9 +75,9 @@ def loop_of(length: int, offset: int, branch: int = 2) -> ScannedLoop:
     return ScannedLoop("", ".text", "x86_64", 0x1000 + offset, code, ((0, length),))
 
 
-def slow_where(size: int, positions: range) -> np.ndarray:
+def slow_where(size: int, positions: range) -> list[float]:
     """Return cycles that double where a boundary lies before one of these bytes of the loop."""
-    return np.array([2.0 if -at % size in positions else 1.0 for at in range(64)])
+    return [2.0 if -at % size in positions else 1.0 for at in range(64)]
 
 
 @pytest.mark.parametrize("size", [16, 32, 64])
@@ -97,7 +97,7 @@ def test_the_smallest_boundary_that_goes_with_the_slow_places_is_named(size: int
 
 def test_a_place_without_a_boundary_in_the_loop_names_none() -> None:
     loop = loop_of(6, 40)
-    cycles = np.array([2.0 if 38 <= at < 48 else 1.0 for at in range(64)])
+    cycles = [2.0 if 38 <= at < 48 else 1.0 for at in range(64)]
     assert boundary(loop, cycles) == Boundary(64, "")
 
 
@@ -110,11 +110,9 @@ def test_an_instruction_is_named_where_only_it_may_not_be_crossed() -> None:
 def test_places_where_no_code_can_lie_say_nothing() -> None:
     word = (0x54FFFFE1).to_bytes(4, "little")
     loop = ScannedLoop("", ".text", "arm64", 0x1000 + 12, b"\x1f\x20\x03\xd5" + word, ((0, 8),))
-    cycles = np.full(64, np.nan)
-    cycles[::4] = 1.0
-    cycles[12::16] = 2.0
+    cycles = [nan if at % 4 else 2.0 if at % 16 == 12 else 1.0 for at in range(64)]
     assert boundary(loop, cycles) == Boundary(16, "loop")
-    assert boundary(loop, np.full(64, np.nan)) is None
+    assert boundary(loop, [nan] * 64) is None
 
 
 @pytest.mark.parametrize(

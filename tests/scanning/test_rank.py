@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from scanned import built, by_name, found, linked
 
@@ -108,8 +107,8 @@ def test_a_loop_whose_parts_lie_far_apart_has_a_figure_and_no_mend(tmp_path):
 
 def test_what_is_hurt_comes_first_whatever_others_lose():
     # Cycles here and at the best place: a long loop that loses more and a short one that is hurt.
-    table = np.array([[10.0, 8.5], [2.0, 1.0]])
-    cost = CoreCosts(microarchs.load("zen2"), table, {}, np.array([0, 0]))
+    table = [[10.0, 8.5], [2.0, 1.0]]
+    cost = CoreCosts(microarchs.load("zen2"), table, {}, [0, 0])
     assert [place.loop for place in scan.ranked([cost])] == [1, 0]
     assert [place.loop for place in scan.ranked([cost], hurt_first=False)] == [0, 1]
 

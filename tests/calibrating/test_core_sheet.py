@@ -9,9 +9,9 @@ import pytest
 
 import loopwright as lw
 from loopwright import microarchs, paths
-from loopwright.calibrating import reference_instructions
+from loopwright.calibrating import core_sheet, reference_instructions
 from loopwright.cli import run
-from loopwright.reporting import core_page, core_sheet
+from loopwright.reporting import core_page
 from loopwright.reporting.plots import port_map
 
 

@@ -3,8 +3,7 @@
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from loopwright import microarchs, paths
 from loopwright.calibrating import reference_instructions, self_check, strings
@@ -12,8 +11,12 @@ from loopwright.errors import InputError
 from loopwright.microarchs import Microarch
 from loopwright.predicting import core_figures
 from loopwright.predicting.core_figures import forms
+from loopwright.rows import Rows
 
-COLUMNS = ["part", "figure", "unit", "value", "beside", "source", "confidence"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("part", "figure", "unit", "value", "beside", "source", "confidence")
 PARAMETER, PORTS, LATENCY, THROUGHPUT, UOPS, STRINGS, HELD_OUT = (
     "parameter", "ports", "latency", "throughput", "uops", "strings", "held out",
 )  # fmt: skip
@@ -29,7 +32,7 @@ class _Figure:
     confidence: str = ""
 
 
-def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
+def core(microarch: str, *, beside: str | None = None) -> "pd.DataFrame":
     """Return what is known of a core, and the same of another one beside it.
 
     Rows have part ("parameter", "ports" of a kind of uops, "latency" and "throughput" in cycles and
@@ -43,6 +46,11 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
     where a core is unknown or the simulator has no figures for it, and where the two are of
     different instruction sets.
     """
+    return core_rows(microarch, beside).frame()
+
+
+def core_rows(microarch: str, beside: str | None = None) -> Rows:
+    """Return the rows of core."""
     mine = microarchs.load(microarch)
     other = microarchs.load(beside) if beside is not None else None
     if other and other.isa != mine.isa:
@@ -66,7 +74,7 @@ def core(microarch: str, *, beside: str | None = None) -> pd.DataFrame:
                 one.confidence if one else "",
             )
         )
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return Rows(COLUMNS, rows)
 
 
 def left_out(microarch: str) -> list[tuple[str, str]]:
