@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loopwright import histogram, kernels, toolchain
+from loopwright import files, histogram, kernels, toolchain
 from loopwright.checking import check
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving import costs, family, listing
+from loopwright.improving import costs, family, lifting, listing
 from loopwright.improving.costs import Candidate, Question
 from loopwright.improving.listing import Listing
 from loopwright.improving.search import Search, Settings, search
@@ -118,13 +118,20 @@ def answer(
             parameters or {},
             Path(scratch),
         )
-        start = read(variant)
-        base = costs.usable(question, question.candidates([start])[0])
+        if out is not None:
+            files.made_folder(out)  # refused now, not behind a search
+        base = _base(question, read(variant))
         hand = question.of_variants(
             v for v in kernel.of_routine(variant.routine) if v.name != variant.name
         )
         found = search(question, base, TRANSFORMATIONS, settings, progress)
         return _told(question, found, hand, out, measured=measured, progress=progress)
+
+
+def _base(question: Question, start: Listing) -> Candidate:
+    """Return the variant as it is, with the listing that the search begins from."""
+    [found] = question.of_variants([question.variant]).values()
+    return replace(costs.usable(question, found), listing=start)
 
 
 def _variant(spec: str) -> Variant:
@@ -146,7 +153,7 @@ def read(variant: Variant) -> Listing:
     isa = kernels.load(variant.kernel).isa
     if variant.source.suffix == ".S" and isa == "x86_64":
         return listing.parse(variant.source.read_text(), contract, isa)
-    return listing.lift(assemble.variant_code(variant), contract)
+    return lifting.lift(assemble.variant_code(variant), contract)
 
 
 def _told(

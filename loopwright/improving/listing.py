@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
 from loopwright import toolchain
-from loopwright.code.instructions import WRITES, X86_FLOW, Code, Flow, Instruction
+from loopwright.code.instructions import WRITES, X86_FLOW, Flow
 from loopwright.errors import InputError
 from loopwright.kernels import Contract
 
@@ -24,7 +24,7 @@ MEMORY = "memory"
 _LABEL = re.compile(r"\s*([A-Za-z_.$][\w.$]*|\d+):\s*")
 _ENTRY = re.compile(r"(_ASM_EXTABLE\w*|_asm_extable\w*)[\s(]\s*([\w.$]+)\s*,\s*([\w.$]+)\s*\)?$")
 _NUMERIC = re.compile(r"(?<![\w.$%])(\d+)([bf])\b")
-_MADE = ".Lnumber_"  # begins the names of numeric labels while they are edited
+MADE = ".Lnumber_"  # begins the names of numeric labels while they are edited
 _SITE = re.compile(r'ALTERNATIVE\s+"([^"]*)"\s*,\s*"([^"]*)"\s*,\s*(\w+)')
 _MEMORY_OPERAND = re.compile(
     r"^(?P<disp>-?(?:0x[0-9a-f]+|\d+))?"
@@ -212,7 +212,7 @@ class Listing:
         """Return the source text; numeric labels count on from 1 in the order of the text."""
         numbers: dict[str, int] = {}
         for one in self.lines:
-            if one.kind == "label" and one.text.startswith(_MADE):
+            if one.kind == "label" and one.text.startswith(MADE):
                 numbers[one.text] = len(numbers) + 1
         out: list[str] = []
         seen: set[str] = set()
@@ -223,7 +223,7 @@ class Listing:
                 mine = found.group()
                 return f"{numbers[mine]}{'b' if mine in seen else 'f'}"
 
-            return re.sub(re.escape(_MADE) + r"\w+", name, text)
+            return re.sub(re.escape(MADE) + r"\w+", name, text)
 
         for one in self.lines:
             if one.note:
@@ -320,11 +320,11 @@ def _separated(lines: Sequence[Line]) -> list[Line]:
     out: list[Line] = []
     for n, one in enumerate(lines):
         if one.kind == "entry":
-            wanted.setdefault(one.text, []).append(f"{_MADE}e{n}")
+            wanted.setdefault(one.text, []).append(f"{MADE}e{n}")
     for n, one in enumerate(lines):
         if one.kind == "label" and one.text in wanted:
             behind = next((x for x in lines[n:] if x.kind == "code"), None)
-            alone = behind is not None and one.text.startswith(_MADE)
+            alone = behind is not None and one.text.startswith(MADE)
             names = wanted[one.text]
             if alone and len(names) == 1:
                 names[0] = one.text
@@ -350,7 +350,7 @@ def _named(lines: Sequence[Line]) -> list[Line]:
             places.setdefault(one.text, []).append(n)
 
     def name(n: int) -> str:
-        return f"{_MADE}{n}"
+        return f"{MADE}{n}"
 
     out = []
     for n, one in enumerate(lines):
@@ -417,14 +417,17 @@ def _plain(text: str) -> str:
     if site := _SITE.match(text):
         text = site[1] or "nop"
     text = {"RET": "ret", "ret": "ret"}.get(text, text)
-    text = re.sub(re.escape(_MADE) + r"\w+|\.L[\w.$]+", ".", text)
+    text = re.sub(re.escape(MADE) + r"\w+|\.L[\w.$]+", ".", text)
     return re.sub(r"^(j\w+|b|b\.\w+|call\w*|bl)\s+[A-Za-z_]\w*$", r"\1 .", text)
 
 
 def _site_effects(text: str, found: Effects) -> Effects:
     """Return the effects of an ALTERNATIVE: either instruction may be there."""
-    if not _SITE.match(text):
+    site = _SITE.match(text)
+    if not site:
         return found
+    if not site[1] and site[2] in ("stac", "clac"):  # they change AC alone; accesses stay between
+        return Effects(frozenset([MEMORY]), frozenset([MEMORY]), Flow.NEXT)
     flow = Flow.BRANCH if found.flow is Flow.JUMP else found.flow
     reads = found.reads | {MEMORY, CARRY, FLAGS, "rcx", "rsi", "rdi", "rax"}
     return Effects(reads, frozenset([MEMORY]), flow)
@@ -491,92 +494,3 @@ def _arm64_effects(piece: bytes) -> Effects:
             stored = set(re.findall(r"\b[wx]\d+\b", one.text.split("[")[0]))
             reads |= {full("arm64", r) for r in stored}
     return Effects(frozenset(reads), frozenset(writes), one.flow)
-
-
-def lift(code_: Code, contract: Contract) -> Listing:
-    """Return a listing of assembled code, for sources whose text is not what is executed.
-
-    Its labels are made up; its exception table and the order of its code are as assembled.
-    """
-    targets = {i.target for i in code_.instructions if i.target is not None}
-    targets |= {e.fixup for e in code_.exceptions}
-    within = {i.address for i in code_.instructions}
-    if outside := {t for t in targets if t not in within}:
-        raise InputError(
-            f"{contract.symbol} goes on at {min(outside):#x}, outside of it: it cannot be improved"
-        )
-    named = {at: f".L{at - code_.entry:x}" for at in sorted(targets)}
-    accesses = {e.insn: f"{_MADE}{n}" for n, e in enumerate(code_.exceptions)}
-    x86 = code_.isa == "x86_64"
-    lines = [Line("text", t) for t in _HEADERS[code_.isa]]
-    lines.append(Line("text", f"SYM_FUNC_START({contract.symbol})"))
-    padding = _padding(code_)
-    for one in code_.instructions:
-        if one.address in padding:
-            if power := padding[one.address]:
-                lines.append(Line("text", f"\t.p2align {power}"))
-            continue
-        if one.address in named:
-            lines.append(label(named[one.address]))
-        if one.address in accesses:
-            lines.append(label(accesses[one.address]))
-        text = one.text
-        if one.target is not None:
-            text = re.sub(r"(#?0x[0-9a-f]+|#?\d+)$", named[one.target], text)
-        lines.append(code(_dialect(text, one.mnemonic)))
-    macro = "_ASM_EXTABLE_UA" if x86 else "_asm_extable_uaccess"
-    for entry in code_.exceptions:
-        mine = macro if "UACCESS" in entry.type else "_ASM_EXTABLE"
-        lines.append(Line("entry", accesses[entry.insn], named[entry.fixup], mine))
-    lines += [
-        Line("text", f"SYM_FUNC_END({contract.symbol})"),
-        Line("text", f"EXPORT_SYMBOL({contract.symbol})"),
-    ]
-    return Listing(tuple(lines), contract, code_.isa)
-
-
-def _padding(code_: Code) -> dict[int, int]:
-    """Return the nops that align what follows them: the power of two for the first of a run."""
-    out: dict[int, int] = {}
-    run: list[Instruction] = []
-    for one in code_.instructions:
-        if one.mnemonic.startswith(("nop", "data16", "cs")):
-            run.append(one)
-            continue
-        if run:
-            length = one.address - run[0].address
-            powers = range(2, code_.align.bit_length())
-            power = max((p for p in powers if one.address % (1 << p) == 0), default=0)
-            if power and length < 1 << power:
-                out |= {nop.address: 0 for nop in run} | {run[0].address: power}
-        run = []
-    return out
-
-
-def _dialect(text: str, mnemonic: str) -> str:
-    """Return an instruction as the kernel writes it."""
-    if mnemonic in ("stac", "clac"):
-        return f'ALTERNATIVE "", "{mnemonic}", X86_FEATURE_SMAP'
-    if mnemonic in ("ret", "retq"):
-        return "RET" if mnemonic == "retq" else "ret"
-    return " ".join(text.split())
-
-
-_HEADERS = {
-    "x86_64": (
-        "/* SPDX-License-Identifier: GPL-2.0-or-later */",
-        "#include <linux/export.h>",
-        "#include <linux/linkage.h>",
-        "#include <asm/cpufeatures.h>",
-        "#include <asm/alternative.h>",
-        "#include <asm/asm.h>",
-        "",
-    ),
-    "arm64": (
-        "/* SPDX-License-Identifier: GPL-2.0-or-later */",
-        "#include <linux/linkage.h>",
-        "#include <asm/asm-uaccess.h>",
-        "#include <asm/assembler.h>",
-        "",
-    ),
-}

@@ -10,6 +10,7 @@ from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import counted_loops
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
 from loopwright.improving.listing import MEMORY, Line, Listing
+from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.unrolling import Unroll
 
@@ -114,6 +115,9 @@ def _swapped(listing: Listing, one: int, two: int, step: str) -> Listing:
 
 
 TRANSFORMATIONS: tuple[Transformation, ...] = (
+    ConstantBranches(),
+    JoinSections(),
+    Copies(),
     PointersForIndex(),
     *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),
     *(Align(n) for n in (4, 5, 6)),

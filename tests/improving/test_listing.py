@@ -5,7 +5,8 @@ import pytest
 from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.errors import InputError
-from loopwright.improving.listing import CARRY, Address, address, effects_of, lift, parse
+from loopwright.improving.lifting import lift
+from loopwright.improving.listing import CARRY, Address, address, effects_of, parse
 
 PLAIN = [
     f"x86_64/{name}"

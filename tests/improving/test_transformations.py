@@ -7,25 +7,33 @@ from test_listing import assembled
 
 from loopwright import kernels
 from loopwright.checking import coverage, emulated
-from loopwright.improving import addressing, strings, unrolling
+from loopwright.improving import addressing, sections, strings, unrolling
 from loopwright.improving.addressing import PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import Counted, counted_loops, least_before
 from loopwright.improving.improve import read
 from loopwright.improving.listing import parse
+from loopwright.improving.sections import ConstantBranches, Copies, JoinSections
 from loopwright.improving.strings import StringInstruction
 from loopwright.improving.transformations import TRANSFORMATIONS, Align, Reorder
 from loopwright.improving.unrolling import Unroll
 
-CLEAR, COPY, INDEX, SUM = (
+CLEAR, COPY, INDEX, SUM, PUT = (
     f"x86_64/{name}"
-    for name in ("clear_user/plain", "copy_user/loop32", "copy_user/negative_index", "csum/adc1")
+    for name in (
+        "clear_user/plain",
+        "copy_user/loop32",
+        "copy_user/negative_index",
+        "csum/adc1",
+        "put_event/put_user_twice",
+    )
 )
 USED = {
     CLEAR: (Unroll(2), Unroll(8, apart=True), Align(5), StringInstruction(256)),
     COPY: (Unroll(2, apart=True), StringInstruction(256), Reorder()),
     INDEX: (Unroll(2), PointersForIndex()),
     SUM: (CarryChains(4, 1), CarryChains(10, 2)),
+    PUT: (ConstantBranches(), Copies()),
 }
 
 
@@ -47,7 +55,8 @@ def listing_of(spec):
 def failure(variant, listing, folder):
     """Return the first emulated call that breaks the contract."""
     code = assembled(listing, variant, folder)
-    access = coverage.access(code, frozenset(), frozenset(), switches_pan=False)
+    taken = frozenset(variant.alternatives)
+    access = coverage.access(code, taken, taken, switches_pan=False)
     return emulated.run(code, listing.contract, access).failure
 
 
@@ -59,7 +68,7 @@ def test_a_transformation_keeps_the_contract(spec, transformation, tmp_path):
     variant, listing = listing_of(spec)
     made = list(transformation.apply(listing))
     assert made
-    assert all(one.steps == (transformation.name,) for one in made)
+    assert all(one.steps == (*listing.steps, transformation.name) for one in made)
     assert failure(variant, made[0], tmp_path) == ""
 
 
@@ -130,6 +139,12 @@ def no(*_):
     return False
 
 
+def unmoved(line, source, more, copy):
+    """Return an instruction that reads a register for its copy, whatever was added."""
+    del more
+    return replace(line, text=line.text.replace(copy, source)).text
+
+
 # Of each condition that is dropped: where it is asked for, the answer, and where it matters.
 DROPPED = {
     "iterations begin again": (unrolling, "restartable", yes, CARRIED, Unroll(2)),
@@ -139,6 +154,8 @@ DROPPED = {
     "words of one stretch": (strings, "_words", no, COPY, StringInstruction(256)),
     "a head is fallen into": (addressing, "entered", no, "twice", PointersForIndex()),
     "a fixup needs registers": (Reorder, "fixups_hold", yes, COPY, Reorder()),
+    "a constant on every way": (sections, "_zero_before", yes, "or", ConstantBranches()),
+    "a copy's constant": (sections, "_used", unmoved, PUT, Copies()),
     "free registers": (CarryChains, "_free", lambda *_: ["%rsi", "%r9"], SUM, CarryChains(4, 1)),
 }
 
@@ -150,6 +167,11 @@ def subject(where):
         return variant, parse(CARRIED, kernels.contract_of(variant))
     if where is BORROWED:
         return changed_text(CLEAR, BORROWED, WRONG)
+    if where == "or":  # no constant that is known
+        variant, listing = listing_of(PUT)
+        old = next(one.text for one in listing.lines if one.text.startswith("movl $0xfffffff2"))
+        lines = (replace(x, text="orl $1,%ecx") if x.text == old else x for x in listing.lines)
+        return variant, replace(listing, lines=tuple(lines))
     if where == "twice":
         variant, listing = listing_of(INDEX)
         return variant, next(Unroll(2).apply(listing))
@@ -194,6 +216,23 @@ def test_each_line_of_a_fixup_is_needed(label, tmp_path):
     at = names.index(text, names.index(label))
     broken = replace(made, lines=(*made.lines[:at], *made.lines[at + 1 :]))
     assert failure(variant, broken, tmp_path)
+
+
+@pytest.mark.usefixtures("few")
+def test_joined_sections_keep_the_contract_and_an_access_needs_its_section(tmp_path):
+    variant, listing = listing_of(PUT)
+    [resolved] = ConstantBranches().apply(listing)
+    [joined] = JoinSections().apply(resolved)
+    gates = [n for n, one in enumerate(joined.lines) if '"stac"' in one.text]
+    assert len(gates) == 1
+    assert failure(variant, joined, tmp_path) == ""
+    open_ = replace(joined, lines=tuple(x for n, x in enumerate(joined.lines) if n != gates[0]))
+    assert failure(variant, open_, tmp_path)
+
+
+def test_sections_with_a_branch_between_stay():
+    _, listing = listing_of(PUT)
+    assert not list(JoinSections().apply(listing))
 
 
 def test_comparisons_tell_the_least_iterations():

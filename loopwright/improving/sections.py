@@ -1,0 +1,222 @@
+"""Sections of user access: fewer stac and clac, and what calls of accessors leave behind."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from loopwright.code.instructions import Flow
+from loopwright.improving.edits import EVERY_FLAG, whole
+from loopwright.improving.listing import MEMORY, Line, Listing, address
+
+_CONSTANT = re.compile(r"movl?q? \$(-?\w+),\s*(%\w+)$")
+_ZERO = re.compile(r"xorl? (%\w+),\s*\1$")
+_WIDE = re.compile(r"%r(?:[a-ds][xip]|[bs]p|\d+)$")
+_TEST = re.compile(r"test[lq]? (%\w+),\s*\1$")
+
+
+def _gate(line: Line) -> str:
+    """Return "stac" or "clac" for an ALTERNATIVE that is one, else nothing."""
+    found = re.match(r'ALTERNATIVE "", "(stac|clac)", X86_FEATURE_SMAP$', line.text)
+    return found[1] if found and line.kind == "code" else ""
+
+
+class JoinSections:
+    """One section of user access in the place of two that follow each other."""
+
+    name = "sections of user access joined"
+    condition = "between clac and stac nothing touches memory, and control neither comes nor goes"
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with all such pairs left out."""
+        left_out: set[int] = set()
+        closed = None
+        for n, line in enumerate(listing.lines):
+            effects = listing.effects[n]
+            gate = _gate(line)
+            if gate == "clac":
+                closed = n
+            elif gate == "stac" and closed is not None:
+                left_out |= {closed, n}
+                closed = None
+            elif (line.kind == "label" and line.text in listing.jumped_to) or (
+                effects
+                and (effects.flow is not Flow.NEXT or MEMORY in effects.reads | effects.writes)
+            ):
+                closed = None
+        if left_out:
+            lines = [one for n, one in enumerate(listing.lines) if n not in left_out]
+            yield listing.with_lines(lines, self.name)
+
+
+class ConstantBranches:
+    """Branches on constants, taken or left out, and writes that nothing reads left out."""
+
+    name = "branches on constants resolved"
+    condition = "the register holds the constant on every way to the test, and no flags go on"
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with all of them resolved."""
+        made = listing
+        while (changed := self._threaded(made) or self._left_out(made)) is not None:
+            made = changed
+        if made is not listing:
+            yield listing.with_lines(made.lines, self.name)
+
+    def _threaded(self, listing: Listing) -> Listing | None:
+        """Return the listing with one jump led past a test whose result is known."""
+        lines = listing.lines
+        for n, line in enumerate(lines):
+            set_to = _CONSTANT.match(line.text) if line.kind == "code" else None
+            if not set_to or int(set_to[1], 0) == 0:
+                continue
+            jump = _next_code(listing, n)
+            if jump is None or not lines[jump].text.startswith("jmp "):
+                continue
+            goal = self._known(listing, lines[jump].operands[0], set_to[2])
+            if goal and goal != lines[jump].operands[0]:
+                new = Line("code", f"jmp {goal}")
+                return listing.with_lines([*lines[:jump], new, *lines[jump + 1 :]], self.name)
+        return None
+
+    def _known(self, listing: Listing, target: str, register: str) -> str:
+        """Return where control goes from a label if a register is not zero, or nothing."""
+        lines = listing.lines
+        if target not in listing.position:
+            return ""
+        test = _next_code(listing, listing.position[target], labels=True)
+        found = _TEST.match(lines[test].text) if test is not None else None
+        branch = _next_code(listing, test) if test is not None else None
+        if not found or found[1] != register or branch is None:
+            return ""
+        goal = lines[branch].operands[-1] if lines[branch].operands else ""
+        known = lines[branch].mnemonic in ("jne", "jnz") and goal in listing.position
+        return goal if known and not EVERY_FLAG & listing.live[listing.position[goal]] else ""
+
+    def _left_out(self, listing: Listing) -> Listing | None:
+        """Return the listing without one test of zero with its branch, or one dead write."""
+        lines = listing.lines
+        for n, line in enumerate(lines):
+            effects = listing.effects[n]
+            if effects is None:
+                continue
+            found = _TEST.match(line.text)
+            branch = _next_code(listing, n) if found else None
+            if found and branch is not None and lines[branch].mnemonic in ("jne", "jnz"):
+                flags = EVERY_FLAG & listing.live[branch + 1]
+                if not flags and _zero_before(listing, n, found[1]):
+                    return _without(listing, {n, branch}, self.name)
+        return _without_dead(listing, self.name)
+
+
+class Copies:
+    """A register used in the place of its copy, which is left out where nothing reads it then."""
+
+    name = "copies propagated"
+    condition = "neither register is written between copy and use, and control comes in nowhere"
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with all copies propagated."""
+        lines = list(listing.lines)
+        for n in range(len(lines)):
+            made = Listing(tuple(lines), listing.contract, listing.isa)
+            copy = _copy(lines[n]) if lines[n].kind == "code" else None
+            if copy:
+                self._propagate(made, lines, n, *copy)
+        made = listing.with_lines(lines, self.name)
+        while (changed := _without_dead(made, self.name)) is not None:
+            made = changed
+        if len(made.lines) < len(listing.lines):
+            yield listing.with_lines(made.lines, self.name)
+
+    def _propagate(
+        self, listing: Listing, lines: list[Line], at: int, source: str, more: int, copy: str
+    ) -> None:
+        """Replace the uses of a copy of `source`, plus a constant, behind a statement."""
+        either = {whole(source), whole(copy)}
+        for n in range(at + 1, len(lines)):
+            effects = listing.effects[n]
+            if lines[n].kind == "label" and lines[n].text in listing.jumped_to:
+                return
+            if effects is None:
+                continue
+            if whole(copy) in effects.reads:
+                lines[n] = replace(lines[n], text=_used(lines[n], source, more, copy))
+            if either & effects.writes or effects.flow is not Flow.NEXT:
+                return
+
+
+def _copy(line: Line) -> tuple[str, int, str] | None:
+    """Return the source, the constant and the register of a copy: b = a + constant."""
+    if line.mnemonic not in ("mov", "movq", "lea", "leaq") or len(line.operands) != 2:
+        return None
+    source, copy = line.operands
+    if not _WIDE.match(copy) or copy == source:
+        return None
+    if line.mnemonic.startswith("mov"):
+        return (source, 0, copy) if _WIDE.match(source) else None
+    place = address(source)
+    if place and _WIDE.match(place.base) and not place.indexed and place.base != copy:
+        return place.base, place.disp, copy
+    return None
+
+
+def _used(line: Line, source: str, more: int, copy: str) -> str:
+    """Return an instruction that reads a register where it read its copy."""
+    operands = list(line.operands)
+    for n, operand in enumerate(operands):
+        place = address(operand)
+        if place and place.base == copy and place.indexed != copy:
+            operands[n] = str(place._replace(disp=place.disp + more, base=source))
+        elif operand == copy and not more and n == 0 and line.mnemonic in ("mov", "movq"):
+            operands[n] = source
+    return f"{line.mnemonic} {','.join(operands)}"
+
+
+def _without_dead(listing: Listing, step: str) -> Listing | None:
+    """Return a listing without one instruction that writes what nothing reads."""
+    for n, line in enumerate(listing.lines):
+        effects = listing.effects[n]
+        if effects is None or n + 1 == len(listing.lines):
+            continue
+        useless = effects.writes and not effects.writes & (listing.live[n + 1] | {MEMORY})
+        quiet = effects.flow is Flow.NEXT and not _gate(line) and not listing.entries_at(n)
+        if useless and quiet and MEMORY not in effects.reads:
+            return _without(listing, {n}, step)
+    return None
+
+
+def _without(listing: Listing, left_out: set[int], step: str) -> Listing:
+    return listing.with_lines(
+        [one for n, one in enumerate(listing.lines) if n not in left_out], step
+    )
+
+
+def _next_code(listing: Listing, at: int, *, labels: bool = False) -> int | None:
+    """Return the position of the next instruction, None behind a label that is jumped to.
+
+    With labels such labels are passed.
+    """
+    for n in range(at + 1, len(listing.lines)):
+        line = listing.lines[n]
+        if line.kind == "code":
+            return n
+        if line.kind == "label" and line.text in listing.jumped_to and not labels:
+            return None
+    return None
+
+
+def _zero_before(listing: Listing, at: int, register: str) -> bool:
+    """Say whether a register was set to zero on the one way to a statement."""
+    for n in range(at - 1, -1, -1):
+        line, effects = listing.lines[n], listing.effects[n]
+        if line.kind == "label" and line.text in listing.jumped_to:
+            return False
+        if effects is None:
+            continue
+        zero = _ZERO.match(line.text)
+        if zero and zero[1] == register:
+            return True
+        whole = listing.effects[at]
+        if effects.flow is not Flow.NEXT or (whole and effects.writes & whole.reads):
+            return False
+    return False
