@@ -2,7 +2,7 @@
 
 A loop that repeats one instruction (`repeats`) says what a table of instructions says: it counts as
 an instruction. One that set a figure of the core (`set` says which) is no check. The others come
-in two halves by the rule of host_blocks: what is mended must come from the half that is not kept
+in two halves by the rule of host_blocks: what is corrected must come from the half that is not kept
 aside.
 """
 

@@ -1,4 +1,4 @@
-/** A limit by the glossary's word. */
+/** A limit, or that none is known. */
 export function word(limit: string): string {
-  return limit.replace("uop cache", "op cache").replace("retirement", "retire") || "nothing known";
+  return limit || "nothing known";
 }

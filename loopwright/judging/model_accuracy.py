@@ -188,7 +188,7 @@ def _otherwise(mine: pd.DataFrame) -> str:
     count = "" if pd.isna(best["rows"]) else f"{best['rows']:,} "
     said = f"{best['mape_percent']:.0f} % over {count}{_plural(str(best['what']))}"
     if not best["held_out"]:
-        return f"not validated there: {said}, some of which set its parameters"
+        return f"not validated there: off by {said}, but some of these set its parameters"
     return f"not validated there: {said} alone"
 
 

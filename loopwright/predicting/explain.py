@@ -45,7 +45,7 @@ def answer_timeline(asked: TimelineQuestion) -> Rows:
     uop has a row without one. role: load, store address, store data or compute. how: micro-fused,
     macro-fused (or both), eliminated, no port, inserted by rename, or nothing. port: where it
     started. Cycles since the start of the simulation, none where the step was skipped:
-    fetched_cycle, decoded_cycle (in the queue in front of rename, from decoders, uop cache or loop
+    fetched_cycle, decoded_cycle (in the queue in front of rename, from decoders, op cache or loop
     buffer), dispatched_cycle (renamed), ready_cycle (its inputs known), issued_cycle,
     executed_cycle (its last result known), retired_cycle. waited_for: the last thing that kept it
     from starting. A block without an answer has one row with the error.

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # instructions of a chain that are written out
 
-# The simulator's names of limits, and those that are shown.
-_CALLED = {
-    "uop cache": "op cache",
-    "taken branch": "branches",
-    "decode": "decoders",
-    "retirement": "retire",
-}
-
-
 @dataclass(frozen=True)
 class Limit:
     """One limit of a block.
@@ -72,7 +63,7 @@ def limits_of_row(row: Mapping[str, Any]) -> list[Limit]:
 
 def _name(limit: str) -> str:
     """Return the shown name of a limit of the simulator."""
-    return "divider" if limit.startswith("divider on") else _CALLED.get(limit, limit)
+    return "divider" if limit.startswith("divider on") else limit
 
 
 def limit_figures(limits: Sequence[Limit]) -> str:

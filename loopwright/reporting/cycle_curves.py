@@ -14,7 +14,7 @@ from loopwright.judging.study import MEASURED
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
 
-BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or uop-cache set, fetch block
+BOUNDARIES = (64, 32, 16)  # bytes: cache line, fetch window or op-cache set, fetch block
 SLOW = 0.02  # relative: above the best offset by more than that is slow
 _FITS = 0.9  # of slow and explained offsets, the share that are both
 
@@ -143,7 +143,7 @@ def _explain(
 def _ends(code: Sequence[Instruction]) -> Iterator[tuple[int, str]]:
     """Yield how far code may reach before a boundary matters, in bytes, and what that is.
 
-    Fetch sees bytes; uop caches see where instructions start, a fused pair as one.
+    Fetch sees bytes; op caches see where instructions start, a fused pair as one.
     """
     yield code[-1].end - 1, f"inside its {code[-1].end} bytes"
     yield code[-1].end, "inside or right behind its branch"

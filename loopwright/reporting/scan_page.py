@@ -346,7 +346,7 @@ def _kind(fix: Fix) -> str:
 __all__ = ["command", "of_builds", "of_scan"]
 
 _LOOKS = {
-    builds_module.HURT: "loud", builds_module.SLOWER: "loud", builds_module.MENDED: "good",
+    builds_module.HURT: "loud", builds_module.SLOWER: "loud", builds_module.FIXED: "good",
     builds_module.FASTER: "good", builds_module.SAME: "faint", builds_module.UNKNOWN: "none",
 }  # fmt: skip
 MOST = 60_000  # loops that a page lists

@@ -25,7 +25,7 @@ BUILD_TYPES = {
 }
 
 # From the worst news on, as rows are ordered.
-HURT, SLOWER, NEW, GONE, MENDED, FASTER, SAME, UNKNOWN = CHANGES = (
+HURT, SLOWER, NEW, GONE, FIXED, FASTER, SAME, UNKNOWN = CHANGES = (
     "hurt", "slower", "new", "gone", "fixed", "faster", "same", "unknown",
 )  # fmt: skip
 _SAME = 1.0  # percent: a difference up to here is none
@@ -157,7 +157,7 @@ def change(pair: Pair, in_a: CoreCosts, in_b: CoreCosts) -> tuple[str, float | N
     if percent > _SAME:
         word = HURT if now and not was else SLOWER
     elif percent < -_SAME:
-        word = MENDED if was and not now else FASTER
+        word = FIXED if was and not now else FASTER
     return word, percent
 
 

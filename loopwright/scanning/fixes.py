@@ -379,7 +379,7 @@ def find_fixes(
     each core that is hurt now, and no core gets slower by more than 1 %. Where there is none, it is
     the one that brings the hurt ones nearest to that. Every fix is predicted: moved code at its
     new places, encoded code as it is then. starts says what routines' starts are aligned to, line
-    where in the source a loop is: what a compiler made is mended only by what one can tell it.
+    where in the source a loop is: what a compiler made is fixed only by what one can tell it.
     kinds are those of candidates that may be named, and least an alignment that they need to have;
     only has the numbers of the loops asked about.
     """

@@ -479,10 +479,10 @@ class Scan:
     def found_fixes(self) -> list[Fix]:
         """Return the fix of each loop, for all cores together."""
         numbers = range(len(self.found.loops))
-        made = self._mended(numbers)
+        made = self._fixes_of(numbers)
         return [made[n] for n in numbers]
 
-    def _mended(self, numbers: Collection[int]) -> Mapping[int, Fix]:
+    def _fixes_of(self, numbers: Collection[int]) -> Mapping[int, Fix]:
         """Return by their numbers at least those of some loops."""
         if missing := frozenset(numbers) - self._fixes.keys():
             known = costs.start_alignments(self.image)
@@ -522,7 +522,7 @@ class Scan:
         """
         chosen = self.places[:top]
         hurt = [core.hurt for core in self.costs]
-        made = self._mended({place.loop for place in chosen})
+        made = self._fixes_of({place.loop for place in chosen})
         return ranked_rows(
             self.found.loops,
             self.costs,

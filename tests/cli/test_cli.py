@@ -87,7 +87,7 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments, words):
     assert done.stdout == ""
 
 
-def test_a_missing_tool_is_named_with_the_mend(tmp_path):
+def test_a_missing_tool_is_named_with_the_fix(tmp_path):
     done = run("predict", "--hex", COPY8, "--model", "llvm-mca", PATH=str(tmp_path))
     assert done.returncode == 2
     assert "apt install llvm-19" in done.stderr

@@ -13,7 +13,7 @@ from loopwright.errors import InputError
     ("known", "word"),
     [({}, "older"), ({"outline": len}, "older"), ({"INTERFACE": binding.INTERFACE + 1}, "newer")],
 )
-def test_a_module_of_another_interface_is_refused_with_the_mend(monkeypatch, known, word):
+def test_a_module_of_another_interface_is_refused_with_the_fix(monkeypatch, known, word):
     monkeypatch.setitem(sys.modules, "loopwright_pipeline", SimpleNamespace(**known))
     binding._module.cache_clear()
     try:

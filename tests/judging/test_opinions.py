@@ -22,7 +22,7 @@ def row(*arguments, **more):
     return judge(study(*arguments, **more)).iloc[0]
 
 
-def test_mended_settings_replace_the_stock_model(records):
+def test_corrected_settings_replace_the_stock_model(records):
     models = ("llvm-mca", "llvm-mca-corrected")
     records({("llvm-mca-corrected", core): (5.0, 100) for core in CORES})
     cycles = {"movsq_aligned": 2.0}

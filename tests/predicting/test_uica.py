@@ -182,7 +182,7 @@ def test_its_version_is_the_commit_of_the_checkout_itself(tmp_path, monkeypatch)
     assert Uica().version() == f"uiCA {_git('-C', home, 'rev-parse', '--short', 'HEAD')}"
 
 
-def test_one_that_is_not_set_up_is_named_with_the_mend(monkeypatch):
+def test_one_that_is_not_set_up_is_named_with_the_fix(monkeypatch):
     monkeypatch.delenv("UICA_HOME", raising=False)
     row = lw.predict(hex=ADD, microarch="sandybridge", model="all").set_index("model").loc["uica"]
     assert "UICA_HOME" in row["error"]

@@ -37,7 +37,7 @@ def test_a_choice_draws_again(screen):
     assert pick["cores"] == ["z"]
 
 
-def test_bad_input_is_shown_in_place_and_mended_by_another_choice(screen):
+def test_bad_input_is_shown_in_place_and_cleared_by_another_choice(screen):
     def draw(kernel):
         if kernel == "bad":
             raise InputError("no such kernel")

@@ -40,7 +40,7 @@ def routine(
     return ROUTINE.format(name=name, skip=skip, loop=loop, power=power, before=before)
 
 
-def mended(path: Path, *cores: str) -> dict[str, Fix]:
+def found_fixes(path: Path, *cores: str) -> dict[str, Fix]:
     image = images.read_image(path)
     loops = found(path).loops
     cost = costs.cost(loops, [microarchs.load(core) for core in cores])
@@ -63,7 +63,7 @@ def worst(path: Path, core: str) -> tuple[float, float]:
 
 
 def test_a_loop_that_its_place_does_not_hurt_is_left_alone(tmp_path: Path) -> None:
-    fix = mended(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
+    fix = found_fixes(built(tmp_path, routine(skip=64 - SHIFT)), "zen2")["walk"]
     assert (fix.words, fix.candidate) == (fixes.NEVER_MIND, None)
 
 
@@ -71,7 +71,7 @@ def test_a_loop_that_its_place_does_not_hurt_is_left_alone(tmp_path: Path) -> No
 def test_an_aligned_loop_is_good_wherever_its_object_is_put(tmp_path: Path, power: int) -> None:
     text = routine(skip=56 - SHIFT, power=power)
     path = built(tmp_path, text)
-    fix = mended(path, "zen2")["walk"]
+    fix = found_fixes(path, "zen2")["walk"]
     assert fix.candidate
     assert fix.candidate.kind == "align"
     cycles, best = worst(path, "zen2")
@@ -90,10 +90,10 @@ def test_an_aligned_loop_is_good_wherever_its_object_is_put(tmp_path: Path, powe
 
 def test_a_smaller_alignment_would_not_do(tmp_path: Path) -> None:
     """Of 20 bytes at 16 and at 48 mod 64 one place crosses a line, of 12 bytes none does."""
-    small = mended(built(tmp_path, routine(skip=56 - SHIFT, power=4)), "zen2")["walk"]
+    small = found_fixes(built(tmp_path, routine(skip=56 - SHIFT, power=4)), "zen2")["walk"]
     more = "addq 8(%rdi), %rbx; leaq 16(%rdi), %rdi; nopl 0(%rax)"
     wide = f"addq (%rdi), %rax; {more}; decq %rsi; jne 2b"
-    large = mended(built(tmp_path, routine(skip=52 - SHIFT, power=4, loop=wide)), "zen2")["walk"]
+    large = found_fixes(built(tmp_path, routine(skip=52 - SHIFT, power=4, loop=wide)), "zen2")["walk"]
     assert small.candidate
     assert large.candidate
     assert small.candidate.alignment == 16
@@ -104,7 +104,7 @@ def test_a_long_encoding_is_made_shorter(tmp_path: Path) -> None:
     text = routine(skip=50 - SHIFT, loop=LONG)
     path = built(tmp_path, text)
     assert len(_only(by_name(path)).code) == 16
-    fix = mended(path, "zen2")["walk"]
+    fix = found_fixes(path, "zen2")["walk"]
     cycles, best = worst(path, "zen2")
     assert cycles >= HURT * best
     assert fix.words == "shorter encoding, -3 B"
@@ -132,7 +132,7 @@ def _loop(isa: str = "x86_64") -> ScannedLoop:
     return ScannedLoop("", ".text", isa, 56, code, ((0, len(code)),), "walk", 56)
 
 
-def test_a_mend_that_costs_another_core_more_than_one_percent_is_none() -> None:
+def test_a_fix_that_costs_another_core_more_than_one_percent_is_none() -> None:
     """zen2 is good at 0 mod 16 alone, where zen3 is not."""
     aligned = np.arange(64) % 16 == 0
     zen2 = _costs("zen2", np.where(aligned, 1.0, 2.0))
@@ -157,7 +157,7 @@ def test_cores_without_a_figure_have_no_say() -> None:
     assert fixes.find_fixes([_loop()], [nothing], {})[0].words == ""
 
 
-def test_what_is_known_of_the_routine_decides_what_a_mend_costs() -> None:
+def test_what_is_known_of_the_routine_decides_what_a_fix_costs() -> None:
     """56 bytes behind a start that is aligned to 64 the loop wants exactly 8 bytes."""
     zen2 = _costs("zen2", np.where(np.arange(64) % 32 == 0, 1.0, 2.0))
     words = {
@@ -243,7 +243,7 @@ def test_the_flags_that_are_named_work(tmp_path: Path) -> None:
 
 
 def told(function: str, line: str, alike: int) -> str:
-    """Say how a loop 8 bytes before a line is mended that wants a multiple of 32."""
+    """Say how a loop 8 bytes before a line is fixed that wants a multiple of 32."""
     loop = _loop()
     into = 56 if function else 0
     loop = ScannedLoop("", ".text", "x86_64", 56, loop.code, loop.path, function, into, line)

@@ -91,7 +91,7 @@ def test_a_loop_that_waits_is_no_candidate_and_is_counted(tmp_path, isa, text):
     assert "waits for another CPU" in why
 
 
-def test_a_loop_whose_parts_lie_far_apart_has_a_figure_and_no_mend(tmp_path):
+def test_a_loop_whose_parts_lie_far_apart_has_a_figure_and_no_fix(tmp_path):
     path = linked(tmp_path, SPLIT)
     [loop] = by_name(path).values()
     assert loop.length > 1 << 16

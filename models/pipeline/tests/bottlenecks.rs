@@ -115,15 +115,15 @@ fn limits_that_hold_together_are_all_named() {
 fn a_branch_to_itself_is_a_matter_of_branches() {
     for (name, words) in [
         ("haswell", "port 6"),
-        ("skylake", "port 6 and taken branch"),
-        ("zen2", "uop cache and taken branch"),
-        ("zen4", "uop cache and taken branch"),
+        ("skylake", "port 6 and branches"),
+        ("zen2", "op cache and branches"),
+        ("zen4", "op cache and branches"),
         ("redwoodcove", "loop buffer"),
     ] {
         assert_eq!(limit(name, "ebfe", 0, Loop), words, "{name}");
     }
-    assert_eq!(limit("neoverse-n1", "00000014", 0, Loop), "port B and taken branch");
-    assert_eq!(limit("tsv110", "00000014", 0, Loop), "taken branch");
+    assert_eq!(limit("neoverse-n1", "00000014", 0, Loop), "port B and branches");
+    assert_eq!(limit("tsv110", "00000014", 0, Loop), "branches");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn the_front_end_is_named_by_what_of_it_limits() {
     // movq $0, (rdi); add rdi, 8; dec ecx; jne, across a line.
     for (name, offset) in [("zen2", 59), ("zen3", 59), ("redwoodcove", 59)] {
         let found = limit(name, "48c707000000004883c708ffc975f1", offset, Loop);
-        assert_eq!(found, "uop cache", "{name}");
+        assert_eq!(found, "op cache", "{name}");
     }
     // Thirteen nops and a branch.
     let nops = "9090909090909090909090909075f1";
@@ -143,12 +143,12 @@ fn the_front_end_is_named_by_what_of_it_limits() {
         assert_eq!(limit(name, nops, 0, Loop), "dispatch", "{name}");
     }
     for name in ["haswell", "skylake"] {
-        assert_eq!(limit(name, nops, 0, Loop), "dispatch and retirement", "{name}");
+        assert_eq!(limit(name, nops, 0, Loop), "dispatch and retire", "{name}");
     }
     assert_eq!(limit("sandybridge", nops, 0, Loop), "loop buffer");
     assert_eq!(
         limit("neoverse-n1", &"1f2003d5".repeat(4), 0, Unrolled),
-        "decode and dispatch"
+        "decoders and dispatch"
     );
 }
 

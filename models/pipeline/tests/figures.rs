@@ -25,8 +25,8 @@ fn a_loop_of_one_cycle_is_held_by_several_limits() {
         ("ports", 1.0),
         ("dispatch", 0.8), // four instructions, five a cycle
         ("dependencies", 1.0),
-        ("uop cache", 1.0),
-        ("taken branch", 1.0),
+        ("op cache", 1.0),
+        ("branches", 1.0),
     ] {
         close(figure("zen2", CLEAR, 0, Loop, limit).cycles.expect("a figure"), cycles);
     }
@@ -36,9 +36,9 @@ fn a_loop_of_one_cycle_is_held_by_several_limits() {
 fn a_line_more_is_a_matter_of_the_uop_cache_alone() {
     let across = figures("zen2", CLEAR, 59, Loop);
     let binding: Vec<&str> = across.iter().filter(|f| f.binds).map(|f| f.limit.as_str()).collect();
-    assert_eq!(binding, ["uop cache"]);
+    assert_eq!(binding, ["op cache"]);
     close(
-        figure("zen2", CLEAR, 59, Loop, "uop cache").cycles.expect("a figure"),
+        figure("zen2", CLEAR, 59, Loop, "op cache").cycles.expect("a figure"),
         2.0,
     );
     close(

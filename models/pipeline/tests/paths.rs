@@ -69,7 +69,7 @@ fn what_limits_a_path_is_named_by_the_instructions_that_it_executes() {
     // Each of the two stretches is a line of its own.
     assert_eq!(
         (over.cycles, over.bottleneck.as_str()),
-        (2.0, "uop cache and taken branch")
+        (2.0, "op cache and branches")
     );
 }
 

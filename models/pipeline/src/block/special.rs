@@ -115,8 +115,8 @@ struct Rates<'a> {
 const MOST_CYCLES: f64 = 1_000_000.0;
 
 /// The core's parameter for an instruction is 0: nobody has measured it.
-fn unmeasured(form: &str, mend: &str) -> Error {
-    Error::Unknown(format!("{form}; {mend}"))
+fn unmeasured(form: &str, fix: &str) -> Error {
+    Error::Unknown(format!("{form}; {fix}"))
 }
 
 /// A string instruction keeps a unit of its own busy for its start-up and its bytes.

@@ -96,7 +96,7 @@ impl Params {
             | ("decode", "width" | "branch_ends" | "microcode_cycles" | "fusible_last" | "pop_r12")
                 if all_cached =>
             {
-                "the uop cache holds all code (uop_cache.rule is entry, uop_cache.unrolled is true)"
+                "the op cache holds all code (uop_cache.rule is entry, uop_cache.unrolled is true)"
             }
             ("uop_cache", k) if k != "rule" && rule == CacheRule::None => "uop_cache.rule is none",
             ("uop_cache", "lines" | "pairs" | "branch_erratum") if rule != CacheRule::Region => {

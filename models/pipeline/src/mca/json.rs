@@ -5,7 +5,6 @@ use crate::core::Core;
 use crate::isa::Isa;
 use crate::mca::flags::Flags;
 use crate::mca::simulated::Simulated;
-use crate::mca::views::word;
 use serde_json::{json, Map, Value};
 
 /// The whole output.
@@ -50,7 +49,7 @@ fn region(flags: &Flags, core: &Core, one: &Simulated) -> Value {
     if flags.bottlenecks {
         let limit = |f: &crate::observe::figures::Figure| {
             let ports = f.port_names(&core.params);
-            json!({ "Limit": word(&f.limit), "Cycles": f.cycles, "Ports": ports, "Instructions": f.instructions, "Binds": f.binds })
+            json!({ "Limit": f.limit, "Cycles": f.cycles, "Ports": ports, "Instructions": f.instructions, "Binds": f.binds })
         };
         let limits: Vec<Value> = one.prediction.limits.iter().map(limit).collect();
         views.insert("LimitsView".into(), json!(limits));

@@ -104,15 +104,6 @@ fn summary(core: &Core, one: &Simulated) -> String {
     )
 }
 
-/// A limit by the glossary's word.
-pub fn word(limit: &str) -> &str {
-    match limit {
-        "retirement" => "retire",
-        "uop cache" => "op cache",
-        other => other,
-    }
-}
-
 fn bottlenecks(core: &Core, one: &Simulated) -> String {
     let mut out = String::from("Throughput Bottlenecks: cycles an iteration if the core had this limit alone\n");
     let mut figures: Vec<_> = one.prediction.limits.iter().collect();
@@ -125,7 +116,7 @@ fn bottlenecks(core: &Core, one: &Simulated) -> String {
         let _ = writeln!(
             out,
             "  {:<38} [ {cycles:>7} ]{mark}",
-            format!("{}{ports}", word(&figure.limit))
+            format!("{}{ports}", figure.limit)
         );
     }
     let chain = one

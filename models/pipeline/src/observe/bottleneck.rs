@@ -16,7 +16,7 @@ const BETTER: f64 = 1.01;
 /// Sets of ports that are looked at.
 const SETS: usize = 48;
 
-/// What limits a block: `port 4`, `ports 2 and 3`, `port 0 and dispatch`, `uop cache`,
+/// What limits a block: `port 4`, `ports 2 and 3`, `port 0 and dispatch`, `op cache`,
 /// `dependency chain through instructions 0-3`; `unknown` where nothing that can be lifted helps.
 pub fn name(block: &Block, params: &Params, seen: &Observed, binding: &[Limit]) -> String {
     if names_microcode(block) {

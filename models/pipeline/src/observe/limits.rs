@@ -21,7 +21,7 @@ pub struct Observed {
     buffered: bool,
     /// Some of it was decoded each time.
     decoded: bool,
-    /// Some of it came from the uop cache.
+    /// Some of it came from the op cache.
     cached: bool,
     /// Slots that each unit left empty, by [`Source`].
     starved_by: [u64; 5],
@@ -91,9 +91,9 @@ impl Observed {
     fn starving(&self) -> &'static str {
         let units = [
             (Source::Predecode, "predecode"),
-            (Source::Decode, "decode"),
+            (Source::Decode, "decoders"),
             (Source::Microcode, "microcode"),
-            (Source::UopCache, "uop cache"),
+            (Source::UopCache, "op cache"),
             (Source::LoopBuffer, "loop buffer"),
         ];
         let most = units.iter().max_by_key(|(unit, _)| self.starved_by[*unit as usize]);
@@ -138,14 +138,14 @@ pub fn word(limit: &Limit, block: &Block, params: &Params, seen: &Observed) -> S
         Limit::StoreQueue => "store queue".into(),
         Limit::Scheduler => "scheduler".into(),
         Limit::ReorderBuffer => "reorder buffer".into(),
-        Limit::Retire => "retirement".into(),
+        Limit::Retire => "retire".into(),
         Limit::Predecode if params.front_end.fetch == FetchKind::Blocks => "fetch".into(),
         Limit::Predecode => "predecode".into(),
-        Limit::Decode => "decode".into(),
+        Limit::Decode => "decoders".into(),
         Limit::Microcode => "microcode".into(),
-        Limit::UopCache => "uop cache".into(),
+        Limit::UopCache => "op cache".into(),
         Limit::LoopBuffer => "loop buffer".into(),
-        Limit::TakenBranch => "taken branch".into(),
+        Limit::TakenBranch => "branches".into(),
         _ => seen.starving().into(),
     }
 }

@@ -258,7 +258,7 @@ fn before_dispatch(row: &Row, source: Option<Source>, holds: &[Hold]) -> &'stati
         Some(Hold::Mispredicted) if waited => "mispredicted branch",
         _ => match source {
             Some(Source::Microcode) => "front end: microcode",
-            Some(Source::UopCache) => "front end: uop cache",
+            Some(Source::UopCache) => "front end: op cache",
             Some(Source::LoopBuffer) => "front end: loop buffer",
             Some(Source::Decode | Source::Predecode) => "front end: decoders",
             None => "front end",

@@ -101,7 +101,7 @@ fn bottlenecks_are_named() {
     // Four a cycle is what each of them does.
     assert_eq!(
         name("skylake", &"90".repeat(8), Unrolled),
-        "predecode, decode, dispatch and retirement"
+        "predecode, decoders, dispatch and retire"
     );
 }
 
@@ -110,7 +110,7 @@ fn a_port_that_others_could_relieve_is_no_bottleneck() {
     // The clear loop across a line: adds share port 0 with the branch, and could go elsewhere.
     let straddling = run(&core("zen2"), "48c707000000004883c708ffc975f1", 59, Loop).unwrap();
     close(straddling.cycles, 2.0);
-    assert_eq!(straddling.bottleneck, "uop cache");
+    assert_eq!(straddling.bottleneck, "op cache");
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn redwood_cove_loops_take_what_was_measured_at_every_offset() {
                 close(p.cycles, quick);
             } else {
                 assert!(p.cycles > 1.2 * quick, "{} cycles at {offset}", p.cycles);
-                assert_eq!(p.bottleneck, "uop cache");
+                assert_eq!(p.bottleneck, "op cache");
             }
         }
     }

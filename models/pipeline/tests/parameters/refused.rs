@@ -41,7 +41,7 @@ fn what_is_wrong_is_said_with_the_mend() {
             "3",
             "does nothing here: front_end.fetch is blocks",
         ),
-        ("zen2", "fetch.block_bytes", "16", "uop cache holds all code"),
+        ("zen2", "fetch.block_bytes", "16", "op cache holds all code"),
         ("zen2", "uop_cache.lines", "2", "uop_cache.rule is not region"),
         ("zen2", "ports.tie", "low", "ports.assign is not dispatch_slots"),
         ("zen2", "taken_branch.second_bubble", "3", "taken_branch.level is not 1"),

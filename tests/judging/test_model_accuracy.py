@@ -70,7 +70,7 @@ def test_rows_that_set_parameters_never_show_that_a_model_is_right(table):
     found = of(table(fitted))
     assert not found.validated
     assert not found.wrong
-    assert "some of which set its parameters" in found.described
+    assert "but some of these set its parameters" in found.described
     assert of(table(fitted.replace(",1.0,", ",40.0,"))).wrong
 
 
