@@ -24,9 +24,8 @@ import loopwright as lw
 from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
-from loopwright.reporting import plots, tables
-from loopwright.reporting.dropdowns import Choices, Several
-from loopwright.reporting.tables import disagreements
+from loopwright.reporting import notebook, plots
+from loopwright.reporting.notebook import Choices, Several, disagreements
 
 # %% [markdown]
 # ## What to compare
@@ -62,7 +61,7 @@ def chosen(kernel, microarchs):
 # exceeds their smallest.
 
 # %%
-pick.show(lambda kernel, microarchs: tables.side_by_side(chosen(kernel, microarchs)))
+pick.show(lambda kernel, microarchs: notebook.side_by_side(chosen(kernel, microarchs)))
 
 # %% [markdown]
 # ## The same as figures, core by core
@@ -93,7 +92,7 @@ pick.show(lambda kernel, microarchs: disagreements(kernel, microarchs))
 # measurement of the rest does not count for the whole.
 
 # %%
-pick.show(lambda kernel, microarchs: tables.unanswered(chosen(kernel, microarchs)))
+pick.show(lambda kernel, microarchs: notebook.unanswered(chosen(kernel, microarchs)))
 
 # %% [markdown]
 # ## What to change

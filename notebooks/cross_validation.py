@@ -25,7 +25,7 @@ from loopwright import kernels, microarchs
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import cross_validation, cycle_curves, plots
-from loopwright.reporting.dropdowns import Choices, Page
+from loopwright.reporting.notebook import Choices, Page
 from loopwright.toolchain import host_isa
 
 # %% [markdown]

@@ -33,7 +33,7 @@ from loopwright.code.instructions import decode
 from loopwright.errors import InputError
 from loopwright.machine import hosts
 from loopwright.reporting import plots
-from loopwright.reporting.dropdowns import Choices, Page
+from loopwright.reporting.notebook import Choices, Page
 from loopwright.scanning import images, measured_loops
 from loopwright.scanning.costs import cost
 from loopwright.scanning.fixes import NEVER_MIND

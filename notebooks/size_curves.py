@@ -28,7 +28,7 @@ from loopwright import kernels, microarchs
 from loopwright.histogram import parse
 from loopwright.machine import hosts
 from loopwright.reporting import cycle_curves, plots
-from loopwright.reporting.dropdowns import Choices
+from loopwright.reporting.notebook import Choices
 from loopwright.toolchain import host_isa
 
 # %% [markdown]

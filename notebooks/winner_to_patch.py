@@ -23,8 +23,8 @@ from pathlib import Path
 
 import loopwright as lw
 from loopwright.linux import trees
-from loopwright.reporting import tables
-from loopwright.reporting.dropdowns import Page
+from loopwright.reporting import notebook
+from loopwright.reporting.notebook import Page
 
 KERNEL = "arm64/copy_user"
 VARIANT = "to_user_batched"  # to make a patch of; left empty, the winner of each routine
@@ -46,7 +46,7 @@ Page(recommendation.set_index("routine").T.reset_index(names="routine"))
 
 # %%
 evidence = lw.compare(KERNEL)
-Page(tables.against_baseline(evidence))
+Page(notebook.against_baseline(evidence))
 
 # %% [markdown]
 # ## The contract

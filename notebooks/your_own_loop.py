@@ -39,8 +39,8 @@ TEXT = """
 # %%
 import loopwright as lw
 from loopwright import microarchs
-from loopwright.reporting import cycle_curves, plots, tables
-from loopwright.reporting.dropdowns import Choices, Page
+from loopwright.reporting import cycle_curves, notebook, plots
+from loopwright.reporting.notebook import Choices, Page
 
 found = lw.read_assembly(TEXT)
 Page(found)
@@ -51,7 +51,7 @@ Page(found)
 
 # %%
 answers = lw.predict(asm=TEXT, model="all", microarch="all")
-Page([tables.side_by_side(answers), "Without an answer:", tables.unanswered(answers)])
+Page([notebook.side_by_side(answers), "Without an answer:", notebook.unanswered(answers)])
 
 # %% [markdown]
 # ## What limits it

@@ -5,11 +5,13 @@ What a routine may use is a list: direct branches and calls inside of its code, 
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import iced_x86 as iced
+import numpy as np
+from numpy.typing import NDArray
 
 from loopwright.code import instructions
 from loopwright.code.instructions import Code, Flow
@@ -17,6 +19,7 @@ from loopwright.errors import InputError
 
 if TYPE_CHECKING:
     import capstone
+
 
 # What lets the kernel survive a fault, or poisoned memory, in an access to a user's memory: other
 # types hide where a user gave a wrong pointer, or lose the recovery from machine checks.
@@ -351,3 +354,163 @@ def _arm64_constants(ins: "capstone.CsInsn", flow: Flow) -> Iterator[int]:
             yield (value << operand.shift.value) & (1 << 64) - 1
         elif operand.type == arm64_const.ARM64_OP_MEM:
             yield operand.mem.disp & (1 << 64) - 1
+
+
+_BACK = 6  # instructions before a branch among which its comparison is looked for
+_MASK = (1 << 64) - 1
+_FLAGS = re.compile(
+    r"^(?:cmp|test|sub|add|and|or|xor|dec|inc|neg|sh[lr]|sar|bt|adc|sbb|imul|lea|mov\w*|"
+    r"ccm[pn]|cm[pn]|tst|subs|adds|ands|bics|tbn?z|cbn?z|jr?e?cxz)\b"
+)
+_REGISTER = re.compile(r"\b([er][a-ds][xip]|[er][sd]i|r\d+[dwb]?|[a-d][lx]|[xw]\d+|[sd]il)\b")
+_NUMBER = re.compile(r"(?<![\w.])#?(-?(?:0x[0-9a-f]+|[0-9][0-9A-Fa-f]*h?))\b")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An instruction whose operands decide: registers by name, and constants."""
+
+    at: int
+    registers: tuple[str, ...]
+    constants: tuple[int, ...]
+
+    def lacking(self, values: Mapping[str, int]) -> set[int]:
+        """Return by how much an operand would have to differ for another result."""
+        operands = [_value(name, values) for name in self.registers]
+        operands += [constant & _MASK for constant in self.constants]
+        out = {1, 2, 4, 8}
+        for n, one in enumerate(operands):
+            out.add(_small(one))
+            for other in operands[n + 1 :]:
+                difference = _small(one - other)
+                out |= {difference, difference - 1, difference + 1, _small(one & other)}
+                out |= {_small(one ^ other)}
+        return {d for d in out if 0 < d < 1 << 33}
+
+
+def comparisons_before(reached: Body, at: int, what: str) -> Iterator[Comparison]:
+    """Yield the comparisons that may decide what happens at an address, nearest first.
+
+    Of an instruction that is never executed they are those before the branches that lead to it.
+    """
+    addresses = sorted(reached.steps)
+    ends = [at]
+    if what == "never executed":
+        ends = [a for a, s in reached.steps.items() if s.target == at]
+    for end in ends:
+        where = addresses.index(end)
+        for address in reversed(addresses[max(0, where - _BACK) : where + 1]):
+            step = reached.steps[address]
+            if _FLAGS.match(step.text):
+                yield _comparison(step)
+
+
+def _comparison(step: Step) -> Comparison:
+    operands = step.text.partition(" ")[2]
+    return Comparison(step.address, tuple(_REGISTER.findall(operands)), step.constants)
+
+
+_BYTES = {"al": "rax", "bl": "rbx", "cl": "rcx", "dl": "rdx", "sil": "rsi", "dil": "rdi",
+          "ax": "rax", "bx": "rbx", "cx": "rcx", "dx": "rdx"}  # fmt: skip
+
+
+def _value(name: str, values: Mapping[str, int]) -> int:
+    """Return what a register holds, by the name of all of it or of a part."""
+    if name in values:
+        return values[name]
+    if name in _BYTES:
+        return values[_BYTES[name]] & (0xFF if name.endswith("l") else 0xFFFF)
+    if name[0] == "w":
+        return values[f"x{name[1:]}"] & 0xFFFF_FFFF
+    if name[0] == "e":
+        return values[f"r{name[1:]}"] & 0xFFFF_FFFF
+    wide, part = name[:-1], name[-1]
+    bits = {"d": 32, "w": 16, "b": 8}[part]
+    return values[wide] & (1 << bits) - 1
+
+
+def _small(value: int) -> int:
+    """Return the magnitude of a difference, as of 64 bits or of 32, whichever is less."""
+    wide = min(value & _MASK, -value & _MASK)
+    return min(wide, min(value & 0xFFFF_FFFF, -value & 0xFFFF_FFFF) or wide)
+
+
+_MOST = 1 << 20  # of a size
+_MOST_VALUES = 64
+_MOST_COMPOSED = 40  # sizes of which all pairs are taken
+_MOST_WORDS = 12  # words of which all pairs are taken
+_TEXT = b"From: a user <user@example.org>\r\nSubject: what was copied, and what was not?\r\n\r\n"
+
+
+def named_sizes(reached: Body) -> list[int]:
+    """Return sizes that the immediates, masks, displacements and shifts of code name, ascending.
+
+    A constant of two's complement is its magnitude; a shift by n is 1 << n, and by it each other
+    constant counts as well shifted.
+    """
+    plain: set[int] = set()
+    shifts: set[int] = set()
+    for step in reached.steps.values():
+        shifting = step.text.startswith(("sh", "sa", "lsr", "lsl", "asr", "ro", "bt", "bextr"))
+        for constant in step.constants:
+            value = min(constant, (1 << 64) - constant, (1 << 32) - constant & (1 << 64) - 1)
+            if shifting and 0 < value < 21:
+                shifts.add(value)
+                plain.add(1 << value)
+            if 0 < value <= _MOST:
+                plain.add(value)
+    scaled = {value << n for value in plain for n in shifts if value << n <= _MOST}
+    few = sorted(plain)[:_MOST_VALUES]
+    return sorted({*few, *sorted(scaled)[: _MOST_VALUES - len(few)], 1})
+
+
+def composed(values: Sequence[int]) -> list[int]:
+    """Return what two of some values make together: sums, differences and what differs in bits."""
+    out: dict[int, None] = {}
+    for one, other in itertools.combinations(values[:_MOST_COMPOSED], 2):
+        made = (one + other, one - other, other - one, one ^ other)
+        out.update(dict.fromkeys(v for v in made if 0 < v <= _MOST))
+    return list(out)
+
+
+def words(reached: Body) -> list[int]:
+    """Return the constants of code, and what two large ones of them make together, as words."""
+    values = sorted({c for step in reached.steps.values() for c in step.constants if c})
+    large = [v for v in values if 0x7F < v < (1 << 64) - 0x80][:_MOST_WORDS]
+    pairs = list(itertools.combinations(large, 2))
+    return values + [v for a, b in pairs for v in (a + b, a ^ b, a - b)]
+
+
+def contents(reached: Body, size: int) -> tuple[NDArray[np.uint8], dict[int, int]]:
+    """Return what a source may hold, a row each: zeros, ones, bits, text, constants, anything.
+
+    Those that are made of the code's constants come with the bytes after which they repeat.
+    """
+    values = words(reached)
+    random = np.random.default_rng(7)
+    index = np.arange(size)
+    word = index // 8
+    single = np.where(index % 8 == word % 8, 1 << word // 8 % 8, 0)
+    rows = [
+        random.integers(1, 128, size),
+        np.zeros(size),
+        np.full(size, 0xFF),
+        single,
+        np.resize(np.frombuffer(_TEXT, dtype=np.uint8), size),
+        random.integers(0, 256, size),
+        np.where(word % 2, 0xFF, 0),
+        np.where(index % 8 == 7, 0x80, 0),
+        np.where(index % 2, 0x7F, 0xFF),
+    ]
+    given = [_in_bytes(values, width) for width in (8, 4, 2, 1)]
+    periods = {n: len(one) for n, one in enumerate(given, len(rows))}
+    rows += [np.resize(one, size) for one in given]
+    return np.ascontiguousarray(np.array(rows).astype(np.uint8)), periods
+
+
+def _in_bytes(values: Sequence[int], width: int) -> NDArray[np.uint8]:
+    """Return constants, and what lies beside them, one after the other in so many bytes each."""
+    near = [v + d for v in values or (1,) for d in (-1, 0, 1)] + [-v for v in values]
+    mask = (1 << 8 * width) - 1
+    given = b"".join(v.to_bytes(width, "little") for v in dict.fromkeys(v & mask for v in near))
+    return np.frombuffer(given, dtype=np.uint8)

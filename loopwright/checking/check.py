@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from loopwright import kernels, toolchain
-from loopwright.checking import body, coverage, emulated, kept
+from loopwright.checking import body, coverage, emulated
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
@@ -110,7 +110,7 @@ def verdict(code: Code, contract: Contract, job_id: str, *, gated: bool = False)
     def run() -> dict[str, Any]:
         return next(harness.run(code.isa, _job(job_id, code, contract, reached, gated=gated)))
 
-    record = kept.passed(_key(code, contract, reached, gated=gated), run)
+    record = coverage.passed(_key(code, contract, reached, gated=gated), run)
     if record["passed"] and (failure := _over_reported(contract, record)):
         return {**record, "passed": 0, "failure": failure}
     return record
@@ -124,7 +124,7 @@ def _key(code: Code, contract: Contract, reached: body.Body, *, gated: bool) -> 
     """Return the name of what the harness is asked: code, contract, cases, harness, CPU, tools."""
     tools = repr(toolchain.find(code.isa))
     job = _job("job", code, contract, reached, gated=gated)
-    return kept.key(harness.version(code.isa), tools, *sorted(hosts.features()), job)
+    return coverage.key(harness.version(code.isa), tools, *sorted(hosts.features()), job)
 
 
 def _over_reported(contract: Contract, record: dict[str, Any]) -> str:

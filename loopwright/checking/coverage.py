@@ -1,21 +1,47 @@
 """Coverage of a routine by calls, under each set of CPU features that it may meet."""
 
+import hashlib
 import itertools
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from loopwright import toolchain
-from loopwright.checking import emulated, kept
+from loopwright import files, paths, toolchain
+from loopwright.checking import emulated
 from loopwright.code import assemble, instructions
 from loopwright.code.instructions import Code
+from loopwright.errors import InputError
 from loopwright.kernels import Contract, Variant
 from loopwright.tracing import watch
 from loopwright.tracing.watch import Access
+
+
+def key(*parts: str) -> str:
+    """Return the name of a question: a hash of all that decides its answer."""
+    return hashlib.sha256("\n".join(f"{len(part)} {part}" for part in parts).encode()).hexdigest()
+
+
+def passed(name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a record from the cache, or as run makes it; kept where its "passed" is true.
+
+    Its "cached" says which.
+    """
+    path = paths.build_dir() / "check" / f"{name}.json"
+    if path.exists():
+        stored: dict[str, Any] = json.loads(path.read_text())
+        return {**stored, "cached": True}
+    record = run()
+    if record["passed"]:
+        with suppress(InputError):  # without the cache it is checked again
+            files.written(path, json.dumps(record))
+    return {**record, "cached": False}
+
 
 PAN = "ARM64_HAS_PAN"
 _MOST_IN_FULL = 4  # features of which every set is taken
@@ -115,7 +141,7 @@ def argued(said: str, variant: Variant) -> str:
 def _record(form: Form, contract: Contract) -> dict[str, Any]:
     code = form.code
     table = [(e.insn, e.fixup, e.type) for e in code.exceptions]
-    name = kept.key(_version(), code.isa, code.text.hex(), repr((code.entry, table)),
+    name = key(_version(), code.isa, code.text.hex(), repr((code.entry, table)),
                     repr(contract), repr(form.access))  # fmt: skip
 
     def run() -> dict[str, Any]:
@@ -133,7 +159,7 @@ def _record(form: Form, contract: Contract) -> dict[str, Any]:
             "seconds": time.monotonic() - began,
         }
 
-    return kept.passed(name, run)
+    return passed(name, run)
 
 
 def _said(given: Sequence[Form], records: Sequence[dict[str, Any]]) -> str:
@@ -170,4 +196,4 @@ def _version() -> str:
     gcc = toolchain.find(toolchain.host_isa()).gcc
     texts = [path.read_text() for path in (*own, *also)]
     libraries = (version(name) for name in ("unicorn", "iced-x86", "capstone", "numpy"))
-    return kept.key(*libraries, gcc, *texts)
+    return key(*libraries, gcc, *texts)

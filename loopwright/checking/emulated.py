@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loopwright.checking import body, comparisons, constants
+from loopwright.checking import body
 from loopwright.checking.body import Body
 from loopwright.code.instructions import Code, Flow
 from loopwright.kernels import Contract
@@ -119,8 +119,8 @@ class _Trial:
 
     def __init__(self, code: Code, contract: Contract, access: Access, reached: Body) -> None:
         self._code, self._contract, self._body = code, contract, reached
-        self._values = constants.of(reached)
-        self._patterns, self._periods = constants.contents(reached, AREA + watch.SHIFTS)
+        self._values = body.named_sizes(reached)
+        self._patterns, self._periods = body.contents(reached, AREA + watch.SHIFTS)
         self._watch = watch.Watch(code, contract, _facts(code, reached), self._patterns, access)
         self._seeds: list[Call] = []
         self._turn = 0
@@ -346,7 +346,7 @@ class _Trial:
     def _by_contents(self) -> Iterator[Call]:
         """Yield calls with every content, also of a destination that holds it already."""
         counts = [1, 2, 3, 4, 7, 8, 9, 15, 16, 24, 40, 63, 64, 65, 80, 96, 128, 200, 320]
-        words = constants.words(self._body)
+        words = body.words(self._body)
         sums = [*_SUMS, *((v + d) % (1 << 32) for v in words for d in (-1, 0, 1))]
         turn = itertools.count()
         for count in counts if self._contract.counted else [1]:
@@ -436,7 +436,7 @@ class _Trial:
             if count <= _LARGE[-1]:
                 n = next(turn)
                 yield Call(count, dst, src, pattern=constant[n % len(constant)], shift=8 * n)
-        made = constants.composed(self._values) if self._contract.counted else ()
+        made = body.composed(self._values) if self._contract.counted else ()
         for count in made if not self._contract.dst_record else ():
             if count <= AREA // 16:
                 yield Call(count, next(turn) % 64, next(turn) % 64)
@@ -496,12 +496,12 @@ class _Trial:
         for at, what in self.missing():
             if what == "entry never used":
                 continue
-            for source in comparisons.before(self._body, at, what):
+            for source in body.comparisons_before(self._body, at, what):
                 if not self._try(self._turned(source)):
                     return False
         return True
 
-    def _turned(self, source: comparisons.Comparison) -> list[Call]:
+    def _turned(self, source: body.Comparison) -> list[Call]:
         """Return calls that are changed by what a comparison lacked for its other result."""
         out: dict[Call, None] = {}
         for call in self._sampled(_SEEDS):
@@ -561,4 +561,4 @@ def _facts(code: Code, reached: Body) -> NDArray[np.void]:
 
 def values(reached: Body) -> list[int]:
     """Return the constants of code that the harness is to try by all three of its inputs."""
-    return constants.of(reached)[:_TRIED_BY_THREE]
+    return body.named_sizes(reached)[:_TRIED_BY_THREE]

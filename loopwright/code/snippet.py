@@ -14,9 +14,8 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from loopwright import toolchain
-from loopwright.code import elf, instructions, objects
-from loopwright.code.elf import Section, Symbol
-from loopwright.code.objects import Piece, moved, of_loops, undisturbed
+from loopwright.code import elf, instructions
+from loopwright.code.elf import Piece, Section, Symbol, moved, of_loops, undisturbed
 from loopwright.errors import InputError, unknown
 from loopwright.rows import Rows
 
@@ -448,7 +447,7 @@ def pieces(text: str, isa: str | None = None, name: str = "assembly") -> list[Pi
     if found:
         return _apart(found)
     calls = [
-        objects.named(section, undisturbed(section, objects.extent(section, routine)))
+        elf.named(section, undisturbed(section, elf.extent(section, routine)))
         for section in sections
         for routine in section.routines
     ]

@@ -28,8 +28,8 @@ from loopwright.predicting.model import Block, Model
 from loopwright.predicting.pipeline import Pipeline
 from loopwright.predicting.question import Calls, Place
 from loopwright.rows import Rows
-from loopwright.tracing.calls import Packed, Tracer
 from loopwright.tracing.emulator import Call
+from loopwright.tracing.trace import Packed, Tracer
 
 
 class Found(NamedTuple):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 4  # instructions of a chain that are written out
 
+
 @dataclass(frozen=True)
 class Limit:
     """One limit of a block.

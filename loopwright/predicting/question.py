@@ -21,7 +21,7 @@ from loopwright.rows import Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-    from loopwright.code.objects import Piece
+    from loopwright.code.elf import Piece
     from loopwright.predicting.calls import Progress
 
 
@@ -86,7 +86,7 @@ def variant_subjects(
 def variant_subject(variant: Variant, core: Microarch, notion: str | None = None) -> Subject:
     """Return a variant's main loop, or its whole call, as the core would run it."""
     from loopwright.code import assemble
-    from loopwright.code.objects import straight
+    from loopwright.code.elf import straight
 
     kernel = kernels.load(variant.kernel)
     contract = kernel.routines[variant.routine].contract
@@ -466,9 +466,9 @@ class Question:
             from loopwright.code import snippet
 
             return snippet.pieces(self.asm, isa)
-        from loopwright.code import objects
+        from loopwright.code import elf
 
-        return objects.pieces(str(self.obj))
+        return elf.pieces(str(self.obj))
 
     def select(self) -> Selected:
         """Return each core with what is to be predicted for it.

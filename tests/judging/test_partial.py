@@ -17,7 +17,7 @@ from loopwright.linux import message
 from loopwright.linux.message import Evidence
 from loopwright.linux.patch import evidence
 from loopwright.measuring.readings import RESULT_COLUMNS
-from loopwright.reporting import cross_validation, cycle_curves, kernel_section, tables, text
+from loopwright.reporting import cross_validation, cycle_curves, kernel_section, notebook, text
 from loopwright.reporting.findings import Asked, Finding
 
 KERNEL = "x86_64/put_event"
@@ -105,9 +105,9 @@ def test_no_model_and_no_baseline_is_compared_with_a_part(study):
     assert mine["vs_baseline"].isna().all()
     assert rows["error_percent"].isna().all()
     assert cross_validation.pairs(rows).empty
-    wide = tables.side_by_side(rows)
+    wide = notebook.side_by_side(rows)
     assert "measured_cycles" not in wide
-    said = tables.unanswered(rows)
+    said = notebook.unanswered(rows)
     assert said["why"].str.startswith(f"measured {WORDS}").any()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.reporting.tables import disagreements
+from loopwright.reporting.notebook import disagreements
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from loopwright.errors import InputError
-from loopwright.reporting import dropdowns
-from loopwright.reporting.dropdowns import Choices, Page, Several
+from loopwright.reporting import notebook
+from loopwright.reporting.notebook import Choices, Page, Several
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def screen(monkeypatch):
         seen.append(what)
         return Handle()
 
-    monkeypatch.setattr(dropdowns, "display", display)
+    monkeypatch.setattr(notebook, "display", display)
     return seen
 
 

@@ -93,7 +93,9 @@ def test_a_smaller_alignment_would_not_do(tmp_path: Path) -> None:
     small = found_fixes(built(tmp_path, routine(skip=56 - SHIFT, power=4)), "zen2")["walk"]
     more = "addq 8(%rdi), %rbx; leaq 16(%rdi), %rdi; nopl 0(%rax)"
     wide = f"addq (%rdi), %rax; {more}; decq %rsi; jne 2b"
-    large = found_fixes(built(tmp_path, routine(skip=52 - SHIFT, power=4, loop=wide)), "zen2")["walk"]
+    large = found_fixes(built(tmp_path, routine(skip=52 - SHIFT, power=4, loop=wide)), "zen2")[
+        "walk"
+    ]
     assert small.candidate
     assert large.candidate
     assert small.candidate.alignment == 16

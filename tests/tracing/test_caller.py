@@ -10,9 +10,9 @@ from loopwright.code import assemble
 from loopwright.code.instructions import Code, Flow, decode
 from loopwright.errors import InputError
 from loopwright.kernels import contract_of
-from loopwright.tracing import calls, emulator
-from loopwright.tracing.calls import RECORD, Tracer
+from loopwright.tracing import emulator, trace
 from loopwright.tracing.emulator import Call
+from loopwright.tracing.trace import RECORD, Tracer
 
 # Prints what the harness writes around a routine: its caller's loop, from the text's start.
 _EMIT = r"""
@@ -49,7 +49,7 @@ def _variant(name):
 
 
 def _mask(isa, names):
-    return sum(1 << calls._index(isa, name) for name in set(names) - {"flags"})
+    return sum(1 << trace._index(isa, name) for name in set(names) - {"flags"})
 
 
 @pytest.mark.parametrize("name", _IDS)
@@ -59,7 +59,7 @@ def test_the_caller_is_the_one_that_the_harness_measures_with(name, offset, tmp_
     contract, code = contract_of(variant), assemble.user_code(variant)
     values = {"dst": 0x7F10_1000_0001, "src": 0x7F20_2000_0803, "count": 70000, "sum": 0}
     mine = {register: values[role] for role, register in contract.inputs.items()}
-    found = calls.caller_of(code, contract, mine, offset)
+    found = trace.caller_of(code, contract, mine, offset)
     changed = [*contract.may_change, *contract.inputs.values(), *contract.returns.values()]
     inputs = [contract.inputs.get(role) for role in values]
     defines = {
@@ -68,7 +68,7 @@ def test_the_caller_is_the_one_that_the_harness_measures_with(name, offset, tmp_
         "MAY_CHANGE": f"{_mask(code.isa, changed)}ull",
         "ZEROED": f"{_mask(code.isa, contract.zeroed)}ull",
         "OFFSET": offset, "SIZE": len(code.text), "ENTRY": code.entry,
-        "IN": ",".join(str(calls._index(code.isa, n)) if n else "-1" for n in inputs),
+        "IN": ",".join(str(trace._index(code.isa, n)) if n else "-1" for n in inputs),
         **{role.upper(): f"{value}ull" for role, value in values.items()},
     }  # fmt: skip
     source, program = tmp_path / "emit.c", tmp_path / "emit"
