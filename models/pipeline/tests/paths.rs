@@ -67,10 +67,7 @@ fn what_limits_a_path_is_named_by_the_instructions_that_it_executes() {
     }
     let over = run(&core("zen2"), &[job(OVER, 0)], 1).remove(0).unwrap();
     // Each of the two stretches is a line of its own.
-    assert_eq!(
-        (over.cycles, over.bottleneck.as_str()),
-        (2.0, "op cache and branches")
-    );
+    assert_eq!((over.cycles, over.bottleneck.as_str()), (2.0, "op cache and branches"));
 }
 
 #[test]
