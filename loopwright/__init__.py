@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loopwright.calibrating.calibrate import calibrate
     from loopwright.calibrating.core_sheet import core
-    from loopwright.calibrating.import_answers import import_calibration
+    from loopwright.calibrating.imports import import_calibration
     from loopwright.checking.check import check
     from loopwright.code.snippet import read_assembly
     from loopwright.improving.improve import improve
@@ -50,7 +50,7 @@ _VERBS = {
     "core": "calibrating.core_sheet",
     "doctor": "inventory",
     "estimate": "judging.estimate",
-    "import_calibration": "calibrating.import_answers",
+    "import_calibration": "calibrating.imports",
     "import_results": "measuring.results",
     "improve": "improving.improve",
     "kit": "portable.kit",

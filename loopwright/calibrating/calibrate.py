@@ -16,7 +16,7 @@ from loopwright import files
 from loopwright.calibrating import core_files, doubtful_forms, passes, port_classes, self_check
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
-from loopwright.microbench import form_usage, kits, latency, throughput
+from loopwright.microbench import kits, latency, throughput
 from loopwright.microbench.forms import Form, Kit
 from loopwright.microbench.host import Host
 from loopwright.microbench.kept_answers import Recorded, Replay
@@ -242,7 +242,7 @@ def _without_twins(forms: Sequence[Form]) -> Sequence[Form]:
     with memory rests on.
     """
     names = {form.name: form for form in forms}
-    usage = form_usage.per_million()
+    usage = kits.per_million()
     for form in sorted(forms, key=lambda one: one.memory is None):
         stored = form.memory is not None and form.memory.written
         twins = [name for name, _ in doubtful_forms.vex_twins(form.name) if name in names]
@@ -265,7 +265,7 @@ def _needed(kit: Kit) -> set[str]:
 
 def _often(form: Form) -> bool:
     """Say whether libraries use a form often."""
-    return form_usage.per_million().get(form.name, 0.0) >= _OFTEN
+    return kits.per_million().get(form.name, 0.0) >= _OFTEN
 
 
 def _usual(form: Form) -> bool:

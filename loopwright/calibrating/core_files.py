@@ -29,7 +29,7 @@ from loopwright.calibrating.core_model import (
     measured,
 )
 from loopwright.calibrating.front_end import AFTER, Parameters
-from loopwright.microbench import form_usage, memory_timing
+from loopwright.microbench import kits, memory_timing
 from loopwright.microbench.latency import ALL, Latency
 from loopwright.microbench.oracle import Known, Oracle
 from loopwright.microbench.windows import BUFFER, BURST, RETIRED, SCHEDULER, STORES
@@ -451,7 +451,7 @@ def _files(learned: CoreModel, machine: Oracle, folder: Path) -> None:
     with (folder / LEFT_OUT).open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["form", "per_million", "why"])
-        usage = form_usage.per_million()
+        usage = kits.per_million()
         ranked = sorted(left_out(learned), key=lambda one: -usage.get(one[0], 0.0))
         rows.writerows((name, usage.get(name, ""), why) for name, why in ranked)
     if learned.special and learned.special.strings:

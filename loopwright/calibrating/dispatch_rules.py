@@ -24,7 +24,7 @@ from loopwright.calibrating import core_files, fit
 from loopwright.calibrating.core_files import Between
 from loopwright.calibrating.core_model import CoreModel, fitted
 from loopwright.calibrating.fit import Hypothesis, Rules
-from loopwright.microbench import form_instances, form_usage
+from loopwright.microbench import form_instances, kits
 from loopwright.microbench.forms import BASE, DISPLACEMENT, INDEX, NO_BASE, Form, Kit
 from loopwright.microbench.laboratory import Figure, Laboratory
 from loopwright.microbench.windows import SCHEDULER
@@ -116,7 +116,7 @@ class _Kind:
 
 def _slots(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with the dispatch slots of forms with memory."""
-    usage = form_usage.per_million()
+    usage = kits.per_million()
     kinds: dict[_Kind, list[Form]] = {}
     for form in forms:
         if kind := _kind(learned, form):
@@ -191,7 +191,7 @@ def _instance(form: Form, more: Mapping[str, int]) -> bytes:
 
 def _index_alone(laboratory: Laboratory, learned: CoreModel, forms: Sequence[Form]) -> CoreModel:
     """Return what was learned with whether an index without a base counts as one."""
-    usage = form_usage.per_million()
+    usage = kits.per_million()
     some = [form for form in forms if form.name in learned.indexed]
     some = sorted(some, key=lambda form: -usage.get(form.name, 0.0))[:_SAMPLES]
     bodies = {}
@@ -281,7 +281,7 @@ def _drawn(learned: CoreModel, forms: Sequence[Form]) -> Iterator[tuple[str, byt
 
     Their registers are random, so that many wait for each other.
     """
-    usage = form_usage.per_million()
+    usage = kits.per_million()
     cheap = [form for form in forms if _cheap(learned, form)]
     weights = [max(usage.get(form.name, 0.0), 1.0) for form in cheap]
     draw = random.Random(_SEED)

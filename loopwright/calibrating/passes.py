@@ -18,7 +18,6 @@ from loopwright.calibrating import (
     front_end,
     front_end_fit,
     latency_fit,
-    loop_exits,
     memory_rules,
     mispredictions,
     port_classes,
@@ -316,7 +315,7 @@ PASSES: Sequence[Pass] = (
         "rules uops latencies doubts special",
     ),
     _pass(_of_core(mispredictions.fit_mispredictions), "special uops", "rules"),
-    _pass(_of_core(loop_exits.fit_exits), "special uops", "rules"),
+    _pass(_of_core(mispredictions.fit_exits), "special uops", "rules"),
     _pass(_of_core(strings.fit_strings), "special uops", "rules special"),
 )
 

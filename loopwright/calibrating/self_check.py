@@ -21,7 +21,7 @@ from loopwright.calibrating.calls import STACKED
 from loopwright.calibrating.core_model import CoreModel
 from loopwright.errors import InputError
 from loopwright.measuring import block
-from loopwright.microbench import form_usage
+from loopwright.microbench import kits
 from loopwright.microbench.forms import Form
 from loopwright.microbench.laboratory import Laboratory
 from loopwright.microbench.oracle import COUNTER, Known, Trial
@@ -159,7 +159,7 @@ def predicted(machine: Known, texts: Sequence[_Texts], asked: Sequence[HeldOut])
 
 def _blocks(laboratory: Laboratory, forms: Sequence[Form]) -> Iterator[tuple[str, Trial]]:
     """Yield loops of random forms."""
-    usage = form_usage.per_million()
+    usage = kits.per_million()
     weights = [max(usage.get(form.name, 0.0), _USAGE) for form in forms]
     draw = random.Random(_SEED)
     yield from islice(_drawn(laboratory, forms, weights, draw), _BLOCKS)

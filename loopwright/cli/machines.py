@@ -140,8 +140,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     loopwright import loopwright-x86_64-20261121-120000.jsonl
     loopwright import cores/host
     """
-    from loopwright.calibrating.import_answers import holds_calibration
-    from loopwright.calibrating.import_core import holds_core
+    from loopwright.calibrating.imports import holds_calibration, holds_core
 
     if cores := [path for path in files if holds_core(path)]:
         _import_cores(cores, files, as_json=as_json, as_csv=as_csv)
@@ -228,7 +227,7 @@ def _import_cores(
     cores: list[Path], files: tuple[Path, ...], *, as_json: bool, as_csv: bool
 ) -> None:
     """Bring in folders of learned cores and say how to use them."""
-    from loopwright.calibrating.import_core import import_core
+    from loopwright.calibrating.imports import import_core
 
     if others := [path for path in files if path not in cores]:
         raise InputError(f"{others[0]} holds no core; import it by itself")

@@ -1,8 +1,10 @@
-"""Forms and kit of each ISA."""
+"""Forms and kit of each ISA, and how often libraries use each form."""
 
+import csv
 from collections.abc import Mapping
 from functools import cache
 
+from loopwright import paths
 from loopwright.microbench import arm64_forms, arm64_kit, x86_forms, x86_kit
 from loopwright.microbench.forms import Form, Kit
 
@@ -18,3 +20,14 @@ def of(isa: str) -> Kit:
 def forms(isa: str, features: frozenset[str] | None) -> tuple[list[Form], dict[str, str]]:
     """Return the forms that a core of these features has (None: any), and why others are not."""
     return x86_forms.forms(features) if isa == "x86_64" else arm64_forms.forms(features)
+
+
+_TABLE = paths.HOME / "models" / "form_usage.csv"  # of x86-64, by models/derive/form_usage.py
+
+
+@cache
+def per_million() -> Mapping[str, float]:
+    """Return instructions of each form, by its name; rarer ones than 1 in a million have none."""
+    with _TABLE.open(newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {row["form"]: float(row["per_million"]) for row in rows}

@@ -11,7 +11,7 @@ from loopwright import microarchs
 from loopwright.calibrating import calibrate, doubtful_forms, self_check
 from loopwright.calibrating.core_model import Uops
 from loopwright.calibrating.doubtful_forms import _Tried
-from loopwright.calibrating.import_core import import_core
+from loopwright.calibrating.imports import import_core
 from loopwright.calibrating.self_check import HeldOut
 from loopwright.errors import InputError
 from loopwright.microbench.latency import Latency
