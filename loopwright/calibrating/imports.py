@@ -53,7 +53,8 @@ def import_core(folder: Path) -> pd.DataFrame:
 
     Checked are its schema, the sums of its files, that the simulator takes it, and that it predicts
     its own held-out loops as it says. Returns a row for each kind of these: the core, the machine,
-    the ISA, loops asked and answered, mean relative error, shares within 5 % and within the range.
+    the ISA, loops asked and answered, mean relative error, the share within 5 %, and that of ranges
+    that hold.
     attrs["models"] is the folder for LOOPWRIGHT_MODELS. InputError where a check fails; nothing is
     copied then.
     """

@@ -83,7 +83,7 @@ class Judgement:
     error: float  # mean relative error of those that are answered
     near: float  # share of those within 5 %
     ranged: int  # predictions that have a range
-    within: float  # share of those whose measurement lies in it
+    within: float  # share of those whose measurement lies in it; NaN of none
 
     def __str__(self) -> str:
         return (
@@ -233,7 +233,7 @@ def judged(found: Sequence[HeldOut]) -> list[Judgement]:
             error = fmean(one.off for one in known)
             near = fmean(one.off <= _NEAR for one in known)
             ranged = [one for one in known if one.low is not None]
-            within = fmean(one.within for one in ranged) if ranged else 0.0
+            within = fmean(one.within for one in ranged) if ranged else float("nan")
             out.append(Judgement(kind, len(mine), len(known), error, near, len(ranged), within))
     return out
 

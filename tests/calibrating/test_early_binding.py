@@ -1,6 +1,7 @@
 """Cores that bind uops to ports early, and stores whose data use ports of arithmetic."""
 
 from collections import Counter
+from dataclasses import replace
 
 import calibrations
 import pytest
@@ -45,6 +46,24 @@ def test_chains_that_meet_in_ports_are_told_by_fewer_of_them(meets):
     alone = {form.name: [Latency("0", "0", 1, 1.0, 0.01)]}
     (rate,) = throughput.meeting(laboratory, [form], rates, alone, WIDTH).values()
     assert rate.meets is meets
+    assert rate.cycles == pytest.approx(0.25, abs=0.01)
+
+
+def test_fewer_instances_are_timed_where_all_have_no_one_speed():
+    form = FORMS["add r64,r64"]
+    most = throughput.count(form)
+
+    class Unsteady:
+        def time(self, kernels, notion="loop"):
+            found = SKYLAKE.time(kernels, notion)
+            return [
+                replace(one, refused="of no one speed") if len(kernel) == most else one
+                for one, kernel in zip(found, kernels, strict=True)
+            ]
+
+    (rate,) = throughput.measure(Unsteady(), [form]).values()
+    assert rate.meets
+    assert not rate.refused
     assert rate.cycles == pytest.approx(0.25, abs=0.01)
 
 
