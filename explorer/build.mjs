@@ -3,6 +3,7 @@
  */
 
 import { build } from "esbuild";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
@@ -25,6 +26,44 @@ async function bundled(entry) {
   return outputFiles[0].text.replaceAll("</script", "<\\/script");
 }
 
+const PLATFORM = "wasm32-unknown-unknown";
+
+/**
+ * @param {string[]} more
+ * @returns {string} what cargo says of the simulator's crate
+ */
+function cargo(...more) {
+  const manifest = new URL("../models/pipeline/Cargo.toml", here).pathname;
+  const options = ["--locked", "--manifest-path", manifest, "--features", "wasm"];
+  return execFileSync("cargo", [...more, ...options], { encoding: "utf8", maxBuffer: 1 << 28 });
+}
+
+/** The licence texts of the crates in the simulator: the file, or who has it under which licence. */
+function crates() {
+  const tree = ["tree", "--edges", "normal,no-proc-macro", "--prefix", "none", "--format", "{p}"];
+  const linked = new Set(
+    cargo(...tree, "--target", PLATFORM)
+      .split("\n")
+      .map((line) => line.split(" ").slice(0, 2).join(" ")),
+  );
+  /** @typedef {Record<"name" | "version" | "manifest_path" | "repository" | "license", string>} Crate */
+  const told = cargo("metadata", "--format-version", "1", "--filter-platform", PLATFORM);
+  /** @type {{ packages: (Crate & { source: string | null; authors: string[] })[] }} */
+  const { packages } = JSON.parse(told);
+  return packages
+    .filter((crate) => crate.source && linked.has(`${crate.name} v${crate.version}`))
+    .map((crate) => {
+      const root = new URL(".", `file://${crate.manifest_path}`);
+      const files = readdirSync(root).filter((name) => /^licen[cs]e/i.test(name));
+      const file = files.find((name) => /mit/i.test(name)) ?? files[0];
+      const who = crate.authors.join(", ") || crate.repository;
+      const text = file
+        ? readFileSync(new URL(file, root), "utf8")
+        : `Copyright (c) ${who}. Licence: ${crate.license}; for the text of MIT see another crate.\n`;
+      return `${crate.name} ${crate.version}:\n${text}`;
+    });
+}
+
 /** The licence texts of what is bundled, as those licences ask. */
 function licences() {
   const lock = JSON.parse(readFileSync(new URL("package-lock.json", here), "utf8"));
@@ -37,7 +76,8 @@ function licences() {
         ? `${place.replace("node_modules/", "")}:\n${readFileSync(new URL(file, root), "utf8")}`
         : "";
     });
-  return `<!-- Parts of this page:\n\n${texts.join("\n").replaceAll("--", "- -")}-->\n`;
+  const all = [...texts, ...crates()].join("\n");
+  return `<!-- Parts of this page:\n\n${all.replaceAll("--", "- -")}-->\n`;
 }
 
 const simulator = readFileSync(wasm);

@@ -35,6 +35,13 @@ def built():
     return PAGE
 
 
+def test_licences_of_what_is_bundled_are_in_the_page(built):
+    texts = built.read_text().rpartition("<!-- Parts of this page:")[2]
+    for part in ("@codemirror/view:", "preact:", "iced-x86 1.", "disarm64 0.", "asm-rs 0."):
+        assert f"\n{part}" in texts
+    assert texts.count("Permission is hereby granted, free of charge") > 10
+
+
 @pytest.fixture(scope="module")
 def answers(built):
     """Return what answers calls in node."""
