@@ -11,6 +11,7 @@ from loopwright.improving.edits import (
     behind_transfer,
     entered,
     implicit,
+    shifted,
     stepped,
     whole,
 )
@@ -84,6 +85,64 @@ class PointersForIndex:
             sub = f"sub{loop.counter.suffix} {loop.counter.written},"
             back = [code(f"{sub}{base}") for base in bases]
             stubs[fixup] = name, [label(name), *back, code(f"jmp {fixup}")]
+        return stubs[fixup][0]
+
+
+class FuseUpdate:
+    """The update that sets the flags of a loop's branch, moved beside it, where they fuse."""
+
+    name = "update beside its branch"
+    condition = (
+        "what it moves past uses the register in addresses alone and neither reads nor writes "
+        "flags; where a fault there went on, the register is made what it would have been"
+    )
+
+    def apply(self, listing: Listing) -> Iterator[Listing]:
+        """Yield the listing with each loop so changed that can be."""
+        for loop in counted_loops(listing):
+            if made := self._changed(loop):
+                yield made
+
+    def _changed(self, loop: Counted) -> Listing | None:
+        listing, counter = loop.listing, loop.counter
+        passed = [n for n in loop.body if n > counter.at]
+        if loop.test != counter.at or not passed or EVERY_FLAG & listing.live[counter.at]:
+            return None
+        if any(n > counter.at for u in loop.updates.values() for n in [u.at] if u is not counter):
+            return None
+        texts: dict[int, str] = {}
+        for n in passed:
+            text = shifted(loop, n, {counter.register: counter.step})
+            if text is None or EVERY_FLAG & loop.touched(n):
+                return None
+            texts[n] = text
+        stubs: dict[str, tuple[str, list[Line]]] = {}
+        moved = {
+            e.text: self._stub(loop, e.target, stubs) for n in passed for e in listing.entries_at(n)
+        }
+        if any(EVERY_FLAG & listing.live[listing.position[fixup]] for fixup in stubs):
+            return None
+        lines: list[Line] = []
+        for n, line in enumerate(listing.lines):
+            if n == loop.last:
+                lines.append(listing.lines[counter.at])
+            if n == counter.at:
+                continue
+            if line.kind == "entry" and line.text in moved:
+                line = replace(line, target=moved[line.text])
+            lines.append(replace(line, text=texts[n]) if n in texts else line)
+        made = listing.with_lines(lines, self.name)
+        quiet = behind_transfer(made, loop.last + 1, len(lines))
+        apart = [one for _, stub in stubs.values() for one in stub]
+        return replace(made, lines=(*lines[:quiet], *apart, *lines[quiet:]))
+
+    def _stub(self, loop: Counted, fixup: str, stubs: dict[str, tuple[str, list[Line]]]) -> str:
+        """Return the label where the update is made up for before a fixup."""
+        if fixup not in stubs:
+            listing = loop.listing
+            name = listing.fresh(f"updated_for_{fixup.removeprefix('.L')}")
+            update = listing.lines[loop.counter.at]
+            stubs[fixup] = name, [label(name), update, code(f"jmp {fixup}")]
         return stubs[fixup][0]
 
 

@@ -43,6 +43,7 @@ COLUMNS = (
 _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
 SHOWN = 3
 _BOUND = 1.03
+_SLOWER = 0.02
 _MEASURED_SIZES = (64, 256, 1024, 4096)
 
 Progress = Callable[[int, int | None, str], None]
@@ -184,6 +185,7 @@ def _told(
     ]
     if not named:
         rows = list(_rows(question, found, name, found.base, "baseline", ""))
+    said += [line for label, one in named.items() for line in _slower(found, label, one)]
     said += list(_hand_written(question, found, hand, proven))
     said += [f"withdrawn: {notes[label]}" for label in named if status[label] == "withdrawn"]
     said += [f"refused by the contract checker: {why}" for why in refused]
@@ -252,6 +254,22 @@ def _rows(
                     note if last and n else "",
                 )
             )
+    return out
+
+
+def _slower(found: Search, label: str, one: Candidate) -> Sequence[str]:
+    """Say at which sizes a candidate is slower than the variant that it started from."""
+    out = []
+    for core, cost in one.costs.items():
+        before = found.base.costs[core].sizes
+        worse = {
+            size: 100 * (cycles / before[size] - 1)
+            for size, cycles in cost.sizes.items()
+            if cycles > before[size] * (1 + _SLOWER)
+        }
+        if worse:
+            sizes = ", ".join(f"{size} B by {percent:.0f} %" for size, percent in worse.items())
+            out.append(f"{label} is slower on {core} at {sizes}")
     return out
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from loopwright.code.instructions import Flow
-from loopwright.improving.addressing import PointersForIndex
+from loopwright.improving.addressing import FuseUpdate, PointersForIndex
 from loopwright.improving.carry import CarryChains
 from loopwright.improving.counted import counted_loops
 from loopwright.improving.edits import EVERY_FLAG, Transformation, aligns
@@ -119,6 +119,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     JoinSections(),
     Copies(),
     PointersForIndex(),
+    FuseUpdate(),
     *(Unroll(n, apart) for n in (2, 4, 8) for apart in (False, True)),
     *(Align(n) for n in (4, 5, 6)),
     *(StringInstruction(n) for n in (256, 512, 1024, 2048)),

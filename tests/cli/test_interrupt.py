@@ -37,6 +37,7 @@ VERBS = {
     "predict": ["predict", "x86_64/clear_user/plain"],
     "check": ["check", "x86_64/clear_user/plain"],
     "measure": ["measure", "x86_64/clear_user/plain"],
+    "improve": ["improve", "x86_64/clear_user/plain"],
     "compare": ["compare", "x86_64/clear_user"],
     "recommend": ["recommend", "x86_64/clear_user", "--no-measure"],
     "report": ["report", "x86_64/clear_user", "-o", "report", "--no-measure"],

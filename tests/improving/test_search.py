@@ -1,0 +1,108 @@
+"""The search over transformations, and what becomes of its candidates."""
+
+from itertools import combinations
+
+import pytest
+
+import loopwright as lw
+from loopwright import kernels
+from loopwright.cli import run
+from loopwright.code import assemble
+from loopwright.improving import costs, family
+from loopwright.improving.costs import Question
+from loopwright.improving.improve import main_loop, read
+from loopwright.improving.search import ALIKE, Settings, search
+from loopwright.improving.transformations import Align
+from loopwright.improving.unrolling import Unroll
+
+PLAIN = "x86_64/clear_user/plain"
+FEW = (Unroll(2), Unroll(8), Align(5))
+
+
+@pytest.fixture
+def question(tmp_path):
+    _, [variant] = kernels.select(PLAIN)
+    return Question(variant, costs.cores("zen2,zen4", variant), None, {}, tmp_path)
+
+
+@pytest.fixture
+def base(question):
+    [found] = question.candidates([read(question.variant)])
+    return costs.usable(question, found)
+
+
+def test_a_search_finds_the_same_for_a_seed_and_says_how(question, base):
+    settings = Settings(tried=12, depth=2)
+    one, two = (search(question, base, FEW, settings) for _ in range(2))
+    best = one.ordered()[0]
+    assert best.listing.steps == two.ordered()[0].listing.steps
+    assert one.path(best)[0] is base
+    assert min(best.gains(base).values()) > 1.2
+    for this, that in combinations(one.ordered(), 2):
+        gains = one.robust(this), one.robust(that)
+        assert any(abs(gains[0][core] / gains[1][core] - 1) >= ALIKE / 2 for core in gains[0])
+
+
+def test_an_interrupt_leaves_the_best_so_far(question, base):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    found = search(question, base, FEW, Settings(), stop)
+    assert found.interrupted
+    assert found.ordered()[0] is not base
+
+
+def test_the_bound_is_reached_by_eight_words_an_iteration(question, base):
+    [made] = question.candidates([next(Unroll(8).apply(base.listing))])
+    for core in question.cores:
+        cycles, least = main_loop(made.variant, core, {})
+        assert cycles == pytest.approx(least, rel=0.03)
+        assert main_loop(base.variant, core, {})[1] == least / 8
+    plain, less = main_loop(base.variant, question.cores[1], {})
+    assert plain > 1.5 * less  # one store an iteration where there are two ports for them
+
+
+def test_a_candidate_becomes_a_variant_that_verbs_take(question, base, tmp_path, monkeypatch):
+    [made] = question.candidates([next(Unroll(2).apply(base.listing))])
+    out = tmp_path / "better"
+    files = family.write(out, question.variant, {"twice": made}, {"twice": 'as "said"'})
+    assert [path.name for path in files] == ["twice.S", "kernel.toml"]
+    assert "unroll by 2" in files[0].read_text()
+    monkeypatch.setenv("LOOPWRIGHT_KERNELS", str(out))
+    kernel, [variant] = kernels.select("x86_64/clear_user/twice")
+    assert assemble.variant_code(variant).text == made.code.text
+    assert {"plain", "unrolled64"} <= kernel.variants.keys()
+    assert 'as "said"' in variant.why
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["x86_64/put_event"], "name a variant"),
+        ([PLAIN, "--microarch", "tsv110"], "does not run x86_64 code"),
+        (["x86_64/clear_user/rep_stosq", "--microarch", "zen2"], "has no cost: zen2: no figures"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, said, capsys):
+    assert run(["improve", *arguments]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert said in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("spec", "cores", "parameters", "least"),
+    [
+        (PLAIN, "zen2,zen4", {}, 1.2),
+        ("x86_64/csum/adc1", "zen2,zen4", {}, 2.0),
+        ("x86_64/put_event/put_user_twice", "zen4", {"serial.stac_clac": "20"}, 1.8),
+    ],
+)
+def test_improve_proves_faster_code_on_every_core(spec, cores, parameters, least):
+    rows = lw.improve(
+        spec, microarch=cores, parameters=parameters, measured=False, tried=120, seed=1
+    )
+    first = rows[rows["candidate"] == rows["candidate"].iloc[0]]
+    assert first["status"].iloc[-1] == "proven"
+    for _, stages in first.groupby("microarch"):
+        assert stages["cycles"].iloc[0] / stages["cycles"].iloc[-1] > least
