@@ -145,6 +145,12 @@ def table() -> tuple[PublishedFigure, ...]:
     return tuple(_figure(row) for row in rows.to_dict("records"))
 
 
+_TEXTS = (
+    "kernel", "variant", "baseline", "quantity", "unit", "condition", "machine", "microarch",
+    "predicted_on", "fitted", "retracted", "place",
+)  # fmt: skip
+
+
 def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
     def number(column: str) -> float | None:
         return float(row[column]) if row[column] else None
@@ -158,30 +164,20 @@ def _figure(row: Mapping[Hashable, str]) -> PublishedFigure:
     scope = cast(Scope, row["scope"])
     shares = (number("share_before"), number("share_after"))
     low, high, assumption = _bounds(scope, percent, *shares)
+    texts: dict[str, Any] = {name: row[name] for name in _TEXTS}
     return PublishedFigure(
-        kernel=row["kernel"],
-        variant=row["variant"],
-        baseline=row["baseline"],
+        **texts,
         scope=scope,
         size_bytes=count("size_bytes"),
         chunk_bytes=count("chunk_bytes"),
         dst_align=count("dst_align"),
-        quantity=row["quantity"],
-        unit=row["unit"],
         before=before,
         after=after,
         percent=percent,
         share_before=shares[0],
         share_after=shares[1],
         total_bytes=number("total_bytes"),
-        condition=row["condition"],
-        machine=row["machine"],
-        microarch=row["microarch"],
-        predicted_on=row["predicted_on"],
-        fitted=row["fitted"],
-        retracted=row["retracted"],
         source=named(row["source"]),
-        place=row["place"],
         low_percent=low,
         high_percent=high,
         assumption=assumption,

@@ -74,15 +74,15 @@ class Edit:
 
     kind: str
     file: str
-    was: str
-    name: str
-    start: str
-    end: str
-    after: str
-    old: str
-    new: str
-    optional: bool
-    source: Path | None
+    was: str = ""
+    name: str = ""
+    start: str = ""
+    end: str = ""
+    after: str = ""
+    old: str = ""
+    new: str = ""
+    optional: bool = False
+    source: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,6 @@ class Upstream:
     callers: tuple[str, ...]
     unused_with: tuple[str, ...]
     prototype: str = ""
-
-
-def function_edit(file: str, name: str) -> Edit:
-    """Return the edit that a variant without edits of its own stands for."""
-    return Edit("function", file, "", name, "", "", "", "", "", False, None)
 
 
 def read_upstream(table: dict[str, Any], symbol: str, path: Path) -> Upstream:
@@ -165,14 +160,9 @@ def _edit(entry: dict[str, Any], path: Path) -> Edit:
         kind=kind,
         file=_inside(entry.get("file"), path),
         was=_inside(entry.get("was", ""), path),
-        name=entry.get("name", ""),
-        start=entry.get("start", ""),
-        end=entry.get("end", ""),
-        after=entry.get("after", ""),
-        old=entry.get("old", ""),
-        new=entry.get("new", ""),
         optional=bool(entry.get("optional", False)),
         source=source,
+        **{key: entry.get(key, "") for key in ("name", "start", "end", "after", "old", "new")},
     )
 
 
@@ -347,7 +337,7 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
     for routine in routines.values():
         contracts.check_registers(routine.contract.registers, isa, path)
     variants: dict[str, Variant] = {}
-    for entry in reader.get(data, "variant", list):
+    for entry in contracts.get(data, "variant", list, path):
         variant = reader.variant(entry, kernel_id, routines)
         if variant.name in variants:
             raise InputError(f"{path}: variant {variant.name!r} stands there twice")
@@ -363,7 +353,7 @@ def _read(path: Path, kernel_id: str, content: bytes, beside: tuple[str, ...]) -
         id=kernel_id,
         isa=isa,
         folder=path.parent,
-        summary=reader.get(data, "summary", str),
+        summary=contracts.get(data, "summary", str, path),
         threads=tuple(data.get("threads", ())),
         links=tuple(data.get("links", ())),
         fixes=tuple(data.get("fixes", ())),
@@ -392,18 +382,14 @@ def _merge(data: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+_TEXTS = ("merged", "unpatchable", "subject", "why", "unreached")  # of a variant, "" if not given
+
+
 class _Reader:
     """Reads tables of one kernel.toml and names that file in every error."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    def get(self, table: dict[str, Any], key: str, kind: type) -> Any:
-        if key not in table:
-            raise InputError(f"{self.path}: {key!r} is missing")
-        if not isinstance(table[key], kind):
-            raise InputError(f"{self.path}: {key!r} must be a {kind.__name__}")
-        return table[key]
 
     def routine(self, name: str, table: dict[str, Any]) -> Routine:
         contract = contracts.read(table["contract"], self.path)
@@ -415,7 +401,7 @@ class _Reader:
     def variant(
         self, entry: dict[str, Any], kernel_id: str, routines: dict[str, Routine]
     ) -> Variant:
-        name = self.get(entry, "name", str)
+        name, isa = contracts.get(entry, "name", str, self.path), kernel_id.split("/")[0]
         routine = entry.get("routine") or (next(iter(routines)) if len(routines) == 1 else "")
         if routine not in routines:
             raise InputError(
@@ -425,23 +411,17 @@ class _Reader:
             kernel=kernel_id,
             routine=routine,
             name=name,
-            summary=self.get(entry, "summary", str),
+            summary=contracts.get(entry, "summary", str, self.path),
             source=self.source(entry, name),
-            needs=check_features(entry.get("needs", ()), kernel_id.split("/")[0], self.path),
-            switched_off=check_features(
-                entry.get("switched_off", ()), kernel_id.split("/")[0], self.path
-            ),
+            needs=check_features(entry.get("needs", ()), isa, self.path),
+            switched_off=check_features(entry.get("switched_off", ()), isa, self.path),
             alternatives=tuple(entry.get("alternatives", ())),
             may_change=tuple(entry.get("may_change", ())),
-            merged=str(entry.get("merged", "")),
-            unpatchable=str(entry.get("unpatchable", "")),
-            subject=str(entry.get("subject", "")),
-            why=str(entry.get("why", "")),
             requires=read_requirements(entry.get("requires", ()), self.path),
             edits=read_edits(entry.get("edits", ()), self.path),
             loop=contracts.loop_name(entry.get("loop", ""), self.path),
             guards=contracts.guarded(entry, self.path),
-            unreached=str(entry.get("unreached", "")),
+            **{key: str(entry.get(key, "")) for key in _TEXTS},
         )
 
     def source(self, entry: dict[str, Any], name: str) -> Path:

@@ -187,7 +187,7 @@ class Contract:
 
 def read(table: Mapping[str, Any], path: Path) -> Contract:
     """Return the contract that a table of the kernel.toml at path is; InputError where none."""
-    effect = _get(table, "effect", str, path)
+    effect = get(table, "effect", str, path)
     if effect not in EFFECTS:
         raise InputError(f"{path}: effect {effect!r} is none of {', '.join(EFFECTS)}")
     unit = table.get("unit", "iteration")
@@ -196,7 +196,7 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
     uncopied = table.get("uncopied", "exact")
     if uncopied not in ("exact", "at_least"):
         raise InputError(f"{path}: uncopied {uncopied!r} must be exact or at_least")
-    inputs = dict(_get(table, "inputs", dict, path))
+    inputs = dict(get(table, "inputs", dict, path))
     size = _size(table, effect, inputs, path)
     _check_roles(table, effect, inputs, path)
     sides = EFFECTS[effect].faulting
@@ -208,11 +208,11 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
     src = size if effect == "copy" else 0
     fields = tuple(Field(f["dst"], f["size"], f.get("src")) for f in table.get("fields", ()))
     return Contract(
-        symbol=_get(table, "symbol", str, path),
+        symbol=get(table, "symbol", str, path),
         effect="store_fields" if size else effect,
         inputs=inputs,
         returns=dict(table.get("returns", {})),
-        may_change=tuple(_get(table, "may_change", list, path)),
+        may_change=tuple(get(table, "may_change", list, path)),
         faulting=faulting,
         overread=int(table.get("overread", 0)),
         uncopied=uncopied,
@@ -223,7 +223,7 @@ def read(table: Mapping[str, Any], path: Path) -> Contract:
         fields=(Field(0, size, 0 if effect == "copy" else None),) if size else fields,
         bytes=size,
         align=_align(table, path),
-        loop=_loop(table, path),
+        loop=loop_name(table.get("loop", ""), path),
         guards=guarded(table, path),
         over_report=_over_report(table, uncopied, path),
     )
@@ -306,10 +306,6 @@ def _align(table: Mapping[str, Any], path: Path) -> int:
     return align
 
 
-def _loop(table: Mapping[str, Any], path: Path) -> str | int:
-    return loop_name(table.get("loop", ""), path)
-
-
 def loop_name(given: Any, path: Path) -> str | int:
     """Return the name of a main loop: a label, or a number from 1 on; InputError for others."""
     if isinstance(given, str) or (type(given) is int and given > 0):
@@ -317,7 +313,8 @@ def loop_name(given: Any, path: Path) -> str | int:
     raise InputError(f"{path}: loop {given!r} is neither a label nor a number from 1 on")
 
 
-def _get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
+def get(table: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
+    """Return a value of the kernel.toml at path; InputError where missing or of another kind."""
     if key not in table:
         raise InputError(f"{path}: {key!r} is missing")
     if not isinstance(table[key], kind):

@@ -18,7 +18,7 @@ from loopwright import kernels
 from loopwright.code import assemble
 from loopwright.code.instructions import Code
 from loopwright.errors import InputError
-from loopwright.kernels import Edit, Variant, function_edit
+from loopwright.kernels import Edit, Variant
 from loopwright.linux import routines, trees
 from loopwright.linux.routines import Span, Target, blank_comments, function, place, squeeze, symbol
 from loopwright.linux.trees import Tree
@@ -167,7 +167,7 @@ def apply(variant: Variant, aim: Target, tree: Tree) -> tuple[list[Change], list
     that an edit names is not in the tree.
     """
     editor = _Editor(variant, aim, tree)
-    for edit in variant.edits or (function_edit(aim.file, aim.name),):
+    for edit in variant.edits or (Edit("function", aim.file, name=aim.name),):
         editor.apply(edit)
     return [Change(f, old, editor.after[f]) for f, old in editor.before.items()], editor.notes
 

@@ -16,6 +16,7 @@ from loopwright.machine import harness, hosts
 from loopwright.measuring import block
 from loopwright.measuring.block import Block
 from loopwright.measuring.measure import Progress
+from loopwright.measuring.readings import FIGURE_COLUMNS
 from loopwright.predicting import question
 from loopwright.predicting.predict import predict
 from loopwright.predicting.question import Question
@@ -188,20 +189,7 @@ TURN_COLUMNS = [
     "id",
     "notion",
     "offset",
-    "cycles",
-    "p10",
-    "p90",
-    "uncertainty",
-    "samples",
-    "dropped",
-    "dropped_from",
-    "dropped_to",
-    "processes",
-    "clock",
-    "status",
-    "reason",
-    "microarch",
-    "machine",
+    *FIGURE_COLUMNS,
     "code",
     "note",
 ]

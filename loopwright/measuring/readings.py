@@ -368,17 +368,7 @@ def _compare(row: Mapping[Any, Any], base: Mapping[Any, Any], key: object) -> di
 
 PROCESSES = 3
 
-RESULT_COLUMNS = [
-    "kernel",
-    "variant",
-    "quantity",
-    "unit",
-    "size_bytes",
-    "dst_align",
-    "src_align",
-    "skew_bytes",
-    "cache",
-    "offset",
+FIGURE_COLUMNS = [
     "cycles",
     "p10",
     "p90",
@@ -393,6 +383,20 @@ RESULT_COLUMNS = [
     "reason",
     "microarch",
     "machine",
+]
+"""The columns of a measured figure, of a variant or of a block."""
+RESULT_COLUMNS = [
+    "kernel",
+    "variant",
+    "quantity",
+    "unit",
+    "size_bytes",
+    "dst_align",
+    "src_align",
+    "skew_bytes",
+    "cache",
+    "offset",
+    *FIGURE_COLUMNS,
     "self_test",
     "milliseconds",
     *RATIO_COLUMNS,
