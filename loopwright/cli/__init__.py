@@ -34,10 +34,16 @@ def cli() -> None:
     """Predict, check, measure and patch the assembly loops a kernel lives on."""
 
 
-for _module in (improve, inventory, kernels, machines, measure, predict, scan):
-    for _verb in vars(_module).values():
-        if isinstance(_verb, click.Command):
-            cli.add_command(_verb)
+_COMMANDS = [
+    found
+    for module in (improve, inventory, kernels, machines, measure, predict, scan)
+    for found in vars(module).values()
+    if isinstance(found, click.Command)
+]
+_BELOW_OTHERS = [c for g in _COMMANDS if isinstance(g, click.Group) for c in g.commands.values()]
+for _command in _COMMANDS:
+    if _command not in _BELOW_OTHERS:
+        cli.add_command(_command)
 
 
 def main(arguments: list[str] | None = None) -> None:

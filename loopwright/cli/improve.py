@@ -64,8 +64,6 @@ def improve(
     no_measure: bool,
     tried: int,
     seed: int,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Search better code for a variant's contract.
 
@@ -94,8 +92,8 @@ def improve(
             settings=Settings(tried=tried, seed=seed),
             progress=step,
         )
-    if as_json or as_csv:
-        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(found.rows)
     else:
         show_improved(found.rows)
         for line in found.said:

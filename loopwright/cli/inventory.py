@@ -20,7 +20,7 @@ from loopwright.rows import Rows
     shell_complete=options.complete_from(LISTED),
 )
 @output.formats
-def list_(kind: str, as_json: bool, as_csv: bool) -> None:
+def list_(kind: str) -> None:
     """List kernels, variants, cores, models or parameters.
 
     \b
@@ -31,7 +31,7 @@ def list_(kind: str, as_json: bool, as_csv: bool) -> None:
     if kind not in LISTED:
         raise unknown("kind", kind, LISTED)
     made = dict(zip(LISTED, (_kernels, _variants, _microarchs, _models, _parameters), strict=True))
-    output.emit(made[kind](), as_json=as_json, as_csv=as_csv, hide=("features",))
+    output.emit(made[kind](), hide=("features",))
 
 
 def _kernels() -> Rows:
@@ -108,7 +108,7 @@ def _parameters() -> Rows:
 
 @click.command()
 @output.formats
-def doctor(as_json: bool, as_csv: bool) -> None:
+def doctor() -> None:
     """List models, compilers, counters; what is missing, its fix.
 
     \b
@@ -117,8 +117,8 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     from loopwright.inventory import doctor_rows
 
     found = doctor_rows()
-    if as_json or as_csv or not output.on_terminal():
-        output.emit(found, as_json=as_json, as_csv=as_csv)
+    if output.row_format() or not output.on_terminal():
+        output.emit(found)
         return
     output.draw(found.only(c for c in found.columns if c != "fix"))
     for row in found.records():
@@ -143,9 +143,7 @@ def doctor(as_json: bool, as_csv: bool) -> None:
     "calls by size, every parameter with its source.",
 )
 @output.formats
-def core(
-    microarch: str, beside: str | None, html: Path | None, as_json: bool, as_csv: bool
-) -> None:
+def core(microarch: str, beside: str | None, html: Path | None) -> None:
     """Show parameters, ports and common instructions of a core.
 
     \b
@@ -164,7 +162,7 @@ def core(
     if html is not None:
         write(core_page.render(rows.frame(), microarch, beside), html)
         print(f"written: {html}", file=sys.stderr)
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("source",))
+    output.emit(rows, hide=("source",))
 
 
 # Where each shell looks for completions of a user, and how it takes one up at once.

@@ -13,7 +13,7 @@ from loopwright.errors import InputError, unknown
 @click.command()
 @options.spec("KERNEL[/VARIANT]")
 @output.formats
-def check(spec: str, as_json: bool, as_csv: bool) -> int:
+def check(spec: str) -> int:
     """Run variants against their contract: results, faults, bounds.
 
     Exit code 1 where a variant breaks it, or where calls reach not all of it and kernel.toml gives
@@ -31,7 +31,7 @@ def check(spec: str, as_json: bool, as_csv: bool) -> int:
     with output.progress("checking") as step:
         done = iter(range(1, len(variants) + 1))
         rows = run_checks(variants, lambda _: step(next(done), len(variants)))
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=("kernel",))
+    output.emit(rows, hide=("kernel",))
     return 0 if holds(rows, variants) else 1
 
 
@@ -52,8 +52,6 @@ def compare(
     offset: str | None,
     no_measure: bool,
     stored: bool,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Show predictions beside this machine's measurement.
 
@@ -77,8 +75,8 @@ def compare(
             found = lw.compare_loops(
                 hex=hex, asm=asm, obj=obj, microarch=microarch, offset=at, progress=step
             )
-        if as_json or as_csv or not output.on_terminal():
-            output.emit(found, as_json=as_json, as_csv=as_csv)
+        if output.row_format() or not output.on_terminal():
+            output.emit(found)
         else:
             measure.show_compared(found)
         known = found[["predicted", "measured"]].notna().any(axis=None)
@@ -89,8 +87,8 @@ def compare(
         raise InputError("--microarch and --offset are for --asm, --obj and --hex")
     with output.progress("measuring") as step:
         rows = lw.compare(spec, quick=no_measure, stored=stored, progress=step)
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
     else:
         print(by_core(rows))
     return output.verdict(bool(rows["cycles"].notna().any()), "no source")
@@ -122,8 +120,6 @@ def recommend(
     align: str | None,
     no_measure: bool,
     stored: bool,
-    as_json: bool,
-    as_csv: bool,
 ) -> None:
     """Name the variant to ship, or say why there is none.
 
@@ -151,8 +147,8 @@ def recommend(
             stored=stored,
             progress=step,
         )
-    if as_json or as_csv:
-        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(found.rows)
         return
     # The answer in a sentence begins the reason of many; once is enough on a screen.
     both = zip(found.rows["said"], found.rows["reason"], strict=True)
@@ -164,7 +160,7 @@ def recommend(
 
 @click.command("self-test")
 @output.formats
-def self_test(as_json: bool, as_csv: bool) -> int:
+def self_test() -> int:
     """Measure loops of known cost, to judge measurements here.
 
     Cycles of three processes stand against documented ones.
@@ -180,8 +176,8 @@ def self_test(as_json: bool, as_csv: bool) -> int:
     with output.progress("measuring") as step:
         rows = measure_known(progress=step)
     hidden = ("machine", "processes", "reason")
-    output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
-    for row in rows[~rows["held"]].to_dict("records") if not (as_json or as_csv) else ():
+    output.emit(rows, hide=hidden)
+    for row in rows[~rows["held"]].to_dict("records") if not output.row_format() else ():
         output.say(f"{row['loop']} does not hold: {row['reason']}")
     return 0 if bool(rows["held"].all()) else 1
 
@@ -216,8 +212,6 @@ def patch(
     no_measure: bool,
     stored: bool,
     tier: str | None,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Make a Linux patch of a variant, or of each routine's winner.
 
@@ -246,8 +240,8 @@ def patch(
         tier=tier,
         said=output.said_check,
     )
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
     else:
         for row in rows.to_dict("records"):
             print("\n".join(row["files"]) or f"{row['variant'] or row['kernel']}: {row['status']}")
@@ -263,7 +257,7 @@ def patch(
 @options.tree(required=True)
 @options.no_measure
 @output.formats
-def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bool) -> int:
+def baseline(kernel: str, tree: str, no_measure: bool) -> int:
     """Compare functions of a Linux tree with a kernel's variants.
 
     They are called tree:VERSION, and are assembled, predicted, checked and measured as variants
@@ -277,8 +271,8 @@ def baseline(kernel: str, tree: str, no_measure: bool, as_json: bool, as_csv: bo
     from loopwright.reporting.text import by_core
 
     found = compare_tree(kernel, tree, quick=no_measure)
-    if as_json or as_csv:
-        output.emit(found.rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(found.rows)
     else:
         print(by_core(found.rows))
     for note in found.notes:
@@ -307,8 +301,6 @@ def report(
     no_measure: bool,
     with_patch: bool,
     tree: str | None,
-    as_json: bool,
-    as_csv: bool,
 ) -> None:
     """Write a report on kernels: a page, text, tables, patches.
 
@@ -340,8 +332,8 @@ def report(
             progress=step,
         )
     rows = pd.concat([f.recommendation for f in findings], ignore_index=True)
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
         return
     for row in rows.to_dict("records"):
         output.say(f"{row['kernel']} {row['routine']}: {row['said']}")

@@ -45,8 +45,6 @@ def calibrate(
     quick: bool,
     compare: str | None,
     settings: tuple[str, ...],
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Learn a core from timing alone: width, latencies, ports.
 
@@ -67,7 +65,7 @@ def calibrate(
         "settings": options.parameters(settings),
     }
     rows = _of_one(out, asked)
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
+    output.emit(rows)
     return 0
 
 
@@ -103,7 +101,7 @@ _FIRST = ""  # round of trials: no machine has answered any yet
     help="Add trials that a core is learned from; FILE, answers that import made: what they lack.",
 )
 @output.formats
-def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> None:
+def kit(target: Path, calibrate: str | None) -> None:
     """Pack a kit that measures on machines with no compiler.
 
     Unpack it there, `./run`, and bring the file of results back: `loopwright import FILE`. With
@@ -115,7 +113,7 @@ def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> Non
     """
     answers = None if calibrate in (None, _FIRST) else calibrate
     rows = lw.kit(target, calibrate=calibrate is not None, answers=answers)
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
+    output.emit(rows)
 
 
 @click.command("import")
@@ -127,7 +125,7 @@ def kit(target: Path, calibrate: str | None, as_json: bool, as_csv: bool) -> Non
     type=click.Path(path_type=Path),
 )
 @output.formats
-def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
+def import_(files: tuple[Path, ...]) -> int:
     """Bring what a kit measured into the results store.
 
     compare and recommend use it for the core that the machine is. A file that was brought in
@@ -143,15 +141,15 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
     from loopwright.calibrating.imports import holds_calibration, holds_core
 
     if cores := [path for path in files if holds_core(path)]:
-        _import_cores(cores, files, as_json=as_json, as_csv=as_csv)
+        _import_cores(cores, files)
         return 0
     answers = [path for path in files if holds_calibration(path)]
     if answers:
-        _import_calibrations(answers, files, as_json=as_json, as_csv=as_csv)
+        _import_calibrations(answers, files)
         return 0
     rows = lw.import_results(files)
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
         return int(rows["damaged"].any())
     for row in rows.to_dict("records"):
         where = row["microarch"] or "no core.toml describes it"
@@ -170,9 +168,7 @@ def import_(files: tuple[Path, ...], as_json: bool, as_csv: bool) -> int:
 )
 @click.option("--reason", metavar="TEXT", help="Of --withdraw: why; it is kept with the run.")
 @output.formats
-def results(
-    kernel: str | None, withdraw: str | None, reason: str | None, as_json: bool, as_csv: bool
-) -> None:
+def results(kernel: str | None, withdraw: str | None, reason: str | None) -> None:
     """List the runs in the results store.
 
     By machine, clock and variant, newest first.
@@ -186,17 +182,15 @@ def results(
     if withdraw is not None and kernel is not None:
         raise InputError("--withdraw and --kernel exclude each other: a run is withdrawn whole")
     rows = lw.results(kernel) if withdraw is None else lw.withdraw(withdraw, reason or "")
-    if rows.empty and not (as_json or as_csv):
+    if rows.empty and not output.row_format():
         output.say(
             "no result yet: `loopwright measure KERNEL` and `loopwright import FILE` add some"
         )
     else:
-        if not (as_json or as_csv):
+        if not output.row_format():
             rows = rows.assign(started=rows["started"].map(_to_the_minute))
         output.emit(
             rows,
-            as_json=as_json,
-            as_csv=as_csv,
             hide=("protocol", "fingerprint", "run", "origin", "code"),
             spare=("processes", "records", "kernel", "clock"),
         )
@@ -208,24 +202,20 @@ def _to_the_minute(time: str) -> str:
     return f"{day} {rest[:5]} UTC"
 
 
-def _import_calibrations(
-    answers: list[Path], files: tuple[Path, ...], *, as_json: bool, as_csv: bool
-) -> None:
+def _import_calibrations(answers: list[Path], files: tuple[Path, ...]) -> None:
     """Bring in files of answers and say what can be done with them."""
     if others := [path for path in files if path not in answers]:
         raise InputError(f"{others[0]} holds no calibration; import it by itself")
     for path in answers:
         rows = lw.import_calibration(path)
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
-        if not (as_json or as_csv):
+        output.emit(rows)
+        if not output.row_format():
             where = rows["answers"].iloc[0]
             print(f"learn the core: loopwright calibrate -o cores --machine {where}")
             print(f"what it lacks:  loopwright kit --calibrate {where} -o kit.tar.gz")
 
 
-def _import_cores(
-    cores: list[Path], files: tuple[Path, ...], *, as_json: bool, as_csv: bool
-) -> None:
+def _import_cores(cores: list[Path], files: tuple[Path, ...]) -> None:
     """Bring in folders of learned cores and say how to use them."""
     from loopwright.calibrating.imports import import_core
 
@@ -233,8 +223,8 @@ def _import_cores(
         raise InputError(f"{others[0]} holds no core; import it by itself")
     for path in cores:
         rows = import_core(path)
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
-        if not (as_json or as_csv):
+        output.emit(rows)
+        if not output.row_format():
             print(f"use it: LOOPWRIGHT_MODELS={rows.attrs['models']}")
 
 
@@ -262,9 +252,7 @@ def kmod() -> None:
 @_OFFSET
 @click.option("--isa", type=click.Choice(["x86_64", "arm64"]), help="This machine's if left out.")
 @output.formats
-def source(
-    specs: tuple[str, ...], out: Path, offset: str, isa: str | None, as_json: bool, as_csv: bool
-) -> None:
+def source(specs: tuple[str, ...], out: Path, offset: str, isa: str | None) -> None:
     """Write the module's sources: make and kernel headers alone build them.
 
     \b
@@ -275,8 +263,8 @@ def source(
 
     parts = module.write(out, isa or toolchain.host_isa(), specs, _offsets(offset))
     rows = Rows.of({"variant": p.variant.id, "offset": p.offset} for p in parts)
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
-    if not (as_json or as_csv):
+    output.emit(rows)
+    if not output.row_format():
         print(f"next, on the machine to be measured: cd {out} && make && sudo ./run")
 
 
@@ -293,9 +281,7 @@ def source(
 @_OUT
 @_OFFSET
 @output.formats
-def build(
-    specs: tuple[str, ...], headers: Path, out: Path, offset: str, as_json: bool, as_csv: bool
-) -> None:
+def build(specs: tuple[str, ...], headers: Path, out: Path, offset: str) -> None:
     """Build the module against the headers of a kernel; their architecture is the module's.
 
     \b
@@ -316,8 +302,8 @@ def build(
             }
         ]
     )
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
-    if not (as_json or as_csv):
+    output.emit(rows)
+    if not output.row_format():
         print(f"next, on a machine that runs {built.release}: cd {out} && sudo ./run")
 
 

@@ -214,8 +214,6 @@ def measure(
     notion: str | None,
     isa: str | None,
     processes: int | None,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Measure variants or loops of your own on this machine.
 
@@ -258,8 +256,8 @@ def measure(
                 processes=measure_blocks.TURNS if processes is None else processes,
                 progress=step,
             )
-        if as_json or as_csv or not output.on_terminal():
-            output.emit(found, as_json=as_json, as_csv=as_csv, hide=_HIDDEN)
+        if output.row_format() or not output.on_terminal():
+            output.emit(found, hide=_HIDDEN)
         else:
             show_blocks(found)
         return _verdict(found)
@@ -274,7 +272,7 @@ def measure(
     if estimate is not None and (offset, skew, cache) != (None,) * 3:
         raise InputError("--estimate takes --sizes, --align and --against only")
     if estimate is not None and stored:
-        output.emit(lw.estimate(spec, estimate), as_json=as_json, as_csv=as_csv)
+        output.emit(lw.estimate(spec, estimate))
         return 0
     if estimate is not None:
         from loopwright.judging.estimate import unmeasured_here
@@ -293,9 +291,9 @@ def measure(
             progress=step,
         )
     if estimate is not None and rows["cycles"].notna().any():
-        output.emit(lw.estimate(spec, estimate, rows), as_json=as_json, as_csv=as_csv)
-    elif as_json or as_csv:
-        output.emit(rows if raw else rows.drop(columns="raw"), as_json=as_json, as_csv=as_csv)
+        output.emit(lw.estimate(spec, estimate, rows))
+    elif output.row_format():
+        output.emit(rows if raw else rows.drop(columns="raw"))
     else:
         show_measured(rows)
     return _verdict(rows)

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -231,33 +230,39 @@ def _numeric(values: list[Any]) -> bool:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_FORMAT = "loopwright.cli.format"  # of what a verb prints, in the context of its command line
+
+
 def formats(function: F) -> F:
-    """Add --json and --csv to a verb; they reach it as as_json and as_csv, never both."""
+    """Add --json and --csv to a verb, whose rows emit then prints so."""
+    verb: Any = function
+    for name in ("csv", "json"):
+        text = f"Print rows as {name.upper()}."
+        verb = click.option(
+            f"--{name}", is_flag=True, expose_value=False, callback=_choose, help=text
+        )(verb)
+    return cast(F, verb)
 
-    @wraps(function)
-    def checked(*given: Any, as_json: bool, as_csv: bool, **more: Any) -> Any:
-        if as_json and as_csv:
-            raise click.UsageError("--json and --csv exclude each other")
-        return function(*given, as_json=as_json, as_csv=as_csv, **more)
 
-    csv_option = click.option("--csv", "as_csv", is_flag=True, help="Print rows as CSV.")
-    json_option = click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")
-    return cast(F, json_option(csv_option(checked)))
+def _choose(context: click.Context, option: click.Parameter, given: bool) -> None:
+    if given and context.meta.setdefault(_FORMAT, option.name) != option.name:
+        raise click.UsageError("--json and --csv exclude each other")
+
+
+def row_format() -> str:
+    """Return the format of rows that was asked for: "json", "csv", or "" for a table."""
+    context = click.get_current_context(silent=True)
+    return str(context.meta.get(_FORMAT, "")) if context else ""
 
 
 def emit(
-    found: "Rows | pd.DataFrame",
-    *,
-    as_json: bool,
-    as_csv: bool,
-    hide: tuple[str, ...] = (),
-    spare: tuple[str, ...] = (),
+    found: "Rows | pd.DataFrame", hide: tuple[str, ...] = (), spare: tuple[str, ...] = ()
 ) -> None:
     """Print rows. The table leaves out columns in hide, and in a narrow window those in spare."""
     rows = found if isinstance(found, Rows) else Rows.of_frame(found)
-    if as_json:
+    if row_format() == "json":
         print(json.dumps(rows.records(), indent=1))
-    elif as_csv:
+    elif row_format() == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(rows.columns)
         writer.writerows(rows.values)

@@ -80,8 +80,6 @@ def predict(
     iterations: int | None,
     ports: bool,
     sources: bool,
-    as_json: bool,
-    as_csv: bool,
     **asked: Any,
 ) -> int:
     """Predict cycles an iteration of loops, or of whole calls.
@@ -137,8 +135,8 @@ def predict(
         view = prediction_views.show_calls
     else:
         rows, view = answer(Question(**asked)), prediction_views.show_predictions
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
     else:
         view(rows)
     known = not all(rows.column("error"))
@@ -232,8 +230,6 @@ def trace(
     offset: int | None,
     iterations: int | None,
     isa: str | None,
-    as_json: bool,
-    as_csv: bool,
 ) -> None:
     """Show each instruction that a call or a loop executes.
 
@@ -270,9 +266,9 @@ def trace(
         iterations=iterations,
     )
     rows = answer_trace(asked)
-    if as_json or as_csv or not output.on_terminal():
+    if output.row_format() or not output.on_terminal():
         hidden = ("kernel", "variant", "load_address", "store_address")
-        output.emit(rows, as_json=as_json, as_csv=as_csv, hide=hidden)
+        output.emit(rows, hide=hidden)
     else:
         show_trace(rows)
 

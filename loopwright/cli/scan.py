@@ -142,8 +142,6 @@ def scan(
     out: Path | None,
     measure: int | None,
     html: Path | None,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Find the loops of a binary that their code offset hurts.
 
@@ -175,12 +173,12 @@ def scan(
 
     if file.is_dir():
         others = (file_b, function, tree, tier, symbols, top, profile, measure, html)
-        if any((*others, as_json, as_csv)):
+        if any((*others, output.row_format())):
             raise InputError(f"{file} is a folder: it takes --microarch, --features, --dask and -o")
         return _folder(file, out, microarch, features, dask)
     if dask:
         raise InputError(f"--dask is for a folder of files, and {file} is none; leave it out")
-    rows = _top(top, None if as_json or as_csv else _ROWS_SHOWN)
+    rows = _top(top, None if output.row_format() else _ROWS_SHOWN)
     if fail_over is not None and file_b is None:
         raise InputError("--fail-over compares two builds: give both, as FILE FILE_B")
     if profile is not None and (file_b or function):
@@ -200,21 +198,21 @@ def scan(
             Question(one, microarch=microarch, symbols=symbols, features=features)
             for one in (file, file_b)
         )
-        return _compare(a, b, fail_over, rows, html, as_json=as_json, as_csv=as_csv)
+        return _compare(a, b, fail_over, rows, html)
     asked = Question(
         file, microarch=microarch, symbols=symbols, features=features, profile=profile, hurt=hurt
     )
     with output.progress("predicting") as step:
         found: Scan = scanned(replace(asked, progress=step))
     if function and tree and out:
-        return _patch(found, function, tree, out, tier, as_json=as_json, as_csv=as_csv)
+        return _patch(found, function, tree, out, tier)
     if measure is not None:
-        return _measured(found, measure, as_json=as_json, as_csv=as_csv)
-    if as_json or as_csv:
-        output.emit(found.rows(rows), as_json=as_json, as_csv=as_csv)
+        return _measured(found, measure)
+    if output.row_format():
+        output.emit(found.rows(rows))
     else:
         show_scan(found.rows(rows))
-    _say(found.summary(), as_rows=as_json or as_csv)
+    _say(found.summary())
     if html is not None:
         write_page(html, found, asked)
     return 0
@@ -252,21 +250,18 @@ def _compare(
     percent: float | None,
     top: int | None,
     html: Path | None,
-    *,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     from loopwright.rows import counted
     from loopwright.scanning.builds import scan_both
 
     between = scan_both(a, b)
-    rows = between.rows(changed=not (as_json or as_csv))
+    rows = between.rows(changed=not output.row_format())
     rows = replace(rows, values=rows.values[:top])
-    if as_json or as_csv:
-        output.emit(rows, as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(rows)
     else:
         show_builds(rows)
-    _say(between.summary(), as_rows=as_json or as_csv)
+    _say(between.summary())
     if html is not None:
         write_page(html, between, a, Path(b.file))
     slower = between.slower(percent) if percent is not None else []
@@ -282,9 +277,6 @@ def _patch(
     tree: str,
     out: Path,
     tier: str | None,
-    *,
-    as_json: bool,
-    as_csv: bool,
 ) -> int:
     """Make a patch; exit code 1 where there is none, or a check of it proves nothing."""
     from loopwright.linux.verification import NOT_PROVEN
@@ -292,8 +284,8 @@ def _patch(
     from loopwright.scanning.alignment_patches import OBJECT, patch
 
     made = patch(found, function, tree, out, output.said_check, tier=tier or OBJECT)
-    if as_json or as_csv:
-        output.emit(Rows.of(made.checks), as_json=as_json, as_csv=as_csv)
+    if output.row_format():
+        output.emit(Rows.of(made.checks))
     elif made.file:
         print(made.file)
     for note in made.notes:
@@ -302,21 +294,21 @@ def _patch(
     return 0 if made.file and proven else 1
 
 
-def _measured(found: "Scan", count: int, *, as_json: bool, as_csv: bool) -> int:
+def _measured(found: "Scan", count: int) -> int:
     """Measure the first suspects; exit code 1 where none of them has a figure."""
     from loopwright.scanning import measured_loops
 
     with output.progress("measuring") as step:
         rows = measured_loops.measure_suspects(found, count, progress=step)
-    output.emit(rows, as_json=as_json, as_csv=as_csv)
-    _say(measured_loops.measured_summary(rows), as_rows=as_json or as_csv)
+    output.emit(rows)
+    _say(measured_loops.measured_summary(rows))
     return output.verdict(bool(rows.empty or rows["measured"].notna().any()), "no measurement")
 
 
-def _say(lines: Iterable[str], *, as_rows: bool) -> None:
+def _say(lines: Iterable[str]) -> None:
     """Print a summary below a table, or on stderr beside rows for a program."""
     for line in lines:
-        if as_rows:
+        if output.row_format():
             print(line, file=sys.stderr)
         else:
             output.say(line)
