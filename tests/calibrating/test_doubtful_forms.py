@@ -201,7 +201,7 @@ def test_calls_and_what_is_made_of_the_same_uops_have_figures(learned):
     assert known["push i8"]["source"] == "calibrated-doubtful"
     found = calibrations.parameters(learned[0] / CORE)
     # As of the core that was simulated.
-    assert found["taken_branch.return_bubble"] == 1
+    assert found["taken_branch.return_bubble"] == 2
     assert found["memory.commit_parts"]
     assert found["taken_branch.exit_turns"] == 25
     assert found["taken_branch.exit_bubble"] == 3

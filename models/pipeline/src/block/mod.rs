@@ -157,8 +157,10 @@ pub struct Inst {
     pub branch: bool,
     /// Is a branch that neither calls nor returns, or fused with one.
     pub jump: bool,
-    /// Bubbles behind a return: one unless it goes to a jump, one where its call was the branch taken last.
-    pub bubbles: u32,
+    /// Is a return.
+    pub returns: bool,
+    /// Is a branch whose target is found with that of the branch taken before it.
+    pub second: bool,
     /// A branch that is taken: in a loop the last instruction.
     pub taken: bool,
     /// A branch that leaves a loop, which a quick predictor does not expect.

@@ -4,6 +4,7 @@ use crate::block::branches::fuse_branch;
 use crate::block::builder::Builder;
 use crate::block::call::code::{Code, Known};
 use crate::block::call::memory::{analyse, Memory};
+use crate::block::call::pairs::seconds;
 use crate::block::call::steps::Step;
 use crate::block::caveats;
 use crate::block::layout::Before;
@@ -88,6 +89,7 @@ impl Builder<'_> {
         let taken: Vec<bool> = (0..steps.len())
             .map(|n| known[n].jumps(steps[(n + 1) % steps.len()].at))
             .collect();
+        let second = seconds(steps, known, &taken);
         let mut rows: Vec<Cow<'_, Figures>> = Vec::with_capacity(steps.len());
         for (n, k) in known.iter().enumerate() {
             let row = if taken[n] { &k.taken } else { &k.row };
@@ -140,13 +142,8 @@ impl Builder<'_> {
             let jumps = taken[at] || pair.is_some() && taken[at + 1];
             let head = self.block.insts.len() - 1;
             self.block.insts[head].taken = jumps;
-            let calls = |n: usize| known[n].d.branch != Branch::No && known[n].d.stack < 0;
-            if d.branch != Branch::No && d.stack > 0 {
-                let before = (0..at).rev().find(|n| taken[*n]);
-                let goes_to = &known[(at + 1) % steps.len()].d;
-                let jumps_on = goes_to.branch == Branch::Always && goes_to.stack == 0;
-                self.block.insts[head].bubbles = u32::from(!jumps_on) + u32::from(before.is_some_and(calls));
-            }
+            self.block.insts[head].returns = d.branch != Branch::No && d.stack > 0;
+            self.block.insts[head].second = second[at] || pair.is_some() && second[at + 1];
             self.block.insts[head].late = steps[at].late || pair.is_some() && steps[at + 1].late;
             if let Some(branch) = pair {
                 self.block.insts[head].head = true;

@@ -5,6 +5,7 @@ pub mod build;
 pub mod code;
 pub mod history;
 mod memory;
+mod pairs;
 pub mod runs;
 pub mod shorten;
 pub mod steps;

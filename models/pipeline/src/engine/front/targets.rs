@@ -67,7 +67,8 @@ impl<'a> Targets<'a> {
         if self.bubble == 0 || !inst.taken {
             return 0;
         }
-        self.lead -= 1 + (inst.bubbles * self.bubble) as i32;
+        let returned = if inst.returns { self.bubble as i32 } else { 0 };
+        self.lead -= i32::from(!inst.second) + returned;
         self.lead.min(0).unsigned_abs()
     }
 

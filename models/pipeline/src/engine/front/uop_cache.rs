@@ -164,7 +164,11 @@ impl<'a> UopCache<'a> {
                 }
             }
             let second = self.line.checked_sub(1).and_then(|n| plan.lines.get(n as usize));
-            if second.is_some_and(|before| before.region == line.region) {
+            let falls = |end: u32| {
+                let last = end.checked_sub(1).map_or(0, |e| block.fused[e as usize].inst);
+                !block.insts[usize::from(last)].taken
+            };
+            if second.is_some_and(|before| before.region == line.region && falls(before.end)) {
                 later = Some(line.region);
             }
             if self.fused >= line.end && self.next_line(plan, line.end) {
