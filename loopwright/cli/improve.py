@@ -71,7 +71,7 @@ def improve(
     the contract with a fault at every position, and measured in turns with the variant where this
     machine can. An interrupt ends the search; the best so far is proven and shown.
 
-    Exit code 1 where nothing better was found.
+    Exit code 1 where nothing better was found, or what was is withdrawn.
 
     \b
     loopwright improve x86_64/clear_user/plain --microarch zen2,zen4
@@ -100,4 +100,5 @@ def improve(
             output.say(line)
         for path in found.files:
             print(path)
-    return 0 if any(row["step"] for row in found.rows.records()) else 1
+    steps = [row for row in found.rows.records() if row["step"]]
+    return 0 if any(row["status"] in ("proven", "measured") for row in steps) else 1

@@ -16,6 +16,7 @@ from loopwright.kernels import Variant
 # Keys of a variant that hold for another text of it, too.
 _KEPT = ("routine", "needs", "switched_off", "alternatives", "may_change", "guards", "unreached")
 _PATCHED = ("requires", "edits")
+_MOST_SUBJECT = 50  # characters; the patch's prefix comes before them
 _NOT_PATCHED = "its text was made of assembled code: write it into the source by hand"
 
 
@@ -63,8 +64,8 @@ def _row(
     row: dict[str, Any] = {
         "name": name,
         "summary": f"{variant.name} changed: {steps}",
-        "subject": f"Speed up {candidate.listing.contract.symbol}()",
-        "why": f"Found by a search over transformations of {variant.name}: {steps}.\n\n{found}",
+        "subject": _subject(candidate.listing),
+        "why": f"Found by {found}",
         "found": found,
     }
     lifted = variant.source.suffix != ".S" or kernels.load(variant.kernel).isa != "x86_64"
@@ -73,6 +74,14 @@ def _row(
     if lifted:
         row["unpatchable"] = _NOT_PATCHED
     return row
+
+
+def _subject(listing: Listing) -> str:
+    """Return the subject of a patch: the first transformation, if a line has room for it."""
+    where = f"{listing.contract.symbol}()"
+    first = listing.steps[0] if listing.steps else ""
+    said = f"{first[:1].upper()}{first[1:]} in {where}"
+    return said if first and len(said) <= _MOST_SUBJECT else f"Speed up {where}"
 
 
 def _table(row: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ _TYPES = dict.fromkeys(("cycles", "worst", "gain"), "float64")
 SHOWN = 3
 _BOUND = 1.03
 _SLOWER = 0.02
+_NEAR = 0.03
 _MEASURED_SIZES = (64, 256, 1024, 4096)
 
 Progress = Callable[[int, int | None, str], None]
@@ -279,21 +280,40 @@ def _hand_written(
     hand: Mapping[str, Candidate | InputError],
     proven: Sequence[Candidate],
 ) -> Sequence[str]:
-    """Say for each core what the family's best hand-written variant costs beside the candidates."""
+    """Say for each core what the family's best hand-written variant costs beside the candidates.
+
+    One that needs a feature switched off is named apart: it does not do the same everywhere.
+    """
     known = {name: one for name, one in hand.items() if isinstance(one, Candidate)}
+    mine = question.variant.switched_off
+    alike = {name: one for name, one in known.items() if one.variant.switched_off == mine}
     out = []
     for core in question.cores:
-        if not known:
-            continue
-        name, best = min(known.items(), key=lambda item: item[1].costs[core.id].mean)
-        mine = min(one.costs[core.id].mean for one in (*proven, found.base))
-        theirs = best.costs[core.id].mean
-        beside = "alike" if abs(mine / theirs - 1) <= 0.03 else f"{theirs / mine:.2f} times as fast"
-        out.append(
-            f"{core.id}: the family's fastest other variant is {name}, {theirs:.1f} cycles; "
-            f"the best found takes {mine:.1f} ({beside})"
-        )
+        least = min(one.costs[core.id].mean for one in (*proven, found.base))
+        if alike:
+            name, cycles = _fastest(alike, core)
+            near = abs(least / cycles - 1) <= _NEAR
+            beside = "alike" if near else f"{cycles / least:.2f} times as fast"
+            missing = "; no transformation leads there" if least > cycles * (1 + _NEAR) else ""
+            out.append(
+                f"{core.id}: the family's fastest other variant is {name}, {cycles:.1f} cycles; "
+                f"the best found takes {least:.1f} ({beside}{missing})"
+            )
+        apart = {name: one for name, one in known.items() if name not in alike}
+        if apart and (other := _fastest(apart, core))[1] < least * (1 - _NEAR):
+            needs = " and ".join(known[other[0]].variant.switched_off) or "nothing"
+            out.append(
+                f"{core.id}: {other[0]} takes {other[1]:.1f} cycles where {needs} is switched off; "
+                "no transformation leads there"
+            )
     return out
+
+
+def _fastest(known: Mapping[str, Candidate], core: Microarch) -> tuple[str, float]:
+    """Return the name and the cycles of the fastest of some candidates on a core."""
+    costs = {name: one.costs[core.id].mean for name, one in known.items()}
+    name = min(costs, key=lambda one: costs[one])
+    return name, costs[name]
 
 
 def _bounds(question: Question, one: Candidate) -> Sequence[str]:
@@ -356,6 +376,8 @@ def _measure(
     rows = measure.run(asked, sizes=sizes, alignments=[(0, 0)], against=variant.name, progress=step)
     base = call_costs.measured_calls(rows, variant.name)
     here = f"{hosts.microarch() or 'this machine'}, {rows['clock'].dropna().iloc[0]}"
+    if left_out := check.user_space_note(variant):
+        here += f", {left_out}"
     for label in named:
         pairs = call_costs.paired_calls(base, call_costs.measured_calls(rows, label))
         if not pairs:
