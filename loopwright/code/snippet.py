@@ -486,7 +486,7 @@ def _whole(section: Section, name: str) -> Piece:
 def assemble(text: str, isa: str | None = None, name: str = "assembly") -> Assembled:
     """Assemble text for an ISA, or for the one that takes it; InputError that names the line.
 
-    The text is what pasted.read takes.
+    The text is what read_pasted takes.
     """
     if isa is not None and isa not in ISAS:
         raise unknown("ISA", isa, ISAS)

@@ -101,8 +101,8 @@ def speedup(
     """Return how many times faster calls of other are than of base, and that ratio's interval.
 
     pairs has for each place a row of measure.run of base and one of other; the interval is that of
-    ratios.add. With a histogram: the ratio of mean costs of a call. Without: the geometric mean of
-    the ratios at each size. Both are of means over the alignments of a size.
+    readings.add_ratios. With a histogram: the ratio of mean costs of a call. Without: the geometric
+    mean of the ratios at each size. Both are of means over the alignments of a size.
     """
     slow, fast = (_figures(pairs, side, alignments) for side in (0, 1))
     order = sorted(slow)

@@ -425,14 +425,14 @@ def comparison(found: Study) -> pd.DataFrame:
     iteration: variants are compared by cycles_per_unit, cycles for the bytes that unit names (64
     bytes, a record, or a call), alike for all variants of a routine. vs_baseline is the speed by
     bytes moved, relative to the baseline as the same source has it (above 1: faster); ratio_low,
-    ratio_high and verdict are those of ratios.add. error_percent is a model's error against the
-    measurement, where this host is the core; spread_percent how far the models' largest figure lies
-    above the least. least_cycles is what the core's loads and stores take; excluded says why a
-    figure is in no comparison, as it is where it lies below. startup_cycles come once, before a
-    string instruction's first; missing where not known. main_loop says which loop it is, and by
-    what rule. note says what of a variant was left out of a measurement, which is of the rest then:
-    it has no vs_baseline, and no model is held against it. caveat says what of a variant a model
-    leaves out of its figure.
+    ratio_high and verdict are those of readings.add_ratios. error_percent is a model's error
+    against the measurement, where this host is the core; spread_percent how far the models' largest
+    figure lies above the least. least_cycles is what the core's loads and stores take; excluded
+    says why a figure is in no comparison, as it is where it lies below. startup_cycles come once,
+    before a string instruction's first; missing where not known. main_loop says which loop it is,
+    and by what rule. note says what of a variant was left out of a measurement, which is of the
+    rest then: it has no vs_baseline, and no model is held against it. caveat says what of a variant
+    a model leaves out of its figure.
     """
     rows = pd.concat([_predicted(found), _measured(found)], ignore_index=True)
     rows = rows.astype(dict.fromkeys(_NUMBERS, "float64"))

@@ -192,5 +192,5 @@ def run(kernel_id: str, tree: str, *, quick: bool = False) -> Compared:
 
 
 def baseline(kernel_id: str, tree: str, *, quick: bool = False) -> pd.DataFrame:
-    """Compare a tree's own functions with a kernel's variants (see compare.table)."""
+    """Compare a tree's own functions with a kernel's variants (see judging.study.comparison)."""
     return run(kernel_id, tree, quick=quick).rows

@@ -29,7 +29,7 @@ def prediction_table(
 ) -> str:
     """Return a line for each core and model with a figure that counts of both, "" where none has.
 
-    base and ours are rows of compare; off_by is that of evidence.Judged.
+    base and ours are rows of compare; off_by is that of Judged.
     """
     was, now = (_by(_predicted(rows), _WHERE) for rows in (base, ours))
     lines = [

@@ -258,7 +258,7 @@ def patch(
     status is "written", "already there", or "no winner" (notes say why). Variants whose changes are
     the same patch are one row.
     tier (apply, object, boot) has each patch verified up to there, or the tree itself where it has
-    the variant already: checks holds those rows (see tree.verify.run), which also go to said
+    the variant already: checks holds those rows (see verify.run), which also go to said
     one by one. InputError where no patch can be made, or the variant breaks its contract.
     """
     kernel, variants = kernels.select(spec)

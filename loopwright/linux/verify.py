@@ -107,7 +107,7 @@ def require(isa: str, level: str) -> None:
 def run(
     subject: PatchedVariant, level: str, said: Callable[[dict[str, object]], None] | None = None
 ) -> pd.DataFrame:
-    """Verify a subject up to the tier `level`; one row a check (see outcomes.COLUMNS).
+    """Verify a subject up to the tier `level`; one row a check (see verification.COLUMNS).
 
     Each row is also handed to said as soon as it is there. A tier whose failure makes the next
     ones meaningless does not keep them from running: each says what it finds. InputError where a

@@ -230,17 +230,18 @@ def run(
     every burst, each call with its own and behind a fence.
 
     size_bytes is what a call moves, or one unit of a loop: an iteration, or 64 bytes of a string
-    instruction. cycles is the median: for a loop per unit, for a call in a row of independent
-    ones, with call, return and the loading of arguments. p10 and p90 are of the samples;
-    uncertainty (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096.
-    self_test says what the loops read whose cost is known, in all processes; milliseconds is what
-    the row took; raw has the samples (bootstrap.Raw). ratio and its interval compare with the
-    variant named by against, or else with the routine's baseline, where it is among the variants
-    (see ratios.add). A row with status "refused" has a reason and no number, as that of a variant
-    that breaks its contract; "bimodal" says that there are two speeds: more samples are slow, or
-    alike slow, than interruptions and what shares the core explain, or processes differ by more
-    than 1 % (cold: 10 %) and than their samples. dropped is the share of samples that were left
-    out for being slow, dropped_from and dropped_to how many times as long as the others they took.
+    instruction. cycles is the median: for a loop per unit, for a call in a row of independent ones,
+    with call, return and the loading of arguments. p10 and p90 are of the samples; uncertainty
+    (cycles) adds the spread between processes. skew_bytes is (dst - src) mod 4096. self_test says
+    what the loops read whose cost is known, in all processes; milliseconds is what the row took;
+    raw has the samples (readings.Raw). ratio and its interval compare with the variant named by
+    against, or else with the routine's baseline, where it is among the variants (see
+    readings.add_ratios). A row with status "refused" has a reason and no number, as that of a
+    variant that breaks its contract; "bimodal" says that there are two speeds: more samples are
+    slow, or alike slow, than interruptions and what shares the core explain, or processes differ by
+    more than 1 % (cold: 10 %) and than their samples. dropped is the share of samples that were
+    left out for being slow, dropped_from and dropped_to how many times as long as the others they
+    took.
 
     progress is called with measured points and all points. recorder keeps every answer of the
     harness as it comes; points that it knows already are not measured again. The table's

@@ -315,7 +315,7 @@ def add_ratios(rows: pd.DataFrame, against: Mapping[str, str], *, placed: bool) 
 
     against names for each variant the one to compare with; of others, and of itself, the columns
     stay empty. ratio is the speed by bytes moved (above 1: faster), ratio_low to ratio_high its
-    interval at bootstrap.CONFIDENCE, widened by FLOOR. verdict is FASTER, SLOWER, SAME where the
+    interval at CONFIDENCE, widened by FLOOR. verdict is FASTER, SLOWER, SAME where the
     interval holds 1 (or, of a loop, where the ratio is within LOOP_FLOOR of it), or says why there
     is no ratio. placed: the variants stand at the offsets asked for, and figures of the same one
     are compared.

@@ -52,7 +52,7 @@ class Moment:
 def moments(kernel_id: str, sweep: pd.DataFrame, table: pd.DataFrame) -> tuple[Moment, ...]:
     """Return the timelines of a kernel's variants.
 
-    sweep is what alignment.sweep returns, table what compare does.
+    sweep is what cycle_curves.sweep returns, table what compare does.
     """
     found = []
     own = table[(table["source"] == SIMULATOR) & table["cycles"].notna()]

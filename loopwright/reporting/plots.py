@@ -214,9 +214,9 @@ _COLOURS = LinearSegmentedColormap.from_list("slow", ["#e9edf2", "#f3c79b", "#d5
 def heat_map(rows: pd.DataFrame, microarch: str) -> Figure:
     """Draw the variants of a sweep over code offsets on one core.
 
-    rows is what alignment.sweep returns. Colour is the slowdown over the variant's best offset; a
-    dot marks each offset that is slower by more than 2 %. Boundaries of 32 bytes are dashed lines,
-    of 16 dotted; the map's edges are those of 64.
+    rows is what cycle_curves.sweep returns. Colour is the slowdown over the variant's best offset;
+    a dot marks each offset that is slower by more than 2 %. Boundaries of 32 bytes are dashed
+    lines, of 16 dotted; the map's edges are those of 64.
     """
     mine = rows[(rows["microarch"] == microarch) & rows["cycles_per_iteration"].notna()]
     if mine.empty:
@@ -378,7 +378,7 @@ _OF = {"loops": "cycles an iteration", "calls": "cycles a call"}
 def scatter(pairs: pd.DataFrame, of: str = "loops") -> Figure:
     """Draw predicted over measured cycles of one core, a colour and a marker for each model.
 
-    pairs is what cross_validation.pairs returns of loops, or call_pairs.paired of calls; of says
+    pairs is what cross_validation.pairs returns of loops, or paired_calls of calls; of says
     which. The line is where both are the same, the band 10 % to either side; the legend has each
     model's MAPE and Kendall's tau; the variants that the first model misses most are named.
     """
@@ -447,7 +447,7 @@ def size_curves(
 ) -> Figure:
     """Draw the cost of a call over its size, a line for each variant.
 
-    costs is what sizes.measured or sizes.called returns, or several of them one below the other:
+    costs is what cycle_curves.measured or called returns, or several one below the other:
     each core and source has a panel, with the same axes. kernel gives the variants the colours that
     they have elsewhere, most is where the axis of cycles ends (the highest cost, if not said).
     Variants of the same cost share a line. A line has a band where what nobody has measured of a

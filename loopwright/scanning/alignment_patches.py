@@ -292,7 +292,7 @@ _PROOF = ("same instructions", "other loops")  # checks whose words stand in the
 class LoopPatch:
     """A patch that was tried: its subject and file, or "" and None where a check failed.
 
-    findings is what checkpatch.pl said, checks are rows of tree.verify, notes lines for the user.
+    findings is what checkpatch.pl said, checks are rows of verify.run, notes lines for the user.
     """
 
     subject: str
