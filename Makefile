@@ -49,11 +49,12 @@ tests-setup:
 	@scripts/setup --tests || { scripts/setup && echo 'no browser: pages are not opened by the tests'; }
 
 test: tests-setup
-	$(call CARGO,test) --profile tests --locked --quiet
+	PROPTEST_CASES=32 $(call CARGO,test) --profile tests --locked --quiet
 	.venv/bin/python -m pytest -m 'not slow and not measures' -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	.venv/bin/python -m pytest -m 'measures and not slow'
 
 test-slow: tests-setup
+	PROPTEST_CASES=400 $(call CARGO,test) --profile tests --locked --quiet any_
 	LOOPWRIGHT_TESTS_UNTIL=$(UNTIL) .venv/bin/python -m pytest -m slow
 
 mutants: setup

@@ -1,8 +1,6 @@
 //! What limits blocks whose limit is known.
 
-mod common;
-
-use common::{core, run, CORES};
+use crate::common::{core, run, CORES};
 use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
 
 fn limit(name: &str, hex: &str, offset: u32, notion: Notion) -> String {

@@ -1,8 +1,6 @@
 //! What a prediction says that it leaves out.
 
-mod common;
-
-use common::{core, run, CORES};
+use crate::common::{core, run, CORES};
 use loopwright_pipeline::block::Notion::Unrolled;
 
 /// What is left out of a block, but for that of the whole core.

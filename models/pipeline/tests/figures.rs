@@ -1,8 +1,6 @@
 //! What blocks take by each limit alone, of blocks whose limits can be counted.
 
-mod common;
-
-use common::{close, core, run};
+use crate::common::{close, core, run};
 use loopwright_pipeline::block::Notion::{self, Loop, Unrolled};
 use loopwright_pipeline::observe::figures::Figure;
 
@@ -95,7 +93,7 @@ fn the_loop_buffer_begins_again_with_a_group_of_its_own() {
 
 #[test]
 fn what_binds_alone_is_as_long_as_an_iteration() {
-    for name in common::CORES {
+    for name in crate::common::CORES {
         let hex = if ["neoverse-n1", "tsv110"].contains(&name) {
             "430440f9000400f1c1ffff54"
         } else {

@@ -1,8 +1,6 @@
 //! Errors, overrides and reports.
 
-mod common;
-
-use common::{bytes, core, core_with, run, text, CORES};
+use crate::common::{bytes, core, core_with, cycles_on, run, text, CORES};
 use loopwright_pipeline::batch::{run as batch, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::params::Params;
@@ -49,7 +47,7 @@ fn overrides_are_checked() {
     assert!(core_with("zen2", &[("rename.wdith", "4")]).is_err());
     assert!(core_with("zen2", &[("ports.load", "zz")]).is_err());
     let narrow = core_with("zen2", &[("rename.instructions", "2")]).unwrap();
-    common::close(run(&narrow, &"90".repeat(6), 0, Notion::Unrolled).unwrap().cycles, 3.0);
+    crate::common::close(cycles_on(&narrow, &"90".repeat(6), 0, Notion::Unrolled).unwrap(), 3.0);
 }
 
 #[test]

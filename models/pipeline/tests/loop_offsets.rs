@@ -1,8 +1,6 @@
 //! Loops at every code offset at once are those of 64 predictions, to the last bit.
 
-mod common;
-
-use common::{bytes, core, core_with, CORES};
+use crate::common::{bytes, core, core_with, CORES};
 use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::Core;

@@ -1,8 +1,6 @@
 //! Loops with jumps in what an iteration executes, one at a time: as at every place, with what limits them.
 
-mod common;
-
-use common::{bytes, core, CORES};
+use crate::common::{bytes, core, CORES};
 use loopwright_pipeline::batch::{run, Job};
 use loopwright_pipeline::block::path::Stretch;
 use loopwright_pipeline::block::Notion;

@@ -1,20 +1,12 @@
 //! Any bytes, tables and parameters give a number or an error, never a panic.
 
-mod common;
-
-use common::{text, CORES};
+use crate::common::{core, core_with, CORES};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::figures::FigureTable;
 use loopwright_pipeline::core::params::Params;
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::predict::{predict, Request};
 use proptest::prelude::*;
-use std::sync::OnceLock;
-
-fn cores() -> &'static Vec<Core> {
-    static CORES_READ: OnceLock<Vec<Core>> = OnceLock::new();
-    CORES_READ.get_or_init(|| CORES.iter().map(|c| common::core(c)).collect())
-}
 
 fn check(core: &Core, code: &[u8], offset: u32, notion: Notion) {
     let request = Request {
@@ -60,15 +52,15 @@ fn snippet() -> impl Strategy<Value = Vec<u8>> {
         Just("0fa2"),
         Just("ffe0"),
     ];
-    prop::collection::vec(known, 1..24).prop_map(|parts| common::bytes(&parts.concat()))
+    prop::collection::vec(known, 1..24).prop_map(|parts| crate::common::bytes(&parts.concat()))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes(code in prop::collection::vec(any::<u8>(), 0..48), offset in any::<u32>(), which in 0usize..8, looped: bool) {
-        check(&cores()[which], &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
+        check(&core(CORES[which]), &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
     }
 
     #[test]
@@ -77,23 +69,21 @@ proptest! {
         if looped {
             code.extend([0x75, 0x80]);
         }
-        check(&cores()[which], &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
+        check(&core(CORES[which]), &code, offset, if looped { Notion::Loop } else { Notion::Unrolled });
     }
 
     #[test]
     fn any_parameter(name in prop::sample::select(Params::names()), value in "[-a-z0-9.]{0,6}|[0-9]{1,4}|true|false", which in 0usize..8) {
-        let core = CORES[which];
-        let overrides = [(name.to_string(), value)];
-        if let Ok(core) = Core::new(&text(core, "core.toml"), &text(core, "instructions.csv"), &overrides) {
+        if let Ok(core) = core_with(CORES[which], &[(name, &value)]) {
             let code = if which < 6 { "4801d8480106488b06415c75f2" } else { "c72000a9272040a9420001f1aafeff54" };
-            check(&core, &common::bytes(code), 3, Notion::Loop);
-            check(&core, &common::bytes(code), 3, Notion::Unrolled);
+            check(&core, &crate::common::bytes(code), 3, Notion::Loop);
+            check(&core, &crate::common::bytes(code), 3, Notion::Unrolled);
         }
     }
 
     #[test]
     fn any_table(text in "(mnemonic\n)?[a-z0-9,;:+*>|\" \n]{0,200}") {
-        let params = &cores()[0].params;
+        let params = &core(CORES[0]).params;
         let _ = FigureTable::parse(&text, params);
         let _ = Params::parse(&text, &[]);
     }

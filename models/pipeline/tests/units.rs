@@ -1,8 +1,6 @@
 //! Units of the machine by themselves.
 
-mod common;
-
-use common::{bytes, core_with};
+use crate::common::{bytes, core_with};
 use loopwright_pipeline::block::cut::Cut;
 use loopwright_pipeline::block::path::Path;
 use loopwright_pipeline::block::position::Position;

@@ -3,9 +3,7 @@
 //! Not among them, as predictions are off: a store and a load of the same 8 bytes over and over take
 //! 1.0 cycle (predicted 0.67), lock cmpxchg 9 (8), rdtsc 35 (37).
 
-mod common;
-
-use common::{core, core_with, run};
+use crate::common::{core, core_with, cycles_on, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 /// Name, code, measured cycles.
@@ -155,7 +153,7 @@ const MEASURED: [(&str, &str, f64); 43] = [
 fn zen4_takes_what_was_measured() {
     let zen4 = core("zen4");
     for (name, code, wanted) in MEASURED {
-        let got = run(&zen4, code, 0, Unrolled).expect(name).cycles;
+        let got = cycles_on(&zen4, code, 0, Unrolled).expect(name);
         assert!(
             (got - wanted).abs() <= 0.03 * wanted,
             "{name}: {got} cycles, not {wanted}"
@@ -166,7 +164,7 @@ fn zen4_takes_what_was_measured() {
 #[test]
 fn zen4_writes_two_stores_a_cycle_where_they_share_32_bytes() {
     let zen4 = core("zen4");
-    let at = |code: &str| run(&zen4, code, 0, Loop).expect("a prediction").cycles;
+    let at = |code: &str| cycles_on(&zen4, code, 0, Loop).expect("a prediction");
     // mov [rsp+0x20],rax; mov [rsp+0x30],rax; then +0x18 and +0x28; dec r15; jne.
     assert!((at("4889442420488944243049ffcf75f1") - 1.0).abs() < 0.02);
     assert!((at("4889442418488944242849ffcf75f1") - 2.0).abs() < 0.02);
@@ -199,7 +197,7 @@ fn zen4_walks_over_misaligned_data_as_measured() {
         ("vmovups ymm0,[rdi+n]", LOAD32, 32, 8, 8, 8.0),
     ] {
         let code = walk(opcode, bytes, count, from);
-        let got = run(&core("zen4"), &code, 0, Loop).expect(what).cycles;
+        let got = cycles_on(&core("zen4"), &code, 0, Loop).expect(what);
         assert!((got - measured).abs() < 0.3, "{count} {what} from {from}: {got}");
     }
 }
@@ -218,7 +216,7 @@ fn zen4_dispatches_two_slots_for_a_base_with_an_index() {
         let some = if code.ends_with("89f7") { "" } else { "89f7" };
         let length = (moves.len() + code.len() + some.len()) / 2 + 5;
         let code = format!("{moves}{code}{some}49ffcf75{:02x}", 256 - length);
-        let got = run(&core("zen4"), &code, 0, Loop).expect(what).cycles;
+        let got = cycles_on(&core("zen4"), &code, 0, Loop).expect(what);
         assert!((got - measured).abs() < 0.02, "{what}: {got}");
     }
 }
@@ -247,7 +245,7 @@ fn zen4_gives_uops_their_alu_in_turn() {
             2.0,
         ),
     ] {
-        let got = run(&core("zen4"), code, 0, Loop).expect(what).cycles;
+        let got = cycles_on(&core("zen4"), code, 0, Loop).expect(what);
         assert!((got - measured).abs() < 0.02, "{what}: {got}");
     }
     let free = core_with("zen4", &[("ports.rotated", "01")]).expect("a core");
@@ -264,7 +262,7 @@ fn zen4_takes_a_cycle_more_by_a_complex_address() {
         ("mov rax,[rax+0x20300000]", "488b800000302049ffcf75f4", 4.0),
         ("xor rax,[rsi+rax*8]", "483304c649ffcf75f7", 6.0),
     ] {
-        let got = run(&core("zen4"), code, 0, Loop).expect(what).cycles;
+        let got = cycles_on(&core("zen4"), code, 0, Loop).expect(what);
         assert!((got - measured).abs() < 0.02, "{what}: {got}");
     }
 }
@@ -272,11 +270,7 @@ fn zen4_takes_a_cycle_more_by_a_complex_address() {
 #[test]
 fn zen4_fetches_a_pair_across_a_line_with_the_next_line() {
     // movaps [rdi],xmm0; add rdi,16; dec r15; jne: measured 1.00 at 52, 2.00 from 53 on.
-    let at = |offset| {
-        run(&core("zen4"), "0f29074883c71049ffcf75f4", offset, Loop)
-            .expect("cycles")
-            .cycles
-    };
+    let at = |offset| cycles_on(&core("zen4"), "0f29074883c71049ffcf75f4", offset, Loop).expect("cycles");
     assert!((at(52) - 1.0).abs() < 0.02);
     for offset in 53..64 {
         assert!((at(offset) - 2.0).abs() < 0.02, "{offset}: {}", at(offset));
@@ -301,14 +295,14 @@ fn zen4_reads_the_rest_of_a_line_with_the_next_one() {
         (14, 34, 2.5),
     ] {
         let code = format!("{}49ffcf75{:02x}", moves(count), 251 - 2 * count);
-        let got = run(&core("zen4"), &code, offset, Loop).expect("cycles").cycles;
+        let got = cycles_on(&core("zen4"), &code, offset, Loop).expect("cycles");
         assert!((got - measured).abs() < 0.02, "{count} mov at {offset}: {got}");
     }
 }
 
 #[test]
 fn zen4_loads_are_other_names_of_what_was_stored() {
-    let at = |name: &str| run(&core(name), MIRRORED, 0, Loop).expect("a prediction").cycles;
+    let at = |name: &str| cycles_on(&core(name), MIRRORED, 0, Loop).expect("a prediction");
     // mov r13,[r15]; lea rsi,[r13-1]; mov [r15],rsi; dec r14; jne: 1.04 measured.
     const MIRRORED: &str = "4d8b2f498d75ff49893749ffce75f1";
     assert!((at("zen4") - 1.0).abs() < 0.05, "{}", at("zen4"));
@@ -321,10 +315,10 @@ fn zen4_loads_are_other_names_of_what_was_stored() {
 fn a_load_that_no_store_can_forward_to_waits_for_the_cache() {
     // mov byte [rsp+0x30],1; and dword [rsp+0x30],0xff: no data goes round, 20 cycles and more measured.
     let code = "c6442430018164243000ff000049ffcf75ee";
-    let waits = run(&core("zen4"), code, 0, Loop).expect("a prediction").cycles;
+    let waits = cycles_on(&core("zen4"), code, 0, Loop).expect("a prediction");
     assert!((18.0..23.0).contains(&waits), "{waits}");
     let free = core_with("zen4", &[("memory.failed_forward_waits", "false")]).expect("zen4");
-    assert!(run(&free, code, 0, Loop).expect("a prediction").cycles < 5.0);
+    assert!(cycles_on(&free, code, 0, Loop).expect("a prediction") < 5.0);
 }
 
 #[test]
@@ -337,11 +331,7 @@ fn zen4_nops_share_the_place_of_what_is_before_them() {
 
 #[test]
 fn zen4_loops_that_straddle_a_line_take_a_cycle_more() {
-    let at = |offset| {
-        run(&core("zen4"), "488907488d7f0848ffc975f4", offset, Loop)
-            .expect("cycles")
-            .cycles
-    };
+    let at = |offset| cycles_on(&core("zen4"), "488907488d7f0848ffc975f4", offset, Loop).expect("cycles");
     assert!((at(0) - 1.0).abs() < 0.02);
     assert!((at(58) - 2.0).abs() < 0.02);
 }
@@ -361,7 +351,7 @@ fn zen4_does_512_bits_in_two_halves() {
         ("vmovups [rdi],zmm0", "62f17c481107", 2.0),
         ("vmovdqa64 zmm1,zmm0: as the moves of ymm", "62f1fd486fc8", 0.19),
     ] {
-        let got = run(&core("zen4"), code, 0, Unrolled).expect(name).cycles;
+        let got = cycles_on(&core("zen4"), code, 0, Unrolled).expect(name);
         assert!((got - wanted).abs() <= 0.02, "{name}: {got} cycles, not {wanted}");
     }
 }

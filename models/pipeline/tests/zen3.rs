@@ -3,9 +3,7 @@
 //! `rsp` is renamed; by any other address loops alone are as quick, as predicted pairs. Not among them, as the
 //! prediction is off: push and pop, or a store and a load, of one register 1.0 (0.67), two of them 2.0.
 
-mod common;
-
-use common::{core, run};
+use crate::common::{core, cycles_on};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 const LOOP: &str = "49ffcf75"; // dec r15; jne
@@ -33,7 +31,7 @@ fn zen3_renames_the_stack_and_predicts_pairs_in_loops() {
     for (name, code, straight, looped) in MEASURED {
         let back = format!("{code}{LOOP}{:02x}", 256 - code.len() / 2 - 5);
         for (code, notion, wanted) in [(code, Unrolled, straight), (&back, Loop, looped)] {
-            let got = run(&zen3, code, 0, notion).expect(name).cycles;
+            let got = cycles_on(&zen3, code, 0, notion).expect(name);
             assert!(
                 (got - wanted).abs() <= 0.1 * wanted,
                 "{name}, {notion:?}: {got} cycles, not {wanted}"
@@ -45,7 +43,7 @@ fn zen3_renames_the_stack_and_predicts_pairs_in_loops() {
 #[test]
 fn zen3_writes_bytes_to_a_line_again_after_others_slowly() {
     let zen3 = core("zen3");
-    let cycles = |code| run(&zen3, code, 0, Unrolled).expect("a prediction").cycles;
+    let cycles = |code| cycles_on(&zen3, code, 0, Unrolled).expect("a prediction");
     for (name, code, measured) in [
         ("mov [rbx],cl; mov [rbx+64],cl", "880b884b40", 5.0),
         ("mov [rbx],cx; mov [rbx+64],cx", "66890b66894b40", 5.0),
@@ -68,7 +66,7 @@ fn zen3_predicts_two_dozen_pairs() {
     let at = |count: usize| {
         let body = "48830301".repeat(count); // add qword [rbx],1
         let code = format!("{body}{LOOP}{:02x}", 256 - body.len() / 2 - 5);
-        run(&zen3, &code, 0, Loop).expect("a prediction").cycles / count as f64
+        cycles_on(&zen3, &code, 0, Loop).expect("a prediction") / count as f64
     };
     // Measured: 1.00 each of 24, 7.5 each of 28.
     assert!((at(24) - 1.0).abs() < 0.05, "{}", at(24));

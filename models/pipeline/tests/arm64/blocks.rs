@@ -1,6 +1,6 @@
 //! What small blocks take: widths, ports, latencies, forwarding, target buffers, accesses across boundaries.
 
-use crate::{looped, n1, tsv110, unrolled, N1, TSV110};
+use crate::arm64::{looped, n1, tsv110, unrolled, N1, TSV110};
 
 // nop;nop;nop;nop;nop;nop;nop;nop
 pub(crate) const NOPS: [u32; 8] = [

@@ -4,6 +4,10 @@ use loopwright_pipeline::isa::arm64::catalogue::{forms, Form};
 use loopwright_pipeline::isa::arm64::decode;
 use loopwright_pipeline::isa::inst::{Decoded, Effect, VECTOR};
 use loopwright_pipeline::isa::label::FLAGS;
+use std::sync::LazyLock;
+
+/// All forms, and names of which no word was found.
+static ALL: LazyLock<(Vec<Form>, Vec<String>)> = LazyLock::new(|| forms(|_| true));
 
 fn decoded(word: u32) -> Decoded {
     decode(&word.to_le_bytes()).unwrap().remove(0)
@@ -19,13 +23,13 @@ fn word(form: &Form, first: u32) -> u32 {
 
 #[test]
 fn registers_are_chosen_by_their_fields() {
-    let (found, lost) = forms(|_| true);
+    let (found, lost) = &*ALL;
     // Products of 8-bit floats name elements by bits of several fields; registers move bases.
     let structures = |name: &str| (name.starts_with("ld") || name.starts_with("st")) && name.ends_with("[x],x");
     let known = |name: &String| name.starts_with("fmlal") || structures(name);
     assert!(lost.iter().all(known), "{lost:?}");
     assert!(found.len() > 2000, "{}", found.len());
-    for form in &found {
+    for form in found {
         let d = decoded(word(form, 5));
         assert_eq!(d.form, form.name);
         for (operand, n) in form.operands.iter().zip(5..) {
@@ -49,7 +53,7 @@ fn registers_are_chosen_by_their_fields() {
 
 #[test]
 fn forms_are_those_of_the_tables() {
-    let (found, _) = forms(|_| true);
+    let found = &ALL.0;
     let of = |name: &str| {
         found
             .iter()
@@ -87,7 +91,7 @@ fn forms_are_those_of_the_tables() {
 
 #[test]
 fn accesses_are_those_of_the_words() {
-    let (found, _) = forms(|_| true);
+    let found = &ALL.0;
     let known = [
         ("ldr x,[x,i]", 8, true, false, Some((12, 8, false))),
         ("strb w,[x,i]", 1, false, false, Some((12, 1, false))),
@@ -117,7 +121,7 @@ fn accesses_are_those_of_the_words() {
         assert_eq!((d.form.as_str(), d.mems[0].disp), (name, 3 * field.step));
     }
     // The base stays where it is, but for structures, which move it on by what they access.
-    for form in &found {
+    for form in found {
         let Some(access) = form.access else {
             continue;
         };

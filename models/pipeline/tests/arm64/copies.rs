@@ -1,6 +1,6 @@
 //! The large loops of kernels/arm64/copy_user.
 
-use crate::{cycles, tsv110, N1, TSV110};
+use crate::arm64::{cycles, tsv110, N1, TSV110};
 use loopwright_pipeline::block::{Notion, StringUse};
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::predict::{predict, Request};

@@ -1,8 +1,8 @@
 //! Words that are no instructions, or have no figures, and that any word gets an answer.
 
-use crate::blocks::{BRANCHES, DIV, FLAGS, NOPS, SHIFTED};
-use crate::copies::{FROM_USER_BATCHED, NOPAN, TO_USER_PAIRS};
-use crate::{cycles, overrides, N1, TSV110};
+use crate::arm64::blocks::{BRANCHES, DIV, FLAGS, NOPS, SHIFTED};
+use crate::arm64::copies::{FROM_USER_BATCHED, NOPAN, TO_USER_PAIRS};
+use crate::arm64::{cycles, overrides, N1, TSV110};
 use loopwright_pipeline::block::Notion;
 use loopwright_pipeline::core::Core;
 use loopwright_pipeline::error::Error;
@@ -87,7 +87,7 @@ fn words() -> impl Strategy<Value = Vec<u32>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_words_give_a_number_or_an_error(words in words(), offset in 0..64u32, on_n1: bool, looped: bool) {

@@ -1,6 +1,6 @@
 //! Mispredicted exits, one call alone, long calls, errors.
 
-use crate::calling::{ask, step, turns};
+use crate::calls::calling::{ask, step, turns};
 use crate::common::{bytes, close, core, core_with, cycles};
 use loopwright_pipeline::block::Notion::Loop;
 use loopwright_pipeline::calls::{run_all, Request};

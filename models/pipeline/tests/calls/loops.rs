@@ -1,6 +1,6 @@
 //! Calls of loops and of straight code, held to those.
 
-use crate::calling::{ask, slope, Registers};
+use crate::calls::calling::{ask, slope, Registers};
 use crate::common::{bytes, core, cycles};
 use loopwright_pipeline::block::Notion::Loop;
 use loopwright_pipeline::isa::{decode, Isa};

@@ -1,6 +1,6 @@
 //! Splits, forwarding and strings at known addresses.
 
-use crate::calling::{ask, step};
+use crate::calls::calling::{ask, step};
 use crate::common::{bytes, close, core, core_with};
 use loopwright_pipeline::core::Core;
 

@@ -1,6 +1,6 @@
 //! What is known of Neoverse N1 and TSV110.
 
-use crate::common::{close, core_with, cycles, run};
+use crate::common::{close, core_with, cycles, cycles_on};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -8,7 +8,7 @@ fn tsv110_stores_a_pair_of_q_registers_as_two_of_16_bytes() {
     // stp q0, q1, [x0]; at 16 bytes and at 8 beyond an aligned address.
     for (off, wanted) in [("0", 2.0), ("16", 2.0), ("8", 4.0)] {
         let core = core_with("tsv110", &[("memory.misaligned_by", off)]).unwrap();
-        close(run(&core, "000400ad", 0, Unrolled).unwrap().cycles, wanted);
+        close(cycles_on(&core, "000400ad", 0, Unrolled).unwrap(), wanted);
     }
 }
 
@@ -71,7 +71,7 @@ fn uops_of_some_ports_wait_in_a_scheduler_of_their_own() {
     let cycles = |pools: &str| {
         let chosen = set(pools);
         let core = core_with("neoverse-n1", &chosen.each_ref().map(|(n, v)| (*n, v.as_str()))).unwrap();
-        run(&core, block, 0, Unrolled).unwrap().cycles
+        cycles_on(&core, block, 0, Unrolled).unwrap()
     };
     assert!(cycles("B STM LKDE VW") < cycles("BSTMLKDEVW"));
     let wrong = |pools: &str| {

@@ -1,6 +1,6 @@
 //! What execution is known to do: ports, branches, forwarding, fences, string instructions.
 
-use crate::common::{close, core, core_with, cycles, run};
+use crate::common::{close, core, core_with, cycles, cycles_on, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -78,7 +78,7 @@ fn sandy_bridge_forwards_stores() {
 #[test]
 fn string_instructions_take_start_up_and_rate() {
     let core = core_with("zen2", &[("string.count", "4096")]).unwrap();
-    close(run(&core, "f3a4", 0, Unrolled).unwrap().cycles, 35.0 + 4096.0 / 32.0);
+    close(cycles_on(&core, "f3a4", 0, Unrolled).unwrap(), 35.0 + 4096.0 / 32.0);
     let unaligned = core_with("zen2", &[("string.destination", "3")]).unwrap();
     assert!(run(&unaligned, "f3a4", 0, Unrolled)
         .unwrap_err()

@@ -1,6 +1,6 @@
 //! What the front ends of Intel cores are known to do: predecode, uop cache, loop buffer, macro-fusion.
 
-use crate::common::{close, core, core_with, cycles, run};
+use crate::common::{close, core, core_with, cycles, cycles_on, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -44,9 +44,7 @@ fn a_64_bit_immediate_ends_what_the_uop_cache_delivers_in_a_cycle() {
     let hex = "48b8010203040506070848bb01020304050607084801c84801cbffc975e4";
     let cycles = |ends| {
         let set = [("loop_buffer.enabled", "false"), ("uop_cache.wide_ends", ends)];
-        run(&core_with("sandybridge", &set).unwrap(), hex, 0, Loop)
-            .unwrap()
-            .cycles
+        cycles_on(&core_with("sandybridge", &set).unwrap(), hex, 0, Loop).unwrap()
     };
     assert!(cycles("true") > cycles("false") + 0.9);
 }
@@ -90,5 +88,5 @@ fn a_cut_instruction_waits_for_room_in_the_queue() {
     let real = cycles("ivybridge", "84c0488b742430", 0, Unrolled);
     close(real, 9.0 / 16.0);
     let roomy = core_with("ivybridge", &[("predecode.queue", "40")]).unwrap();
-    close(run(&roomy, "84c0488b742430", 0, Unrolled).unwrap().cycles, 0.5);
+    close(cycles_on(&roomy, "84c0488b742430", 0, Unrolled).unwrap(), 0.5);
 }

@@ -1,6 +1,6 @@
 //! What was measured of Golden Cove on an Emerald Rapids guest, calibrated TSC.
 
-use crate::common::{core, core_with, cycles, run};
+use crate::common::{core, core_with, cycles, cycles_on};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -9,7 +9,7 @@ fn two_branches_a_cycle_whether_or_not_they_need_a_port() {
     for (pairs, measured) in [(2, 2.0), (3, 2.5), (4, 3.0), (5, 3.5)] {
         let back = 256 - (pairs * 5 + 2 + 5);
         let hex = format!("{}eb0049ffcf75{back:02x}", "4885f67400".repeat(pairs));
-        let found = run(&core("goldencove"), &hex, 0, Loop).unwrap().cycles;
+        let found = cycles_on(&core("goldencove"), &hex, 0, Loop).unwrap();
         assert!(
             (found / measured - 1.0).abs() < 0.03,
             "{found} cycles, not {measured}: {hex}"
@@ -20,7 +20,7 @@ fn two_branches_a_cycle_whether_or_not_they_need_a_port() {
 /// Within 3 %, or what a measurement is sure of.
 #[track_caller]
 fn takes(hex: &str, measured: f64) {
-    let found = run(&core("goldencove"), hex, 0, Unrolled).unwrap().cycles;
+    let found = cycles_on(&core("goldencove"), hex, 0, Unrolled).unwrap();
     assert!(
         (found / measured - 1.0).abs() < 0.03,
         "{found} cycles, not {measured}: {hex}"
@@ -70,7 +70,7 @@ fn loads_that_take_a_stores_data_read_no_bank() {
 #[test]
 fn without_the_limit_three_loads_start_a_cycle() {
     let core = core_with("goldencove", &[("memory.bank_loads", "unlimited")]).unwrap();
-    let found = run(&core, "3906390e3916", 0, Unrolled).unwrap().cycles;
+    let found = cycles_on(&core, "3906390e3916", 0, Unrolled).unwrap();
     assert!((found - 1.0).abs() < 0.01, "{found} cycles");
 }
 
@@ -78,11 +78,11 @@ fn without_the_limit_three_loads_start_a_cycle() {
 fn memory_is_renamed_for_updates_by_constants_alone() {
     // add, xor and sub of a register to [rsp+8], [rsp+24] and [rsi+24].
     for hex in ["01442408", "314c2418", "48294e18"] {
-        let found = run(&core("goldencove"), hex, 0, Unrolled).unwrap().cycles;
+        let found = cycles_on(&core("goldencove"), hex, 0, Unrolled).unwrap();
         assert!((6.5..8.0).contains(&found), "{found} cycles, measured 7.37: {hex}");
     }
     // add dword [rsp+8], 1 was of no one speed, 1 to 2 cycles.
-    let found = run(&core("goldencove"), "8344240801", 0, Unrolled).unwrap().cycles;
+    let found = cycles_on(&core("goldencove"), "8344240801", 0, Unrolled).unwrap();
     assert!((1.0..2.0).contains(&found), "{found} cycles");
 }
 
@@ -130,7 +130,7 @@ fn a_loop_that_begins_with_a_branch_in_two_lines_reads_both() {
         (62, 2.0),
         (63, 2.0),
     ] {
-        let found = run(&core("goldencove"), hex, offset, Loop).unwrap().cycles;
+        let found = cycles_on(&core("goldencove"), hex, offset, Loop).unwrap();
         assert!(
             (found / measured - 1.0).abs() < 0.05,
             "{found} cycles, not {measured} at {offset}"

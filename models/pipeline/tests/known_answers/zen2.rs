@@ -1,6 +1,6 @@
 //! What is known of Zen 2.
 
-use crate::common::{close, core, core_with, cycles, run};
+use crate::common::{close, core, core_with, cycles, cycles_on, run};
 use loopwright_pipeline::block::Notion::{Loop, Unrolled};
 
 #[test]
@@ -55,7 +55,7 @@ fn zen2_clear_loop_that_straddles_a_line_is_half_as_fast() {
 fn zen2_misaligned_stores_take_two_cycles() {
     let off = |name: &str, hex: &str, notion| {
         let core = core_with(name, &[("memory.misaligned_by", "4")]).unwrap();
-        run(&core, hex, 0, notion).unwrap().cycles
+        cycles_on(&core, hex, 0, notion).unwrap()
     };
     // movups and vmovups of four and two places in a row.
     let (by_16, by_32) = ("0f11070f1147100f1147200f114730", "c5fc1107c5fc114720");
@@ -92,8 +92,8 @@ fn zen2_stores_32_aligned_bytes_in_one_cycle() {
     let looped = format!("{copy}4883ee804883ef804883c18075ce");
     for (off, measured) in [("0", 4.0), ("16", 8.0), ("1", 8.0)] {
         let core = core_with("zen2", &[("memory.misaligned_by", off)]).unwrap();
-        close(run(&core, copy, 0, Unrolled).unwrap().cycles, measured);
-        close(run(&core, &looped, 0, Loop).unwrap().cycles, measured);
+        close(cycles_on(&core, copy, 0, Unrolled).unwrap(), measured);
+        close(cycles_on(&core, &looped, 0, Loop).unwrap(), measured);
     }
     // Of stores by 32 bytes that move on by 16 every second is aligned.
     close(cycles("zen2", "c5fc11074883c71048ffc975f3", 0, Loop), 1.5);
@@ -103,6 +103,6 @@ fn zen2_stores_32_aligned_bytes_in_one_cycle() {
 fn zen2_slower_target_buffers_cost_bubbles() {
     for (level, wanted) in [("0", 1.0), ("1", 2.0), ("2", 5.0)] {
         let core = core_with("zen2", &[("taken_branch.level", level)]).unwrap();
-        close(run(&core, "ffc975fc", 0, Loop).unwrap().cycles, wanted);
+        close(cycles_on(&core, "ffc975fc", 0, Loop).unwrap(), wanted);
     }
 }

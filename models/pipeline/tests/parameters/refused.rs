@@ -1,6 +1,6 @@
 //! What is refused of parameters, and in what words.
 
-use crate::common::{bytes, close, core_with, run, text};
+use crate::common::{bytes, close, core_with, cycles_on, text};
 use loopwright_pipeline::block::Notion::Unrolled;
 use loopwright_pipeline::block::StringUse;
 use loopwright_pipeline::core::Core;
@@ -111,7 +111,7 @@ fn a_limit_may_be_none_by_a_word() {
     let moves = "4889d84889c3";
     let with = |slots: &str| {
         let core = core_with("skylake", &[("rename.move_slots_gpr", slots)]).unwrap();
-        run(&core, moves, 0, Unrolled).unwrap().cycles
+        cycles_on(&core, moves, 0, Unrolled).unwrap()
     };
     assert!(with("unlimited") < with("0"), "{} cycles", with("unlimited"));
     let wrong = core_with("skylake", &[("rename.move_slots_gpr", "endless")]).unwrap_err();

@@ -1,8 +1,5 @@
 //! What is known of the cores, from measurements and vendors' texts.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod arm64;
 mod execution;
 mod front_end;

@@ -1,0 +1,18 @@
+//! The simulator by its public interface: one program, since linking each file costs seconds.
+
+mod architecture;
+mod arm64;
+mod bottlenecks;
+mod calls;
+mod caveats;
+mod common;
+mod figures;
+mod interface;
+mod known_answers;
+mod loop_offsets;
+mod parameters;
+mod paths;
+mod robust;
+mod units;
+mod zen;
+mod zen3;
