@@ -26,8 +26,8 @@ C_SOURCES = $(shell git ls-files 'harness/*.c' 'harness/*.h' 'kernels/*.c' 'kern
 # What begins as a script of sh or bash does.
 SCRIPTS = $(shell git ls-files | xargs grep -lE '^\#!.*/(env )?(ba|da)?sh$$' 2>/dev/null)
 
-# Tests wait for the programs that they start half of their time: two a CPU.
-WORKERS = $(shell echo $$((2 * $$(nproc))))
+# Tests wait now and then for programs that they start, and each worker collects all tests anew.
+WORKERS = $(shell echo $$((3 * $$(nproc) / 2)))
 
 CARGO = cargo $(1) --manifest-path models/pipeline/Cargo.toml
 

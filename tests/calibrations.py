@@ -14,11 +14,9 @@ from loopwright.microbench.laboratory import Figure
 from loopwright.microbench.simulated import Simulated
 
 X86 = [
-    "add", "and", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg",
-    "pand", "paddd", "mulps", "addps", "pshufd", "divss", "pmulld", "movd", "movq", "vaddps",
-    "vpshufb", "vpand", "vpaddd", "vmulpd", "rcpps", "haddps", "movmskps", "crc32", "mulx",
-    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "vmovq", "xor",
-    "movsxd",
+    "add", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg", "paddd",
+    "mulps", "pshufd", "divss", "movd", "movq", "vaddps", "vpand", "haddps", "crc32", "mulx",
+    "lea.bid", "mov", "movaps", "test", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
 ]  # fmt: skip
 ARM64 = [
     "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
@@ -40,7 +38,8 @@ MICROCODED = ["rcl", "rcr", "rol", "ror", "cmpxchg", "xadd", "sbb", "cmovb"]
 ZEN2_FORMS = [
     "inc", "vaddps", "vmovaps", "movmskps", "pand", "vpand", "addps", "unpckhps", "pmulld",
     "comisd", "vpmovsxbw", "sqrtpd", "divps", "shld", "shrd", "bsf", "bsr", "pinsrd", "vmulps",
-    "vpmullw", "adc", "vphaddsw", "vphaddw", "phaddw",
+    "vpmullw", "adc", "vphaddsw", "vphaddw", "phaddw", "and", "vpshufb", "vpaddd", "vmulpd",
+    "rcpps", "vmovq",
 ]  # fmt: skip
 
 # Each core that is learned: mnemonics, and parameters that were changed by hand.
@@ -68,8 +67,9 @@ CORES = {
 }  # fmt: skip
 
 # Their front ends take half a minute each to find; that of Zen 4 stands for Zen 2, too.
-GOLDENCOVE, SANDYBRIDGE, ZEN2 = (
-    pytest.param(core, marks=pytest.mark.slow) for core in ("goldencove", "sandybridge", "zen2")
+GOLDENCOVE, SANDYBRIDGE, TSV110, ZEN2 = (
+    pytest.param(core, marks=pytest.mark.slow)
+    for core in ("goldencove", "sandybridge", "tsv110", "zen2")
 )
 
 

@@ -17,25 +17,48 @@ sys.path += [str(path) for path in sorted(Path(__file__).parent.iterdir()) if pa
 UNTIL = float(os.environ.get("LOOPWRIGHT_TESTS_UNTIL") or "inf")
 
 
-# Files that take longest, of which each CPU begins one first, so that none waits at the end.
+# Files that take longest: begun first, so that no worker is left alone with one at the end.
 FIRST = [
     "test_calibrate",
-    "test_cluster",
+    "test_verify",
+    "test_report",
     "test_calibrate_arm64",
     "test_doubtful_forms",
-    "test_wheel",
     "test_page",
+    "test_threads",
+    "test_emulated",
+    "test_check",
+    "test_wheel",
+    "test_cluster",
     "test_patching",
-    "test_disks",
-    "test_verify",
-    "test_stored",
+    "test_check_kernels",
+    "test_core_sheet",
+    "test_import_answers",
+    "test_cores",
+    "test_kit",
 ]
 
 
-def pytest_collection_modifyitems(items):
+# Files whose slow tests are worth most, where there is time for some of them alone.
+SLOW_FIRST = [
+    "test_golden",
+    "test_check_kernels",
+    "test_verify",
+    "test_cores",
+    "test_patch_trees",
+    "test_standing",
+    "test_wheel",
+    "test_docs",
+    "test_page",
+    "test_emulated",
+]
+
+
+def pytest_collection_modifyitems(config, items):
     """Order files; those of equal rank stay as they are."""
-    rank = {name: n for n, name in enumerate(FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.stem, len(FIRST)))
+    first = SLOW_FIRST if config.getoption("markexpr") == "slow" else FIRST
+    rank = {name: n for n, name in enumerate(first)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(first)))
 
 
 def pytest_runtest_setup():

@@ -7,7 +7,15 @@ import pytest
 
 
 def some(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
-    """Return values as parameters: those not in quick are for `make test-slow`."""
+    """Return values as parameters: those not in quick are for `make test-slow`.
+
+    A tuple is a value for each name of a list of names.
+    """
     found = list(values)
     assert {*quick} <= {*found}
-    return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in found]
+
+    def slow(value):
+        each = value if isinstance(value, tuple) else (value,)
+        return pytest.param(*each, marks=pytest.mark.slow)
+
+    return [value if value in quick else slow(value) for value in found]

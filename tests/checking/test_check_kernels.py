@@ -107,7 +107,8 @@ def _mutants():
             writes = contract_of(variant).effect in ("copy", "clear", "set", "move")
             if writes or mutation is not _one_byte_too_many:
                 name = mutation.__name__.strip("_")
-                yield pytest.param(variant, mutation, id=f"{variant.id}-{name}")
+                marks = [] if variant.id in QUICK else [pytest.mark.slow]
+                yield pytest.param(variant, mutation, id=f"{variant.id}-{name}", marks=marks)
 
 
 @pytest.mark.parametrize(("variant", "mutation"), list(_mutants()))

@@ -18,6 +18,7 @@ import pytest
 from click.shell_completion import BashComplete
 from few_variants import few
 from made_up import RECORDS, held_to, predictions, study
+from quick import some
 
 import loopwright as lw
 from loopwright import reporting, toolchain
@@ -81,6 +82,7 @@ def test_every_verb_shows_an_example(verb):
 
 
 WIDTHS = (80, 100, 120, 200)
+WIDE = pytest.param(200, marks=pytest.mark.slow)
 LOOP = """\
 .Lsum:
 	addq (%rdi,%rax), %rdx
@@ -110,7 +112,7 @@ def loop(tmp_path_factory):
     return str(path)
 
 
-@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("width", [80, WIDE])
 def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
     one = shown(width, "predict", "--asm", loop, "--microarch", "zen2")
     head = next(line for line in one.splitlines() if "microarch" in line)
@@ -122,7 +124,7 @@ def test_cycles_and_cores_are_columns_however_alike_they_are(loop, width):
         assert re.search(rf"^{limit} +{figure}$", one, re.M), one
 
 
-@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("width", [pytest.param(80, marks=pytest.mark.slow), 200])
 def test_a_sweep_is_a_line_and_a_strip_of_64_offsets(loop, width):
     text = shown(width, "predict", "--asm", loop, "--microarch", CORES, "--offset", "all")
     rows = lw.predict(asm=LOOP, microarch="zen2", offset="all")
@@ -149,7 +151,7 @@ def test_cores_that_say_the_same_are_one_line(capsys, monkeypatch):
     assert "zen2, zen9" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("width", [80, WIDE])
 def test_this_machine_is_in_the_default_table(loop, width):
     if toolchain.host_isa() != "x86_64" or hosts.microarch() is None:
         pytest.skip("no core.toml describes this machine")
@@ -196,18 +198,18 @@ def rendered(capsys, monkeypatch, width, *arguments):
     return text
 
 
+@pytest.mark.parametrize("width", some(WIDTHS, {80, 200}))
 @pytest.mark.parametrize("what", ANSWERS)
-def test_each_verb_shows_its_answer_at_any_width(what, loop, capsys, monkeypatch, tmp_path):
+def test_each_verb_shows_its_answer_at_any_width(what, width, loop, capsys, monkeypatch, tmp_path):
     arguments, heads = ANSWERS[what]
     stands_for = {"LOOP": ("--asm", loop), "OBJECT": (f"{Path(loop).with_suffix('.o')}",)}
     given = [x for a in arguments for x in stands_for.get(a, (a,))]
     monkeypatch.chdir(tmp_path)
     if what == "compare":
         few(monkeypatch, tmp_path / "kernels", "x86_64/clear_user", "plain", "unrolled64")
-    for width in WIDTHS:
-        text = rendered(capsys, monkeypatch, width, *given)
-        for head in heads:
-            assert head in text, text
+    text = rendered(capsys, monkeypatch, width, *given)
+    for head in heads:
+        assert head in text, text
 
 
 # What would take long to find, or needs another machine, is made up with the columns it has.

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import RECORDS, calls, held_to, predictions, study
+from quick import some
 
 from loopwright import kernels
 from loopwright.histogram import Bucket, Histogram
@@ -76,7 +77,9 @@ def holds(whole, part, sizes=None):
     return SHORT in said
 
 
-@pytest.mark.parametrize(("seed", "taken"), [*enumerate(TAKEN)])
+@pytest.mark.parametrize(
+    ("seed", "taken"), some(enumerate(TAKEN), {(1, 1), (2, 2), (6, 20), (9, 180)})
+)
 def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken):
     core = ["zen2", "zen4", "sandybridge"][seed % 3]
     random = np.random.default_rng(seed)
@@ -86,7 +89,10 @@ def test_any_subset_of_points_gives_the_same_verdict_or_none(seed, taken):
 
 @pytest.mark.parametrize(
     ("seed", "taken", "low", "width"),
-    [(0, 2, 0, 1), (1, 40, 300, 9000), (2, 5, 4096, 17), (3, 150, 1, 4096), (4, 3, 2000, 100)],
+    some(
+        [(0, 2, 0, 1), (1, 40, 300, 9000), (2, 5, 4096, 17), (3, 150, 1, 4096), (4, 3, 2000, 100)],
+        {(0, 2, 0, 1), (1, 40, 300, 9000)},
+    ),
 )
 def test_so_it_does_with_a_histogram(seed, taken, low, width):
     sizes = Histogram("@sizes", (Bucket(low, low + width, 10), Bucket(0, 64, 1)))
@@ -94,7 +100,7 @@ def test_so_it_does_with_a_histogram(seed, taken, low, width):
     holds(whole, without(whole, np.random.default_rng(seed), taken), sizes)
 
 
-@pytest.mark.parametrize("core", ["zen2", "zen4"])
+@pytest.mark.parametrize("core", some(["zen2", "zen4"], {"zen2"}))
 def test_a_single_point_that_counts_is_missed_and_named(core):
     whole = full(1, core)
     assert SHORT not in " ".join(map(str, judge(whole).iloc[0]))

@@ -112,6 +112,7 @@ def record(validation):
     return validation("record")
 
 
+@pytest.mark.slow
 def test_the_table_is_made_anew_where_data_is_here_and_kept_where_not(
     record, tmp_path, monkeypatch, capsys
 ):

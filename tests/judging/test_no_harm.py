@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import calls, held_to, predictions, simulated
+from quick import some
 
 from loopwright.judging import call_costs, model_accuracy, published, verdicts
 from loopwright.judging.published import PublishedFigure
@@ -21,7 +22,7 @@ from loopwright.reporting.text import plain_report
 
 NAMES = ["movsq_aligned", "movsq", "overlapped", "unrolled64", "loop32", "negative_index"]
 CORES = ["zen2", "zen3", "zen4", "sandybridge", "haswell"]
-SEEDS = range(6)
+SEEDS = some(range(6), {0, 1, 2})  # one of three is of other cores
 SIZES = [size for size in call_costs.SIZES if size]
 
 

@@ -1,6 +1,7 @@
 """The five threads of the kernel's lists: each ends in a winner by bands, or in a break-even."""
 
 import re
+from functools import cache
 
 import pandas as pd
 import pytest
@@ -23,7 +24,8 @@ THREADS = {
 }
 
 
-def asked(thread, parameters=None):
+@cache
+def asked(thread, *settings):
     """Judge a thread's routine by the simulator alone, against what the tree had then."""
     kernel_id, routine, against, core = THREADS[thread]
     kernel = study.compared(kernels.load(kernel_id), against)
@@ -35,7 +37,7 @@ def asked(thread, parameters=None):
         pd.DataFrame(),
         "",
         "measuring was left out",
-        calls=Calls(of_variants, parameters or {}),
+        calls=Calls(of_variants, dict(settings)),
         cores=(microarchs.load(core),),
     )
     judged = conclude(found)
@@ -62,7 +64,7 @@ def test_the_loop_that_was_aligned_beats_the_one_across_a_line_if_one_entry_is_r
     assert "uop_cache.reads" in row["measure_first"]
     assert "+16.5 to +65.5 % (system call, EPYC Naples, zen1)" in row["published"]
 
-    row, bands = asked("x86-clear-user-loop-alignment", parameters={"uop_cache.reads": "1"})
+    row, bands = asked("x86-clear-user-loop-alignment", ("uop_cache.reads", "1"))
     large = bands[(bands["to_bytes"] >= 4096) & (bands["status"] == "wins")]
     assert len(large), row["bands"]
     assert row["winner"]
@@ -74,7 +76,7 @@ def test_one_pair_of_stac_and_clac_is_weighed_by_what_they_cost():
     assert "write_begin" in row["break_even"]
     assert "against put_user_twice: +2.2 % (" in row["published"]
     assert "loopwright kmod source" in row["measure_first"]
-    row, bands = asked("epoll-put-uevent-stac-clac", parameters={"serial.stac_clac": "225"})
+    row, bands = asked("epoll-put-uevent-stac-clac", ("serial.stac_clac", "225"))
     assert (bands["status"] == "wins").all(), row["bands"]
 
 

@@ -194,6 +194,10 @@ def test_entries_that_were_not_hit_are_explained():
     first = next(e.insn for e in assemble.user_code(variant()).exceptions if e.insn != 0x3A)
     body = " ".join(written(Evidence(checks=checks(unhit=f"+{first:#x}"))).split())
     assert "1 never was the first to fault, which nothing explains." in body
+
+
+@pytest.mark.slow
+def test_entries_that_were_hit_under_emulation_are_counted():
     arm = kernels.load("arm64/copy_user").variants["from_user_batched"]
     row = run([arm])
     body = message.Writer(arm, {"copy_from_user": "c", "copy_to_user": "t"}, Evidence(checks=row))

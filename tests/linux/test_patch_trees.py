@@ -52,9 +52,10 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize("aim", some(TARGETS, QUICK), ids="-".join)
-def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(aim, tmp_path):
-    spec, series = aim
+@pytest.mark.parametrize(("spec", "series"), some(TARGETS, QUICK))
+def test_patch_applies_and_passes_the_trees_checkpatch_and_is_the_code_checked(
+    spec, series, tmp_path
+):
     root = linux(series)
     before = snapshot(root)
     made = make(variant(spec), root, tmp_path / "out", Evidence(), SOMEONE)

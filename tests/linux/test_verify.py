@@ -124,15 +124,15 @@ def changed(good: verification.PatchedVariant, old: str, new: str) -> verificati
     return verification.PatchedVariant(good.tree, good.variants, broken, good.patch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("_ASM_EXTABLE_UA(.Lqwords,", "_ASM_EXTABLE(.Lqwords,", "is EX_TYPE_DEFAULT"),
-        pytest.param(
+        (
             "_ASM_EXTABLE_UA(.Lqwords, .Lrest)",
             "_ASM_EXTABLE_TYPE(.Lqwords, .Lrest, EX_TYPE_FAULT)",
             "is EX_TYPE_FAULT",
-            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -125,6 +125,7 @@ def test_what_was_published_and_a_trace_are_there(installed):
     assert steps > 10
 
 
+@pytest.mark.slow
 def test_a_kit_and_a_module_are_packed(installed):
     done = installed("kit", "-o", "kit.tar.gz")
     assert done.returncode == 0, done.stderr

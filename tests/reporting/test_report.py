@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from few_variants import few
 from linux_trees import linux
 
+from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
 from loopwright.files import staged
 from loopwright.reporting import report
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
+
+ARM64_PAIRS = ("to_user_pairs", "to_user_nopan", "from_user_pairs", "from_user_nopan")
+PUT_EVENT = ("put_user_twice", "masked", "stat_buffer", "stat_direct")
 
 
 @pytest.fixture(scope="module")
@@ -59,18 +64,21 @@ def test_whole_calls_are_drawn_for_every_target_core(written):
     assert "start-up and main loop" not in page
 
 
-def test_a_report_judges_for_the_cores_asked_for(tmp_path):
+def test_a_report_judges_for_the_cores_asked_for(tmp_path, monkeypatch):
+    few(monkeypatch, tmp_path / "kernels", "x86_64/csum", "two_chains_40", "adc4")
+    few(monkeypatch, tmp_path / "kernels", "arm64/copy_user", *ARM64_PAIRS)
+    out = tmp_path / "out"
     asked = ["report", "x86_64/csum", "arm64/copy_user", "--microarch", "zen2,tsv110"]
     run = subprocess.run(
-        [LOOPWRIGHT, *asked, "--no-measure", "-o", tmp_path], capture_output=True, text=True
+        [LOOPWRIGHT, *asked, "--no-measure", "-o", out], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    bands = pd.read_csv(tmp_path / "bands.csv")
+    bands = pd.read_csv(out / "bands.csv")
     assert set(bands["microarch"]) == {"zen2", "tsv110"}
-    text = (tmp_path / "report.txt").read_text()
+    text = (out / "report.txt").read_text()
     assert "zen2: whole calls simulated" in " ".join(text.split())
     assert "neoverse-n1: whole calls" not in " ".join(text.split())
-    page = (tmp_path / "index.html").read_text()
+    page = (out / "index.html").read_text()
     assert "loopwright recommend x86_64/csum --microarch zen2 --no-measure" in page
     assert "loopwright recommend arm64/copy_user --microarch tsv110 --no-measure" in page
 
@@ -85,15 +93,10 @@ def test_a_report_judges_for_the_cores_asked_for(tmp_path):
         (["x86_64/csum", "arm64/copy_user"], "zen2", "zen2 is x86_64 and the code is arm64"),
     ],
 )
-def test_cores_that_fit_no_kernel_are_one_line(tmp_path, kernels, cores, word):
+def test_cores_that_fit_no_kernel_are_one_line(tmp_path, capsys, kernels, cores, word):
     out = tmp_path / "out"
-    run = subprocess.run(
-        [LOOPWRIGHT, "report", *kernels, "--microarch", cores, "-o", out],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 2
-    [line] = run.stderr.splitlines()
+    assert run_cli(["report", *kernels, "--microarch", cores, "-o", str(out)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
     assert word in line
     assert not out.exists()
 
@@ -138,7 +141,8 @@ def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
     assert not out.exists() or not list(out.iterdir())
 
 
-def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
+def test_with_a_tree_its_own_code_is_the_baseline(tmp_path, monkeypatch):
+    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned", "unrolled64")
     root, file = linux("6.12"), "arch/x86/lib/copy_user_64.S"
     tree = tmp_path / "tree"
     for part in ("Makefile", "Kbuild", file):
@@ -158,12 +162,14 @@ def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
     assert "In the tree: The baseline is the code of Linux 6.12" in words
 
 
-def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(tmp_path):
+def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(
+    tmp_path, monkeypatch
+):
+    few(monkeypatch, tmp_path / "kernels", "x86_64/put_event", *PUT_EVENT)
+    out = tmp_path / "out"
     # Nobody has measured stac on Zen 2: its loops have no figure there, and no offsets to sweep.
-    [found] = report(
-        ["x86_64/put_event"], tmp_path, quick=True, microarch="zen2", said=lambda _: None
-    )
+    [found] = report(["x86_64/put_event"], out, quick=True, microarch="zen2", said=lambda _: None)
     assert found.sweep.empty
-    assert not (tmp_path / "alignment.csv").exists()
-    assert "no figures for stac" in (tmp_path / "index.html").read_text()
-    assert pd.read_csv(tmp_path / "calls.csv")["low"].notna().any()
+    assert not (out / "alignment.csv").exists()
+    assert "no figures for stac" in (out / "index.html").read_text()
+    assert pd.read_csv(out / "calls.csv")["low"].notna().any()

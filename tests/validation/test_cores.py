@@ -21,6 +21,9 @@ NAMES = (
 )
 
 
+ALTRA = "insn_bench, Ampere Altra"
+
+
 @pytest.fixture(scope="module")
 def modules(validation):
     return {name: validation(name) for name in NAMES}
@@ -61,7 +64,7 @@ def test_sources_that_are_not_here_are_named_with_where_they_are(
     assert "skipped: bhive_public.csv" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("made", ["no", "yes", "its twin"])
+@pytest.mark.parametrize("made", ["no", "its twin", pytest.param("yes", marks=pytest.mark.slow)])
 def test_what_a_table_was_made_from_is_not_held_out_of_it(checks, modules, made):
     figure = modules["singles"].Figure("add", "latency", 1.0, bytes.fromhex("4801d8"))
     source = checks.Source("zen2", "x86_64", "x", "x", "instlatx64", made, lambda: [figure] * 3)
@@ -147,6 +150,7 @@ def test_the_simulator_takes_what_whole_loops_were_measured_to(modules):
     assert by_element["set"].ne("").all()
 
 
+@pytest.mark.slow
 def test_public_loops_are_set_beside_llvm_mca_core_by_core(modules, tmp_path, capsys):
     shown = modules["public_loops"]
     shown.show(tmp_path / "loops.csv")
@@ -188,6 +192,7 @@ def test_a_loop_of_one_instruction_says_which_it_repeats(modules):
             assert len(set(kinds)) >= 3, loop.name
 
 
+@pytest.mark.slow
 def test_what_set_a_figure_of_a_core_is_no_check_of_it(modules):
     record = modules["record"]
     counted = {
@@ -203,12 +208,12 @@ def test_what_set_a_figure_of_a_core_is_no_check_of_it(modules):
     ("core", "name", "notion", "least"),
     [
         ("zen2", "InstLatx64", "latency", 90),
-        ("zen2", "InstLatx64", "throughput", 90),
-        ("zen3", "InstLatx64", "latency", 90),
-        ("zen4", "InstLatx64", "latency", 90),
-        ("neoverse-n1", "insn_bench, Ampere Altra", "latency", 90),
-        ("neoverse-n1", "insn_bench, Ampere Altra", "throughput", 90),
-        ("tsv110", "jiegec", "latency", 90),
+        pytest.param("zen2", "InstLatx64", "throughput", 90, marks=pytest.mark.slow),
+        pytest.param("zen3", "InstLatx64", "latency", 90, marks=pytest.mark.slow),
+        pytest.param("zen4", "InstLatx64", "latency", 90, marks=pytest.mark.slow),
+        pytest.param("neoverse-n1", ALTRA, "latency", 90, marks=pytest.mark.slow),
+        pytest.param("neoverse-n1", ALTRA, "throughput", 90, marks=pytest.mark.slow),
+        pytest.param("tsv110", "jiegec", "latency", 90, marks=pytest.mark.slow),
         ("tsv110", "jiegec", "throughput", 90),
     ],
 )
@@ -223,7 +228,8 @@ def test_most_instructions_take_what_others_measured(checks, core, name, notion,
 
 
 @pytest.mark.parametrize(
-    ("core", "loop", "unrolled", "ordered"), [("goldencove", 8, 10.5, 0.9), ("zen4", 8, 10, 0.9)]
+    ("core", "loop", "unrolled", "ordered"),
+    [pytest.param("goldencove", 8, 10.5, 0.9, marks=pytest.mark.slow), ("zen4", 8, 10, 0.9)],
 )
 def test_a_core_holds_on_the_half_that_tuned_nothing(modules, core, loop, unrolled, ordered):
     blocks = pd.read_csv(_here("bhive_public.csv"))["hex"]

@@ -48,6 +48,7 @@ def test_what_is_put_in_twice_does_something_the_second_time(search):
     assert not words & {"sttr", "b.ge", "tbz", "ret", "cmp", "mov"}
 
 
+@pytest.mark.slow
 def test_what_cpus_with_another_feature_run_is_held_too(search):
     """The loop for CPUs with PAN, behind the branch of those without: no user code runs it."""
     variant = kernels.select("arm64/copy_user/from_user_nopan")[1][0]
