@@ -3,15 +3,12 @@
 import re
 import shutil
 
-from checkout import ROOT
+from loopwright import paths
 
 
 def few(monkeypatch, folder, family, *names):
-    """Let a kernel have these variants alone, in a folder for copies of kernels.
-
-    Those that an earlier call put into the folder stay there.
-    """
-    shutil.copytree(ROOT / "kernels" / family, folder / family)
+    """Let a kernel have these variants alone, in a folder for copies of kernels."""
+    shutil.copytree(paths.kernels_root() / family, folder / family)
     described = folder / family / "kernel.toml"
     head, *variants = re.split(r"(?m)^(?=\[\[variant\]\]$)", described.read_text())
     kept = [one for one in variants if re.search(r'(?m)^name = "(.*)"$', one)[1] in names]

@@ -10,7 +10,6 @@ from loopwright import toolchain
 from loopwright.errors import InputError
 from loopwright.machine import harness
 
-pytestmark = pytest.mark.measures
 _TRIES = 20
 X86_ONLY = pytest.mark.skipif(toolchain.host_isa() != "x86_64", reason="runs x86-64 blocks")
 
@@ -165,6 +164,7 @@ def test_hostile_blocks_each_have_an_answer():
     _assert_survived(100, seed=1)
 
 
+@pytest.mark.measures
 @X86_ONLY
 @pytest.mark.slow
 def test_ten_thousand_hostile_blocks():
@@ -193,6 +193,7 @@ def test_arm64_blocks_run_under_emulation_without_timing():
     assert len(said) == len(ARM64)
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_a_block_has_as_many_samples_as_are_asked_for():
     few, usual = _job("4801c8", name="few"), _job("4801c8", name="usual")
@@ -213,6 +214,7 @@ def test_a_block_has_as_many_samples_as_are_asked_for():
 _BY_TURNS = "48ff03" + "480fafc0" * 8 + "f70300000600" + "7410" + "480fafc0" * 4
 
 
+@pytest.mark.measures
 @X86_ONLY
 def test_code_of_two_speeds_is_refused_for_them_and_both_are_named():
     job = _job(_BY_TURNS).replace("\nend\n", "\nsamples 10\nend\n")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from few_variants import few
 from linux_trees import linux
+from quick import some
 
 from loopwright.cli import run as run_cli
 from loopwright.errors import InputError
@@ -19,9 +19,6 @@ from loopwright.files import staged
 from loopwright.reporting import report
 
 LOOPWRIGHT = Path(sys.executable).parent / "loopwright"
-
-ARM64_PAIRS = ("to_user_pairs", "to_user_nopan", "from_user_pairs", "from_user_nopan")
-PUT_EVENT = ("put_user_twice", "masked", "stat_buffer", "stat_direct")
 
 
 @pytest.fixture(scope="module")
@@ -64,21 +61,18 @@ def test_whole_calls_are_drawn_for_every_target_core(written):
     assert "start-up and main loop" not in page
 
 
-def test_a_report_judges_for_the_cores_asked_for(tmp_path, monkeypatch):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/csum", "two_chains_40", "adc4")
-    few(monkeypatch, tmp_path / "kernels", "arm64/copy_user", *ARM64_PAIRS)
-    out = tmp_path / "out"
+def test_a_report_judges_for_the_cores_asked_for(tmp_path):
     asked = ["report", "x86_64/csum", "arm64/copy_user", "--microarch", "zen2,tsv110"]
     run = subprocess.run(
-        [LOOPWRIGHT, *asked, "--no-measure", "-o", out], capture_output=True, text=True
+        [LOOPWRIGHT, *asked, "--no-measure", "-o", tmp_path], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    bands = pd.read_csv(out / "bands.csv")
+    bands = pd.read_csv(tmp_path / "bands.csv")
     assert set(bands["microarch"]) == {"zen2", "tsv110"}
-    text = (out / "report.txt").read_text()
+    text = (tmp_path / "report.txt").read_text()
     assert "zen2: whole calls simulated" in " ".join(text.split())
     assert "neoverse-n1: whole calls" not in " ".join(text.split())
-    page = (out / "index.html").read_text()
+    page = (tmp_path / "index.html").read_text()
     assert "loopwright recommend x86_64/csum --microarch zen2 --no-measure" in page
     assert "loopwright recommend arm64/copy_user --microarch tsv110 --no-measure" in page
 
@@ -127,7 +121,7 @@ def test_what_fails_in_the_middle_leaves_the_folder_as_it_was(tmp_path):
     assert (tmp_path / "report.txt").read_text() == "old"
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", some([signal.SIGINT, signal.SIGTERM], {signal.SIGINT}))
 def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -136,13 +130,13 @@ def test_interrupted_it_leaves_nothing_half_written(tmp_path, stop):
     assert "x86_64/clear_user" in process.stderr.readline()
     time.sleep(0.3)
     os.kill(process.pid, stop)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     assert process.returncode != 0
     assert not out.exists() or not list(out.iterdir())
 
 
-def test_with_a_tree_its_own_code_is_the_baseline(tmp_path, monkeypatch):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/copy_user", "movsq_aligned", "unrolled64")
+@pytest.mark.slow
+def test_with_a_tree_its_own_code_is_the_baseline(tmp_path):
     root, file = linux("6.12"), "arch/x86/lib/copy_user_64.S"
     tree = tmp_path / "tree"
     for part in ("Makefile", "Kbuild", file):
@@ -162,14 +156,13 @@ def test_with_a_tree_its_own_code_is_the_baseline(tmp_path, monkeypatch):
     assert "In the tree: The baseline is the code of Linux 6.12" in words
 
 
-def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(
-    tmp_path, monkeypatch
-):
-    few(monkeypatch, tmp_path / "kernels", "x86_64/put_event", *PUT_EVENT)
-    out = tmp_path / "out"
+@pytest.mark.slow
+def test_a_kernel_that_no_core_asked_for_has_figures_of_is_reported_all_the_same(tmp_path):
     # Nobody has measured stac on Zen 2: its loops have no figure there, and no offsets to sweep.
-    [found] = report(["x86_64/put_event"], out, quick=True, microarch="zen2", said=lambda _: None)
+    [found] = report(
+        ["x86_64/put_event"], tmp_path, quick=True, microarch="zen2", said=lambda _: None
+    )
     assert found.sweep.empty
-    assert not (out / "alignment.csv").exists()
-    assert "no figures for stac" in (out / "index.html").read_text()
-    assert pd.read_csv(out / "calls.csv")["low"].notna().any()
+    assert not (tmp_path / "alignment.csv").exists()
+    assert "no figures for stac" in (tmp_path / "index.html").read_text()
+    assert pd.read_csv(tmp_path / "calls.csv")["low"].notna().any()
