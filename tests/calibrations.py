@@ -16,7 +16,7 @@ from loopwright.microbench.simulated import Simulated
 X86 = [
     "add", "cmp", "adc", "imul", "shl", "bswap", "popcnt", "lea", "bt", "cmovb", "xchg", "paddd",
     "mulps", "pshufd", "divss", "movd", "movq", "vaddps", "vpand", "haddps", "crc32", "mulx",
-    "lea.bid", "mov", "movaps", "test", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
+    "lea.bid", "mov", "movaps", "test", "inc", "dec", "sub", "movzx", "vmovaps", "xor", "movsxd",
 ]  # fmt: skip
 ARM64 = [
     "add", "adcs", "and", "eor", "csel", "ccmp", "madd", "ubfm", "crc32x", "sdiv", "subs", "extr",
